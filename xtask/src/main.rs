@@ -1,0 +1,3 @@
+//! tidy, schema export, release chores.
+
+fn main() {}
