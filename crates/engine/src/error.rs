@@ -8,10 +8,9 @@ use crate::process::ProcessId;
 
 /// What the engine could not do. The message says what was tried; `source` keeps the cause.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The process is not known to this session, or was forgotten after its retention.
-    #[error("process not found")]
+    #[error("no process {0}")]
     NoSuchProcess(ProcessId),
     /// The process ended before it took the command.
     #[error("the process ended before it took the command")]
@@ -26,7 +25,7 @@ pub enum Error {
     },
 
     /// The path lies outside the roots, by its text or by what it resolves to.
-    #[error("Path is outside allowed roots")]
+    #[error("{} is outside the allowed roots", path.display())]
     OutsideRoots {
         /// The path that was asked for, absolute and cleaned.
         path: PathBuf,
@@ -60,13 +59,13 @@ pub enum Error {
         path: PathBuf,
     },
     /// Something already exists where something new was to be made.
-    #[error("file exists")]
+    #[error("{} exists already", path.display())]
     Exists {
         /// The path that was asked for.
         path: PathBuf,
     },
     /// The file is not the one the caller last saw.
-    #[error("expected mtime does not match")]
+    #[error("{} has changed since it was last seen", path.display())]
     Conflict {
         /// The path that was asked for.
         path: PathBuf,
@@ -134,19 +133,19 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// Nothing would change.
-    #[error("old_string and new_string are identical")]
+    #[error("the new text is the same as the old text")]
     Identical,
     /// The text to replace does not occur.
-    #[error("old_string not found")]
+    #[error("the text to replace was not found")]
     NotFound,
     /// The text to replace occurs more than once and one was meant.
-    #[error("old_string matched multiple locations; set replace_all=true")]
+    #[error("the text to replace occurs {count} times and one was meant")]
     Ambiguous {
         /// How often it occurs.
         count: usize,
     },
     /// There is no file to edit.
-    #[error("file does not exist; old_string cannot be matched")]
+    #[error("the file does not exist, so there is no text to replace")]
     NoFile,
     /// The file is not text.
     #[error("file is not UTF-8 text")]
