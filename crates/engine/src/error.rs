@@ -15,6 +15,9 @@ pub enum Error {
     /// The process ended before it took the command.
     #[error("the process ended before it took the command")]
     Gone,
+    /// Standard input was closed, by the caller or by the program.
+    #[error("standard input is closed")]
+    InputClosed,
     /// The program could not be started.
     #[error("could not start {program}: {}", errno_text(source))]
     Spawn {

@@ -1,8 +1,13 @@
 //! Processes, terminals and files: the one engine. It knows no protocol.
 
+pub mod engine;
 pub mod error;
 pub mod files;
 pub mod policy;
 pub mod process;
+mod registry;
+pub mod session;
 
+pub use engine::{Engine, Settings};
 pub use error::Error;
+pub use session::Session;

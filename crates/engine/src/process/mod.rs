@@ -1,13 +1,251 @@
 //! Processes: what runs, who owns it, what it wrote.
+//!
+//! A [`Process`] is a handle. The child belongs to its supervisor, a task of its own; whoever holds a handle asks the
+//! supervisor for things and reads the log.
 
-use std::fmt;
+mod cgroup;
+mod child;
+mod drain;
+mod flow;
+mod launch;
+mod log;
+mod orphans;
+mod proc;
+mod reader;
+mod signal;
+mod spawn;
+mod spec;
+mod spill;
+mod stdin;
+mod streams;
+mod supervisor;
+mod sys;
+mod tree;
 
-/// Names one process within one engine. Opaque to everyone else.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ProcessId(pub String);
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
 
-impl fmt::Display for ProcessId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use launch::Containment;
+pub(crate) use launch::Launcher;
+pub use log::{Cursor, Facts};
+pub use reader::{Item, LogReader};
+pub use signal::Signal;
+pub use spec::{
+    AtOutputLimit, Cause, Closed, Exit, OutputLimit, ProcessId, ProcessSpec, Program, Stdin, Stream,
+    TerminalSize, WorkingDirectory,
+};
+pub use tree::{Ended, Member};
+
+use crate::Error;
+use crate::registry::Registry;
+use log::OutputLog;
+use stdin::InputRequest;
+use supervisor::{Assignment, Command};
+
+/// Commands that wait for one supervisor; past it the asker waits, which slows that asker only.
+const COMMANDS_WAITING: usize = 16;
+/// Inputs that wait for one supervisor, beside what it has queued for the program itself.
+const INPUTS_WAITING: usize = 4;
+
+/// The bounds a process is kept within.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// Output kept in memory per process.
+    pub log_bytes: usize,
+    /// Output kept on disk per process for a primary reader that has stopped.
+    pub spill_bytes: u64,
+    /// Where it is kept.
+    pub spill_folder: PathBuf,
+    /// Between the request to end and the kill.
+    pub kill_grace: Duration,
+    /// Silence after the leader's end that counts as the end of output.
+    pub drain_idle: Duration,
+    /// The longest wait for the end of output that somebody else keeps open.
+    pub drain_at_most: Duration,
+}
+
+/// What a listing says about a process.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// The arguments as the kernel got them.
+    pub argv: Vec<String>,
+    /// Where it was started.
+    pub cwd: PathBuf,
+    /// Whether it has a terminal.
+    pub has_terminal: bool,
+    /// The face through which it was started.
+    pub origin: &'static str,
+    /// When.
+    pub started_at: SystemTime,
+}
+
+/// A handle to one process. Cheap to clone. Dropping it changes nothing for the process.
+#[derive(Debug, Clone)]
+pub struct Process {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    id: ProcessId,
+    description: Description,
+    log: Arc<OutputLog>,
+    commands: mpsc::Sender<Command>,
+    inputs: mpsc::Sender<InputRequest>,
+}
+
+/// A process that is registered and may not run yet: a kill that arrives now is honoured.
+#[derive(Debug)]
+pub struct Starting {
+    process: Process,
+    program: String,
+    outcome: oneshot::Receiver<Result<i32, std::io::Error>>,
+}
+
+impl Process {
+    /// Begins to start a process under a supervisor that `tasks` owns and `stop` ends.
+    pub(crate) fn begin(
+        id: ProcessId,
+        spec: ProcessSpec,
+        bounds: &Bounds,
+        (launcher, registry): (&Arc<Launcher>, &Registry),
+        (tasks, stop): (&TaskTracker, CancellationToken),
+    ) -> Starting {
+        let (command_sender, commands) = mpsc::channel(COMMANDS_WAITING);
+        let (input_sender, inputs) = mpsc::channel(INPUTS_WAITING);
+        let (started, outcome) = oneshot::channel();
+        let log = Arc::new(OutputLog::new(bounds.log_bytes));
+        let argv = spec.program.argv();
+        let program = argv.first().cloned().unwrap_or_default();
+        let description = Description {
+            argv,
+            cwd: spec.cwd.path.clone(),
+            has_terminal: spec.terminal.is_some(),
+            origin: spec.origin,
+            started_at: SystemTime::now(),
+        };
+        let shared = Shared {
+            id: id.clone(),
+            description,
+            log: log.clone(),
+            commands: command_sender,
+            inputs: input_sender,
+        };
+        let process = Process { shared: Arc::new(shared) };
+        let assignment = Assignment {
+            registration: (registry.clone(), WeakProcess(Arc::downgrade(&process.shared))),
+            id: id.0,
+            spec,
+            log,
+            bounds: bounds.clone(),
+            launcher: launcher.clone(),
+            commands,
+            inputs,
+            started,
+            stop,
+        };
+        tasks.spawn(supervisor::supervise(assignment));
+        Starting { process, program, outcome }
+    }
+
+    /// Its name within the engine.
+    pub fn id(&self) -> &ProcessId {
+        &self.shared.id
+    }
+
+    /// What a listing says about it.
+    pub fn description(&self) -> &Description {
+        &self.shared.description
+    }
+
+    /// The number of its leader; nothing before it runs.
+    pub fn pid(&self) -> Option<i32> {
+        self.shared.log.facts().borrow().pid
+    }
+
+    /// What is known so far: how far its log goes, whether it exited, whether it closed.
+    pub fn facts(&self) -> Facts {
+        self.shared.log.facts().borrow().clone()
+    }
+
+    /// Bytes of output held in memory.
+    pub fn memory(&self) -> usize {
+        self.shared.log.memory()
+    }
+
+    /// Drops the output of a process that ended; its facts stay.
+    pub fn forget_output(&self) {
+        self.shared.log.forget();
+    }
+
+    /// A reader that loses nothing: the process waits for it. There is one; a new one takes its place.
+    pub fn primary_reader(&self, from: Cursor) -> LogReader {
+        LogReader::primary(self.shared.log.clone(), from)
+    }
+
+    /// A reader that may fall behind and is then told what it lost.
+    pub fn reader(&self, from: Cursor) -> LogReader {
+        LogReader::viewer(self.shared.log.clone(), from)
+    }
+
+    /// Waits until nothing follows. Dropping this future leaves the process as it is.
+    pub async fn closed(&self) -> Result<Arc<Closed>, Error> {
+        let mut facts = self.shared.log.facts();
+        let facts = facts.wait_for(|facts| facts.closed.is_some()).await.map_err(|_gone| Error::Gone)?;
+        facts.closed.clone().ok_or(Error::Gone)
+    }
+
+    /// TERM and KILL end the whole tree and say who died; any other signal goes once to the group.
+    pub async fn kill(&self, signal: Signal) -> Result<Ended, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.commands.send(Command::Kill { signal, reply }).await.map_err(|_ended| Error::Gone)?;
+        answer.await.map_err(|_ended| Error::Gone)
+    }
+
+    /// Gives the process bytes to read, and the end of them if `is_last`. Waits while too much is waiting already.
+    pub async fn input(&self, bytes: Bytes, is_last: bool) -> Result<usize, Error> {
+        let (reply, answer) = oneshot::channel();
+        let request = InputRequest { bytes, is_last, reply };
+        self.shared.inputs.send(request).await.map_err(|_ended| Error::Gone)?;
+        answer.await.map_err(|_ended| Error::Gone)?
+    }
+
+    /// Changes the size of its terminal.
+    pub async fn resize(&self, size: TerminalSize) -> Result<(), Error> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.commands.send(Command::Resize { size, reply }).await.map_err(|_ended| Error::Gone)?;
+        answer.await.map_err(|_ended| Error::Gone)?
+    }
+}
+
+/// A process that is remembered only as long as somebody else does.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakProcess(Weak<Shared>);
+
+impl WeakProcess {
+    pub(crate) fn upgrade(&self) -> Option<Process> {
+        self.0.upgrade().map(|shared| Process { shared })
+    }
+}
+
+impl Starting {
+    /// The handle, usable before the process runs.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Waits until the program runs, or says why it does not. Dropping this future does not stop the start.
+    pub async fn running(self) -> Result<Process, Error> {
+        match self.outcome.await {
+            Ok(Ok(_pid)) => Ok(self.process),
+            Ok(Err(source)) => Err(Error::Spawn { program: self.program, source }),
+            Err(_ended) => Err(Error::Gone),
+        }
     }
 }

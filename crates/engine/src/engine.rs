@@ -1,0 +1,103 @@
+//! The engine: opens sessions, lists what runs, shuts down.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Error;
+use crate::process::{Bounds, Containment, Launcher, Process};
+use crate::registry::Registry;
+use crate::session::Session;
+
+/// What an engine is made of.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The bounds of every process.
+    pub bounds: Bounds,
+    /// How trees are held together.
+    pub containment: Containment,
+    /// Sessions that may be open at the same time.
+    pub max_sessions: usize,
+}
+
+/// Runs processes for any number of sessions. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    settings: Settings,
+    launcher: Arc<Launcher>,
+    registry: Registry,
+    sessions: Arc<AtomicUsize>,
+    stop: CancellationToken,
+}
+
+impl Engine {
+    /// An engine that has started nothing yet. Must be called within a runtime.
+    pub fn start(settings: Settings) -> Engine {
+        let tasks = TaskTracker::new();
+        let launcher = Arc::new(Launcher::new(settings.containment));
+        let registry = Registry::start(&tasks);
+        let shared =
+            Shared { settings, launcher, registry, sessions: Arc::default(), stop: CancellationToken::new() };
+        Engine { shared: Arc::new(shared) }
+    }
+
+    /// Opens a session. Its processes end with it.
+    pub fn open_session(&self) -> Result<Session, Error> {
+        let shared = &self.shared;
+        let limit = shared.settings.max_sessions;
+        let place = Place::take(&shared.sessions, limit)
+            .ok_or(Error::LimitReached { what: "concurrent sessions", limit: limit as u64 })?;
+        Ok(Session::new(
+            shared.settings.bounds.clone(),
+            shared.launcher.clone(),
+            shared.registry.clone(),
+            shared.stop.child_token(),
+            place,
+        ))
+    }
+
+    /// Every process of every session that is still remembered.
+    pub async fn processes(&self) -> Vec<Process> {
+        self.shared.registry.list().await
+    }
+
+    /// Whether cgroups hold trees together here; looks it up if nothing was started yet.
+    pub fn uses_cgroups(&self) -> bool {
+        self.shared.launcher.uses_cgroups()
+    }
+
+    /// Ends the processes of all sessions. Sessions that are closed afterwards wait until they are gone.
+    pub fn shut_down(&self) {
+        self.shared.stop.cancel();
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("settings", &self.shared.settings).finish_non_exhaustive()
+    }
+}
+
+/// One of the places for sessions; free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(taken: &Arc<AtomicUsize>, limit: usize) -> Option<Place> {
+        let add = |count: usize| (count < limit).then_some(count + 1);
+        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok().map(|_before| Place(taken.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

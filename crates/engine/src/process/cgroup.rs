@@ -1,0 +1,245 @@
+//! Cgroups prepared in advance, one per process: the only thing on Linux that holds a whole tree and can end it at once.
+//!
+//! Making a cgroup per command costs a fifth of the command; taking a used one from a pool costs nothing. The pool's
+//! folder lies beneath the daemon's own cgroup and is named after the daemon, so that what a crashed one left behind
+//! is found and removed by the next.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::{proc, sys};
+
+/// Made at a time, when the pool is empty.
+const BATCH: usize = 8;
+const FOLDER_PREFIX: &str = "rexd-";
+/// Two engines in one process must not share a cgroup: to end a process of one would end one of the other.
+static POOLS_MADE: AtomicUsize = AtomicUsize::new(0);
+
+/// The pool. Its folder goes when the last lease and the pool are gone.
+#[derive(Debug)]
+pub(super) struct Pool {
+    folder: PathBuf,
+    free: Mutex<Free>,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    idle: Vec<Cgroup>,
+    made: usize,
+}
+
+/// One cgroup: its directory, opened.
+#[derive(Debug)]
+struct Cgroup {
+    path: PathBuf,
+    folder: OwnedFd,
+    events: OwnedFd,
+}
+
+/// A cgroup in use by one process. Goes back to the pool when it is empty, and is removed otherwise.
+#[derive(Debug)]
+pub(super) struct Lease {
+    cgroup: Option<Cgroup>,
+    pool: Arc<Pool>,
+    /// Since Linux 6.14 a child cloned into a cgroup that was ever killed is killed too, because the kernel compares
+    /// the target's count of kills with that of the parent's cgroup. Such a cgroup is not used again.
+    was_killed: AtomicBool,
+}
+
+impl Pool {
+    /// A pool under this daemon's own cgroup; the error says why there can be none.
+    pub(super) fn open() -> io::Result<Arc<Pool>> {
+        let parent = own_folder()?;
+        remove_strays(&parent);
+        let number = POOLS_MADE.fetch_add(1, Ordering::Relaxed);
+        let folder = parent.join(format!("{FOLDER_PREFIX}{}.{number}", std::process::id()));
+        fs::create_dir(&folder)?;
+        let pool = Arc::new(Pool { folder, free: Mutex::default() });
+        // A cgroup can be made by some who may not put a process into it; ask before relying on it.
+        let first = pool.make()?;
+        if rustix::fs::accessat(
+            &first.folder,
+            "cgroup.procs",
+            rustix::fs::Access::WRITE_OK,
+            rustix::fs::AtFlags::EACCESS,
+        )
+        .is_err()
+        {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        pool.free().idle.push(first);
+        Ok(pool)
+    }
+
+    /// A cgroup for one process.
+    pub(super) fn take(self: &Arc<Self>) -> io::Result<Lease> {
+        let idle = self.free().idle.pop();
+        let cgroup = match idle {
+            Some(cgroup) => cgroup,
+            None => {
+                for _ in 1..BATCH {
+                    let spare = self.make()?;
+                    self.free().idle.push(spare);
+                }
+                self.make()?
+            }
+        };
+        Ok(Lease { cgroup: Some(cgroup), pool: self.clone(), was_killed: AtomicBool::new(false) })
+    }
+
+    fn make(&self) -> io::Result<Cgroup> {
+        let number = {
+            let mut free = self.free();
+            free.made += 1;
+            free.made
+        };
+        let path = self.folder.join(number.to_string());
+        fs::create_dir(&path)?;
+        let folder = rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let events =
+            rustix::fs::openat(&folder, "cgroup.events", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Cgroup { path, folder, events })
+    }
+
+    fn free(&self) -> std::sync::MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for cgroup in self.free().idle.drain(..) {
+            remove(&cgroup.path);
+        }
+        remove(&self.folder);
+    }
+}
+
+impl Lease {
+    /// The directory that `clone3` puts the child into.
+    pub(super) fn folder(&self) -> Option<BorrowedFd<'_>> {
+        self.cgroup.as_ref().map(|cgroup| cgroup.folder.as_fd())
+    }
+
+    /// Readable with priority when the cgroup becomes empty or is filled.
+    pub(super) fn events(&self) -> io::Result<OwnedFd> {
+        let cgroup = self.cgroup.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        Ok(rustix::io::fcntl_dupfd_cloexec(&cgroup.events, 3)?)
+    }
+
+    /// Whether nothing alive is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        let Some(cgroup) = &self.cgroup else { return true };
+        let mut text = [0; 128];
+        let count = rustix::io::pread(&cgroup.events, &mut text, 0).unwrap_or(0);
+        text.get(..count).is_some_and(|text| {
+            text.starts_with(b"populated 0") || memchr::memmem::find(text, b"\npopulated 0").is_some()
+        })
+    }
+
+    /// Everything alive in it, children of cgroups that the command made for itself included.
+    pub(super) fn members(&self) -> Vec<i32> {
+        let mut pids = Vec::new();
+        if let Some(cgroup) = &self.cgroup {
+            collect(&cgroup.path, &mut pids);
+        }
+        pids
+    }
+
+    /// Ends everything in it at once. Kernels before 5.14 have no such file: then each member is ended in turn.
+    pub(super) fn kill(&self) {
+        let Some(cgroup) = &self.cgroup else { return };
+        if fs::write(cgroup.path.join("cgroup.kill"), "1").is_ok() {
+            self.was_killed.store(true, Ordering::Relaxed);
+            return;
+        }
+        for pid in self.members() {
+            let handle = proc::open(pid);
+            // Opened first, then looked up again: the handle is bound to a process that is in this cgroup.
+            if let Some(handle) = handle.filter(|_| self.members().contains(&pid)) {
+                sys::send(handle.as_fd(), super::Signal::KILL);
+            }
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let is_empty = self.is_empty();
+        let Some(cgroup) = self.cgroup.take() else { return };
+        let has_children = fs::read_dir(&cgroup.path).is_ok_and(|mut entries| {
+            entries.any(|entry| entry.is_ok_and(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())))
+        });
+        if is_empty && !has_children && !self.was_killed.load(Ordering::Relaxed) {
+            self.pool.free().idle.push(cgroup);
+        } else {
+            remove(&cgroup.path);
+        }
+    }
+}
+
+fn collect(folder: &Path, pids: &mut Vec<i32>) {
+    let Ok(text) = fs::read_to_string(folder.join("cgroup.procs")) else { return };
+    pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|pid| *pid > 0));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            collect(&entry.path(), pids);
+        }
+    }
+}
+
+/// Removes a cgroup and those beneath it; one that still holds processes stays, and that is all that can be done.
+fn remove(path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path());
+        }
+    }
+    if let Err(error) = fs::remove_dir(path) {
+        tracing::debug!(path = %path.display(), %error, "cannot remove a cgroup");
+    }
+}
+
+/// Ends and removes what daemons that are gone have left.
+fn remove_strays(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(FOLDER_PREFIX)?.split_once('.')?.0.parse::<i32>().ok());
+        if owner.is_some_and(|pid| !proc::is_alive(pid)) {
+            let _ended = fs::write(entry.path().join("cgroup.kill"), "1");
+            remove(&entry.path());
+        }
+    }
+}
+
+/// The folder of the cgroup v2 hierarchy this process is in. It may be mounted beside a v1 hierarchy.
+fn own_folder() -> io::Result<PathBuf> {
+    let mut text = String::new();
+    fs::File::open("/proc/self/cgroup")?.read_to_string(&mut text)?;
+    let own = text.lines().find_map(|line| line.strip_prefix("0::")).ok_or(io::ErrorKind::NotFound)?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let (root, mount) = mounts.lines().find_map(cgroup2_mount).ok_or(io::ErrorKind::NotFound)?;
+    // In a container the mount may show only a part of the hierarchy.
+    let relative = Path::new(own).strip_prefix(&root).map_err(|_outside| io::ErrorKind::NotFound)?;
+    Ok(mount.join(relative))
+}
+
+/// Root and mount point of a line of `mountinfo` that mounts cgroup v2.
+fn cgroup2_mount(line: &str) -> Option<(PathBuf, PathBuf)> {
+    let (before, after) = line.split_once(" - ")?;
+    if !after.starts_with("cgroup2 ") {
+        return None;
+    }
+    let mut fields = before.split(' ');
+    let root = fields.nth(3)?;
+    let mount = fields.next()?;
+    Some((PathBuf::from(root), PathBuf::from(mount)))
+}

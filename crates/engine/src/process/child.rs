@@ -1,0 +1,143 @@
+//! What a child does between clone and exec.
+//!
+//! It shares the parent's memory and runs beside it, so nothing here allocates, locks, panics or touches thread-local
+//! storage: bare system calls on memory that the parent prepared and will not touch until the child is through.
+#![expect(unsafe_code, reason = "code between clone and exec works on raw descriptors and pointers")]
+
+use core::ffi::c_char;
+use std::os::fd::RawFd;
+
+use super::sys::call;
+
+/// Everything the child needs, laid out by the parent. Pointers lead into memory that the parent keeps for it.
+#[derive(Debug)]
+pub(super) struct Orders {
+    /// Paths to try, in order; null-terminated list.
+    pub(super) candidates: *const *const c_char,
+    /// The arguments; null-terminated list.
+    pub(super) argv: *const *const c_char,
+    /// `/bin/sh`, a free place, then the arguments from the second on: for a script without an interpreter line.
+    pub(super) script_argv: *mut *const c_char,
+    /// The environment; null-terminated list.
+    pub(super) envp: *const *const c_char,
+    /// Standard input, output and error.
+    pub(super) stdio: [RawFd; 3],
+    /// The working directory.
+    pub(super) cwd: RawFd,
+    /// Whether standard input is a terminal that becomes the controlling one.
+    pub(super) terminal: bool,
+    /// Whether the child dies with the thread that made it.
+    pub(super) dies_with_parent: bool,
+    /// Where an error number is written; closes by itself on exec.
+    pub(super) status: RawFd,
+}
+
+const SIGNALS: usize = 64;
+const SIGSET_BYTES: usize = 8;
+const EXIT_NOT_STARTED: usize = 127;
+
+/// The child's whole life until exec. `orders` is an `Orders`.
+pub(super) extern "C" fn main(orders: usize) -> ! {
+    // SAFETY: the parent passes a pointer to orders that it keeps alive until this child has executed or ended.
+    let orders = unsafe { &*(orders as *const Orders) };
+    let error = follow(orders);
+    let number = (error as i32).to_ne_bytes();
+    // SAFETY: writes four bytes of this stack to a descriptor of this child, then ends.
+    unsafe {
+        call(
+            libc::SYS_write as usize,
+            [orders.status as usize, number.as_ptr() as usize, number.len(), 0, 0],
+        );
+        loop {
+            call(libc::SYS_exit_group as usize, [EXIT_NOT_STARTED, 0, 0, 0, 0]);
+        }
+    }
+}
+
+/// Returns only with the error number of what failed.
+fn follow(orders: &Orders) -> isize {
+    // SAFETY: all calls act on this child alone; pointers come from the orders, which the parent keeps valid.
+    unsafe {
+        if orders.dies_with_parent {
+            call(
+                libc::SYS_prctl as usize,
+                [libc::PR_SET_PDEATHSIG as usize, libc::SIGKILL as usize, 0, 0, 0],
+            );
+        }
+        let mut result = call(libc::SYS_setsid as usize, [0; 5]);
+        if result < 0 {
+            return -result;
+        }
+        if orders.terminal {
+            let terminal = orders.stdio[0] as usize;
+            result = call(libc::SYS_ioctl as usize, [terminal, libc::TIOCSCTTY as usize, 0, 0, 0]);
+            if result < 0 {
+                return -result;
+            }
+        }
+        let mut target = 0;
+        while target < 3 {
+            result = call(libc::SYS_dup3 as usize, [orders.stdio[target] as usize, target, 0, 0, 0]);
+            if result < 0 {
+                return -result;
+            }
+            target += 1;
+        }
+        result = call(libc::SYS_fchdir as usize, [orders.cwd as usize, 0, 0, 0, 0]);
+        if result < 0 {
+            return -result;
+        }
+        // Whatever the daemon inherited itself must not reach the command; an old kernel leaves only what was
+        // opened without close-on-exec by whoever started the daemon.
+        call(
+            libc::SYS_close_range as usize,
+            [3, u32::MAX as usize, libc::CLOSE_RANGE_CLOEXEC as usize, 0, 0],
+        );
+        reset_signals();
+        execute(orders)
+    }
+}
+
+/// Default dispositions, nothing blocked: what a program started from a login shell would find.
+unsafe fn reset_signals() {
+    // The kernel's `struct sigaction`, all zero: default disposition.
+    let default = [0usize; 4];
+    let none = 0u64;
+    let mut signal = 1;
+    // SAFETY: both structures live on this stack for the length of the calls.
+    unsafe {
+        while signal <= SIGNALS {
+            call(libc::SYS_rt_sigaction as usize, [signal, default.as_ptr() as usize, 0, SIGSET_BYTES, 0]);
+            signal += 1;
+        }
+        let mask = core::ptr::from_ref(&none) as usize;
+        call(libc::SYS_rt_sigprocmask as usize, [libc::SIG_SETMASK as usize, mask, 0, SIGSET_BYTES, 0]);
+    }
+}
+
+/// Tries each candidate as `execvp` would: a missing one is passed over, a forbidden one remembered.
+unsafe fn execute(orders: &Orders) -> isize {
+    let mut remembered = libc::ENOENT as isize;
+    let mut candidate = orders.candidates;
+    // SAFETY: the lists are null-terminated and stay valid; the second place of `script_argv` is the child's to fill.
+    unsafe {
+        while !(*candidate).is_null() {
+            let path = *candidate as usize;
+            let error =
+                -call(libc::SYS_execve as usize, [path, orders.argv as usize, orders.envp as usize, 0, 0]);
+            match error as i32 {
+                libc::ENOEXEC => {
+                    *orders.script_argv.add(1) = *candidate;
+                    let shell = *orders.script_argv as usize;
+                    let argv = orders.script_argv as usize;
+                    return -call(libc::SYS_execve as usize, [shell, argv, orders.envp as usize, 0, 0]);
+                }
+                libc::ENOENT | libc::ENOTDIR => {}
+                libc::EACCES => remembered = error,
+                _ => return error,
+            }
+            candidate = candidate.add(1);
+        }
+    }
+    remembered
+}

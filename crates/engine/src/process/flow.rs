@@ -1,0 +1,114 @@
+//! Whether a process may be read from: back pressure first, disk when its reader has stopped, back pressure again.
+//!
+//! A reader that keeps up a little slower than the process writes slows the process through its pipe, which costs
+//! nothing. A reader that has stopped altogether must not stop the process: then the oldest output goes to disk, up
+//! to a quota, and only then does the pipe fill up.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Bounds;
+use super::log::{OutputLog, Room};
+use super::spill::Spill;
+
+/// A reader that took nothing for this long while the log was full has stopped.
+const STOPPED_AFTER: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+pub(super) struct Flow {
+    log: Arc<OutputLog>,
+    folder: PathBuf,
+    quota: u64,
+    full_since: Option<Instant>,
+    has_stopped: bool,
+    disk_is_full: bool,
+}
+
+impl Flow {
+    pub(super) fn new(log: Arc<OutputLog>, bounds: &Bounds) -> Flow {
+        let folder = bounds.spill_folder.clone();
+        Flow {
+            log,
+            folder,
+            quota: bounds.spill_bytes,
+            full_since: None,
+            has_stopped: false,
+            disk_is_full: false,
+        }
+    }
+
+    /// Whether there is room for more output.
+    pub(super) fn may_read(&self) -> bool {
+        self.full_since.is_none()
+    }
+
+    /// Output was added.
+    pub(super) fn pushed(&mut self) {
+        if self.log.room() == Room::Full {
+            self.full_since = Some(Instant::now());
+        }
+    }
+
+    /// Waits until the reader moves or has clearly stopped. Safe to drop while it waits.
+    pub(super) async fn room_or_stall(&self) {
+        let Some(since) = self.full_since else { return };
+        if self.disk_is_full {
+            return self.log.taken().await;
+        }
+        if self.has_stopped {
+            return;
+        }
+        tokio::select! {
+            () = self.log.taken() => {}
+            () = tokio::time::sleep_until(since + STOPPED_AFTER) => {}
+        }
+    }
+
+    /// Acts on what `room_or_stall` waited for: reads go on, or the oldest output goes to disk.
+    pub(super) async fn relieve(&mut self) {
+        if self.log.room() == Room::Yes {
+            self.full_since = None;
+            self.has_stopped = false;
+            self.disk_is_full = false;
+            return;
+        }
+        let is_stalled =
+            self.has_stopped || self.full_since.is_some_and(|since| since.elapsed() >= STOPPED_AFTER);
+        if !is_stalled {
+            return;
+        }
+        self.has_stopped = true;
+        if self.spill_oldest().await {
+            if self.log.room() == Room::Yes {
+                self.full_since = None;
+            }
+        } else {
+            self.disk_is_full = true;
+        }
+    }
+
+    /// Moves the oldest chunk to disk; whether there was room for it.
+    async fn spill_oldest(&self) -> bool {
+        let Some((start, stream, bytes)) = self.log.oldest() else { return true };
+        let folder = self.folder.clone();
+        let Ok(mut spill) = self.log.spill(|| Spill::create(&folder)) else { return false };
+        if spill.bytes() + bytes.len() as u64 > self.quota {
+            return false;
+        }
+        let write = move || spill.append(start, stream, &bytes).map(|()| spill);
+        match tokio::task::spawn_blocking(write).await {
+            Ok(Ok(spill)) => {
+                self.log.moved_to_disk(start, spill);
+                true
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "cannot spill output to disk: the process waits for its reader");
+                false
+            }
+            Err(_stopped) => false,
+        }
+    }
+}

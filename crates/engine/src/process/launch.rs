@@ -1,0 +1,165 @@
+//! From a spec to a running child: pipes or terminal, cgroup or mark, clone, and the verdict of exec.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::cgroup::Pool;
+use super::orphans;
+use super::spawn::{self, Pending, Start, Started};
+use super::spec::{ProcessSpec, Stdin};
+use super::streams::{self, Input, Output, Wiring};
+use super::tree::Tree;
+
+/// The name of the mark in the environment of processes that no cgroup holds.
+const MARK: &str = "REXD_TREE";
+
+/// How trees are held together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Containment {
+    /// By cgroups where they can be had, else by marks.
+    #[default]
+    Best,
+    /// By session, group, ancestry and marks only.
+    Marks,
+}
+
+/// Starts children. One per engine.
+#[derive(Debug)]
+pub(crate) struct Launcher {
+    containment: Containment,
+    /// Opened by the first start, so that a daemon that runs nothing makes nothing.
+    pool: OnceLock<Option<Arc<Pool>>>,
+    leaders: Arc<Leaders>,
+}
+
+/// The children whose status belongs to a supervisor; every other child is an orphan that was handed to us.
+#[derive(Debug, Default)]
+pub(super) struct Leaders(Mutex<HashSet<i32>>);
+
+/// A child that was started, wired to this process.
+#[derive(Debug)]
+pub(super) struct Launched {
+    pub(super) leader: AsyncFd<OwnedFd>,
+    pub(super) pid: i32,
+    pub(super) tree: Tree,
+    pub(super) input: Option<Input>,
+    pub(super) outputs: Vec<Output>,
+}
+
+impl Launcher {
+    pub(crate) fn new(containment: Containment) -> Launcher {
+        Launcher { containment, pool: OnceLock::new(), leaders: Arc::default() }
+    }
+
+    /// The leader was reaped.
+    pub(super) fn reaped(&self, pid: i32) {
+        self.leaders.forget(pid);
+    }
+
+    /// Whether cgroups hold the trees. Opens the pool if nobody has yet.
+    pub(crate) fn uses_cgroups(&self) -> bool {
+        self.pool().is_some()
+    }
+
+    /// Starts the child and waits until it has executed, or says why it could not.
+    pub(super) async fn launch(&self, spec: &ProcessSpec, id: &str) -> io::Result<Launched> {
+        let wiring = match spec.terminal {
+            Some(size) => streams::terminal(size)?,
+            None => streams::pipes(spec.stdin != Stdin::Empty)?,
+        };
+        let (started, tree) = self.start(spec, &wiring, id)?;
+        let Wiring { child, input, outputs } = wiring;
+        drop(child);
+        let leader = AsyncFd::with_interest(started.pidfd, Interest::READABLE)?;
+        verdict(started.pending).await?;
+        let outputs =
+            outputs.into_iter().map(|(fd, stream)| Output::new(fd, stream)).collect::<io::Result<_>>()?;
+        let input = input.map(Input::new).transpose()?;
+        Ok(Launched { leader, pid: started.pid.as_raw_nonzero().get(), tree, input, outputs })
+    }
+
+    /// Clones the child into a cgroup of its own or, where there is none, with a mark in its environment.
+    fn start(&self, spec: &ProcessSpec, wiring: &Wiring, id: &str) -> io::Result<(Started, Tree)> {
+        let argv = spec.program.argv();
+        let order = |env, cgroup| Start {
+            argv: &argv,
+            env,
+            cwd: spec.cwd.handle.as_fd(),
+            stdio: wiring.child.each_ref().map(AsFd::as_fd),
+            terminal: spec.terminal.is_some(),
+            cgroup,
+        };
+        if let Some(lease) = self.pool().and_then(|pool| pool.take().ok()) {
+            let started = spawn::start(&order(&spec.env, lease.folder()))?;
+            let tree = Tree::Cgroup { leader: started.pid, lease: Arc::new(lease) };
+            return Ok((started, tree));
+        }
+        let mark = format!("{MARK}={}.{id}", std::process::id());
+        let env = with_mark(&spec.env, &mark);
+        let started = self.leaders.hold(|| spawn::start(&order(&env, None)))?;
+        let tree = Tree::Marked { leader: started.pid, mark };
+        Ok((started, tree))
+    }
+
+    fn pool(&self) -> Option<&Arc<Pool>> {
+        let open = || {
+            let pool = match self.containment {
+                Containment::Best => Pool::open(),
+                Containment::Marks => Err(io::ErrorKind::Unsupported.into()),
+            };
+            if let Err(error) = &pool {
+                tracing::debug!(%error, "no cgroup to be had: trees are held together by marks");
+                orphans::adopt(self.leaders.clone());
+            }
+            pool.ok()
+        };
+        self.pool.get_or_init(open).as_ref()
+    }
+}
+
+impl Leaders {
+    /// Starts a child while no orphan is reaped, so that its status cannot be mistaken for an orphan's.
+    fn hold(&self, start: impl FnOnce() -> io::Result<Started>) -> io::Result<Started> {
+        let mut leaders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = start()?;
+        leaders.insert(started.pid.as_raw_nonzero().get());
+        Ok(started)
+    }
+
+    /// The leader was reaped: its number may belong to anybody now.
+    pub(super) fn forget(&self, pid: i32) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
+    }
+
+    /// Calls `reap` for each child that is no leader.
+    pub(super) fn others(&self, children: Vec<i32>, reap: impl Fn(i32)) {
+        let leaders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        children.into_iter().filter(|pid| !leaders.contains(pid)).for_each(reap);
+    }
+}
+
+/// Waits for exec to happen or fail. The child's memory is freed only then, or never.
+async fn verdict(pending: Pending) -> io::Result<()> {
+    let mut pending = AsyncFd::with_interest(pending, Interest::READABLE)?;
+    loop {
+        let mut guard = pending.readable_mut().await?;
+        match guard.try_io(|pending| pending.get_mut().verdict()) {
+            Ok(verdict) => return verdict?,
+            Err(_would_block) => {}
+        }
+    }
+}
+
+fn with_mark(env: &[(OsString, OsString)], mark: &str) -> Vec<(OsString, OsString)> {
+    let mut marked = env.to_vec();
+    if let Some((name, value)) = mark.split_once('=') {
+        marked.push((name.into(), value.into()));
+    }
+    marked
+}

@@ -1,0 +1,399 @@
+//! The ordered log of one process: bounded, replayable from any cursor, honest about what it lost.
+//!
+//! Positions are byte offsets over all streams together, so a reader may stop in the middle of a chunk and go on
+//! there later. One writer, the supervisor, pushes; any number of readers look from their own cursor. The reader
+//! that belongs to whoever started the process is the primary one: what it has not taken is never dropped.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::{Notify, watch};
+
+use super::spec::{Closed, Exit, Stream};
+use super::spill::{Spill, Spilled};
+
+/// A position in a log: the number of bytes before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
+pub struct Cursor(pub u64);
+
+/// What a log holds beside its bytes. Facts are only ever added.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// The number of the leader, once it runs.
+    pub pid: Option<i32>,
+    /// Where the next byte goes.
+    pub end: Cursor,
+    /// Bytes of standard output, or of the terminal, so far.
+    pub stdout_bytes: u64,
+    /// Bytes of standard error so far.
+    pub stderr_bytes: u64,
+    /// The leader has ended; output may still come.
+    pub exited: Option<Exit>,
+    /// Nothing follows any more.
+    pub closed: Option<Arc<Closed>>,
+}
+
+/// What a reader finds at its cursor.
+#[derive(Debug)]
+pub enum Found {
+    /// Output in memory, of one stream, whole characters where it is text.
+    Output {
+        /// Where it came from.
+        stream: Stream,
+        /// What was written.
+        bytes: Bytes,
+        /// The position behind it.
+        next: Cursor,
+    },
+    /// Output on disk; load it off the event loop.
+    Spilled(Spilled),
+    /// Output before `next` is gone.
+    Lost {
+        /// How much.
+        bytes: u64,
+        /// The first position that is still there.
+        next: Cursor,
+    },
+    /// Nothing follows.
+    Closed(Arc<Closed>),
+    /// Nothing yet.
+    Nothing,
+}
+
+/// Whether the writer may push.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is room, or only bytes that nobody waits for would go.
+    Yes,
+    /// The primary reader has not taken what would have to go.
+    Full,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    start: u64,
+    stream: Stream,
+    bytes: Bytes,
+}
+
+impl Chunk {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    chunks: VecDeque<Chunk>,
+    /// Bytes in `chunks`.
+    memory: usize,
+    /// The oldest position still held, in memory or on disk.
+    first: u64,
+    end: u64,
+    spill: Option<Spill>,
+    /// How far the primary reader has come; nothing when there is none.
+    primary: Option<u64>,
+}
+
+/// The log itself. Shared between the supervisor and the readers; the lock is held for moments and never across a wait.
+#[derive(Debug)]
+pub struct OutputLog {
+    held: Mutex<Held>,
+    facts: watch::Sender<Facts>,
+    taken: Notify,
+    memory_limit: usize,
+}
+
+impl OutputLog {
+    /// An empty log that keeps at most `memory_limit` bytes in memory.
+    pub fn new(memory_limit: usize) -> OutputLog {
+        OutputLog {
+            held: Mutex::default(),
+            facts: watch::Sender::new(Facts::default()),
+            taken: Notify::new(),
+            memory_limit,
+        }
+    }
+
+    /// The facts so far, and a way to wait for more of them.
+    pub fn facts(&self) -> watch::Receiver<Facts> {
+        self.facts.subscribe()
+    }
+
+    /// Bytes held in memory.
+    pub fn memory(&self) -> usize {
+        self.held().memory
+    }
+
+    /// What stands at `from`, at most `max` bytes of it.
+    pub fn look(&self, from: Cursor, max: usize) -> Found {
+        let held = self.held();
+        if from.0 < held.first {
+            return Found::Lost { bytes: held.first - from.0, next: Cursor(held.first) };
+        }
+        if from.0 >= held.end {
+            drop(held);
+            let facts = self.facts.borrow();
+            return match &facts.closed {
+                Some(closed) if from >= facts.end => Found::Closed(closed.clone()),
+                _ => Found::Nothing,
+            };
+        }
+        if let Some(spilled) = held.spill.as_ref().and_then(|spill| spill.find(from.0, max)) {
+            return Found::Spilled(spilled);
+        }
+        let index = held.chunks.partition_point(|chunk| chunk.end() <= from.0);
+        let Some(chunk) = held.chunks.get(index) else { return Found::Nothing };
+        let skip = usize::try_from(from.0.saturating_sub(chunk.start)).unwrap_or(usize::MAX);
+        let rest = chunk.bytes.slice(skip.min(chunk.bytes.len())..);
+        let bytes = cut_at_character(rest, max);
+        Found::Output { stream: chunk.stream, next: Cursor(from.0 + bytes.len() as u64), bytes }
+    }
+
+    /// Gives up what is on disk and cannot be read back.
+    pub(super) fn forget_spilled(&self) {
+        self.held().forget_spilled_before(u64::MAX);
+    }
+
+    /// Whether what stands at `from` is still held; what was loaded from disk is only true if it is.
+    pub fn holds(&self, from: Cursor) -> bool {
+        self.held().first <= from.0
+    }
+
+    /// Makes the reader at `from` the one that must not lose anything.
+    pub fn claim(&self, from: Cursor) {
+        self.held().primary = Some(from.0);
+        self.taken.notify_one();
+    }
+
+    /// The primary reader has taken everything before `cursor`.
+    pub fn take(&self, cursor: Cursor) {
+        let mut held = self.held();
+        if held.primary.is_some_and(|at| at < cursor.0) {
+            held.primary = Some(cursor.0);
+            held.forget_spilled_before(cursor.0);
+            drop(held);
+            self.taken.notify_one();
+        }
+    }
+
+    /// The primary reader is gone: nobody holds back the oldest bytes any more.
+    pub fn release(&self) {
+        self.held().primary = None;
+        self.taken.notify_one();
+    }
+
+    /// Drops all that is held of a process that ended, leaving its facts. Readers are told what they lost.
+    pub fn forget(&self) {
+        let mut held = self.held();
+        held.chunks = VecDeque::new();
+        held.memory = 0;
+        held.spill = None;
+        held.first = held.end;
+    }
+
+    pub(crate) fn room(&self) -> Room {
+        let held = self.held();
+        if held.memory < self.memory_limit {
+            return Room::Yes;
+        }
+        match (held.chunks.front(), held.primary) {
+            (Some(oldest), Some(primary)) if oldest.end() > primary => Room::Full,
+            _ => Room::Yes,
+        }
+    }
+
+    /// Waits until the primary reader has moved or gone.
+    pub(crate) async fn taken(&self) {
+        self.taken.notified().await;
+    }
+
+    /// Adds output; the oldest goes when memory is full and nobody waits for it.
+    pub(crate) fn push(&self, stream: Stream, bytes: Bytes) {
+        if bytes.is_empty() {
+            return;
+        }
+        let end = {
+            let mut held = self.held();
+            let start = held.end;
+            held.end += bytes.len() as u64;
+            held.memory += bytes.len();
+            held.chunks.push_back(Chunk { start, stream, bytes });
+            held.evict(self.memory_limit);
+            held.end
+        };
+        self.facts.send_modify(|facts| {
+            let added = end - facts.end.0;
+            facts.end = Cursor(end);
+            match stream {
+                Stream::Stdout | Stream::Terminal => facts.stdout_bytes += added,
+                Stream::Stderr => facts.stderr_bytes += added,
+            }
+        });
+    }
+
+    pub(crate) fn running(&self, pid: i32) {
+        self.facts.send_modify(|facts| facts.pid = Some(pid));
+    }
+
+    /// Hands out the oldest chunk so that the writer can put it on disk, off the event loop.
+    pub(crate) fn oldest(&self) -> Option<(u64, Stream, Bytes)> {
+        let held = self.held();
+        held.chunks.front().map(|chunk| (chunk.start, chunk.stream, chunk.bytes.clone()))
+    }
+
+    /// The chunk that starts at `start` is on disk now: it leaves memory.
+    pub(crate) fn moved_to_disk(&self, start: u64, spill: Spill) {
+        let mut held = self.held();
+        if held.chunks.front().is_some_and(|chunk| chunk.start == start) {
+            if let Some(chunk) = held.chunks.pop_front() {
+                held.memory -= chunk.bytes.len();
+            }
+        }
+        held.spill = Some(spill);
+        if let Some(primary) = held.primary {
+            held.forget_spilled_before(primary);
+        }
+    }
+
+    /// The spill as it is now, to be written to; `moved_to_disk` makes what was written visible.
+    pub(crate) fn spill(&self, make: impl FnOnce() -> io::Result<Spill>) -> io::Result<Spill> {
+        match &self.held().spill {
+            Some(spill) => Ok(spill.clone()),
+            None => make(),
+        }
+    }
+
+    pub(crate) fn exited(&self, exit: Exit) {
+        self.facts.send_modify(|facts| facts.exited = Some(exit));
+    }
+
+    pub(crate) fn close(&self, closed: Closed) {
+        self.facts.send_modify(|facts| {
+            facts.exited = Some(closed.exit);
+            facts.closed = Some(Arc::new(closed));
+        });
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        // A panic while holding this lock cannot leave the counters half changed in a way that breaks memory safety;
+        // serving what is there beats taking every reader down.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    /// Gives up what the primary reader has taken from disk: a file that is read once need not be kept.
+    fn forget_spilled_before(&mut self, cursor: u64) {
+        let Some(spill) = &mut self.spill else { return };
+        spill.forget_before(cursor);
+        if spill.bytes() == 0 {
+            self.spill = None;
+        }
+        let on_disk = self.spill.as_ref().and_then(Spill::first);
+        let in_memory = self.chunks.front().map(|chunk| chunk.start);
+        self.first = on_disk.or(in_memory).unwrap_or(self.end);
+    }
+
+    /// Drops the oldest bytes beyond the limit that the primary reader does not wait for.
+    fn evict(&mut self, limit: usize) {
+        while self.memory > limit && self.chunks.len() > 1 {
+            let Some(oldest) = self.chunks.front() else { return };
+            if self.primary.is_some_and(|primary| oldest.end() > primary) {
+                return;
+            }
+            self.first = oldest.end();
+            self.memory -= oldest.bytes.len();
+            self.chunks.pop_front();
+            // Whatever was spilled is older still, so its readers have lost it too.
+            self.spill = None;
+        }
+    }
+}
+
+/// At most `max` bytes, ending where a character ends if the bytes are text there.
+pub(crate) fn cut_at_character(bytes: Bytes, max: usize) -> Bytes {
+    if bytes.len() <= max {
+        return bytes;
+    }
+    let whole = max - incomplete_tail(&bytes[..max]);
+    // A single character longer than `max` must still move.
+    bytes.slice(..if whole == 0 { max } else { whole })
+}
+
+/// How many bytes at the end begin a UTF-8 character that is not complete; 0 when the end is whole or no text at all.
+pub(crate) fn incomplete_tail(bytes: &[u8]) -> usize {
+    for back in 1..=bytes.len().min(3) {
+        let byte = bytes[bytes.len() - back];
+        let needs = match byte {
+            0x80..=0xBF => continue,
+            0xC2..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            0xF0..=0xF4 => 4,
+            _ => return 0,
+        };
+        return if needs > back { back } else { 0 };
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(found: Found) -> (String, u64) {
+        match found {
+            Found::Output { bytes, next, .. } => (String::from_utf8(bytes.to_vec()).unwrap(), next.0),
+            other => panic!("expected output, found {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_reader_goes_on_in_the_middle_of_a_chunk() {
+        let log = OutputLog::new(1024);
+        log.push(Stream::Stdout, Bytes::from_static(b"hello "));
+        log.push(Stream::Stderr, Bytes::from_static(b"world"));
+        assert_eq!(text(log.look(Cursor(2), 100)), ("llo ".to_owned(), 6));
+        assert_eq!(text(log.look(Cursor(6), 3)), ("wor".to_owned(), 9));
+        assert!(matches!(log.look(Cursor(11), 1), Found::Nothing));
+    }
+
+    #[test]
+    fn a_slow_reader_learns_what_it_lost() {
+        let log = OutputLog::new(4);
+        log.push(Stream::Stdout, Bytes::from_static(b"abcd"));
+        log.push(Stream::Stdout, Bytes::from_static(b"efgh"));
+        assert!(matches!(log.look(Cursor(1), 9), Found::Lost { bytes: 3, next: Cursor(4) }));
+        assert_eq!(text(log.look(Cursor(4), 9)), ("efgh".to_owned(), 8));
+    }
+
+    #[test]
+    fn nothing_is_dropped_that_the_primary_reader_waits_for() {
+        let log = OutputLog::new(4);
+        log.claim(Cursor(0));
+        log.push(Stream::Stdout, Bytes::from_static(b"abcd"));
+        assert_eq!(log.room(), Room::Full);
+        log.push(Stream::Stdout, Bytes::from_static(b"efgh"));
+        assert_eq!(text(log.look(Cursor(0), 9)), ("abcd".to_owned(), 4));
+        log.take(Cursor(4));
+        assert_eq!(log.room(), Room::Yes);
+        log.release();
+        assert_eq!(log.room(), Room::Yes);
+    }
+
+    #[test]
+    fn a_cut_never_splits_a_character() {
+        let bytes = Bytes::from("aé€😀");
+        for max in 1..bytes.len() {
+            let cut = cut_at_character(bytes.clone(), max);
+            assert!(std::str::from_utf8(&cut).is_ok() || max < 4, "max {max} gave {cut:?}");
+        }
+        assert_eq!(incomplete_tail("é".as_bytes()), 0);
+        assert_eq!(incomplete_tail(&"é".as_bytes()[..1]), 1);
+        assert_eq!(incomplete_tail(&"😀".as_bytes()[..3]), 3);
+        assert_eq!(incomplete_tail(b"\xff"), 0);
+        assert_eq!(incomplete_tail(b"\x80\x80\x80\x80"), 0);
+    }
+}

@@ -1,0 +1,109 @@
+//! Reading a log from a cursor on: what every delivery, of every face, comes down to.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use super::log::{Cursor, Facts, Found, OutputLog};
+use super::spec::{Closed, Stream};
+
+/// The next thing a reader is told.
+#[derive(Debug)]
+pub enum Item {
+    /// Output of one stream, whole characters where it is text.
+    Output {
+        /// Where it came from.
+        stream: Stream,
+        /// What was written.
+        bytes: Bytes,
+        /// The position behind it.
+        next: Cursor,
+    },
+    /// Output that this reader will not see.
+    Lost {
+        /// How much.
+        bytes: u64,
+        /// Where it goes on.
+        next: Cursor,
+    },
+    /// The end; nothing follows.
+    Closed(Arc<Closed>),
+}
+
+/// One reader of one log, at its own place.
+#[derive(Debug)]
+pub struct LogReader {
+    log: Arc<OutputLog>,
+    facts: watch::Receiver<Facts>,
+    at: Cursor,
+    is_primary: bool,
+}
+
+impl LogReader {
+    pub(super) fn primary(log: Arc<OutputLog>, from: Cursor) -> LogReader {
+        log.claim(from);
+        LogReader { facts: log.facts(), log, at: from, is_primary: true }
+    }
+
+    pub(super) fn viewer(log: Arc<OutputLog>, from: Cursor) -> LogReader {
+        LogReader { facts: log.facts(), log, at: from, is_primary: false }
+    }
+
+    /// Where this reader is.
+    pub fn cursor(&self) -> Cursor {
+        self.at
+    }
+
+    /// Waits for the next item, of at most `max` bytes. Dropping this future loses nothing: what was taken is what
+    /// was returned.
+    pub async fn next(&mut self, max: usize) -> Item {
+        loop {
+            // Marked as seen before looking: whatever is added after this wakes the wait below.
+            self.facts.mark_unchanged();
+            match self.log.look(self.at, max) {
+                Found::Output { stream, bytes, next } => {
+                    self.advance(next);
+                    return Item::Output { stream, bytes, next };
+                }
+                Found::Lost { bytes, next } => {
+                    self.advance(next);
+                    return Item::Lost { bytes, next };
+                }
+                Found::Closed(closed) => return Item::Closed(closed),
+                Found::Spilled(spilled) => {
+                    let start = spilled.start();
+                    let loaded = tokio::task::spawn_blocking(move || spilled.load()).await;
+                    if let (Ok(Ok((stream, bytes, next))), true) = (loaded, self.log.holds(start)) {
+                        self.advance(next);
+                        return Item::Output { stream, bytes, next };
+                    }
+                    // Given up while it was loaded, or the disk failed: what is still held is found by looking again,
+                    // and a disk that fails for good is declared as loss.
+                    if self.log.holds(start) {
+                        self.log.forget_spilled();
+                    }
+                }
+                Found::Nothing => {
+                    // The log outlives its readers' interest: a closed channel cannot happen while we hold it.
+                    let _changed = self.facts.changed().await;
+                }
+            }
+        }
+    }
+
+    fn advance(&mut self, next: Cursor) {
+        self.at = next;
+        if self.is_primary {
+            self.log.take(next);
+        }
+    }
+}
+
+impl Drop for LogReader {
+    fn drop(&mut self) {
+        if self.is_primary {
+            self.log.release();
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Starting a child: cloned without copying the address space, straight into its cgroup, without waiting for its exec.
+//!
+//! `posix_spawn` stops the calling thread until the child has executed. Here the parent goes on at once and learns the
+//! outcome from a pipe that closes on exec, so one thread starts many commands side by side and a slow file system
+//! delays only the command that needs it. The price: the child's stack and orders must outlive its exec, which
+//! [`Pending`] sees to.
+#![expect(unsafe_code, reason = "clone3 and the memory it shares with the child have no safe interface")]
+
+use std::ffi::{CString, OsStr, OsString, c_char};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::pipe::PipeFlags;
+use rustix::process::Pid;
+
+use super::child::{self, Orders};
+use super::sys::{self, CloneArgs};
+
+/// Room for the child's few frames; the pages it does not touch cost nothing.
+const STACK_BYTES: usize = 64 * 1024;
+/// Stacks kept for the next starts.
+const STACKS_KEPT: usize = 64;
+/// libc's constant of this name is truncated to 32 bits, which leaves nothing of it.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+static FREE_STACKS: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
+
+/// What to execute and how the child is wired.
+#[derive(Debug)]
+pub(super) struct Start<'a> {
+    pub(super) argv: &'a [String],
+    pub(super) env: &'a [(OsString, OsString)],
+    pub(super) cwd: BorrowedFd<'a>,
+    pub(super) stdio: [BorrowedFd<'a>; 3],
+    pub(super) terminal: bool,
+    pub(super) cgroup: Option<BorrowedFd<'a>>,
+}
+
+/// A child that exists and may not have executed yet.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub(super) pid: Pid,
+    pub(super) pidfd: OwnedFd,
+    pub(super) pending: Pending,
+}
+
+/// Clones the child. Returns as soon as it exists; [`Pending`] tells whether it could execute.
+pub(super) fn start(start: &Start<'_>) -> io::Result<Started> {
+    let strings = Strings::new(start)?;
+    let (status_read, status_write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    let mut memory = Box::new(Memory {
+        orders: strings.orders(start, status_write.as_raw_fd()),
+        strings,
+        stack: Stack::new(),
+    });
+    memory.orders.candidates = memory.strings.candidates.as_ptr();
+    memory.orders.argv = memory.strings.argv.as_ptr();
+    memory.orders.script_argv = memory.strings.script_argv.as_mut_ptr();
+    memory.orders.envp = memory.strings.envp.as_ptr();
+    let (pid, pidfd) = clone(&memory, start.cgroup)?;
+    Ok(Started { pid, pidfd, pending: Pending { status: status_read, memory: Some(memory) } })
+}
+
+/// The memory a child uses until it has executed, and the pipe that tells when that is.
+///
+/// Dropping it unresolved leaks the memory on purpose: the child may still be using it.
+#[derive(Debug)]
+pub(super) struct Pending {
+    status: OwnedFd,
+    memory: Option<Box<Memory>>,
+}
+
+impl Pending {
+    /// Reads the verdict if there is one: `WouldBlock` while the child is still under way.
+    pub(super) fn verdict(&mut self) -> io::Result<Result<(), io::Error>> {
+        let mut number = [0; 4];
+        let count = rustix::io::read(&self.status, &mut number)?;
+        // The child has executed, given up or died: it will not touch the memory again.
+        drop(self.memory.take());
+        if count < number.len() {
+            return Ok(Ok(()));
+        }
+        Ok(Err(io::Error::from_raw_os_error(i32::from_ne_bytes(number))))
+    }
+}
+
+impl AsRawFd for Pending {
+    fn as_raw_fd(&self) -> RawFd {
+        self.status.as_raw_fd()
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            Box::leak(memory);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Memory {
+    orders: Orders,
+    strings: Strings,
+    stack: Stack,
+}
+
+// SAFETY: the pointers inside lead into the same box or into heap memory it owns; nothing else knows them but the child.
+unsafe impl Send for Memory {}
+
+/// The strings for the kernel and the null-terminated lists that point into them.
+#[derive(Debug)]
+struct Strings {
+    candidates: Vec<*const c_char>,
+    argv: Vec<*const c_char>,
+    script_argv: Vec<*const c_char>,
+    envp: Vec<*const c_char>,
+    _owned: Vec<CString>,
+}
+
+impl Strings {
+    fn new(start: &Start<'_>) -> io::Result<Strings> {
+        let mut owned = Vec::with_capacity(start.argv.len() + start.env.len() + 12);
+        let mut keep = |bytes: Vec<u8>| -> io::Result<*const c_char> {
+            let string = CString::new(bytes).map_err(|_nul| io::Error::from(io::ErrorKind::InvalidInput))?;
+            let pointer = string.as_ptr();
+            owned.push(string);
+            Ok(pointer)
+        };
+        let mut argv = Vec::with_capacity(start.argv.len() + 1);
+        for argument in start.argv {
+            argv.push(keep(argument.clone().into_bytes())?);
+        }
+        let mut envp = Vec::with_capacity(start.env.len() + 1);
+        for (name, value) in start.env {
+            let mut pair = Vec::with_capacity(name.len() + value.len() + 1);
+            pair.extend_from_slice(name.as_bytes());
+            pair.push(b'=');
+            pair.extend_from_slice(value.as_bytes());
+            envp.push(keep(pair)?);
+        }
+        let mut candidates = Vec::new();
+        for path in search(start) {
+            candidates.push(keep(path.into_vec())?);
+        }
+        let mut script_argv = vec![keep(b"/bin/sh".to_vec())?, std::ptr::null()];
+        script_argv.extend(argv.iter().skip(1));
+        for list in [&mut candidates, &mut argv, &mut script_argv, &mut envp] {
+            list.push(std::ptr::null());
+        }
+        Ok(Strings { candidates, argv, script_argv, envp, _owned: owned })
+    }
+
+    fn orders(&self, start: &Start<'_>, status: RawFd) -> Orders {
+        Orders {
+            candidates: self.candidates.as_ptr(),
+            argv: self.argv.as_ptr(),
+            script_argv: std::ptr::null_mut(),
+            envp: self.envp.as_ptr(),
+            stdio: start.stdio.map(|fd| fd.as_raw_fd()),
+            cwd: start.cwd.as_raw_fd(),
+            terminal: start.terminal,
+            dies_with_parent: true,
+            status,
+        }
+    }
+}
+
+/// The paths at which the program may lie, in the order of the child's own `PATH`.
+fn search(start: &Start<'_>) -> Vec<OsString> {
+    let Some(program) = start.argv.first() else { return Vec::new() };
+    if program.contains('/') {
+        return vec![program.into()];
+    }
+    if program.is_empty() {
+        return Vec::new();
+    }
+    let path = start.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
+    path.as_bytes()
+        .split(|byte| *byte == b':')
+        .map(|folder| {
+            let folder = if folder.is_empty() { b"." } else { folder };
+            OsString::from_vec([folder, b"/", program.as_bytes()].concat())
+        })
+        .collect()
+}
+
+fn clone(memory: &Memory, cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Pid, OwnedFd)> {
+    let blocked = BlockedSignals::all();
+    let orders = std::ptr::from_ref(&memory.orders) as usize;
+    let mut pidfd: RawFd = -1;
+    let mut flags = libc::CLONE_VM as u64 | libc::CLONE_PIDFD as u64;
+    if cgroup.is_some() {
+        flags |= CLONE_INTO_CGROUP;
+    }
+    let args = CloneArgs {
+        flags,
+        pidfd: std::ptr::from_mut(&mut pidfd) as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        stack: memory.stack.base() as u64,
+        stack_size: STACK_BYTES as u64,
+        cgroup: cgroup.map_or(0, |fd| fd.as_raw_fd() as u64),
+        ..CloneArgs::default()
+    };
+    // SAFETY: stack and orders live in `memory`, which the caller keeps until the child has executed or ended.
+    let result = unsafe { sys::clone3(&args, child::main, orders) };
+    let result = if result == -(libc::ENOSYS as isize) && cgroup.is_none() {
+        // SAFETY: as above.
+        unsafe { clone_without_clone3(memory, orders, &mut pidfd) }
+    } else {
+        result
+    };
+    drop(blocked);
+    if result < 0 {
+        return Err(io::Error::from_raw_os_error(-(result as i32)));
+    }
+    let pid = i32::try_from(result).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
+    // SAFETY: the kernel just put a new descriptor there, and nobody else knows it.
+    Ok((pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
+}
+
+/// Container filters often refuse `clone3` with "not implemented"; its ancestor does all but cgroups.
+///
+/// # Safety
+/// As for `sys::clone3`.
+unsafe fn clone_without_clone3(memory: &Memory, orders: usize, pidfd: &mut RawFd) -> isize {
+    extern "C" fn entry(orders: *mut libc::c_void) -> libc::c_int {
+        child::main(orders as usize)
+    }
+    let flags = libc::CLONE_VM | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: the stack top is inside the allocation; the caller vouches for the rest.
+    let pid = unsafe {
+        let top = memory.stack.base().add(STACK_BYTES);
+        libc::clone(entry, top.cast(), flags, orders as *mut libc::c_void, std::ptr::from_mut(pidfd))
+    };
+    if pid < 0 {
+        -(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN) as isize)
+    } else {
+        pid as isize
+    }
+}
+
+/// While it lives, this thread receives no signal: a handler must not run in the child, on shared memory.
+struct BlockedSignals(libc::sigset_t);
+
+impl BlockedSignals {
+    fn all() -> BlockedSignals {
+        // SAFETY: plain old data, filled by the calls before it is read.
+        unsafe {
+            let mut every: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&mut every);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &every, &mut before);
+            BlockedSignals(before)
+        }
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: restores the mask this thread had.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut());
+        }
+    }
+}
+
+/// A stack for a child, taken from a small store and returned to it.
+#[derive(Debug)]
+struct Stack(Vec<u128>);
+
+impl Stack {
+    fn new() -> Stack {
+        let kept = FREE_STACKS.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.unwrap_or_else(|| Stack(vec![0; STACK_BYTES / size_of::<u128>()]))
+    }
+
+    fn base(&self) -> *mut u8 {
+        self.0.as_ptr().cast_mut().cast()
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let mut free = FREE_STACKS.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < STACKS_KEPT && !self.0.is_empty() {
+            free.push(Stack(std::mem::take(&mut self.0)));
+        }
+    }
+}

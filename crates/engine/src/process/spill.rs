@@ -1,0 +1,160 @@
+//! Output that did not fit in memory while its primary reader was away: an unnamed file, bounded, punched as it is read.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::log::{Cursor, cut_at_character};
+use super::spec::Stream;
+
+/// One run of bytes of one stream, at `position` in the file.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    start: u64,
+    len: u64,
+    stream: Stream,
+    position: u64,
+}
+
+/// What is on disk. Cheap to clone: segments of a log are few, since neighbours are joined.
+#[derive(Debug, Clone)]
+pub(crate) struct Spill {
+    file: Arc<OwnedFd>,
+    segments: VecDeque<Segment>,
+    next_position: u64,
+    bytes: u64,
+}
+
+/// A piece of the log on disk, ready to be loaded.
+#[derive(Debug)]
+pub struct Spilled {
+    file: Arc<OwnedFd>,
+    segment: Segment,
+    offset: u64,
+    len: usize,
+}
+
+impl Spill {
+    /// An unnamed file in `folder`; it is gone with the process that holds it, whatever happens.
+    pub(crate) fn create(folder: &Path) -> io::Result<Spill> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = match rustix::fs::open(folder, flags, mode) {
+            Ok(file) => file,
+            // Not every file system can make unnamed files; memory-backed ones at hand usually can.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR) => rustix::fs::open("/dev/shm", flags, mode)?,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Spill { file: Arc::new(file), segments: VecDeque::new(), next_position: 0, bytes: 0 })
+    }
+
+    /// Bytes on disk now.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The oldest position on disk.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.segments.front().map(|segment| segment.start)
+    }
+
+    /// Adds the chunk that follows everything spilled so far. Blocks on the disk.
+    pub(crate) fn append(&mut self, start: u64, stream: Stream, bytes: &Bytes) -> io::Result<()> {
+        let mut written = 0;
+        while written < bytes.len() {
+            let at = self.next_position + written as u64;
+            match rustix::io::pwrite(&self.file, &bytes[written..], at) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => written += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let len = bytes.len() as u64;
+        match self.segments.back_mut() {
+            Some(last) if last.stream == stream && last.start + last.len == start => last.len += len,
+            _ => self.segments.push_back(Segment { start, len, stream, position: self.next_position }),
+        }
+        self.next_position += len;
+        self.bytes += len;
+        Ok(())
+    }
+
+    /// What is on disk at `from`, at most `max` bytes of it.
+    pub(crate) fn find(&self, from: u64, max: usize) -> Option<Spilled> {
+        let segment = self.segments.iter().find(|segment| from < segment.start + segment.len)?;
+        let offset = from.checked_sub(segment.start)?;
+        let len = usize::try_from(segment.len - offset).unwrap_or(usize::MAX).min(max);
+        Some(Spilled { file: self.file.clone(), segment: *segment, offset, len })
+    }
+
+    /// Gives back the disk space of everything before `cursor`.
+    pub(crate) fn forget_before(&mut self, cursor: u64) {
+        let mut punched: Option<(u64, u64)> = None;
+        while let Some(front) = self.segments.front_mut() {
+            let gone = cursor.saturating_sub(front.start).min(front.len);
+            if gone == 0 {
+                break;
+            }
+            punched = Some((punched.map_or(front.position, |(at, _)| at), front.position + gone));
+            self.bytes -= gone;
+            front.start += gone;
+            front.position += gone;
+            front.len -= gone;
+            if front.len > 0 {
+                break;
+            }
+            self.segments.pop_front();
+        }
+        if let Some((from, to)) = punched {
+            self.punch(from, to);
+        }
+    }
+
+    /// A failure only keeps the space until the file is dropped, so it is not an error.
+    fn punch(&self, from: u64, to: u64) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if let Err(error) = rustix::fs::fallocate(&self.file, flags, from, to - from) {
+            tracing::debug!(%error, "cannot punch a hole into the spill file");
+        }
+    }
+}
+
+impl Spilled {
+    /// The position it starts at.
+    pub fn start(&self) -> Cursor {
+        Cursor(self.segment.start + self.offset)
+    }
+
+    /// Reads it. Blocks on the disk.
+    pub fn load(&self) -> io::Result<(Stream, Bytes, Cursor)> {
+        let mut bytes = vec![0; self.len];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let at = self.segment.position + self.offset + filled as u64;
+            match rustix::io::pread(&self.file, &mut bytes[filled..], at) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let start = self.segment.start + self.offset;
+        let ends_here = self.offset + self.len as u64 == self.segment.len;
+        let whole = Bytes::from(bytes);
+        let max = if ends_here {
+            whole.len()
+        } else {
+            whole.len().saturating_sub(super::log::incomplete_tail(&whole))
+        };
+        let bytes = cut_at_character(whole, max.max(1));
+        let next = Cursor(start + bytes.len() as u64);
+        Ok((self.segment.stream, bytes, next))
+    }
+}

@@ -1,0 +1,202 @@
+//! The daemon's ends of a process's pipes or terminal: reading without blocking, writing what fits.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+use rustix::pty::OpenptFlags;
+use rustix::termios::Winsize;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::log::incomplete_tail;
+use super::spec::{Stream, TerminalSize};
+
+/// The first read of a stream; interactive output is small.
+const SMALLEST_READ: usize = 8 * 1024;
+/// The reads of a stream that has shown to be bulk.
+const LARGEST_READ: usize = 256 * 1024;
+/// What a pipe is grown to when it carries bulk, so that the process and the daemon take turns less often.
+const BULK_PIPE: usize = 1024 * 1024;
+
+/// One stream of output, read in pieces that end where a character ends.
+#[derive(Debug)]
+pub(super) struct Output {
+    fd: AsyncFd<OwnedFd>,
+    pub(super) stream: Stream,
+    read_size: usize,
+    is_grown: bool,
+    /// The beginning of a character whose rest has not come yet.
+    held: Vec<u8>,
+}
+
+impl Output {
+    pub(super) fn new(fd: OwnedFd, stream: Stream) -> io::Result<Output> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
+        Ok(Output { fd, stream, read_size: SMALLEST_READ, is_grown: false, held: Vec::new() })
+    }
+
+    /// Waits for the next piece; nothing at the end. Safe to drop while it waits.
+    pub(super) async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let mut guard = match self.fd.readable().await {
+                Ok(guard) => guard,
+                Err(_closed) => return None,
+            };
+            let mut buffer = Vec::with_capacity(self.held.len() + self.read_size);
+            buffer.extend_from_slice(&self.held);
+            let result = guard.try_io(|fd| {
+                Ok(rustix::io::read(fd.get_ref(), rustix::buffer::spare_capacity(&mut buffer))?)
+            });
+            match result {
+                Err(_would_block) => {}
+                Ok(Ok(0)) => return None,
+                Ok(Ok(count)) => {
+                    self.adapt(count);
+                    self.held.clear();
+                    let tail = incomplete_tail(&buffer);
+                    self.held.extend_from_slice(&buffer[buffer.len() - tail..]);
+                    buffer.truncate(buffer.len() - tail);
+                    if !buffer.is_empty() {
+                        return Some(exact(buffer));
+                    }
+                }
+                Ok(Err(error)) if error.raw_os_error() == Some(Errno::INTR.raw_os_error()) => {}
+                // A terminal whose last user has gone answers with an error instead of an end.
+                Ok(Err(_ended)) => return None,
+            }
+        }
+    }
+
+    /// Bytes that are in the pipe now.
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        rustix::io::ioctl_fionread(self.fd.get_ref()).unwrap_or(0)
+    }
+
+    /// What was held back in hope of the rest of a character.
+    pub(super) fn rest(&mut self) -> Bytes {
+        Bytes::from(std::mem::take(&mut self.held))
+    }
+
+    /// What the kernel calls this pipe or terminal, as seen from the other end's descriptors.
+    pub(super) fn name(&self) -> Option<String> {
+        let fd = self.fd.get_ref();
+        if self.stream == Stream::Terminal {
+            let name = rustix::pty::ptsname(fd, Vec::new()).ok()?;
+            return name.into_string().ok();
+        }
+        let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
+        link.into_os_string().into_string().ok()
+    }
+
+    /// Tells the terminal its size; the kernel tells the programs.
+    pub(super) fn resize(&self, size: TerminalSize) -> io::Result<()> {
+        Ok(rustix::termios::tcsetwinsize(self.fd.get_ref(), winsize(size))?)
+    }
+
+    fn adapt(&mut self, count: usize) {
+        if count == self.read_size && self.read_size < LARGEST_READ {
+            self.read_size = (self.read_size * 4).min(LARGEST_READ);
+        } else if count < self.read_size / 16 {
+            self.read_size = (self.read_size / 4).max(SMALLEST_READ);
+        }
+        if self.read_size == LARGEST_READ && !self.is_grown && self.stream != Stream::Terminal {
+            self.is_grown = true;
+            // Refused when the user's share of pipe memory is used up; then the pipe stays as it is.
+            let _grown = rustix::pipe::fcntl_setpipe_size(self.fd.get_ref(), BULK_PIPE);
+        }
+    }
+}
+
+/// Gives back the memory that a short read did not need.
+fn exact(buffer: Vec<u8>) -> Bytes {
+    if buffer.len() * 2 < buffer.capacity() { Bytes::copy_from_slice(&buffer) } else { Bytes::from(buffer) }
+}
+
+/// The writing end of a process's standard input.
+#[derive(Debug)]
+pub(super) struct Input {
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl Input {
+    pub(super) fn new(fd: OwnedFd) -> io::Result<Input> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Input { fd: AsyncFd::with_interest(fd, Interest::WRITABLE)? })
+    }
+
+    /// Writes what fits without waiting: the number of bytes, or nothing when there is no room now.
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        match rustix::io::write(self.fd.get_ref(), bytes) {
+            Ok(count) => Ok(Some(count)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits for room and writes what fits. Safe to drop while it waits.
+    pub(super) async fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            let mut guard = self.fd.writable().await?;
+            match guard.try_io(|fd| Ok(rustix::io::write(fd.get_ref(), bytes)?)) {
+                Ok(result) => return result,
+                Err(_would_block) => {}
+            }
+        }
+    }
+}
+
+/// The child's three descriptors and the daemon's ends of them.
+#[derive(Debug)]
+pub(super) struct Wiring {
+    pub(super) child: [OwnedFd; 3],
+    pub(super) input: Option<OwnedFd>,
+    pub(super) outputs: Vec<(OwnedFd, Stream)>,
+}
+
+/// Three pipes; without `input` the child reads from `/dev/null`.
+pub(super) fn pipes(has_input: bool) -> io::Result<Wiring> {
+    let (stdin, input) = if has_input {
+        let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        (read, Some(write))
+    } else {
+        (
+            rustix::fs::open(
+                "/dev/null",
+                rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
+                rustix::fs::Mode::empty(),
+            )?,
+            None,
+        )
+    };
+    let (out_read, out_write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let (err_read, err_write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    Ok(Wiring {
+        child: [stdin, out_write, err_write],
+        input,
+        outputs: vec![(out_read, Stream::Stdout), (err_read, Stream::Stderr)],
+    })
+}
+
+/// A terminal, opened at its final size.
+pub(super) fn terminal(size: TerminalSize) -> io::Result<Wiring> {
+    let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    rustix::pty::grantpt(&master)?;
+    rustix::pty::unlockpt(&master)?;
+    rustix::termios::tcsetwinsize(&master, winsize(size))?;
+    let slave = rustix::pty::ioctl_tiocgptpeer(
+        &master,
+        OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
+    )?;
+    let duplicate = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3);
+    let child = [duplicate(&slave)?, duplicate(&slave)?, slave];
+    let input = duplicate(&master)?;
+    Ok(Wiring { child, input: Some(input), outputs: vec![(master, Stream::Terminal)] })
+}
+
+fn winsize(size: TerminalSize) -> Winsize {
+    Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 }
+}

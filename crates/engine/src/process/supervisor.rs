@@ -1,0 +1,384 @@
+//! The supervisor: the one task that owns a child. It alone writes the child's log, signals it and reaps it.
+//!
+//! A process goes through three phases. It runs; its leader ends and its output is drained; it is closed. What its
+//! leader left behind in the background lives on, watched by the same task, until it ends or the session does.
+
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::process::{WaitId, WaitIdOptions};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::drain::Drain;
+use super::flow::Flow;
+use super::launch::{Launched, Launcher};
+use super::log::OutputLog;
+use super::spec::{AtOutputLimit, Cause, Closed, Exit, ProcessSpec, Stdin, Stream, TerminalSize};
+use super::stdin::{InputRequest, StdinQueue};
+use super::streams::Output;
+use super::tree::Ended;
+use super::{Bounds, Signal, WeakProcess};
+use crate::Error;
+use crate::registry::Registry;
+
+/// What others may ask of a supervisor.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// End the tree, or tell its group something; the answer comes when it is done.
+    Kill { signal: Signal, reply: oneshot::Sender<Ended> },
+    /// Change the size of the terminal.
+    Resize { size: TerminalSize, reply: oneshot::Sender<Result<(), Error>> },
+}
+
+/// Everything a supervisor is given.
+#[derive(Debug)]
+pub(super) struct Assignment {
+    pub(super) id: String,
+    /// Where the process is listed once it runs.
+    pub(super) registration: (Registry, WeakProcess),
+    pub(super) spec: ProcessSpec,
+    pub(super) log: Arc<OutputLog>,
+    pub(super) bounds: Bounds,
+    pub(super) launcher: Arc<Launcher>,
+    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) inputs: mpsc::Receiver<InputRequest>,
+    pub(super) started: oneshot::Sender<Result<i32, io::Error>>,
+    /// The session has ended, and its processes with it.
+    pub(super) stop: CancellationToken,
+}
+
+/// What can happen next.
+enum Happening {
+    Output { index: usize, bytes: Option<Bytes> },
+    Exited(Exit),
+    Command(Command),
+    Input(InputRequest),
+    InputMoved(io::Result<usize>),
+    Ended(Ended),
+    TimeIsUp,
+    Drained,
+    RoomOrStall,
+    Stop,
+}
+
+type Ending = Pin<Box<dyn Future<Output = Ended> + Send>>;
+
+pub(super) struct Supervisor {
+    log: Arc<OutputLog>,
+    launcher: Arc<Launcher>,
+    bounds: Bounds,
+    commands: mpsc::Receiver<Command>,
+    inputs: mpsc::Receiver<InputRequest>,
+    stop: CancellationToken,
+    live: Launched,
+    stdin: StdinQueue,
+    flow: Flow,
+    ending: Option<Ending>,
+    waiting: Vec<oneshot::Sender<Ended>>,
+    is_stopping: bool,
+    started_at: Instant,
+    stop_at: Option<Instant>,
+    may_write: Option<u64>,
+    at_limit: AtOutputLimit,
+    cause: Cause,
+    exit: Option<(Exit, Duration)>,
+    drain: Option<Drain>,
+    truncated_bytes: u64,
+}
+
+/// Starts the child and sees it through to its end. Returns when nothing of it is left, or when the session stopped
+/// and nothing more can be done.
+pub(super) async fn supervise(assignment: Assignment) {
+    let Assignment {
+        id,
+        registration: (registry, process),
+        spec,
+        log,
+        bounds,
+        launcher,
+        commands,
+        inputs,
+        started,
+        stop,
+    } = assignment;
+    let live = match launcher.launch(&spec, &id).await {
+        Ok(live) => live,
+        Err(error) => {
+            // The starter hears it, or has gone and does not care.
+            let _heard = started.send(Err(error));
+            return;
+        }
+    };
+    let started_at = Instant::now();
+    let pid = live.pid;
+    let stdin = StdinQueue::new(match spec.stdin {
+        Stdin::Given(bytes) => Some(bytes),
+        Stdin::Open | Stdin::Empty => None,
+    });
+    let supervisor = Supervisor {
+        flow: Flow::new(log.clone(), &bounds),
+        log,
+        launcher,
+        bounds,
+        commands,
+        inputs,
+        stop,
+        live,
+        stdin,
+        ending: None,
+        waiting: Vec::new(),
+        is_stopping: false,
+        started_at,
+        stop_at: spec.stop_after.map(|after| started_at + after),
+        may_write: spec.output_limit.map(|limit| limit.bytes),
+        at_limit: spec.output_limit.map_or(AtOutputLimit::Kill, |limit| limit.then),
+        cause: Cause::Itself,
+        exit: None,
+        drain: None,
+        truncated_bytes: 0,
+    };
+    supervisor.log.running(pid);
+    let _heard = started.send(Ok(pid));
+    registry.add(process).await;
+    supervisor.run().await;
+}
+
+impl Supervisor {
+    async fn run(mut self) {
+        while !self.is_closed() {
+            let happening = self.next().await;
+            self.handle(happening).await;
+        }
+        self.close().await;
+        self.mind_the_background().await;
+    }
+
+    /// Closed once the leader has ended, its output is drained, and whoever wanted the tree's end has an answer.
+    fn is_closed(&self) -> bool {
+        let is_drained = self.live.outputs.is_empty() || self.drain.as_ref().is_some_and(Drain::is_over);
+        self.exit.is_some() && is_drained && self.ending.is_none()
+    }
+
+    /// Waits for one thing to happen. Control comes first, so that no flood of output delays a kill.
+    async fn next(&mut self) -> Happening {
+        let has_input = self.stdin.wants_to_write();
+        let reads = self.flow.may_read();
+        let drains = self.drain.is_some() && reads;
+        let idle_until = self.drain.as_ref().map_or(self.started_at, Drain::until);
+        let time_is_up = self.stop_at.unwrap_or(self.started_at);
+        tokio::select! {
+            biased;
+            Some(command) = self.commands.recv() => Happening::Command(command),
+            () = self.stop.cancelled(), if !self.is_stopping => Happening::Stop,
+            exit = wait_exit(&self.live.leader), if self.exit.is_none() => Happening::Exited(exit),
+            ended = wait_ending(&mut self.ending), if self.ending.is_some() => Happening::Ended(ended),
+            Some(request) = self.inputs.recv(), if self.stdin.has_room() => Happening::Input(request),
+            moved = self.stdin.write(&self.live.input), if has_input => Happening::InputMoved(moved),
+            (index, bytes) = next_output(&mut self.live.outputs), if reads => Happening::Output { index, bytes },
+            () = self.flow.room_or_stall(), if !reads => Happening::RoomOrStall,
+            () = sleep_until(time_is_up), if self.stop_at.is_some() && self.exit.is_none() => Happening::TimeIsUp,
+            () = sleep_until(idle_until), if drains => Happening::Drained,
+        }
+    }
+
+    async fn handle(&mut self, happening: Happening) {
+        match happening {
+            Happening::Output { index, bytes: Some(bytes) } => self.take_output(index, bytes),
+            Happening::Output { index, bytes: None } => self.end_output(index),
+            Happening::Exited(exit) => self.leader_ended(exit),
+            Happening::Command(command) => self.obey(command),
+            Happening::Input(request) => self.stdin.accept(request, &mut self.live.input),
+            Happening::InputMoved(moved) => self.stdin.moved(moved, &mut self.live.input),
+            Happening::Ended(ended) => self.tree_ended(&ended),
+            Happening::TimeIsUp => {
+                self.stop_at = None;
+                self.end_tree(Cause::TimedOut, Some(self.bounds.kill_grace));
+            }
+            Happening::Drained => self.drain.iter_mut().for_each(Drain::quiet),
+            Happening::RoomOrStall => self.flow.relieve().await,
+            Happening::Stop => {
+                self.is_stopping = true;
+                self.end_tree(Cause::Killed, Some(self.bounds.kill_grace));
+            }
+        }
+    }
+
+    fn take_output(&mut self, index: usize, bytes: Bytes) {
+        if let Some(drain) = &mut self.drain {
+            drain.read(index, bytes.len());
+        }
+        let Some(stream) = self.live.outputs.get(index).map(|output| output.stream) else { return };
+        self.record(stream, bytes);
+    }
+
+    fn end_output(&mut self, index: usize) {
+        if index < self.live.outputs.len() {
+            let mut output = self.live.outputs.remove(index);
+            self.record(output.stream, output.rest());
+            if let Some(drain) = &mut self.drain {
+                drain.ended(index);
+            }
+        }
+    }
+
+    /// Puts output into the log, exactly up to the limit.
+    fn record(&mut self, stream: Stream, mut bytes: Bytes) {
+        if let Some(left) = self.may_write {
+            let fits = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+            let over = (bytes.len() - fits) as u64;
+            bytes.truncate(fits);
+            self.may_write = Some(left - fits as u64);
+            self.truncated_bytes += over;
+            let is_first = over > 0 && self.truncated_bytes == over;
+            if is_first && self.at_limit == AtOutputLimit::Kill {
+                self.end_tree(Cause::OutputLimit, None);
+            }
+        }
+        self.log.push(stream, bytes);
+        self.flow.pushed();
+    }
+
+    fn leader_ended(&mut self, exit: Exit) {
+        self.launcher.reaped(self.live.pid);
+        self.exit = Some((exit, self.started_at.elapsed()));
+        self.log.exited(exit);
+        self.drain = Some(Drain::new(&self.live.outputs, &self.bounds));
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Kill { signal, reply } if signal.ends() => {
+                let grace = (signal == Signal::TERM).then_some(self.bounds.kill_grace);
+                self.waiting.push(reply);
+                // A KILL does not wait for the grace of an earlier TERM.
+                if self.ending.is_none() || grace.is_none() {
+                    self.end_tree(Cause::Killed, grace);
+                }
+            }
+            Command::Kill { signal, reply } => {
+                self.live.tree.tell(signal, self.exit.is_some());
+                let _heard = reply.send(Ended::default());
+            }
+            Command::Resize { size, reply } => {
+                let resized = match self.live.outputs.iter().find(|output| output.stream == Stream::Terminal)
+                {
+                    Some(terminal) => terminal.resize(size).map_err(|_gone| Error::Gone),
+                    None => Err(Error::Gone),
+                };
+                let _heard = reply.send(resized);
+            }
+        }
+    }
+
+    fn end_tree(&mut self, cause: Cause, grace: Option<Duration>) {
+        if self.cause == Cause::Itself && self.exit.is_none() {
+            self.cause = cause;
+        }
+        self.ending = Some(Box::pin(self.live.tree.clone().end(grace)));
+    }
+
+    fn tree_ended(&mut self, ended: &Ended) {
+        self.ending = None;
+        for reply in self.waiting.drain(..) {
+            let _heard = reply.send(ended.clone());
+        }
+    }
+
+    /// The last entry of the log.
+    async fn close(&mut self) {
+        let Some((exit, duration)) = self.exit else { return };
+        let names: Vec<String> = self.live.outputs.iter().filter_map(Output::name).collect();
+        let held_by = if names.is_empty() { Vec::new() } else { self.live.tree.holders(names).await };
+        for index in 0..self.live.outputs.len() {
+            let (stream, rest) = (self.live.outputs[index].stream, self.live.outputs[index].rest());
+            self.record(stream, rest);
+        }
+        self.stdin.close(&mut self.live.input);
+        let facts = self.log.facts().borrow().clone();
+        self.log.close(Closed {
+            exit,
+            cause: self.cause,
+            duration,
+            stdout_bytes: facts.stdout_bytes,
+            stderr_bytes: facts.stderr_bytes,
+            truncated_bytes: self.truncated_bytes,
+            held_by,
+        });
+    }
+
+    /// Keeps what the leader left behind: its output is read and discarded, since closing the pipe would kill it.
+    async fn mind_the_background(mut self) {
+        while self.ending.is_some() || !self.live.tree.is_gone().await {
+            let tree = self.live.tree.clone();
+            tokio::select! {
+                biased;
+                Some(command) = self.commands.recv() => self.obey(command),
+                () = self.stop.cancelled(), if !self.is_stopping => {
+                    self.is_stopping = true;
+                    self.end_tree(Cause::Killed, Some(self.bounds.kill_grace));
+                }
+                ended = wait_ending(&mut self.ending), if self.ending.is_some() => {
+                    self.tree_ended(&ended);
+                    if self.is_stopping {
+                        return;
+                    }
+                }
+                () = discard(&mut self.live.outputs) => {}
+                () = tree.emptied(), if self.ending.is_none() => {}
+            }
+        }
+    }
+}
+
+/// Reads and forgets, for ever.
+async fn discard(outputs: &mut Vec<Output>) {
+    loop {
+        if let (index, None) = next_output(outputs).await {
+            outputs.remove(index);
+        }
+    }
+}
+
+async fn wait_ending(ending: &mut Option<Ending>) -> Ended {
+    match ending {
+        Some(ending) => ending.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the leader's end through its handle, and reaps it.
+async fn wait_exit(leader: &AsyncFd<OwnedFd>) -> Exit {
+    loop {
+        let Ok(mut guard) = leader.readable().await else { return Exit::Code(-1) };
+        let handle = WaitId::PidFd(leader.get_ref().as_fd());
+        match rustix::process::waitid(handle, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
+            Ok(Some(status)) => {
+                let signal = status.terminating_signal().and_then(Signal::from_number);
+                return signal.map_or(Exit::Code(status.exit_status().unwrap_or(-1)), Exit::Signal);
+            }
+            Ok(None) => guard.clear_ready(),
+            // Nobody else reaps our children; if it happens all the same, the status is lost but the end is not.
+            Err(_taken) => return Exit::Code(-1),
+        }
+    }
+}
+
+/// The next piece of any output; waits for ever when there is none left.
+async fn next_output(outputs: &mut [Output]) -> (usize, Option<Bytes>) {
+    match outputs {
+        [first, second] => tokio::select! {
+            bytes = first.next() => (0, bytes),
+            bytes = second.next() => (1, bytes),
+        },
+        [only] => (0, only.next().await),
+        _ => std::future::pending().await,
+    }
+}

@@ -1,0 +1,118 @@
+//! The few system calls a child makes between clone and exec, without libc; and signals of any number.
+//!
+//! The child shares the parent's memory, thread-local storage included, while the parent goes on running. Anything
+//! that touches `errno`, a lock or the allocator would race with it, so these are bare instructions.
+#![expect(unsafe_code, reason = "a child between clone and exec may use nothing but bare system calls")]
+
+use core::arch::asm;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::signal::Signal;
+
+/// Sends a signal through a handle; whether there was somebody to receive it. (Typed interfaces know no real-time
+/// signals.)
+pub(super) fn send(handle: BorrowedFd<'_>, signal: Signal) -> bool {
+    // SAFETY: passes two numbers and a null pointer, which the kernel allows.
+    unsafe {
+        call(
+            libc::SYS_pidfd_send_signal as usize,
+            [handle.as_raw_fd() as usize, signal.number() as usize, 0, 0, 0],
+        ) == 0
+    }
+}
+
+/// Sends a signal to a process group; whether there was somebody to receive it.
+pub(super) fn send_to_group(leader: i32, signal: Signal) -> bool {
+    // SAFETY: passes two numbers.
+    unsafe { call(libc::SYS_kill as usize, [-leader as usize, signal.number() as usize, 0, 0, 0]) == 0 }
+}
+
+/// One system call; a negative result is an error number.
+///
+/// # Safety
+/// As for the call itself: pointers must be valid for what the kernel does with them.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) unsafe fn call(number: usize, args: [usize; 5]) -> isize {
+    let result: isize;
+    // SAFETY: the caller vouches for the arguments; the clobbers are those of the `syscall` instruction.
+    unsafe {
+        asm!("syscall",
+            inlateout("rax") number => result,
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2], in("r10") args[3], in("r8") args[4],
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// One system call; a negative result is an error number.
+///
+/// # Safety
+/// As for the call itself: pointers must be valid for what the kernel does with them.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub(super) unsafe fn call(number: usize, args: [usize; 5]) -> isize {
+    let result: isize;
+    // SAFETY: the caller vouches for the arguments.
+    unsafe {
+        asm!("svc #0", in("x8") number,
+            inlateout("x0") args[0] => result,
+            in("x1") args[1], in("x2") args[2], in("x3") args[3], in("x4") args[4], options(nostack));
+    }
+    result
+}
+
+/// Arguments of `clone3`, as the kernel lays them out (its second version, which knows cgroups).
+#[repr(C, align(8))]
+#[derive(Debug, Default)]
+pub(super) struct CloneArgs {
+    pub(super) flags: u64,
+    pub(super) pidfd: u64,
+    pub(super) child_tid: u64,
+    pub(super) parent_tid: u64,
+    pub(super) exit_signal: u64,
+    pub(super) stack: u64,
+    pub(super) stack_size: u64,
+    pub(super) tls: u64,
+    pub(super) set_tid: u64,
+    pub(super) set_tid_size: u64,
+    pub(super) cgroup: u64,
+}
+
+/// `clone3`; the child starts in `entry` on the stack that `args` names and must never return from it.
+///
+/// # Safety
+/// The stack and everything behind `argument` must stay valid until the child has executed or ended.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+pub(super) unsafe fn clone3(args: &CloneArgs, entry: extern "C" fn(usize) -> !, argument: usize) -> isize {
+    let result: isize;
+    // SAFETY: the parent only sees a system call. The child has the same registers and a fresh, aligned stack.
+    unsafe {
+        asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call r13", "ud2", "2:",
+            inlateout("rax") libc::SYS_clone3 as usize => result,
+            in("rdi") core::ptr::from_ref(args), in("rsi") size_of::<CloneArgs>(),
+            in("r12") argument, in("r13") entry as usize,
+            lateout("rcx") _, lateout("r11") _);
+    }
+    result
+}
+
+/// `clone3`; the child starts in `entry` on the stack that `args` names and must never return from it.
+///
+/// # Safety
+/// The stack and everything behind `argument` must stay valid until the child has executed or ended.
+#[cfg(target_arch = "aarch64")]
+#[inline(never)]
+pub(super) unsafe fn clone3(args: &CloneArgs, entry: extern "C" fn(usize) -> !, argument: usize) -> isize {
+    let result: isize;
+    // SAFETY: the parent only sees a system call. The child has the same registers and a fresh, aligned stack.
+    unsafe {
+        asm!("svc #0", "cbnz x0, 2f", "mov x29, xzr", "mov x0, x20", "blr x21", "brk #1", "2:",
+            in("x8") libc::SYS_clone3 as usize,
+            inlateout("x0") core::ptr::from_ref(args) => result,
+            in("x1") size_of::<CloneArgs>(),
+            in("x20") argument, in("x21") entry as usize);
+    }
+    result
+}

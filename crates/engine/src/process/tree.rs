@@ -1,0 +1,239 @@
+//! A process is a tree: its leader and everything that came from it, however far it ran away.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, timeout_at};
+
+use super::cgroup::Lease;
+use super::proc;
+use super::signal::Signal;
+use super::sys;
+
+/// One process of a tree.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    /// Its number, which may belong to another by the time somebody reads this.
+    pub pid: i32,
+    /// Its short name.
+    pub name: String,
+}
+
+/// What came of ending a tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Those that were alive and are gone.
+    pub killed: Vec<Member>,
+    /// Those that are still there when the engine stopped waiting.
+    pub left: Vec<Member>,
+}
+
+/// How a tree is held together.
+#[derive(Debug, Clone)]
+pub(super) enum Tree {
+    /// By a cgroup, which nothing leaves.
+    Cgroup { leader: Pid, lease: Arc<Lease> },
+    /// By session, group, ancestry and a mark in the environment.
+    Marked { leader: Pid, mark: String },
+}
+
+/// After KILL was sent; what the kernel has not ended by then is stuck in the kernel.
+const AFTER_KILL: Duration = Duration::from_millis(250);
+
+impl Tree {
+    fn leader(&self) -> i32 {
+        match self {
+            Tree::Cgroup { leader, .. } | Tree::Marked { leader, .. } => leader.as_raw_nonzero().get(),
+        }
+    }
+
+    /// The numbers of everything alive in the tree. Reads many files: keep off the event loop.
+    pub(super) fn pids(&self) -> Vec<i32> {
+        match self {
+            Tree::Cgroup { lease, .. } => lease.members(),
+            Tree::Marked { mark, .. } => proc::tree(self.leader(), mark),
+        }
+    }
+
+    /// Whether nothing of it is alive. Cheap where it usually is so; looks at all of `/proc` only in doubt.
+    pub(super) async fn is_gone(&self) -> bool {
+        match self {
+            Tree::Cgroup { lease, .. } => lease.is_empty(),
+            Tree::Marked { leader, mark } => {
+                let looks_empty = rustix::process::test_kill_process_group(*leader).is_err()
+                    && !proc::has_marked_child(mark);
+                looks_empty || self.handles(None).await.is_empty()
+            }
+        }
+    }
+
+    /// Waits until nothing of it may be alive any more; look again with `is_gone`.
+    pub(super) async fn emptied(self) {
+        match &self {
+            Tree::Cgroup { lease, .. } => {
+                let _empty = wait_cgroup(lease).await;
+            }
+            Tree::Marked { .. } => {
+                let alive = self.handles(None).await;
+                wait_all(alive.into_iter().map(|(_, handle)| handle).collect()).await;
+            }
+        }
+    }
+
+    /// Sends a signal once to the leader's process group, through handles if the leader was reaped already, so that
+    /// no stranger who got its number is hit.
+    pub(super) fn tell(&self, signal: Signal, leader_is_reaped: bool) -> bool {
+        if !leader_is_reaped {
+            return sys::send_to_group(self.leader(), signal);
+        }
+        let in_group = |pid: &i32| proc::ancestry(*pid).is_some_and(|found| found.group == self.leader());
+        let opened = self.pids().into_iter().filter_map(|pid| Some((pid, proc::open(pid)?)));
+        opened
+            .filter(|(pid, _)| in_group(pid))
+            .filter(|(_, handle)| sys::send(handle.as_fd(), signal))
+            .count()
+            > 0
+    }
+
+    /// Those members that hold one of these pipes open.
+    pub(super) async fn holders(&self, targets: Vec<String>) -> Vec<Member> {
+        let tree = self.clone();
+        let find = move || named(proc::holders(&tree.pids(), &targets));
+        tokio::task::spawn_blocking(find).await.unwrap_or_default()
+    }
+
+    /// Ends the whole tree: asks first if there is a `grace`, then kills, and returns when it is empty or nothing
+    /// more can be done. Dropping this future leaves the tree as far ended as it has come.
+    pub(super) async fn end(self, grace: Option<Duration>) -> Ended {
+        let mut seen: Vec<Member> = Vec::new();
+        if let Some(grace) = grace {
+            let asked = self.signal_all(Signal::TERM, &mut seen).await;
+            if asked == 0 || self.wait_empty(grace, None, &mut seen).await {
+                return self.ended(seen).await;
+            }
+        } else {
+            self.note(&mut seen).await;
+        }
+        self.kill_all(&mut seen).await;
+        self.wait_empty(AFTER_KILL, Some(Signal::KILL), &mut seen).await;
+        self.ended(seen).await
+    }
+
+    async fn kill_all(&self, seen: &mut Vec<Member>) {
+        match self {
+            Tree::Cgroup { lease, .. } => {
+                self.note(seen).await;
+                lease.kill();
+            }
+            Tree::Marked { .. } => {
+                self.signal_all(Signal::KILL, seen).await;
+            }
+        }
+    }
+
+    /// Waits until the tree is empty. Where no cgroup tells, each member is waited for and the tree looked at again,
+    /// and killed again if it has `kill` and still grows.
+    async fn wait_empty(&self, limit: Duration, kill: Option<Signal>, seen: &mut Vec<Member>) -> bool {
+        let deadline = Instant::now() + limit;
+        if let Tree::Cgroup { lease, .. } = self {
+            return matches!(timeout_at(deadline, wait_cgroup(lease)).await, Ok(Ok(()))) || lease.is_empty();
+        }
+        loop {
+            let alive = self.handles(kill).await;
+            if alive.is_empty() {
+                return true;
+            }
+            let handles = note_all(seen, alive);
+            if timeout_at(deadline, wait_all(handles)).await.is_err() {
+                return false;
+            }
+        }
+    }
+
+    /// Signals every member and says how many were alive.
+    async fn signal_all(&self, signal: Signal, seen: &mut Vec<Member>) -> usize {
+        note_all(seen, self.handles(Some(signal)).await).len()
+    }
+
+    /// Handles of all members. A signal goes through a handle that was opened before its member was seen again, so
+    /// that a number that changed hands in between is not hit.
+    async fn handles(&self, signal: Option<Signal>) -> Vec<(Member, OwnedFd)> {
+        let tree = self.clone();
+        let find = move || {
+            let opened: Vec<_> =
+                tree.pids().into_iter().filter_map(|pid| Some((pid, proc::open(pid)?))).collect();
+            let still = tree.pids();
+            let members = opened.into_iter().filter(|(pid, _)| still.contains(pid));
+            let told = members.filter(|(_, handle)| match signal {
+                None => true,
+                Some(Signal::KILL) => sys::send(handle.as_fd(), Signal::KILL),
+                Some(signal) => sys::send(handle.as_fd(), signal) && sys::send(handle.as_fd(), Signal::CONT),
+            });
+            told.map(|(pid, handle)| (Member { pid, name: proc::name(pid) }, handle)).collect()
+        };
+        tokio::task::spawn_blocking(find).await.unwrap_or_default()
+    }
+
+    async fn note(&self, seen: &mut Vec<Member>) -> usize {
+        let tree = self.clone();
+        let alive = tokio::task::spawn_blocking(move || named(tree.pids())).await.unwrap_or_default();
+        let count = alive.len();
+        merge(seen, alive);
+        count
+    }
+
+    async fn ended(&self, seen: Vec<Member>) -> Ended {
+        let tree = self.clone();
+        let left = tokio::task::spawn_blocking(move || named(tree.pids())).await.unwrap_or_default();
+        let killed =
+            seen.into_iter().filter(|member| !left.iter().any(|one| one.pid == member.pid)).collect();
+        Ended { killed, left }
+    }
+}
+
+async fn wait_cgroup(lease: &Lease) -> io::Result<()> {
+    let events = AsyncFd::with_interest(lease.events()?, Interest::PRIORITY)?;
+    loop {
+        // Looked at after arming: what changes in between wakes us.
+        if lease.is_empty() {
+            return Ok(());
+        }
+        events.ready(Interest::PRIORITY).await?.clear_ready();
+    }
+}
+
+/// Waits until every one of them has ended.
+async fn wait_all(handles: Vec<OwnedFd>) {
+    for handle in handles {
+        if let Ok(handle) = AsyncFd::with_interest(handle, Interest::READABLE) {
+            // An error here only means that there is nothing to wait for.
+            let _ended = handle.readable().await;
+        }
+    }
+}
+
+fn note_all(seen: &mut Vec<Member>, alive: Vec<(Member, OwnedFd)>) -> Vec<OwnedFd> {
+    let (members, handles): (Vec<_>, Vec<_>) = alive.into_iter().unzip();
+    merge(seen, members);
+    handles
+}
+
+fn named(pids: Vec<i32>) -> Vec<Member> {
+    let mut members: Vec<Member> =
+        pids.into_iter().map(|pid| Member { pid, name: proc::name(pid) }).collect();
+    members.sort();
+    members
+}
+
+fn merge(seen: &mut Vec<Member>, more: Vec<Member>) {
+    for member in more {
+        if !seen.iter().any(|known| known.pid == member.pid) {
+            seen.push(member);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Session: the scope that owns processes. What it started ends with it.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Error;
+use crate::engine::Place;
+use crate::process::{Bounds, Launcher, Process, ProcessId, ProcessSpec, Starting};
+use crate::registry::Registry;
+
+/// Output of finished processes that one session keeps in memory; past it the oldest is dropped and declared lost.
+const FINISHED_BYTES: usize = 8 * 1024 * 1024;
+
+/// Owns processes. One task holds it; dropping it ends what it started, without waiting.
+pub struct Session {
+    bounds: Bounds,
+    launcher: Arc<Launcher>,
+    registry: Registry,
+    processes: HashMap<ProcessId, Process>,
+    finished: VecDeque<Finished>,
+    finished_bytes: usize,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    _place: Place,
+}
+
+#[derive(Debug)]
+struct Finished {
+    id: ProcessId,
+    at: Instant,
+    bytes: usize,
+}
+
+/// How many finished processes are remembered, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory {
+    /// The most of them.
+    pub count: usize,
+    /// The longest time.
+    pub time: Duration,
+}
+
+impl Session {
+    pub(crate) fn new(
+        bounds: Bounds,
+        launcher: Arc<Launcher>,
+        registry: Registry,
+        stop: CancellationToken,
+        place: Place,
+    ) -> Session {
+        Session {
+            bounds,
+            launcher,
+            registry,
+            processes: HashMap::new(),
+            finished: VecDeque::new(),
+            finished_bytes: 0,
+            tasks: TaskTracker::new(),
+            stop,
+            _place: place,
+        }
+    }
+
+    /// Registers a process and begins to start it. From now on it can be killed.
+    pub fn start(&mut self, spec: ProcessSpec) -> Result<Starting, Error> {
+        let id = ProcessId(format!("p_{}", random_name()?));
+        let life = (&self.tasks, self.stop.clone());
+        let starting = Process::begin(id.clone(), spec, &self.bounds, (&self.launcher, &self.registry), life);
+        self.processes.insert(id, starting.process().clone());
+        Ok(starting)
+    }
+
+    /// The process of this session with this name.
+    pub fn process(&self, id: &ProcessId) -> Result<&Process, Error> {
+        self.processes.get(id).ok_or_else(|| Error::NoSuchProcess(id.clone()))
+    }
+
+    /// Every process of this session that is remembered.
+    pub fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.processes.values()
+    }
+
+    /// Processes whose leader has not ended.
+    pub fn running(&self) -> usize {
+        self.processes.len() - self.finished.len()
+    }
+
+    /// Forgets a process that could not be started.
+    pub fn never_ran(&mut self, id: &ProcessId) {
+        self.processes.remove(id);
+    }
+
+    /// A process has closed and its reader has seen it all: it is kept for a while, and older ones make room.
+    pub fn finished(&mut self, id: &ProcessId, memory: Memory) {
+        let Some(process) = self.processes.get(id) else { return };
+        let bytes = process.memory();
+        self.finished.push_back(Finished { id: id.clone(), at: Instant::now(), bytes });
+        self.finished_bytes += bytes;
+        while self.finished_bytes > FINISHED_BYTES {
+            let Some(oldest) = self.finished.iter_mut().find(|finished| finished.bytes > 0) else { break };
+            self.finished_bytes -= std::mem::take(&mut oldest.bytes);
+            if let Some(process) = self.processes.get(&oldest.id) {
+                process.forget_output();
+            }
+        }
+        let is_too_old = |finished: &Finished| finished.at.elapsed() > memory.time;
+        while self.finished.len() > memory.count || self.finished.front().is_some_and(is_too_old) {
+            let Some(oldest) = self.finished.pop_front() else { break };
+            self.finished_bytes -= oldest.bytes;
+            self.processes.remove(&oldest.id);
+        }
+    }
+
+    /// Ends every process and waits until nothing is left of them, background jobs included.
+    pub async fn close(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("processes", &self.processes.len()).finish_non_exhaustive()
+    }
+}
+
+/// Twelve hexadecimal digits that nobody can guess.
+pub(crate) fn random_name() -> Result<String, Error> {
+    let mut bytes = [0; 6];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::Unsupported { what: "randomness", reason: error.to_string() })?;
+    Ok(bytes.iter().fold(String::with_capacity(12), |mut name, byte| {
+        for digit in [byte >> 4, byte & 15] {
+            name.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
+        }
+        name
+    }))
+}

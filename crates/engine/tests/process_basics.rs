@@ -1,0 +1,161 @@
+//! What a process is given and what comes back: bytes, status, environment, directory, terminal.
+
+mod support;
+
+use bytes::Bytes;
+use engine::Error;
+use engine::process::{
+    AtOutputLimit, Cause, Containment, Cursor, Exit, Item, OutputLimit, Signal, Stdin, TerminalSize,
+};
+use std::time::Duration;
+use support::{argv, engine, gather, read_until, run, shell};
+
+#[tokio::test]
+async fn output_arrives_as_it_was_written_on_the_stream_it_was_written_to() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let result = run(&mut session, shell(r"printf 'a\r\nb\0c'; printf 'oops' >&2; exit 3")).await;
+    assert_eq!(result.stdout, b"a\r\nb\0c");
+    assert_eq!(result.stderr, b"oops");
+    assert_eq!(result.closed.exit, Exit::Code(3));
+    assert_eq!((result.closed.stdout_bytes, result.closed.stderr_bytes), (6, 4));
+    assert_eq!(result.closed.cause, Cause::Itself);
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_started_says_why() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    for (program, kind) in [
+        ("/nowhere/x", "no such file"),
+        ("no-such-program", "no such file"),
+        ("/etc/passwd", "permission denied"),
+        ("", "no such file"),
+    ] {
+        let error = session.start(argv(&[program])).unwrap().running().await.unwrap_err();
+        assert!(matches!(error, Error::Spawn { .. }), "{program}: {error}");
+        assert!(error.to_string().contains(kind), "{program}: {error}");
+    }
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_script_without_an_interpreter_line_runs_in_the_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(&script, "echo \"$1 from a script\"\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let result = run(&mut session, argv(&[script.to_str().unwrap(), "hello"])).await;
+    assert_eq!(result.text(), "hello from a script\n");
+}
+
+#[tokio::test]
+async fn input_reaches_the_program_and_ends_when_told() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let process = session.start(argv(&["cat"])).unwrap().running().await.unwrap();
+    assert_eq!(process.input(Bytes::from_static(b"one "), false).await.unwrap(), 4);
+    assert_eq!(process.input(Bytes::from_static(b"two"), true).await.unwrap(), 3);
+    assert!(matches!(
+        process.input(Bytes::from_static(b"late"), false).await,
+        Err(Error::InputClosed | Error::Gone)
+    ));
+    assert_eq!(gather(&process).await.text(), "one two");
+    let given = support::argv(&["cat"]);
+    let given =
+        engine::process::ProcessSpec { stdin: Stdin::Given(Bytes::from(vec![b'x'; 300_000])), ..given };
+    assert_eq!(run(&mut session, given).await.stdout.len(), 300_000);
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_read_its_input_stalls_nobody() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let process = session.start(argv(&["sleep", "1000"])).unwrap().running().await.unwrap();
+    let flood = process.clone();
+    let flooding =
+        tokio::spawn(async move { while flood.input(Bytes::from(vec![0; 65536]), false).await.is_ok() {} });
+    let ended = process.kill(Signal::TERM).await.unwrap();
+    assert_eq!(ended.killed.len(), 1);
+    assert_eq!(gather(&process).await.closed.exit, Exit::Signal(Signal::TERM));
+    flooding.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_child_inherits_no_descriptor_and_no_signal_setting() {
+    let leaked = std::fs::File::open("/dev/null").unwrap();
+    rustix::io::fcntl_setfd(&leaked, rustix::io::FdFlags::empty()).unwrap();
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let fds =
+        run(&mut session, shell("ls /proc/self/fd | tr '\\n' ' '; grep -E 'Sig(Blk|Ign)' /proc/self/status"))
+            .await;
+    assert!(fds.text().starts_with("0 1 2 3 "), "{}", fds.text());
+    assert!(!fds.text().starts_with("0 1 2 3 4"), "{}", fds.text());
+    assert_eq!(fds.text().matches("0000000000000000").count(), 2, "{}", fds.text());
+}
+
+#[tokio::test]
+async fn time_is_up_for_the_whole_tree() {
+    for containment in [Containment::Best, Containment::Marks] {
+        let mut session = engine(containment).open_session().unwrap();
+        let mut spec = shell("trap '' TERM; sleep 1000 & sleep 1000");
+        spec.stop_after = Some(Duration::from_millis(100));
+        let begun = std::time::Instant::now();
+        let result = run(&mut session, spec).await;
+        assert_eq!(result.closed.cause, Cause::TimedOut);
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        session.close().await;
+    }
+}
+
+#[tokio::test]
+async fn output_stops_exactly_at_its_limit() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let mut spec = shell("yes");
+    spec.output_limit = Some(OutputLimit { bytes: 100_001, then: AtOutputLimit::Kill });
+    let result = run(&mut session, spec).await;
+    assert_eq!(result.stdout.len(), 100_001);
+    assert_eq!(result.closed.cause, Cause::OutputLimit);
+    let mut spec = shell("head -c 200000 /dev/zero; exit 7");
+    spec.output_limit = Some(OutputLimit { bytes: 1000, then: AtOutputLimit::Truncate });
+    let result = run(&mut session, spec).await;
+    assert_eq!((result.stdout.len(), result.closed.exit), (1000, Exit::Code(7)));
+    assert_eq!(result.closed.truncated_bytes, 199_000);
+}
+
+#[tokio::test]
+async fn a_terminal_has_its_size_from_the_start_and_can_be_resized() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let mut spec = shell(
+        "stty size; trap 'stty size' WINCH; echo ready; while :; do read -r line && echo \"got $line\"; done",
+    );
+    spec.terminal = Some(TerminalSize { cols: 91, rows: 17 });
+    let process = session.start(spec).unwrap().running().await.unwrap();
+    let mut reader = process.primary_reader(Cursor(0));
+    let text = read_until(&mut reader, "ready").await;
+    assert!(text.contains("17 91"), "{text:?}");
+    process.resize(TerminalSize { cols: 40, rows: 10 }).await.unwrap();
+    process.input(Bytes::from_static(b"hello\n"), false).await.unwrap();
+    let text = read_until(&mut reader, "got hello").await;
+    process.input(Bytes::from_static(b"\n"), false).await.unwrap();
+    let text = if text.contains("10 40") { text } else { read_until(&mut reader, "10 40").await };
+    assert!(text.contains("10 40"), "{text:?}");
+    process.kill(Signal::KILL).await.unwrap();
+    loop {
+        if let Item::Closed(closed) = reader.next(usize::MAX).await {
+            assert_eq!(closed.exit, Exit::Signal(Signal::KILL));
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn characters_are_never_split() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let line = r"i=0; while [ $i -lt 300 ]; do printf '\303'; printf '\251\342\202'; printf '\254'; i=$((i+1)); done";
+    let process = session.start(shell(line)).unwrap().running().await.unwrap();
+    let mut reader = process.primary_reader(Cursor(0));
+    let mut text = String::new();
+    while let Item::Output { bytes, .. } = reader.next(5).await {
+        text.push_str(std::str::from_utf8(&bytes).expect("whole characters"));
+    }
+    assert_eq!(text, "é€".repeat(300));
+}

@@ -1,0 +1,141 @@
+//! Trees that die whole, and what a leader leaves behind: with cgroups and without.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use engine::process::{Containment, Cursor, Exit, Item, Signal};
+use support::{engine, gather, is_alive, read_until, run, shell};
+
+/// Ignores TERM, double-forks, leaves the session, and says its numbers.
+const RUNAWAY: &str = r#"
+trap '' TERM
+setsid sh -c 'trap "" TERM; (setsid sh -c "trap \"\" TERM; echo runaway \$\$; exec >/dev/null 2>&1 </dev/null; while :; do sleep 1000; done" &) ; echo middle $$; while :; do sleep 1000; done' &
+echo leader $$
+while :; do sleep 1000; done
+"#;
+
+fn number(text: &str, word: &str) -> i32 {
+    let line =
+        text.lines().find(|line| line.starts_with(word)).unwrap_or_else(|| panic!("no {word} in {text:?}"));
+    line.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+async fn a_runaway_dies(containment: Containment, signal: Signal) {
+    let engine = engine(containment);
+    let mut session = engine.open_session().unwrap();
+    let process = session.start(shell(RUNAWAY)).unwrap().running().await.unwrap();
+    let mut reader = process.primary_reader(Cursor(0));
+    let mut text = String::new();
+    for word in ["leader ", "middle ", "runaway "] {
+        if !text.contains(word) {
+            text.push_str(&read_until(&mut reader, word).await);
+        }
+    }
+    let pids = ["leader", "middle", "runaway"].map(|word| number(&text, word));
+    assert!(pids.iter().all(|pid| is_alive(*pid)), "{pids:?}");
+    let begun = Instant::now();
+    let ended = process.kill(signal).await.unwrap();
+    let took = begun.elapsed();
+    for pid in pids {
+        assert!(!is_alive(pid), "{pid} lives; {ended:?}");
+        assert!(ended.killed.iter().any(|member| member.pid == pid), "{pid} is not named in {ended:?}");
+    }
+    assert_eq!(ended.left, []);
+    assert!(took < Duration::from_millis(1500), "{took:?}");
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_tree_that_ignores_term_and_runs_away_is_dead_after_a_kill_with_cgroups() {
+    assert!(engine(Containment::Best).uses_cgroups(), "this machine has writable cgroups");
+    a_runaway_dies(Containment::Best, Signal::TERM).await;
+    a_runaway_dies(Containment::Best, Signal::KILL).await;
+}
+
+#[tokio::test]
+async fn a_tree_that_ignores_term_and_runs_away_is_dead_after_a_kill_without_cgroups() {
+    a_runaway_dies(Containment::Marks, Signal::TERM).await;
+    a_runaway_dies(Containment::Marks, Signal::KILL).await;
+}
+
+#[tokio::test]
+async fn a_grandchild_that_holds_the_output_does_not_delay_the_end_and_is_named() {
+    for containment in [Containment::Best, Containment::Marks] {
+        let mut session = engine(containment).open_session().unwrap();
+        let begun = Instant::now();
+        let result = run(&mut session, shell("sleep 1000 & echo $!")).await;
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        let sleeper: i32 = result.text().trim().parse().unwrap();
+        assert_eq!(result.closed.exit, Exit::Code(0));
+        assert_eq!(result.closed.held_by.iter().map(|member| member.pid).collect::<Vec<_>>(), [sleeper]);
+        assert!(is_alive(sleeper), "a background job outlives its leader");
+        session.close().await;
+        assert!(!is_alive(sleeper), "and ends with its session");
+    }
+}
+
+#[tokio::test]
+async fn a_grandchild_that_keeps_printing_does_not_delay_the_end() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let result = run(&mut session, shell("yes & exit 4")).await;
+    assert_eq!(result.closed.exit, Exit::Code(4));
+    assert_eq!(result.closed.held_by.len(), 1);
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_background_job_of_a_finished_process_can_still_be_killed() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let process = session.start(shell("sleep 1000 & echo $!")).unwrap().running().await.unwrap();
+    let result = gather(&process).await;
+    let sleeper: i32 = result.text().trim().parse().unwrap();
+    let ended = process.kill(Signal::TERM).await.unwrap();
+    assert_eq!(ended.killed.iter().map(|member| member.pid).collect::<Vec<_>>(), [sleeper]);
+    assert!(!is_alive(sleeper));
+}
+
+#[tokio::test]
+async fn another_signal_goes_to_the_group_once() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let line = "trap 'echo usr1; exit 9' USR1; echo ready; while :; do sleep 0.01; done";
+    let process = session.start(shell(line)).unwrap().running().await.unwrap();
+    let mut reader = process.primary_reader(Cursor(0));
+    read_until(&mut reader, "ready").await;
+    process.kill(Signal::parse("USR1").unwrap()).await.unwrap();
+    let mut text = String::new();
+    let closed = loop {
+        match reader.next(usize::MAX).await {
+            Item::Output { bytes, .. } => text.push_str(std::str::from_utf8(&bytes).unwrap()),
+            Item::Closed(closed) => break closed,
+            Item::Lost { .. } => panic!("lost"),
+        }
+    };
+    assert!(text.contains("usr1"), "{text:?} {closed:?}");
+    assert_eq!(closed.exit, Exit::Code(9));
+}
+
+#[tokio::test]
+async fn a_kill_during_the_start_is_honoured() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    for _ in 0..50 {
+        let starting = session.start(shell("sleep 1000")).unwrap();
+        let process = starting.process().clone();
+        let (killed, started) = tokio::join!(process.kill(Signal::KILL), starting.running());
+        killed.unwrap();
+        let closed = started.unwrap().closed().await.unwrap();
+        assert_eq!(closed.exit, Exit::Signal(Signal::KILL));
+    }
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_dropped_session_leaves_nothing_running() {
+    let engine = engine(Containment::Best);
+    let mut session = engine.open_session().unwrap();
+    let process = session.start(shell("sleep 1000 & sleep 1000")).unwrap().running().await.unwrap();
+    let leader = process.pid().unwrap();
+    drop(session);
+    process.closed().await.unwrap();
+    assert!(!is_alive(leader));
+}
