@@ -1,1 +1,109 @@
 //! Moving messages: stdio, memory, the JSON-RPC peer.
+//!
+//! A [`Link`] is one connection: messages in, messages out, whatever carries them. A message is JSON text without
+//! its newline. Faces never touch a socket; they take from [`Receiver`] (or through [`rpc::Requests`], which parses)
+//! and put into [`Outgoing`].
+//!
+//! | carrier | made by |
+//! |---|---|
+//! | stdin and stdout | [`stdio::open`] |
+//! | any pair of byte streams | [`ndjson::link`] |
+//! | a test in the same process | [`memory::pair`] |
+
+mod lanes;
+pub mod memory;
+pub mod ndjson;
+mod reader;
+pub mod rpc;
+pub mod stdio;
+mod writer;
+
+use std::fmt;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use tokio::task::JoinHandle;
+
+pub use lanes::{Closed, Outgoing, Refused};
+
+/// One connection.
+#[derive(Debug)]
+pub struct Link {
+    /// What the peer sends.
+    pub incoming: Receiver,
+    /// What is sent to the peer.
+    pub outgoing: Outgoing,
+    /// The task that writes; ends when every [`Outgoing`] is gone and all is written, or when the peer is.
+    pub writing: Writing,
+}
+
+/// What arrives on a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incoming {
+    /// One message.
+    Message(Bytes),
+    /// A message over the limit. It was skipped, not kept; the next one arrives as usual.
+    TooLong {
+        /// Its length.
+        bytes: u64,
+    },
+}
+
+/// The bounds of a link.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// The longest message taken; a longer one is skipped and reported.
+    pub line_bytes: usize,
+    /// Responses waiting to be written; past it whoever responds waits, and so does reading.
+    pub control_slots: usize,
+    /// Events waiting to be written; past it whoever emits waits. Few, so that a response overtakes nearly all of
+    /// a flood of output.
+    pub event_slots: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { line_bytes: wire::limits::MAX_LINE_BYTES, control_slots: 1_024, event_slots: 4 }
+    }
+}
+
+/// The messages of a link in the order they arrive. Ends when the peer closes its side.
+pub struct Receiver {
+    source: Pin<Box<dyn Stream<Item = Incoming> + Send>>,
+}
+
+impl Receiver {
+    /// Messages from any stream.
+    pub fn new(source: impl Stream<Item = Incoming> + Send + 'static) -> Receiver {
+        Receiver { source: Box::pin(source) }
+    }
+
+    /// The next message; nothing when the peer is done. Nothing is lost if this future is dropped.
+    pub async fn recv(&mut self) -> Option<Incoming> {
+        self.source.next().await
+    }
+}
+
+impl fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Receiver")
+    }
+}
+
+/// The task that writes to the peer. Dropping this leaves it running; it stops by itself.
+#[derive(Debug)]
+pub struct Writing {
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+impl Writing {
+    pub(crate) fn spawn(task: impl Future<Output = std::io::Result<()>> + Send + 'static) -> Writing {
+        Writing { task: tokio::spawn(task) }
+    }
+
+    /// Waits until all is written, or tells why it could not be.
+    pub async fn finished(self) -> std::io::Result<()> {
+        self.task.await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+    }
+}

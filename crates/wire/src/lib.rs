@@ -1,1 +1,15 @@
 //! Every wire format as plain data, one module per version. No I/O.
+//!
+//! | protocol | version | module | spec folder |
+//! |---|---|---|---|
+//! | JSON-RPC | 2.0 | [`jsonrpc`] | – |
+//! | REXD | 1 | [`rexd::v1`] | `spec/rexd-v1` |
+//!
+//! A face decodes with these types and converts them into the engine's own; nothing here decides what a value
+//! means. Bulk output has encoders of its own ([`text`], [`base64`]) because it passes through them byte by byte.
+
+pub mod base64;
+pub mod jsonrpc;
+pub mod limits;
+pub mod rexd;
+pub mod text;

@@ -1,0 +1,150 @@
+//! Outgoing: two bounded lanes to the writer, so that a response never queues behind a flood of output.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::task::Poll;
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::Limits;
+
+/// The link is gone: the peer closed it or writing failed. What was to be sent is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed;
+
+impl std::fmt::Display for Closed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the link is closed")
+    }
+}
+
+impl std::error::Error for Closed {}
+
+/// Where messages to the peer are put. Cheap to clone; each clone may be used by another task.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    control: mpsc::Sender<Outbound>,
+    events: mpsc::Sender<Outbound>,
+}
+
+/// A message on its way, and who wants to know when it is written.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    pub(crate) bytes: Bytes,
+    pub(crate) written: Option<oneshot::Sender<()>>,
+}
+
+impl Outgoing {
+    /// Sends a response, ahead of all events. Waits while the lane is full.
+    pub async fn respond(&self, message: Bytes) -> Result<(), Closed> {
+        self.control.send(Outbound::new(message)).await.map_err(|_| Closed)
+    }
+
+    /// Sends a response if there is room for it now.
+    pub fn try_respond(&self, message: Bytes) -> Result<(), Refused> {
+        self.control.try_send(Outbound::new(message)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(outbound) => Refused::Full(outbound.bytes),
+            mpsc::error::TrySendError::Closed(_) => Refused::Closed,
+        })
+    }
+
+    /// Sends a response and waits until the kernel has all of it.
+    pub async fn respond_written(&self, message: Bytes) -> Result<(), Closed> {
+        self.respond_tracked(message).await?.await.map_err(|_| Closed)
+    }
+
+    /// Sends a response; what is returned tells when the kernel has all of it.
+    pub(crate) async fn respond_tracked(&self, message: Bytes) -> Result<oneshot::Receiver<()>, Closed> {
+        let (outbound, written) = Outbound::tracked(message);
+        self.control.send(outbound).await.map_err(|_| Closed)?;
+        Ok(written)
+    }
+
+    /// Sends an event, behind all responses. Waits while the lane is full.
+    pub async fn event(&self, message: Bytes) -> Result<(), Closed> {
+        self.events.send(Outbound::new(message)).await.map_err(|_| Closed)
+    }
+
+    /// Waits until the kernel has everything that was sent before.
+    pub async fn flush(&self) -> Result<(), Closed> {
+        // Events go last, so an empty message at their end is behind everything.
+        let (marker, written) = Outbound::tracked(Bytes::new());
+        self.events.send(marker).await.map_err(|_| Closed)?;
+        written.await.map_err(|_| Closed)
+    }
+
+    /// Waits until the link is gone.
+    pub async fn closed(&self) {
+        self.control.closed().await;
+    }
+
+    /// Whether the link is gone.
+    pub fn is_closed(&self) -> bool {
+        self.control.is_closed()
+    }
+}
+
+/// Why a message was not taken at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// The lane is full; here is the message back.
+    Full(Bytes),
+    /// The link is gone.
+    Closed,
+}
+
+impl Outbound {
+    fn new(bytes: Bytes) -> Outbound {
+        Outbound { bytes, written: None }
+    }
+
+    fn tracked(bytes: Bytes) -> (Outbound, oneshot::Receiver<()>) {
+        let (written, receiver) = oneshot::channel();
+        (Outbound { bytes, written: Some(written) }, receiver)
+    }
+}
+
+/// The writer's end of the two lanes.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    control: mpsc::Receiver<Outbound>,
+    events: mpsc::Receiver<Outbound>,
+}
+
+/// Two lanes with the sizes that `limits` gives.
+pub(crate) fn lanes(limits: &Limits) -> (Outgoing, Lanes) {
+    let (control, control_end) = mpsc::channel(limits.control_slots.max(1));
+    let (events, events_end) = mpsc::channel(limits.event_slots.max(1));
+    (Outgoing { control, events }, Lanes { control: control_end, events: events_end })
+}
+
+impl Lanes {
+    /// Waits for a message: a response if there is one. Nothing when every sender is gone.
+    pub(crate) async fn recv(&mut self) -> Option<Outbound> {
+        poll_fn(|cx| match self.control.poll_recv(cx) {
+            Poll::Ready(Some(outbound)) => Poll::Ready(Some(outbound)),
+            // Senders come in pairs: when one lane has none left, neither has the other.
+            Poll::Ready(None) | Poll::Pending => self.events.poll_recv(cx),
+        })
+        .await
+    }
+
+    /// Takes the responses that are ready.
+    pub(crate) fn take_control(&mut self, into: &mut VecDeque<Outbound>, up_to: usize) {
+        while into.len() < up_to
+            && let Ok(outbound) = self.control.try_recv()
+        {
+            into.push_back(outbound);
+        }
+    }
+
+    /// Takes the events that are ready.
+    pub(crate) fn take_events(&mut self, into: &mut VecDeque<Outbound>, up_to: usize) {
+        while into.len() < up_to
+            && let Ok(outbound) = self.events.try_recv()
+        {
+            into.push_back(outbound);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Newline-delimited JSON over any pair of byte streams.
+//!
+//! Reading: CRLF is taken for a newline, blank lines are skipped, the last line needs no newline, and a line over the
+//! limit is reported and skipped without being kept. Writing: responses first, everything that is ready in one
+//! vectored write.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::lanes::lanes;
+pub use crate::reader::Lines;
+use crate::writer::write_lines;
+use crate::{Limits, Link, Receiver, Writing};
+
+/// A link over `input` and `output`. Must be called within a tokio runtime, which then runs the writing task.
+pub fn link<R, W>(input: R, output: W, limits: &Limits) -> Link
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (outgoing, ends) = lanes(limits);
+    Link {
+        incoming: Receiver::new(Lines::new(input, limits.line_bytes)),
+        outgoing,
+        writing: Writing::spawn(write_lines(output, ends)),
+    }
+}

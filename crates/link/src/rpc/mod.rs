@@ -1,0 +1,23 @@
+//! The server side of JSON-RPC over a link: requests out of messages, and answers that cannot go wrong.
+//!
+//! ```
+//! # async fn serve(link: link::Link) {
+//! use link::rpc::{Requests, RpcLimits};
+//!
+//! let mut requests = Requests::new(link.incoming, link.outgoing, RpcLimits::default());
+//! while let Some(request) = requests.next().await {
+//!     let answer = match request.method.as_str() {
+//!         "server.ping" => Ok("pong"),
+//!         other => Err(wire::jsonrpc::RpcError::method_not_found(other)),
+//!     };
+//!     request.reply.send(answer).await;
+//! }
+//! # }
+//! ```
+
+mod in_flight;
+mod reply;
+mod requests;
+
+pub use reply::Reply;
+pub use requests::{Params, Request, Requests, RpcLimits};

@@ -1,0 +1,212 @@
+//! Requests: parses what arrives, answers what is no request, and hands over the rest one by one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use wire::jsonrpc::{self, Call, Fault, Id, Item, Message, RpcError};
+use wire::rexd::v1::{OkResult, decode_params_text};
+
+use super::in_flight::InFlight;
+use super::reply::{Batch, Reply};
+use crate::{Incoming, Outgoing, Receiver};
+
+/// The bounds of one connection.
+#[derive(Debug, Clone)]
+pub struct RpcLimits {
+    /// Requests that may run at the same time; one more is answered `-32008` at once.
+    pub in_flight: usize,
+    /// The longest line, to be told to a client that passed it. The link enforces it.
+    pub line_bytes: usize,
+}
+
+impl Default for RpcLimits {
+    fn default() -> RpcLimits {
+        RpcLimits { in_flight: wire::limits::MAX_IN_FLIGHT, line_bytes: wire::limits::MAX_LINE_BYTES }
+    }
+}
+
+/// One thing the peer wants done.
+#[derive(Debug)]
+pub struct Request {
+    /// What is to be done.
+    pub method: String,
+    /// With what.
+    pub params: Params,
+    /// Where the answer goes.
+    pub reply: Reply,
+    /// Cancelled when the caller withdraws the request; then answer [`RpcError::cancelled`].
+    pub cancel: CancellationToken,
+}
+
+/// The params of a request: the text that arrived, shared and not copied.
+#[derive(Debug, Clone, Default)]
+pub struct Params(Option<Bytes>);
+
+impl Params {
+    /// The text, if there was any.
+    pub fn text(&self) -> Option<&str> {
+        // It was part of a line that has been checked; checking again is cheaper than copying.
+        std::str::from_utf8(self.0.as_deref()?).ok()
+    }
+
+    /// Decodes; the error names the member that is wrong.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, RpcError> {
+        decode_params_text(self.text())
+    }
+
+    /// Bytes of text.
+    pub fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, Bytes::len)
+    }
+
+    /// Whether there were none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// The requests of one connection.
+#[derive(Debug)]
+pub struct Requests {
+    incoming: Receiver,
+    outgoing: Outgoing,
+    limits: RpcLimits,
+    in_flight: InFlight,
+    ready: VecDeque<Request>,
+    /// Answers that are due before anything else is read.
+    due: VecDeque<Bytes>,
+}
+
+impl Requests {
+    /// Reads from `incoming` and answers to `outgoing`.
+    pub fn new(incoming: Receiver, outgoing: Outgoing, limits: RpcLimits) -> Requests {
+        Requests {
+            incoming,
+            outgoing,
+            limits,
+            in_flight: InFlight::default(),
+            ready: VecDeque::new(),
+            due: VecDeque::new(),
+        }
+    }
+
+    /// The next request; nothing when the peer is done. `$/cancel`, faults and requests over the limit are dealt
+    /// with here. Nothing is lost if this future is dropped.
+    pub async fn next(&mut self) -> Option<Request> {
+        loop {
+            while let Some(line) = self.due.front() {
+                // The answer is taken off only when it was sent, so that a dropped future does not lose it.
+                self.outgoing.respond(line.clone()).await.ok();
+                self.due.pop_front();
+            }
+            if let Some(request) = self.ready.pop_front() {
+                return Some(request);
+            }
+            let incoming = self.incoming.recv().await?;
+            self.take(incoming);
+        }
+    }
+
+    /// How many requests run.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.running()
+    }
+
+    fn take(&mut self, incoming: Incoming) {
+        let line = match incoming {
+            Incoming::Message(line) => line,
+            Incoming::TooLong { bytes } => {
+                let limit = self.limits.line_bytes;
+                let error = RpcError::resource_limit("the line is too long", limit as u64)
+                    .with_data(json!({ "limit": limit, "bytes": bytes }));
+                return self.answer_fault(&Fault { id: None, error });
+            }
+        };
+        match jsonrpc::parse(&line) {
+            Ok(Message::Single(Item::Call(call))) => {
+                let reply = |id| move |outgoing, slot| Reply::caller(id, outgoing, slot);
+                let wanted = call.id.clone().map(reply);
+                self.admit(&line, call, wanted);
+            }
+            Ok(Message::Single(Item::Response(response))) => {
+                // We ask nothing of clients yet; a peer that does hands these to its own pending table.
+                tracing::debug!(id = ?response.id, "an answer to nothing that was asked");
+            }
+            Ok(Message::Batch(items)) => self.take_batch(&line, items),
+            Err(fault) => self.answer_fault(&fault),
+        }
+    }
+
+    fn take_batch(&mut self, line: &Bytes, items: Vec<Result<Item<'_>, Fault>>) {
+        let wants_answer = |item: &Result<Item<'_>, Fault>| match item {
+            Ok(Item::Call(call)) => call.id.is_some(),
+            Ok(Item::Response(_)) => false,
+            Err(_) => true,
+        };
+        let wanted = items.iter().filter(|item| wants_answer(item)).count();
+        let batch = Arc::new(Batch::new(wanted));
+        let mut place = 0;
+        for item in items {
+            let here = place;
+            place += usize::from(wants_answer(&item));
+            match item {
+                Ok(Item::Call(call)) => {
+                    let batch = batch.clone();
+                    let reply = |id| move |outgoing, slot| Reply::batch(id, batch, here, outgoing, slot);
+                    let wanted = call.id.clone().map(reply);
+                    self.admit(line, call, wanted);
+                }
+                Ok(Item::Response(_)) => {}
+                Err(fault) => {
+                    let answer = jsonrpc::error_response(fault.id.as_ref(), &fault.error);
+                    self.due.extend(batch.put(here, answer));
+                }
+            }
+        }
+    }
+
+    /// Makes a request of a call, unless too many run.
+    fn admit<F>(&mut self, line: &Bytes, call: Call<'_>, reply: Option<F>)
+    where
+        F: FnOnce(Outgoing, Option<super::in_flight::Slot>) -> Reply,
+    {
+        let outgoing = self.outgoing.clone();
+        let params = Params(call.params.map(|raw| line.slice_ref(raw.get().as_bytes())));
+        let cancel = CancellationToken::new();
+        let is_cancel = call.method == "$/cancel";
+        let slot = match is_cancel {
+            true => None,
+            false => self.in_flight.enter(call.id.as_ref(), self.limits.in_flight, &cancel),
+        };
+        let refused = slot.is_none() && !is_cancel;
+        let reply = match reply {
+            Some(make) => make(outgoing, slot),
+            None => Reply::nobody(outgoing, slot),
+        };
+        if is_cancel {
+            let answer = withdrawn(&params).map(|id| OkResult { ok: self.in_flight.cancel(&id) });
+            self.due.extend(reply.into_line(answer));
+        } else if refused {
+            let limit = self.limits.in_flight;
+            let error = RpcError::resource_limit("too many requests are running", limit as u64);
+            self.due.extend(reply.into_line(Err::<(), _>(error)));
+        } else {
+            self.ready.push_back(Request { method: call.method.into_owned(), params, reply, cancel });
+        }
+    }
+
+    fn answer_fault(&mut self, fault: &Fault) {
+        self.due.push_back(Bytes::from(jsonrpc::error_response(fault.id.as_ref(), &fault.error)));
+    }
+}
+
+/// The id that `$/cancel` names.
+fn withdrawn(params: &Params) -> Result<Id, RpcError> {
+    let cancel: wire::rexd::v1::Cancel = params.decode()?;
+    Id::from_json(cancel.id.get())
+        .ok_or_else(|| RpcError::invalid_params("invalid params: id: expected number or string"))
+}

@@ -1,0 +1,55 @@
+//! Bytes as base64: the standard alphabet, padded, strict when decoding.
+
+use base64_simd::STANDARD;
+
+/// Appends `bytes` in base64.
+pub fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    STANDARD.encode_append(bytes, out);
+}
+
+/// `bytes` in base64.
+pub fn encode(bytes: &[u8]) -> String {
+    STANDARD.encode_to_string(bytes)
+}
+
+/// The bytes that `text` stands for. Padding is needed; blanks and other alphabets are refused.
+pub fn decode(text: &str) -> Result<Vec<u8>, NotBase64> {
+    STANDARD.decode_to_vec(text.as_bytes()).map_err(|_| NotBase64)
+}
+
+/// The text is not base64 in the standard alphabet with padding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotBase64;
+
+impl std::fmt::Display for NotBase64 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("not base64 (standard alphabet, padded, without blanks)")
+    }
+}
+
+impl std::error::Error for NotBase64 {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_the_standard_padded_alphabet_is_read() {
+        assert_eq!(decode("aGk=").unwrap(), b"hi");
+        assert_eq!(decode("").unwrap(), b"");
+        for bad in ["aGk", "aGk==", "a GK", "aGk=\n", "-_-_", "aGl=", "=", "é"] {
+            assert_eq!(decode(bad), Err(NotBase64), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_come_back(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let mut out = b"before".to_vec();
+            push_base64(&mut out, &bytes);
+            prop_assert_eq!(String::from_utf8_lossy(&out[6..]), encode(&bytes));
+            prop_assert_eq!(decode(&encode(&bytes)).unwrap(), bytes);
+        }
+    }
+}

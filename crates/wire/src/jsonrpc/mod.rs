@@ -1,0 +1,12 @@
+//! The JSON-RPC 2.0 envelope: calls and answers in, answers and notifications out.
+
+mod encode;
+mod error;
+mod id;
+mod parse;
+
+pub use encode::{array, error_response, notification, response};
+pub use error::{RpcError, code};
+pub use id::Id;
+pub(crate) use id::push_u64;
+pub use parse::{Call, Fault, Item, Message, Response, parse};

@@ -1,0 +1,57 @@
+//! REXD v1: methods, params, results, events and error codes, named as the spec names them.
+//!
+//! Params are as loose as the spec: unknown members are ignored, `null` counts as absent, and numbers are signed so
+//! that the face can refuse a negative one by name. [`decode_params`] names the member that is wrong.
+
+pub mod codes;
+mod decode;
+mod events;
+mod fields;
+mod methods;
+mod output;
+mod params_exec;
+mod params_fs;
+mod params_session;
+mod results_exec;
+mod results_fs;
+mod results_session;
+
+pub use crate::jsonrpc::RpcError;
+pub use decode::{decode_params, decode_params_text};
+pub use events::{
+    ApprovalDecided, ApprovalRequested, Change, Event, ExecError, ExecExit, ExecLost, FsChanged, PtyExit,
+    encode_event,
+};
+pub use fields::fields_of;
+pub use methods::{METHODS, Method, MethodInfo, Origin, SECRET_FIELDS, method};
+pub use output::{Encoding, Output, OutputEvent};
+pub use params_exec::{
+    ExecAttach, ExecInput, ExecKill, ExecList, ExecStart, ExecWait, PtyClose, PtyInput, PtyOpen, PtyResize,
+    Signal,
+};
+pub use params_fs::{
+    FsCopy, FsEdit, FsGlob, FsGrep, FsList, FsMkdir, FsPatch, FsRead, FsRemove, FsRename, FsStat, FsUnwatch,
+    FsWatch, FsWrite,
+};
+pub use params_session::{
+    ApprovalAnswer, ApprovalList, Cancel, RequestedLimits, ServerPing, SessionClose, SessionInfo,
+    SessionOpen, SessionResume, SessionSetCwd,
+};
+pub use results_exec::{
+    AcceptedResult, ExecAttachResult, ExecKillResult, ExecListResult, ExecStartResult, ExecWaitResult,
+    KilledProcess, ListedProcess, PtyOpenResult,
+};
+pub use results_fs::{
+    FsEditResult, FsGlobResult, FsGrepResult, FsListResult, FsPatchResult, FsReadResult, FsStatResult,
+    FsWatchResult, FsWriteResult, GrepMatch, ListEntry, Move,
+};
+pub use results_session::{
+    Approval, ApprovalListResult, LimitsReport, OkResult, ServerPingResult, SessionInfoResult,
+    SessionOpenResult, SessionSetCwdResult,
+};
+
+/// What `session.open` reports as `protocol`.
+pub const PROTOCOL: &str = "rexd/1";
+
+/// What a limit that is switched off is reported as: the largest integer every JSON reader keeps.
+pub const UNLIMITED: u64 = 9_007_199_254_740_991;
