@@ -1,1 +1,6 @@
 //! The faces of the daemon over one engine.
+
+pub mod args;
+pub mod audit;
+pub mod config;
+pub mod doctor;

@@ -1,8 +1,10 @@
 //! Processes, terminals and files: the one engine. It knows no protocol.
 
+pub mod audit;
 pub mod engine;
 pub mod error;
 pub mod files;
+pub mod limits;
 pub mod policy;
 pub mod process;
 mod registry;
@@ -10,4 +12,5 @@ pub mod session;
 
 pub use engine::{Engine, Settings};
 pub use error::Error;
+pub use limits::Limits;
 pub use session::Session;

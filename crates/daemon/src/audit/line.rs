@@ -1,0 +1,109 @@
+//! Lines: a record as JSON, with everything hidden that has to be.
+
+use std::io::Write;
+use std::time::SystemTime;
+
+use engine::audit::{AuditRecord, Detail, Exit, Outcome};
+use serde_json::{Map, Value, json};
+
+use super::redact;
+
+/// The longest text of one value; what is cut off is counted.
+const MAX_TEXT: usize = 4_096;
+/// How many elements of a list are kept.
+const MAX_ITEMS: usize = 256;
+
+/// Writes a record as a JSON object without its closing brace.
+pub(super) fn body(record: &AuditRecord, out: &mut Vec<u8>) {
+    let params: Map<String, Value> =
+        record.details.iter().map(|(name, detail)| (name.to_string(), value(name, detail))).collect();
+    let mut fields = vec![
+        ("timestamp", Value::from(timestamp(record.time))),
+        ("session_id", record.session.as_deref().map_or(Value::Null, |session| text(session).into())),
+        ("client_name", text(&record.client).into()),
+        ("face", record.face.into()),
+        ("method", text(&record.operation).into()),
+        ("params", Value::Object(params)),
+    ];
+    match &record.outcome {
+        Outcome::Done(summary) => fields.push(("result", text(&redact::redact_text(summary)).into())),
+        Outcome::Failed { code, message } => {
+            let message = text(&redact::redact_text(message));
+            fields.push(("error", json!({ "code": code, "message": message })));
+        }
+    }
+    match record.exit {
+        Some(Exit::Code(code)) => fields.push(("exit_code", code.into())),
+        Some(Exit::Signal(signal)) => {
+            fields.push(("exit_code", (-1).into()));
+            fields.push(("signal", signal.into()));
+        }
+        None => {}
+    }
+    fields.push(("duration_us", u64::try_from(record.duration.as_micros()).unwrap_or(u64::MAX).into()));
+    if let Some(rule) = &record.rule {
+        fields.push(("rule", text(rule).into()));
+    }
+    object(&fields, out);
+}
+
+/// Writes what is known about bytes in the file that are no records.
+pub(super) fn recovered(bytes: u64, sha256: &str, out: &mut Vec<u8>) {
+    let now = Value::from(timestamp(SystemTime::now()));
+    object(&[("timestamp", now), ("recovered", json!({ "bytes": bytes, "sha256": sha256 }))], out);
+}
+
+/// Writes how many records could not be written.
+pub(super) fn lost(records: u64, out: &mut Vec<u8>) {
+    object(&[("timestamp", timestamp(SystemTime::now()).into()), ("lost", records.into())], out);
+}
+
+/// The fields in their order, without the closing brace.
+fn object(fields: &[(&str, Value)], out: &mut Vec<u8>) {
+    let mut separator = '{';
+    for (name, value) in fields {
+        // Writing into memory cannot fail.
+        write!(out, "{separator}\"{name}\":{value}").unwrap_or_default();
+        separator = ',';
+    }
+}
+
+fn value(name: &str, detail: &Detail) -> Value {
+    if redact::is_secret_name(name) {
+        return redact::HIDDEN.into();
+    }
+    match detail {
+        Detail::Text(plain) => text(&redact::redact_text(plain)).into(),
+        Detail::Shell(line) => text(&redact::redact_text(line)).into(),
+        Detail::Argv(argv) => list(redact::redact_argv(&argv[..argv.len().min(MAX_ITEMS)]), argv.len()),
+        Detail::List(items) => list(
+            items.iter().take(MAX_ITEMS).map(|item| redact::redact_text(item).into_owned()).collect(),
+            items.len(),
+        ),
+        Detail::Number(number) => (*number).into(),
+        Detail::Flag(flag) => (*flag).into(),
+        Detail::Hidden { bytes } => json!({ "hidden_bytes": bytes }),
+    }
+}
+
+fn list(kept: Vec<String>, count: usize) -> Value {
+    let mut items: Vec<Value> = kept.iter().map(|item| text(item).into()).collect();
+    if count > items.len() {
+        items.push(format!("…{} more", count - items.len()).into());
+    }
+    items.into()
+}
+
+/// A text of bounded length.
+fn text(text: &str) -> String {
+    if text.len() <= MAX_TEXT {
+        return text.to_owned();
+    }
+    let cut = text.floor_char_boundary(MAX_TEXT);
+    format!("{}…{} bytes more", &text[..cut], text.len() - cut)
+}
+
+/// RFC 3339 in UTC with nanoseconds.
+fn timestamp(time: SystemTime) -> String {
+    jiff::Timestamp::try_from(time).map(|time| format!("{time:.9}")).unwrap_or_default()
+}

@@ -1,0 +1,262 @@
+//! Redaction: what looks like a secret is replaced before it is written anywhere.
+//!
+//! Words are judged by the name in front of their value (`--password=…`, `TOKEN=…`, `Authorization: …`) and by
+//! their own shape (`ghp_…`, `AKIA…`, a key in a URL). It errs towards hiding.
+
+use std::borrow::Cow;
+
+use engine::audit::Detail;
+use serde_json::Value;
+
+/// What stands in the place of a secret.
+pub(super) const HIDDEN: &str = "[hidden]";
+
+/// Parameters whose value is contents: only their size is recorded.
+const CONTENTS: &[&str] =
+    &["content", "contents", "stdin", "data", "input", "patch_text", "patch", "old_string", "new_string"];
+
+/// Parts of names whose value is a secret.
+const SECRET_PARTS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "api_key",
+    "api-key",
+    "accesskey",
+    "access_key",
+    "access-key",
+    "privatekey",
+    "private_key",
+    "private-key",
+    "credential",
+    "authorization",
+    "bearer",
+    "session_key",
+    "signing_key",
+    "encryption_key",
+    "cookie",
+    "x-auth",
+];
+/// Whole names whose value is a secret.
+const SECRET_NAMES: &[&str] = &["pwd", "pass", "auth", "pat", "pw", "user-pass"];
+/// How well-known secrets begin.
+const SECRET_PREFIXES: &[&str] = &[
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "sk-",
+    "sk_live_",
+    "sk_test_",
+    "rk_live_",
+    "xoxb-",
+    "xoxp-",
+    "xoxa-",
+    "xoxs-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "ya29.",
+    "npm_",
+    "pypi-",
+    "eyJ",
+    "hf_",
+    "dop_v1_",
+    "SG.",
+];
+/// The shortest text that a prefix makes a secret.
+const PREFIXED_LENGTH: usize = 16;
+
+/// The parameters of a request as details of a record: contents by size, variables by name. For front ends whose
+/// requests are JSON.
+pub fn details(params: &Value) -> Vec<(Cow<'static, str>, Detail)> {
+    let Some(params) = params.as_object() else { return Vec::new() };
+    let convert = |(name, value): (&String, &Value)| (Cow::Owned(name.clone()), detail(name, value));
+    params.iter().map(convert).collect()
+}
+
+fn detail(name: &str, value: &Value) -> Detail {
+    if CONTENTS.contains(&name) || is_secret_name(name) {
+        let bytes = value.as_str().map_or_else(|| value.to_string().len(), str::len);
+        return Detail::Hidden { bytes: bytes as u64 };
+    }
+    match value {
+        Value::String(text) if name == "command" => Detail::Shell(text.clone()),
+        Value::String(text) => Detail::Text(text.clone()),
+        Value::Bool(flag) => Detail::Flag(*flag),
+        Value::Number(number) => {
+            number.as_i64().map_or_else(|| Detail::Text(number.to_string()), Detail::Number)
+        }
+        Value::Array(items) => {
+            let texts =
+                items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned));
+            if name == "argv" { Detail::Argv(texts.collect()) } else { Detail::List(texts.collect()) }
+        }
+        Value::Object(entries) => Detail::List(entries.keys().cloned().collect()),
+        Value::Null => Detail::Text("null".to_owned()),
+    }
+}
+
+/// Whether the value of something with this name is a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.trim_start_matches('-').to_ascii_lowercase();
+    let words = |part: &str| name.contains(part);
+    // `token_file` and `--max-tokens` name no secret.
+    let harmless =
+        name.ends_with("file") || name.ends_with("path") || name.ends_with("tokens") || name.ends_with("_id");
+    !harmless && (SECRET_NAMES.contains(&name.as_str()) || SECRET_PARTS.iter().any(|part| words(part)))
+}
+
+/// The words of a command with their secrets hidden.
+pub fn redact_argv(argv: &[String]) -> Vec<String> {
+    let mut hide_next = false;
+    let mut result = Vec::with_capacity(argv.len());
+    for word in argv {
+        let hide = std::mem::take(&mut hide_next);
+        if hide && !word.starts_with('-') {
+            result.push(HIDDEN.to_owned());
+            continue;
+        }
+        hide_next = takes_secret(word);
+        // A word with blanks inside is a text of its own: a script, a header.
+        result.push(redact_text(word).into_owned());
+    }
+    result
+}
+
+/// A text, such as a shell line, with the secrets among its words hidden.
+pub fn redact_text(text: &str) -> Cow<'_, str> {
+    let mut result = String::new();
+    let mut copied = 0;
+    let mut hide_next = false;
+    for (start, word) in words(text) {
+        let hide = std::mem::take(&mut hide_next);
+        let replacement = match word {
+            // The scheme of an Authorization header stays, what follows it goes.
+            _ if hide && is_scheme(word) => {
+                hide_next = true;
+                None
+            }
+            _ if hide && !word.starts_with('-') => Some(HIDDEN.to_owned()),
+            _ => redact_word(word),
+        };
+        hide_next |= takes_secret(word);
+        if let Some(replacement) = replacement {
+            result.push_str(&text[copied..start]);
+            result.push_str(&replacement);
+            copied = start + word.len();
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    result.push_str(&text[copied..]);
+    Cow::Owned(result)
+}
+
+/// The words of a text with their places: what stands between blanks, quotes and shell operators. A quoted text
+/// directly after `=` or `:` belongs to the word before it, blanks included.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < bytes.len() && is_boundary(bytes[at]) {
+            at += 1;
+        }
+        let start = at;
+        while at < bytes.len() && !is_boundary(bytes[at]) {
+            at += 1;
+            let quote = bytes.get(at).copied().filter(|byte| matches!(byte, b'"' | b'\''));
+            if let (Some(quote), b'=' | b':') = (quote, bytes[at - 1]) {
+                let close = bytes[at + 1..].iter().position(|byte| *byte == quote);
+                at = close.map_or(bytes.len(), |close| at + close + 2);
+            }
+        }
+        (start < at).then(|| (start, &text[start..at]))
+    })
+}
+
+fn is_boundary(byte: u8) -> bool {
+    matches!(
+        byte,
+        b' ' | b'\t' | b'\n' | b'\r' | b'"' | b'\'' | b';' | b'|' | b'(' | b')' | b'<' | b'>' | b'`' | b','
+    )
+}
+
+fn is_scheme(word: &str) -> bool {
+    ["bearer", "basic", "token", "digest", "negotiate"].contains(&word.to_ascii_lowercase().as_str())
+}
+
+/// A word after which a secret follows as a word of its own: `--password`, `Authorization:`, `Bearer`.
+fn takes_secret(word: &str) -> bool {
+    match word.strip_suffix([':', '=']) {
+        Some(name) => is_secret_name(name),
+        None => (word.starts_with("--") && !word.contains('=') && is_secret_name(word)) || is_bearer(word),
+    }
+}
+
+fn is_bearer(word: &str) -> bool {
+    word.eq_ignore_ascii_case("bearer")
+}
+
+/// The word with its secret hidden, or nothing when it holds none.
+fn redact_word(word: &str) -> Option<String> {
+    if let Some((name, value)) = word.split_once(['=', ':'])
+        && !value.is_empty()
+        && !value.starts_with("//")
+        && is_secret_name(last_name(name))
+    {
+        return Some(format!("{}{HIDDEN}", &word[..=name.len()]));
+    }
+    if let Some(hidden) = redact_url(word) {
+        return Some(hidden);
+    }
+    let value = word.split_once('=').map_or(word, |(_, value)| value);
+    let looks =
+        SECRET_PREFIXES.iter().any(|prefix| value.starts_with(prefix)) && value.len() >= PREFIXED_LENGTH;
+    looks.then(|| format!("{}{HIDDEN}", &word[..word.len() - value.len()]))
+}
+
+/// The name directly before the value: `key` of `url?key=`.
+fn last_name(text: &str) -> &str {
+    text.rsplit(['?', '&', '{', '"', '\'']).next().unwrap_or(text)
+}
+
+/// A URL with its password and its secret query values hidden.
+fn redact_url(word: &str) -> Option<String> {
+    let (scheme, rest) = word.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (user, host) =
+        authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    let mut changed = false;
+    let user = user.map(|user| match user.split_once(':') {
+        Some((name, _)) => {
+            changed = true;
+            format!("{name}:{HIDDEN}@")
+        }
+        None if user.len() >= PREFIXED_LENGTH => {
+            changed = true;
+            format!("{HIDDEN}@")
+        }
+        None => format!("{user}@"),
+    });
+    let pieces: Vec<String> = path
+        .split_inclusive(['?', '&', '#'])
+        .map(|piece| match piece.split_once('=') {
+            Some((name, value)) if is_secret_name(name) && !value.is_empty() => {
+                changed = true;
+                let end = piece.chars().next_back().filter(|end| matches!(end, '&' | '#'));
+                format!("{name}={HIDDEN}{}", end.map(String::from).unwrap_or_default())
+            }
+            _ => piece.to_owned(),
+        })
+        .collect();
+    changed.then(|| format!("{scheme}://{}{host}{}", user.unwrap_or_default(), pieces.concat()))
+}

@@ -1,0 +1,154 @@
+//! The writer: formats a batch, and appends it to the file under a lock that all writers of the file take.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use engine::audit::AuditRecord;
+use rustix::fs::{FlockOperation, flock};
+
+use super::chain::{self, Hash};
+use super::line;
+use super::verify::scan;
+
+/// How long a required file is given before the next attempt.
+const RETRY: Duration = Duration::from_millis(500);
+/// How much of the end of the file is read to find its last line; lines are shorter by far.
+const TAIL: u64 = 64 * 1024;
+
+pub(super) struct Writer {
+    path: PathBuf,
+    required: bool,
+    file: File,
+    /// Bodies of records waiting to be written, each without its closing brace.
+    bodies: Vec<Vec<u8>>,
+    /// Records that were given up since the last write that worked.
+    lost: u64,
+    /// Where the file ended after the last write, and the hash of the line there.
+    end: Option<(u64, Hash)>,
+    /// Whether the last attempt failed, so that the operator is told once and not every time.
+    failing: bool,
+}
+
+impl Writer {
+    pub(super) fn open(path: &Path, required: bool) -> io::Result<Self> {
+        if let Some(parent) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        }
+        let file = open_file(path)?;
+        let bodies = Vec::new();
+        Ok(Self { path: path.to_owned(), required, file, bodies, lost: 0, end: None, failing: false })
+    }
+
+    pub(super) fn add(&mut self, record: &AuditRecord) {
+        let mut body = Vec::with_capacity(512);
+        line::body(record, &mut body);
+        self.bodies.push(body);
+    }
+
+    /// Writes what was added. A required file is tried until it works, so that the queue fills and callers wait.
+    pub(super) fn write_batch(&mut self) {
+        while !self.bodies.is_empty() {
+            match self.append() {
+                Ok(()) => return,
+                Err(error) => self.failed(&error),
+            }
+            if !self.required {
+                self.lost += self.bodies.len() as u64;
+                self.bodies.clear();
+            } else {
+                std::thread::sleep(RETRY);
+            }
+        }
+    }
+
+    /// The last attempt of a daemon that ends: it does not wait for a disk that stays full.
+    pub(super) fn write_last(&mut self) {
+        if (!self.bodies.is_empty() || self.lost > 0)
+            && let Err(error) = self.append()
+        {
+            self.failed(&error);
+        }
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.failing, true) {
+            tracing::error!(file = %self.path.display(), %error, "the audit file cannot be written");
+        }
+    }
+
+    fn append(&mut self) -> io::Result<()> {
+        let same =
+            std::fs::metadata(&self.path).and_then(|there| Ok(is_same(&there, &self.file.metadata()?)));
+        if !same.unwrap_or(false) {
+            // Somebody moved it away, as log rotation does: a new file starts a new chain.
+            self.file = open_file(&self.path)?;
+            self.end = None;
+        }
+        flock(&self.file, FlockOperation::LockExclusive)?;
+        let result = self.append_locked();
+        flock(&self.file, FlockOperation::Unlock)?;
+        result
+    }
+
+    fn append_locked(&mut self) -> io::Result<()> {
+        let length = self.file.metadata()?.len();
+        let mut batch = Vec::new();
+        let mut last = match self.end {
+            Some((end, hash)) if end == length => hash,
+            _ => self.find_last(length, &mut batch)?,
+        };
+        if self.lost > 0 {
+            let mut body = Vec::new();
+            line::lost(self.lost, &mut body);
+            last = chain::append(&mut batch, &body, &last);
+        }
+        for body in &self.bodies {
+            last = chain::append(&mut batch, body, &last);
+        }
+        if let Err(error) = self.file.write_all(&batch) {
+            // A part of the batch is worse than none of it.
+            rustix::fs::ftruncate(&self.file, length)?;
+            return Err(error);
+        }
+        self.end = Some((length + batch.len() as u64, last));
+        self.bodies.clear();
+        (self.lost, self.failing) = (0, false);
+        Ok(())
+    }
+
+    /// The hash to go on from. Bytes at the end that are no record, such as the torn line of a crash, get a line
+    /// that accounts for them.
+    fn find_last(&mut self, length: u64, batch: &mut Vec<u8>) -> io::Result<Hash> {
+        if length == 0 {
+            return Ok(Hash::START);
+        }
+        let start = length.saturating_sub(TAIL);
+        let mut tail = Vec::new();
+        self.file.seek(SeekFrom::Start(start))?;
+        Read::by_ref(&mut self.file).take(TAIL).read_to_end(&mut tail)?;
+        let complete = tail.strip_suffix(b"\n");
+        let text = complete.unwrap_or(&tail);
+        let line = &text[text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)..];
+        if complete.is_none() {
+            batch.push(b'\n');
+        }
+        if let Some(links) = chain::links(line) {
+            return Ok(links.hash);
+        }
+        let scan = scan(&self.path)?;
+        let mut body = Vec::new();
+        line::recovered(scan.unaccounted_bytes, scan.unaccounted_hash.as_str(), &mut body);
+        Ok(chain::append(batch, &body, &scan.last))
+    }
+}
+
+fn is_same(one: &std::fs::Metadata, other: &std::fs::Metadata) -> bool {
+    one.dev() == other.dev() && one.ino() == other.ino()
+}
+
+fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
+}

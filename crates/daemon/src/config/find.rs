@@ -1,0 +1,78 @@
+//! Places: where configuration and state lie, from the environment the daemon was started with.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The file that is looked for on a machine with an administrator.
+const SYSTEM_FILE: &str = "/etc/rexd/config.toml";
+
+/// Where the world keeps things. Made once from the environment, by hand in tests.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Places {
+    /// A file named by `$REXD_CONFIG`.
+    pub named: Option<PathBuf>,
+    /// The administrator's file.
+    pub system: Option<PathBuf>,
+    /// The user's file.
+    pub user: Option<PathBuf>,
+    /// The directory for logs, keepers, audit and tokens.
+    pub state: Option<PathBuf>,
+    /// The home directory.
+    pub home: Option<PathBuf>,
+    /// What relative paths of flags are relative to.
+    pub current: PathBuf,
+}
+
+impl Places {
+    /// The places of this process.
+    pub fn from_environment() -> Self {
+        let current = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        Self::from_variables(|name| std::env::var_os(name), current)
+    }
+
+    /// The places that these variables name. Empty and (where the convention says so) relative values do not count.
+    pub fn from_variables(variable: impl Fn(&str) -> Option<OsString>, current: PathBuf) -> Self {
+        let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let absolute = |name: &str| path(name).filter(|path| path.is_absolute());
+        let home = absolute("HOME");
+        let in_home = |below: &str| home.as_ref().map(|home| home.join(below));
+        let config = absolute("XDG_CONFIG_HOME").or_else(|| in_home(".config"));
+        let state = absolute("XDG_STATE_HOME").or_else(|| in_home(".local/state"));
+        Self {
+            named: path("REXD_CONFIG").map(|file| current.join(file)),
+            system: Some(PathBuf::from(SYSTEM_FILE)),
+            user: config.map(|directory| directory.join("rexd/config.toml")),
+            state: state.map(|directory| directory.join("rexd")),
+            home,
+            current,
+        }
+    }
+
+    /// The audit file of those who named none.
+    pub fn default_audit(&self) -> Option<PathBuf> {
+        self.state.as_ref().map(|state| state.join("audit.log"))
+    }
+
+    /// The file to write when there is none yet.
+    pub fn file_to_write(&self) -> PathBuf {
+        self.user.clone().unwrap_or_else(|| PathBuf::from(SYSTEM_FILE))
+    }
+
+    /// `~` and `~/x` as the home directory.
+    pub(super) fn expand(&self, path: &str) -> PathBuf {
+        match (path.strip_prefix('~'), &self.home) {
+            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+                home.join(rest.trim_start_matches('/'))
+            }
+            _ => PathBuf::from(path),
+        }
+    }
+
+    /// The file to read: one that was named even if it is missing, else the first default one that is there. One
+    /// that cannot be looked at counts as there: the operator's file is never skipped for lack of rights.
+    pub(super) fn config_file(&self, flag: Option<&Path>) -> Option<PathBuf> {
+        let named = flag.map(|file| self.current.join(file)).or_else(|| self.named.clone());
+        let mut defaults = self.system.iter().chain(&self.user);
+        named.or_else(|| defaults.find(|file| file.try_exists().unwrap_or(true)).cloned())
+    }
+}

@@ -1,0 +1,140 @@
+//! Configuration: the operator's TOML file and the flags, read into exact types or refused with the place of the
+//! mistake.
+
+mod find;
+mod limits;
+mod policy;
+mod print;
+mod section;
+mod server;
+mod suggest;
+
+pub use find::Places;
+pub use print::check_config;
+pub use section::ConfigError;
+pub use server::{AuditConfig, LogLevel, ServerConfig};
+pub use suggest::nearest;
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+
+use engine::Limits;
+use engine::policy::Policy;
+use section::{Document, Section};
+
+/// What "no limit" is called towards clients, which want a number: the largest that JSON carries exactly.
+pub const NO_LIMIT: u64 = 9_007_199_254_740_991;
+
+/// Where the configuration comes from, as far as flags say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConfigArgs {
+    /// The file to read instead of the default ones.
+    pub file: Option<PathBuf>,
+    /// Directories to serve instead of the configured ones.
+    pub roots: Vec<PathBuf>,
+}
+
+/// Everything the operator decides.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The directories to serve, as they were written.
+    pub roots: Vec<PathBuf>,
+    /// Every bound.
+    pub limits: Limits,
+    /// Rules on commands, and what commands inherit.
+    pub policy: Policy,
+    /// Where the audit goes.
+    pub audit: AuditConfig,
+    /// What listens where.
+    pub server: ServerConfig,
+    /// `[auth]` as it was written, for those who read it.
+    pub auth: Option<toml::Table>,
+    /// `[sandbox]` as it was written, for those who read it.
+    pub sandbox: Option<toml::Table>,
+    /// The file this was read from.
+    pub source: Option<PathBuf>,
+    /// What is odd but no reason to refuse.
+    pub warnings: Vec<String>,
+    /// The file to name to somebody who has to write one.
+    pub file_to_write: PathBuf,
+}
+
+impl Config {
+    /// Finds and reads the configuration.
+    pub fn load(args: &ConfigArgs, places: &Places) -> Result<Self, ConfigError> {
+        match places.config_file(args.file.as_deref()) {
+            Some(file) => {
+                let text = std::fs::read_to_string(&file)
+                    .map_err(|source| ConfigError::Unreadable { file: file.clone(), source })?;
+                let mut config = Self::parse(&text, &file, args, places)?;
+                config.source = Some(file);
+                Ok(config)
+            }
+            None => Self::parse("", Path::new(""), args, places),
+        }
+    }
+
+    /// Reads a configuration from its text; `file` is only named in messages.
+    pub fn parse(text: &str, file: &Path, args: &ConfigArgs, places: &Places) -> Result<Self, ConfigError> {
+        let document = Document { file, text, warnings: RefCell::default() };
+        let table = toml::de::DeTable::parse(text)
+            .map_err(|error| document.error(error.span().unwrap_or(0..0), error.message()))?;
+        let root = Section::root(&document, table.get_ref());
+        let base = if args.roots.is_empty() { Limits::seed() } else { Limits::open() };
+        let security = root.section("security")?;
+        let configured = server::roots(&security, places)?;
+        let policy = policy::read(&root, security.boolean("allow_shell")?.unwrap_or(true))?;
+        security.finish();
+        let mut raw: toml::Table = toml::from_str(text).unwrap_or_default();
+        let mut config = Self {
+            roots: if args.roots.is_empty() { configured } else { server::flag_roots(&args.roots, places)? },
+            limits: limits::read(root.section("limits")?, base)?,
+            policy,
+            audit: server::audit(root.section("audit")?, places)?,
+            server: server::server(root.section("server")?)?,
+            auth: raw_table(&root, "auth", &mut raw)?,
+            sandbox: raw_table(&root, "sandbox", &mut raw)?,
+            source: None,
+            warnings: Vec::new(),
+            file_to_write: places.file_to_write(),
+        };
+        root.finish();
+        config.warnings = document.warnings.into_inner();
+        config.warn_about_roots();
+        Ok(config)
+    }
+
+    /// What to tell somebody whose path lies in no root because there are none.
+    pub fn no_roots_message(&self) -> Option<String> {
+        let file = self.source.as_ref().unwrap_or(&self.file_to_write);
+        self.roots.is_empty().then(|| {
+            format!(
+                "no roots are configured, so nothing is served: write [[security.allowed_roots]] with path = \"/…\" in {}, or start with --root DIR",
+                file.display()
+            )
+        })
+    }
+
+    fn warn_about_roots(&mut self) {
+        self.warnings.extend(self.no_roots_message());
+        if self.roots.iter().any(|root| root == Path::new("/")) {
+            self.warnings.push("a root is /: every file this user can reach is served".to_owned());
+        }
+    }
+}
+
+/// A table that others read: kept as it is, its keys are not judged here.
+fn raw_table(
+    root: &Section<'_, '_>,
+    key: &'static str,
+    raw: &mut toml::Table,
+) -> Result<Option<toml::Table>, ConfigError> {
+    root.section(key)?;
+    match raw.remove(key) {
+        Some(toml::Value::Table(table)) => Ok(Some(table)),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Sections: reading a TOML table key by key, with the place of everything that is wrong.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::suggest::nearest;
+
+/// Why a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file that was named does not exist or cannot be read.
+    #[error("{}: {}", file.display(), engine::error::errno_text(source))]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Something in the file is wrong.
+    #[error("{}:{line}:{column}: {reason}", file.display())]
+    Invalid {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The character within the line, from 1.
+        column: usize,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// A `--root` that cannot be one.
+    #[error("--root {}: {reason}", root.display())]
+    Root {
+        /// The directory as it was given.
+        root: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// The file being read.
+#[derive(Debug)]
+pub(super) struct Document<'t> {
+    pub(super) file: &'t Path,
+    pub(super) text: &'t str,
+    pub(super) warnings: RefCell<Vec<String>>,
+}
+
+impl Document<'_> {
+    /// A refusal that points at a place in the file.
+    pub(super) fn error(&self, span: Range<usize>, reason: impl Into<String>) -> ConfigError {
+        let (line, column) = self.place(span.start);
+        ConfigError::Invalid { file: self.file.to_owned(), line, column, reason: reason.into() }
+    }
+
+    /// Keeps a warning that points at a place in the file.
+    pub(super) fn warn(&self, span: Range<usize>, text: impl std::fmt::Display) {
+        let (line, column) = self.place(span.start);
+        self.warnings.borrow_mut().push(format!("{}:{line}:{column}: {text}", self.file.display()));
+    }
+
+    fn place(&self, offset: usize) -> (usize, usize) {
+        let before = self.text.get(..offset).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+}
+
+/// One table of the file. Every key that is asked for counts as known; [`Section::finish`] warns about the rest.
+#[derive(Debug)]
+pub(super) struct Section<'d, 't> {
+    pub(super) document: &'d Document<'t>,
+    path: String,
+    table: Option<&'d DeTable<'t>>,
+    span: Range<usize>,
+    known: RefCell<Vec<&'static str>>,
+}
+
+type Found<T> = Result<Option<T>, ConfigError>;
+
+impl<'d, 't> Section<'d, 't> {
+    /// The whole file.
+    pub(super) fn root(document: &'d Document<'t>, table: &'d DeTable<'t>) -> Self {
+        Self { document, path: String::new(), table: Some(table), span: 0..0, known: RefCell::default() }
+    }
+
+    /// Where it stands.
+    pub(super) fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
+    /// Whether the file has it.
+    pub(super) fn is_present(&self) -> bool {
+        self.table.is_some()
+    }
+
+    /// Where the value of a key stands, or the section itself.
+    pub(super) fn span_of(&self, key: &str) -> Range<usize> {
+        self.table.and_then(|table| table.get(key)).map_or_else(|| self.span(), Spanned::span)
+    }
+
+    /// The value of a key, whatever it is.
+    pub(super) fn value(&self, key: &'static str) -> Option<&'d Spanned<DeValue<'t>>> {
+        self.known.borrow_mut().push(key);
+        self.table?.get(key)
+    }
+
+    /// A table below this one; an absent one reads as empty.
+    pub(super) fn section(&self, key: &'static str) -> Result<Self, ConfigError> {
+        let value = self.value(key);
+        let table = value.map(|value| self.as_table(key, value)).transpose()?;
+        Ok(self.below(self.path_of(key), table, value.map_or(0..0, Spanned::span)))
+    }
+
+    /// The tables of an array of tables.
+    pub(super) fn sections(&self, key: &'static str) -> Result<Vec<Self>, ConfigError> {
+        let mut sections = Vec::new();
+        for (at, item) in self.items(key)?.into_iter().enumerate() {
+            let path = format!("{}[{at}]", self.path_of(key));
+            sections.push(self.below(path, Some(self.as_table(key, item)?), item.span()));
+        }
+        Ok(sections)
+    }
+
+    /// The elements of an array; none when it is absent.
+    pub(super) fn items(&self, key: &'static str) -> Result<Vec<&'d Spanned<DeValue<'t>>>, ConfigError> {
+        match self.value(key) {
+            None => Ok(Vec::new()),
+            Some(value) => match value.get_ref().as_array() {
+                Some(array) => Ok(array.iter().collect()),
+                None => Err(self.wrong_type(key, value, "an array")),
+            },
+        }
+    }
+
+    pub(super) fn boolean(&self, key: &'static str) -> Found<bool> {
+        let convert = |value: &'d Spanned<DeValue<'t>>| {
+            value.get_ref().as_bool().ok_or_else(|| self.wrong_type(key, value, "true or false"))
+        };
+        self.value(key).map(convert).transpose()
+    }
+
+    pub(super) fn number(&self, key: &'static str) -> Found<u64> {
+        let convert = |value: &'d Spanned<DeValue<'t>>| {
+            let integer =
+                value.get_ref().as_integer().ok_or_else(|| self.wrong_type(key, value, "a whole number"))?;
+            u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| {
+                let reason = format!("{} must be a whole number that is not negative", self.path_of(key));
+                self.document.error(value.span(), reason)
+            })
+        };
+        self.value(key).map(convert).transpose()
+    }
+
+    pub(super) fn text(&self, key: &'static str) -> Found<String> {
+        self.value(key).map(|value| self.as_text(key, value)).transpose()
+    }
+
+    pub(super) fn texts(&self, key: &'static str) -> Result<Vec<String>, ConfigError> {
+        self.items(key)?.into_iter().map(|item| self.as_text(key, item)).collect()
+    }
+
+    /// A table of texts.
+    pub(super) fn text_map(&self, key: &'static str) -> Result<BTreeMap<String, String>, ConfigError> {
+        let Some(value) = self.value(key) else { return Ok(BTreeMap::new()) };
+        let entries = self.as_table(key, value)?.iter();
+        entries.map(|(name, value)| Ok((name.get_ref().to_string(), self.as_text(key, value)?))).collect()
+    }
+
+    /// One of several words.
+    pub(super) fn choice<T: Copy>(&self, key: &'static str, choices: &[(&str, T)]) -> Found<T> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        match choices.iter().find(|(name, _)| *name == text) {
+            Some((_, choice)) => Ok(Some(*choice)),
+            None => {
+                let names: Vec<String> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
+                let reason =
+                    format!("{} must be one of {}, not {text:?}", self.path_of(key), names.join(", "));
+                Err(self.document.error(self.span_of(key), reason))
+            }
+        }
+    }
+
+    pub(super) fn as_text(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<String, ConfigError> {
+        value
+            .get_ref()
+            .as_str()
+            .map(str::to_owned)
+            .ok_or_else(|| self.wrong_type(key, value, "a text in quotes"))
+    }
+
+    pub(super) fn as_table(
+        &self,
+        key: &str,
+        value: &'d Spanned<DeValue<'t>>,
+    ) -> Result<&'d DeTable<'t>, ConfigError> {
+        value.get_ref().as_table().ok_or_else(|| self.wrong_type(key, value, "a table"))
+    }
+
+    pub(super) fn wrong_type(&self, key: &str, value: &Spanned<DeValue<'_>>, expected: &str) -> ConfigError {
+        let found = value.get_ref().type_str();
+        self.document.error(value.span(), format!("{} must be {expected}, not {found}", self.path_of(key)))
+    }
+
+    pub(super) fn path_of(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    fn below(&self, path: String, table: Option<&'d DeTable<'t>>, span: Range<usize>) -> Self {
+        Self { document: self.document, path, table, span, known: RefCell::default() }
+    }
+
+    /// Warns about every key that nothing asked for.
+    pub(super) fn finish(self) {
+        let known = self.known.borrow();
+        for (key, _) in self.table.into_iter().flat_map(|table| table.iter()) {
+            let name: &str = key.get_ref();
+            if known.contains(&name) {
+                continue;
+            }
+            let hint = nearest(name, known.iter().copied());
+            let hint = hint.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            self.document
+                .warn(key.span(), format_args!("unknown key {} is ignored{hint}", self.path_of(name)));
+        }
+    }
+}

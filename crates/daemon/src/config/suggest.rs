@@ -1,0 +1,45 @@
+//! Suggestions: the word somebody probably meant.
+
+/// The nearest of the candidates, if one is near enough to be meant.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let allowed = (word.chars().count() / 3).clamp(1, 3);
+    let measured = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
+    measured
+        .filter(|(distance, _)| *distance <= allowed)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// How many letters to add, drop, change or swap with their neighbour to get from one word to the other.
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let mut before_last = Vec::new();
+    let mut last: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let mut least = (last[j] + usize::from(a != b)).min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
+                let swapped: &Vec<usize> = &before_last;
+                least = least.min(swapped[j - 1] + 1);
+            }
+            row.push(least);
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_recognised_and_another_word_is_not() {
+        let keys = ["default_timeout_ms", "hard_timeout_ms", "max_output_bytes"];
+        assert_eq!(nearest("defualt_timeout_ms", keys), Some("default_timeout_ms"));
+        assert_eq!(nearest("max_output_byte", keys), Some("max_output_bytes"));
+        assert_eq!(nearest("colour", keys), None);
+        assert_eq!(nearest("", keys), None);
+    }
+}

@@ -1,0 +1,92 @@
+//! Audit: what is recorded about every request and every end of a process, and the seam to whoever keeps it.
+//!
+//! The request path only fills in a small struct and hands it over; formatting, hiding secrets and hashing are
+//! the sink's business, on its own thread. Contents never enter a record: [`Detail::Hidden`] carries a size.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Keeps records. May make the caller wait for room, never loses a record silently.
+pub trait AuditSink: Send + Sync {
+    /// Takes one record over.
+    fn record(&self, record: AuditRecord);
+}
+
+/// One request that was answered, or one process that ended.
+#[derive(Debug, Clone)]
+pub struct AuditRecord {
+    /// When it ended.
+    pub time: SystemTime,
+    /// Who asked, by the name the client gave or its credentials proved.
+    pub client: Arc<str>,
+    /// The front end it came through.
+    pub face: &'static str,
+    /// The session it belongs to, if one was open.
+    pub session: Option<Arc<str>>,
+    /// What was asked for, in the word of the front end.
+    pub operation: Cow<'static, str>,
+    /// What it was asked with. The sink hides what looks like a secret.
+    pub details: Vec<(Cow<'static, str>, Detail)>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// How the process ended, in the record of its end.
+    pub exit: Option<Exit>,
+    /// How long it took.
+    pub duration: Duration,
+    /// The policy rule that decided, when one did.
+    pub rule: Option<Arc<str>>,
+}
+
+/// One parameter of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Detail {
+    /// A path, a name, a pattern.
+    Text(String),
+    /// A program and its arguments; secrets among them are hidden word by word.
+    Argv(Vec<String>),
+    /// Text for a shell; secrets within are hidden.
+    Shell(String),
+    /// Several plain texts, such as the names of variables (never their values).
+    List(Vec<String>),
+    /// A count, a size, a time.
+    Number(i64),
+    /// A switch.
+    Flag(bool),
+    /// Contents, input, secrets: only their size is kept.
+    Hidden {
+        /// How many bytes there were.
+        bytes: u64,
+    },
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done; a few words on the result, such as `12 entries`.
+    Done(Cow<'static, str>),
+    /// It failed, with the front end's code and the message the client saw.
+    Failed {
+        /// The code the client got.
+        code: i64,
+        /// The message the client got.
+        message: String,
+    },
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It returned this status.
+    Code(i32),
+    /// A signal ended it.
+    Signal(i32),
+}
+
+/// A sink that keeps nothing, for engines whose operator switched auditing off.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoAudit;
+
+impl AuditSink for NoAudit {
+    fn record(&self, _record: AuditRecord) {}
+}

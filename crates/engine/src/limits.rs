@@ -1,0 +1,206 @@
+//! Limits: every bound the engine keeps, handed in as one value. Nothing reads a global.
+
+use std::time::Duration;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+/// Every bound the engine keeps. `None` means "no bound".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// How long a command may run when its request names no time.
+    pub default_timeout: Option<Duration>,
+    /// The longest time any request may ask for.
+    pub hard_timeout: Option<Duration>,
+    /// Output of both streams together when its request names no bound.
+    pub max_output_bytes: Option<u64>,
+    /// The largest output bound any request may ask for.
+    pub hard_output_bytes: Option<u64>,
+    /// What one file read returns at most.
+    pub max_file_read_bytes: u64,
+    /// Processes of one session that may run at the same time; the next start is refused.
+    pub max_processes_per_session: usize,
+    /// Sessions that may be open at the same time; the next one is refused.
+    pub max_concurrent_sessions: usize,
+    /// What happens when a process reaches its output bound.
+    pub on_output_limit: OnOutputLimit,
+    /// Output kept in memory per process; past it the log spills to disk.
+    pub log_bytes: usize,
+    /// Output kept on disk per process; past it the primary reader slows the process, without one the oldest goes.
+    pub spill_bytes: u64,
+    /// Finished processes remembered per session; past it the oldest is forgotten.
+    pub finished_kept: usize,
+    /// How long a finished process is remembered.
+    pub finished_for: Duration,
+    /// Input that may come with a start request; more is refused, later input is not bounded by this.
+    pub stdin_start_bytes: usize,
+    /// Commands waiting for one process; past it the sender waits, which slows that caller only.
+    pub commands_waiting: usize,
+    /// Time between asking a tree to end and ending it.
+    pub kill_grace: Duration,
+    /// After the leader ended: silence this long ends the wait for a pipe that somebody else still holds.
+    pub drain_idle: Duration,
+    /// After the leader ended: the longest wait for its output, silent or not.
+    pub drain_max: Duration,
+    /// How long one scan of the file system may take.
+    pub scan_deadline: Duration,
+}
+
+/// What happens when a process reaches its output bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnOutputLimit {
+    /// The whole tree is ended.
+    #[default]
+    Kill,
+    /// Further output is dropped and the process goes on.
+    Truncate,
+}
+
+/// What a session would like instead. Only a lower value has an effect; `None` leaves the limit as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitsWish {
+    /// See [`Limits::default_timeout`].
+    pub default_timeout: Option<Duration>,
+    /// See [`Limits::hard_timeout`].
+    pub hard_timeout: Option<Duration>,
+    /// See [`Limits::max_output_bytes`].
+    pub max_output_bytes: Option<u64>,
+    /// See [`Limits::hard_output_bytes`].
+    pub hard_output_bytes: Option<u64>,
+    /// See [`Limits::max_file_read_bytes`].
+    pub max_file_read_bytes: Option<u64>,
+    /// See [`Limits::max_processes_per_session`].
+    pub max_processes_per_session: Option<usize>,
+    /// See [`Limits::max_concurrent_sessions`].
+    pub max_concurrent_sessions: Option<usize>,
+}
+
+impl Limits {
+    /// The documented defaults: small ceilings for a daemon that was told nothing else.
+    pub fn seed() -> Self {
+        Self {
+            default_timeout: Some(Duration::from_millis(30_000)),
+            hard_timeout: Some(Duration::from_millis(300_000)),
+            max_output_bytes: Some(MIB),
+            hard_output_bytes: Some(64 * MIB),
+            max_file_read_bytes: MIB,
+            max_processes_per_session: 8,
+            max_concurrent_sessions: 16,
+            on_output_limit: OnOutputLimit::Kill,
+            log_bytes: MIB as usize,
+            spill_bytes: 64 * MIB,
+            finished_kept: 1_000,
+            finished_for: Duration::from_secs(600),
+            stdin_start_bytes: MIB as usize,
+            commands_waiting: 64,
+            kill_grace: Duration::from_millis(400),
+            drain_idle: Duration::from_millis(100),
+            drain_max: Duration::from_millis(500),
+            scan_deadline: Duration::from_secs(20),
+        }
+    }
+
+    /// No ceilings but those that protect the machine: time and output are bounded only when a request asks.
+    pub fn open() -> Self {
+        Self {
+            default_timeout: None,
+            hard_timeout: None,
+            max_output_bytes: None,
+            hard_output_bytes: None,
+            max_file_read_bytes: 64 * MIB,
+            max_processes_per_session: 1_024,
+            max_concurrent_sessions: 1_024,
+            ..Self::seed()
+        }
+    }
+
+    /// These limits with a session's wish applied: each value can only become smaller, and no default
+    /// exceeds its ceiling.
+    pub fn lowered(&self, wish: &LimitsWish) -> Self {
+        let hard_timeout = lower(self.hard_timeout, wish.hard_timeout);
+        let hard_output_bytes = lower(self.hard_output_bytes, wish.hard_output_bytes);
+        let sessions = wish.max_concurrent_sessions.unwrap_or(usize::MAX);
+        let processes = wish.max_processes_per_session.unwrap_or(usize::MAX);
+        Self {
+            default_timeout: lower(lower(self.default_timeout, wish.default_timeout), hard_timeout),
+            hard_timeout,
+            max_output_bytes: lower(lower(self.max_output_bytes, wish.max_output_bytes), hard_output_bytes),
+            hard_output_bytes,
+            max_file_read_bytes: self.max_file_read_bytes.min(wish.max_file_read_bytes.unwrap_or(u64::MAX)),
+            max_processes_per_session: self.max_processes_per_session.min(processes),
+            max_concurrent_sessions: self.max_concurrent_sessions.min(sessions),
+            ..self.clone()
+        }
+    }
+
+    /// The time a command gets: what it asked for up to the ceiling, the default when it asked for nothing.
+    pub fn timeout(&self, asked: Option<Duration>) -> Option<Duration> {
+        lower(asked.or(self.default_timeout), self.hard_timeout)
+    }
+
+    /// The output a command may write: what it asked for up to the ceiling, the default when it asked for nothing.
+    pub fn output_bytes(&self, asked: Option<u64>) -> Option<u64> {
+        lower(asked.or(self.max_output_bytes), self.hard_output_bytes)
+    }
+}
+
+/// The smaller of two bounds, where `None` is larger than any value.
+fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_lowers_limits_and_never_raises_them() {
+        let wish = LimitsWish {
+            default_timeout: Some(Duration::from_secs(900)),
+            hard_timeout: Some(Duration::from_secs(10)),
+            max_output_bytes: Some(10),
+            max_file_read_bytes: Some(u64::MAX),
+            max_processes_per_session: Some(2),
+            ..LimitsWish::default()
+        };
+        let lowered = Limits::seed().lowered(&wish);
+        assert_eq!(lowered.default_timeout, Some(Duration::from_secs(10)), "no default above its ceiling");
+        assert_eq!(lowered.hard_timeout, Some(Duration::from_secs(10)));
+        assert_eq!(lowered.max_output_bytes, Some(10));
+        assert_eq!(lowered.hard_output_bytes, Some(64 * MIB));
+        assert_eq!(lowered.max_file_read_bytes, MIB);
+        assert_eq!(lowered.max_processes_per_session, 2);
+        assert_eq!(lowered.max_concurrent_sessions, 16);
+    }
+
+    #[test]
+    fn no_wish_changes_nothing() {
+        for limits in [Limits::seed(), Limits::open()] {
+            assert_eq!(limits.lowered(&LimitsWish::default()), limits);
+        }
+    }
+
+    #[test]
+    fn a_wish_binds_where_nothing_was_bound() {
+        let wish = LimitsWish { hard_timeout: Some(Duration::from_secs(1)), ..LimitsWish::default() };
+        let lowered = Limits::open().lowered(&wish);
+        assert_eq!(lowered.default_timeout, Some(Duration::from_secs(1)));
+        assert_eq!(lowered.timeout(Some(Duration::from_secs(5))), Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_request_gets_the_default_or_what_it_asks_up_to_the_ceiling() {
+        let limits = Limits::seed();
+        assert_eq!(limits.timeout(None), Some(Duration::from_secs(30)));
+        assert_eq!(limits.timeout(Some(Duration::from_secs(60))), Some(Duration::from_secs(60)));
+        assert_eq!(limits.timeout(Some(Duration::from_secs(6_000))), Some(Duration::from_secs(300)));
+        assert_eq!(limits.output_bytes(None), Some(MIB));
+        assert_eq!(limits.output_bytes(Some(8 * MIB)), Some(8 * MIB));
+        assert_eq!(limits.output_bytes(Some(u64::MAX)), Some(64 * MIB));
+        assert_eq!(Limits::open().timeout(None), None);
+        assert_eq!(Limits::open().output_bytes(Some(u64::MAX)), Some(u64::MAX));
+    }
+}

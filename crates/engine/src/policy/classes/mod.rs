@@ -1,0 +1,220 @@
+//! Classes: what well-known commands do, so that a rule can speak of deeds instead of names.
+
+mod table;
+
+use super::pattern::Match;
+use super::rule::arguments;
+use super::seen::Command;
+use super::words::{Word, base_name};
+use table::{Entry, TABLE, When};
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// What a command does. A command may be of several classes, or of none that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Looks and changes nothing.
+    ReadOnly,
+    /// Compiles or tests a project.
+    Build,
+    /// Talks to other machines.
+    Network,
+    /// Installs, removes or publishes software.
+    Package,
+    /// Deletes or overwrites what cannot be brought back.
+    Destructive,
+    /// Gains or grants rights, or changes the system.
+    Privilege,
+}
+
+impl Class {
+    /// Every class with the name operators write.
+    pub const NAMES: [(&'static str, Self); 6] = [
+        ("read-only", Self::ReadOnly),
+        ("build", Self::Build),
+        ("network", Self::Network),
+        ("package", Self::Package),
+        ("destructive", Self::Destructive),
+        ("privilege", Self::Privilege),
+    ];
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// The classes of one command.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Classes {
+    surely: u8,
+    possibly: u8,
+}
+
+impl Classes {
+    /// How surely the command is of a class.
+    pub(super) fn has(self, class: Class) -> Match {
+        if self.surely & class.bit() != 0 {
+            Match::Yes
+        } else if self.possibly & class.bit() != 0 {
+            Match::Maybe
+        } else {
+            Match::No
+        }
+    }
+}
+
+/// The table by program name.
+static INDEX: LazyLock<HashMap<&'static str, Vec<&'static Entry>>> = LazyLock::new(|| {
+    let mut index: HashMap<_, Vec<_>> = HashMap::new();
+    for entry in TABLE {
+        for program in entry.programs {
+            index.entry(*program).or_default().push(entry);
+        }
+    }
+    index
+});
+
+/// The classes of a command.
+pub(super) fn of(command: &Command) -> Classes {
+    let mut classes = Classes::default();
+    let name = base_name(command.program());
+    let family = name.split_once('.').map_or(name, |(family, _)| family);
+    let entries = INDEX.get(name).or_else(|| INDEX.get(family)).map(Vec::as_slice).unwrap_or_default();
+    for entry in entries {
+        let read_only = entry.class == Class::ReadOnly;
+        match entry.when.holds(arguments(command)) {
+            // Looking is only looking when the result goes nowhere else.
+            Match::Yes if read_only && command.writes => {}
+            Match::Yes => classes.surely |= entry.class.bit(),
+            Match::Maybe => classes.possibly |= entry.class.bit(),
+            Match::No => {}
+        }
+    }
+    classes
+}
+
+impl When {
+    fn holds(&self, words: &[Word]) -> Match {
+        match self {
+            Self::Always => Match::Yes,
+            Self::Subcommand(names) => subcommand(words, names),
+            Self::Option(options) => option(words, options),
+            Self::SubcommandWith(names, options) => subcommand(words, names).min(option(words, options)),
+            Self::Without(options) => opposite(option(words, options)),
+            Self::SubcommandWithout(names, options) => {
+                // An option before the subcommand could change what it means.
+                let first_is_plain =
+                    words.first().and_then(Word::literal).is_some_and(|text| !text.starts_with('-'));
+                let plain = if first_is_plain { Match::Yes } else { Match::No };
+                subcommand(words, names).min(opposite(option(words, options))).min(plain)
+            }
+        }
+    }
+}
+
+fn opposite(found: Match) -> Match {
+    match found {
+        Match::Yes => Match::No,
+        Match::Maybe => Match::Maybe,
+        Match::No => Match::Yes,
+    }
+}
+
+/// Whether the subcommand is one of these. An option before it may or may not take the next word, so both the
+/// first word that is no option and the one after count.
+fn subcommand(words: &[Word], names: &[&str]) -> Match {
+    let mut after_option = false;
+    for word in words {
+        let Some(text) = word.literal() else { return Match::Maybe };
+        if text.starts_with('-') || text.starts_with('+') {
+            after_option = true;
+        } else if names.contains(&text) {
+            return Match::Yes;
+        } else if !after_option {
+            return Match::No;
+        } else {
+            after_option = false;
+        }
+    }
+    Match::No
+}
+
+/// Whether one of these options is given: `--name` also with `=value` and as a prefix of a longer spelling,
+/// `-x` also inside a cluster of short options, anything else as it stands.
+fn option(words: &[Word], options: &[&str]) -> Match {
+    let mut result = Match::No;
+    for word in words {
+        match word.literal() {
+            None => result = Match::Maybe,
+            Some(text) if options.iter().any(|option| is_option(text, option)) => return Match::Yes,
+            Some(_) => {}
+        }
+    }
+    result
+}
+
+fn is_option(text: &str, option: &str) -> bool {
+    if option.starts_with("--") {
+        return text.starts_with(option);
+    }
+    match (option.strip_prefix('-'), text.strip_prefix('-')) {
+        (Some(flag), Some(cluster)) if flag.len() == 1 => !cluster.starts_with('-') && cluster.contains(flag),
+        _ => text == option,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::CommandLine;
+    use crate::policy::seen::look;
+
+    fn classes(line: &str) -> Vec<&'static str> {
+        let seen = look(&CommandLine::Shell { line, login: false });
+        let found: Vec<_> = seen.commands.iter().map(of).collect();
+        let is = |class| found.iter().any(|classes| classes.has(class) == Match::Yes);
+        Class::NAMES.iter().filter(|(_, class)| is(*class)).map(|(name, _)| *name).collect()
+    }
+
+    #[test]
+    fn commands_have_the_classes_people_expect() {
+        let table: &[(&str, &[&str])] = &[
+            ("ls -la", &["read-only"]),
+            ("cat a > b", &[]),
+            ("cat a 2>/dev/null", &["read-only"]),
+            ("find . -name x", &["read-only"]),
+            ("find . -delete", &["destructive"]),
+            ("find . -exec rm {} ';'", &["destructive"]),
+            ("git status --short", &["read-only"]),
+            ("git -c core.pager=x log", &[]),
+            ("git push origin main", &["network"]),
+            ("git -C dir push", &["network"]),
+            ("git push --force", &["network", "destructive"]),
+            ("git reset --hard HEAD~1", &["destructive"]),
+            ("git reset HEAD~1", &[]),
+            ("rm -rf x", &["destructive"]),
+            ("/bin/rm x", &["destructive"]),
+            ("mkfs.ext4 /dev/x", &["destructive"]),
+            ("cargo test", &["build"]),
+            ("cargo install x", &["network", "package"]),
+            ("npm ci", &["network", "package"]),
+            ("npm run build", &["build"]),
+            ("curl http://x", &["network"]),
+            ("sudo ls", &["read-only", "privilege"]),
+            ("sort -o x x", &[]),
+            ("apt-get install x", &["network", "package"]),
+        ];
+        for (line, expected) in table {
+            assert_eq!(&classes(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn unknown_words_make_a_class_possible() {
+        let seen = look(&CommandLine::Shell { line: "find . $FLAGS", login: false });
+        assert_eq!(of(&seen.commands[0]).has(Class::Destructive), Match::Maybe);
+        assert_eq!(of(&seen.commands[0]).has(Class::ReadOnly), Match::Maybe);
+        assert_eq!(of(&seen.commands[0]).has(Class::Network), Match::No);
+    }
+}

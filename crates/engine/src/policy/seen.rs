@@ -1,0 +1,370 @@
+//! Everything a command line may run, as far as it can be seen: its simple commands, and those inside wrappers.
+
+use super::CommandLine;
+use super::shell;
+use super::words::{Simple, Word, base_name};
+use super::wrappers::{self, Inner, Options, Wrapper};
+
+/// How often a wrapper may wrap a wrapper.
+const MAX_DEPTH: usize = 32;
+
+/// Variables that decide which program a name means, or what a program loads.
+const LOOKUP: &[&str] = &[
+    "PATH",
+    "IFS",
+    "CDPATH",
+    "HOME",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "PAGER",
+    "EDITOR",
+    "VISUAL",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "PERL5LIB",
+    "PERL5OPT",
+    "RUBYOPT",
+    "RUBYLIB",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "JAVA_TOOL_OPTIONS",
+    "MANPAGER",
+];
+/// The same, by how the name begins.
+const LOOKUP_PREFIXES: &[&str] = &["LD_", "DYLD_", "GIT_", "RUSTC", "CARGO_", "NPM_CONFIG_"];
+/// Variables whose value a shell runs by itself.
+const EVALUATED: &[&str] = &["BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"];
+
+/// Options of shells that are one word also after a single dash.
+const LONG_SHELL_OPTIONS: &[&str] = &[
+    "norc",
+    "noprofile",
+    "posix",
+    "login",
+    "restricted",
+    "verbose",
+    "noediting",
+    "debugger",
+    "dump-strings",
+    "rcfile",
+    "init-file",
+    "wordexp",
+    "dump-po-strings",
+    "noline-editing",
+];
+
+/// What a command line may run.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Every command found, outer ones first.
+    pub(super) commands: Vec<Command>,
+    /// Why something may run that was not found, if so.
+    pub(super) unseen: Option<String>,
+    /// Whether a shell interprets any of it.
+    pub(super) uses_shell: bool,
+    /// A variable that is changed and makes names mean other programs.
+    pub(super) lookup_changed: Option<String>,
+}
+
+/// One command found.
+#[derive(Debug)]
+pub(super) struct Command {
+    /// The program, always known, then its arguments.
+    pub(super) words: Vec<Word>,
+    /// Whether a redirection lets it write to a file.
+    pub(super) writes: bool,
+    /// What it does with its arguments.
+    pub(super) kind: Kind,
+    /// The `sudo` it runs under: an index into the commands.
+    pub(super) under_sudo: Option<usize>,
+}
+
+/// What a command does with its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Whatever the program does.
+    Plain,
+    /// Runs another command, which was found and is judged on its own.
+    Passes,
+    /// Runs another command with other rights; its words start here.
+    Sudo(usize),
+    /// May run anything: only a rule that names the program can allow it.
+    Opaque,
+}
+
+impl Command {
+    /// The program's name as it was written.
+    pub(super) fn program(&self) -> &str {
+        self.words.first().and_then(Word::literal).unwrap_or_default()
+    }
+
+    /// The command as text, for people.
+    pub(super) fn text(&self) -> String {
+        let words: Vec<&str> = self.words.iter().take(6).map(|word| word.literal().unwrap_or("…")).collect();
+        words.join(" ").chars().take(80).collect()
+    }
+}
+
+/// Finds what a command line may run.
+pub(super) fn look(line: &CommandLine<'_>) -> Seen {
+    let mut looker = Looker { seen: Seen::default(), depth: 0, under_sudo: None };
+    match line {
+        CommandLine::Argv(argv) => {
+            let words: Vec<Word> = argv.iter().map(|word| Word::Literal(word.clone())).collect();
+            looker.command(Simple { words, writes: false });
+        }
+        CommandLine::Shell { line, .. } => looker.script(line),
+    }
+    looker.seen
+}
+
+struct Looker {
+    seen: Seen,
+    depth: usize,
+    under_sudo: Option<usize>,
+}
+
+impl Looker {
+    fn unseen(&mut self, why: impl Into<String>) {
+        self.seen.unseen.get_or_insert_with(|| why.into());
+    }
+
+    fn script(&mut self, text: &str) {
+        self.seen.uses_shell = true;
+        if self.depth >= MAX_DEPTH {
+            return self.unseen("it is nested too deeply");
+        }
+        match shell::parse(text) {
+            Ok(script) => {
+                script.assigned.iter().for_each(|name| self.assigned(name));
+                self.depth += 1;
+                script.commands.into_iter().for_each(|simple| self.command(simple));
+                self.depth -= 1;
+            }
+            Err(shell::Unparsable(why)) => {
+                self.unseen(format!("the shell text cannot be split with certainty: {why}"))
+            }
+        }
+    }
+
+    fn assigned(&mut self, name: &str) {
+        if EVALUATED.contains(&name) || name.starts_with("BASH_FUNC_") {
+            self.unseen(format!("{name} is set, and a shell runs what it holds"));
+        } else if LOOKUP.contains(&name) || LOOKUP_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+            self.seen.lookup_changed.get_or_insert_with(|| name.to_owned());
+        }
+    }
+
+    fn command(&mut self, simple: Simple) {
+        if self.depth >= MAX_DEPTH {
+            return self.unseen("it is nested too deeply");
+        }
+        let Some(first) = simple.words.first() else { return };
+        let Some(program) = first.literal() else {
+            return self.unseen("the name of a program is only known when it runs");
+        };
+        let wrapper = wrappers::find(base_name(program));
+        let at = self.seen.commands.len();
+        let Simple { words, writes } = simple;
+        let under_sudo = self.under_sudo;
+        self.seen.commands.push(Command { words: words.clone(), writes, kind: Kind::Plain, under_sudo });
+        let Some(wrapper) = wrapper else { return };
+        self.depth += 1;
+        let kind = self.through(wrapper, &words, at);
+        self.depth -= 1;
+        self.seen.commands[at].kind = kind;
+        self.under_sudo = under_sudo;
+    }
+
+    /// Looks at what a wrapper runs, and says what kind of command the wrapper itself is.
+    fn through(&mut self, wrapper: Wrapper, words: &[Word], at: usize) -> Kind {
+        match wrapper {
+            Wrapper::Pass(options) => match self.pass(options, words) {
+                Some(start) => {
+                    self.inner(words[start..].to_vec());
+                    Kind::Passes
+                }
+                None => Kind::Plain,
+            },
+            Wrapper::Sudo(options) => match self.pass(options, words) {
+                Some(start) => {
+                    self.under_sudo = Some(at);
+                    self.inner(words[start..].to_vec());
+                    Kind::Sudo(start)
+                }
+                None => Kind::Plain,
+            },
+            Wrapper::Xargs(options) => match self.pass(options, words) {
+                Some(start) => {
+                    self.inner(replaced(&words[..start], &words[start..]));
+                    Kind::Passes
+                }
+                None => Kind::Plain,
+            },
+            Wrapper::Shell => self.shell(words),
+            Wrapper::Eval => {
+                self.joined(&words[1..]);
+                Kind::Passes
+            }
+            Wrapper::Trap => {
+                self.trap(&words[1..]);
+                Kind::Plain
+            }
+            Wrapper::Find => {
+                self.find(&words[1..]);
+                Kind::Plain
+            }
+            Wrapper::Source => match words.get(1).and_then(Word::literal) {
+                Some(file) if !is_stream(file) => Kind::Plain,
+                _ => Kind::Opaque,
+            },
+            Wrapper::Declare => {
+                self.declare(&words[1..]);
+                Kind::Plain
+            }
+            Wrapper::Opaque => Kind::Opaque,
+            Wrapper::OpaqueWith(marks) => {
+                let marked = |text: &str| marks.iter().any(|mark| text.contains(mark));
+                let opaque = words[1..].iter().any(|word| word.literal().is_none_or(marked));
+                if opaque { Kind::Opaque } else { Kind::Plain }
+            }
+        }
+    }
+
+    /// Where the command wrapped by these words begins, if there is one.
+    fn pass(&mut self, options: &Options, words: &[Word]) -> Option<usize> {
+        match options.inner(words) {
+            Inner::At(start, assigned) => {
+                assigned.iter().for_each(|name| self.assigned(name));
+                Some(start)
+            }
+            Inner::Nothing => None,
+            Inner::Unclear => {
+                let name = words.first().and_then(Word::literal).unwrap_or_default();
+                self.unseen(format!("the options of {name} are not understood"));
+                None
+            }
+        }
+    }
+
+    fn inner(&mut self, words: Vec<Word>) {
+        self.command(Simple { words, writes: false });
+    }
+
+    /// A shell: its `-c` text is looked into; a script file is that file's business; standard input is unseen.
+    fn shell(&mut self, words: &[Word]) -> Kind {
+        let mut at = 1;
+        let mut takes_text = false;
+        while let Some(word) = words.get(at) {
+            let Some(text) = word.literal() else {
+                self.seen.uses_shell = true;
+                self.unseen("the arguments of a shell are only known when it runs");
+                return Kind::Opaque;
+            };
+            if text == "--" || text == "-" {
+                at += 1;
+                break;
+            }
+            let Some(flags) = text.strip_prefix(['-', '+']) else { break };
+            let long = flags.trim_start_matches('-');
+            if flags.starts_with('-') || LONG_SHELL_OPTIONS.contains(&long) {
+                at += if matches!(long, "rcfile" | "init-file") { 2 } else { 1 };
+                continue;
+            }
+            takes_text |= text.starts_with('-') && flags.contains('c');
+            // Each `o` and `O` takes the name of an option as the next word.
+            at += 1 + flags.matches(['o', 'O']).count();
+        }
+        let operand = words.get(at);
+        if takes_text {
+            self.seen.uses_shell = true;
+            match operand {
+                Some(Word::Literal(text)) => self.script(text),
+                Some(Word::Dynamic) => self.unseen("the text of a shell is only known when it runs"),
+                None => return Kind::Opaque,
+            }
+            return Kind::Passes;
+        }
+        match operand {
+            Some(Word::Literal(file)) if !is_stream(file) => Kind::Plain,
+            _ => {
+                self.seen.uses_shell = true;
+                Kind::Opaque
+            }
+        }
+    }
+
+    fn joined(&mut self, words: &[Word]) {
+        let texts: Option<Vec<&str>> = words.iter().map(Word::literal).collect();
+        match texts {
+            Some(texts) => self.script(texts.join(" ").trim_start_matches("-- ")),
+            None => self.unseen("the text of eval is only known when it runs"),
+        }
+    }
+
+    fn trap(&mut self, words: &[Word]) {
+        match words.iter().find(|word| word.literal() != Some("--")) {
+            Some(Word::Literal(text)) if text == "-" || text.starts_with("-l") || text.starts_with("-p") => {}
+            Some(Word::Literal(text)) => self.script(text),
+            Some(Word::Dynamic) => self.unseen("the text of trap is only known when it runs"),
+            None => {}
+        }
+    }
+
+    /// Commands after `-exec` and its kin; `{}` becomes a name that is not known yet.
+    fn find(&mut self, words: &[Word]) {
+        let mut rest = words;
+        while let Some((word, after)) = rest.split_first() {
+            rest = after;
+            if !matches!(word.literal(), Some("-exec" | "-execdir" | "-ok" | "-okdir")) {
+                continue;
+            }
+            let end =
+                after.iter().position(|word| matches!(word.literal(), Some(";"))).unwrap_or(after.len());
+            let inner = after[..end].iter().map(|word| match word.literal() {
+                Some(text) if !text.contains("{}") => word.clone(),
+                _ => Word::Dynamic,
+            });
+            let inner = inner.collect();
+            self.inner(inner);
+            // A `+` may end it sooner, so what follows is looked at again for another `-exec`.
+        }
+    }
+
+    fn declare(&mut self, words: &[Word]) {
+        for word in words {
+            match word.literal().map(|text| text.split_once('=').map_or(text, |(name, _)| name)) {
+                Some(name) => self.assigned(name.trim_end_matches('+')),
+                // `export "$X"` may set any variable.
+                None => {
+                    self.seen.lookup_changed.get_or_insert_with(|| "a variable".to_owned());
+                }
+            }
+        }
+    }
+}
+
+/// The command of `xargs`: words arrive where the replacement stands, or at the end.
+fn replaced(options: &[Word], inner: &[Word]) -> Vec<Word> {
+    let texts: Vec<&str> = options.iter().filter_map(Word::literal).collect();
+    let mark = texts.iter().enumerate().skip(1).find_map(|(at, text)| {
+        if let Some(long) = text.strip_prefix("--replace") {
+            return Some(long.strip_prefix('=').unwrap_or("{}"));
+        }
+        let (_, value) = text.strip_prefix('-')?.split_once(['I', 'i'])?;
+        let next = texts.get(at + 1).copied().filter(|_| text.contains('I')).unwrap_or("{}");
+        Some(if value.is_empty() { next } else { value })
+    });
+    let known = |word: &Word| match word.literal() {
+        Some(text) if mark.is_some_and(|mark| text.contains(mark)) => Word::Dynamic,
+        _ => word.clone(),
+    };
+    let mut words: Vec<Word> = inner.iter().map(known).collect();
+    words.push(Word::Dynamic);
+    words
+}
+
+/// A file that is no file: what it will hold cannot be known.
+fn is_stream(file: &str) -> bool {
+    file == "-" || file.starts_with("/dev/") || file.starts_with("/proc/")
+}

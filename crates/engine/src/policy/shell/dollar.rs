@@ -1,0 +1,134 @@
+//! What a `$` starts: variables, `${…}`, `$(…)`, `$((…))`.
+
+use super::word::Dollar;
+use super::{Parsed, Parser, Unparsable};
+
+impl Parser<'_> {
+    /// A `$` is next. Commands inside are collected; the value itself is never known.
+    pub(super) fn dollar(&mut self, in_quotes: bool) -> Parsed<Dollar> {
+        self.bump();
+        match self.peek() {
+            Some(b'(') => {
+                self.no_heredoc_waits()?;
+                self.bump();
+                if self.peek() == Some(b'(') {
+                    self.bump();
+                    self.arithmetic()?;
+                } else {
+                    self.nested_list()?;
+                }
+            }
+            Some(b'{') => {
+                self.bump();
+                self.parameter(in_quotes)?;
+            }
+            Some(b'[') => return Err(Unparsable("old arithmetic is not looked into")),
+            Some(b'\'') if !in_quotes => self.ansi_quoted()?,
+            // Translated text in one shell, a `$` and plain quotes in another; unknown either way.
+            Some(b'"') if !in_quotes => {}
+            Some(byte) if byte.is_ascii_alphabetic() || byte == b'_' => {
+                while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+                    self.bump();
+                }
+            }
+            Some(b'0'..=b'9' | b'@' | b'*' | b'#' | b'?' | b'-' | b'$' | b'!') => self.bump(),
+            _ => return Ok(Dollar::Plain),
+        }
+        Ok(Dollar::Expansion)
+    }
+
+    /// `$'…'`: decoded by some shells and plain quotes to others, so it must end at the same quote for both.
+    fn ansi_quoted(&mut self) -> Parsed<()> {
+        self.bump();
+        let rest = &self.text[self.at..];
+        let length = memchr::memchr(b'\'', rest).ok_or(Unparsable("a quote is not closed"))?;
+        if rest[..length].ends_with(b"\\") {
+            return Err(Unparsable("an escaped quote that shells read differently"));
+        }
+        if !self.heredocs.is_empty() && rest[..length].contains(&b'\n') {
+            return Err(Unparsable("a quoted line end before a here-document"));
+        }
+        self.at += length + 1;
+        Ok(())
+    }
+
+    /// `${…}`, the brace consumed: up to the closing one, looking into what is substituted.
+    fn parameter(&mut self, in_quotes: bool) -> Parsed<()> {
+        if self.depth >= super::MAX_DEPTH {
+            return Err(Unparsable("it is nested too deeply"));
+        }
+        if matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'|')) {
+            return Err(Unparsable("a command in braces is not looked into"));
+        }
+        self.depth += 1;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'}' => {
+                    self.bump();
+                    self.depth -= 1;
+                    return Ok(());
+                }
+                b'\\' => self.at = (self.at + 2).min(self.text.len()),
+                b'$' => drop(self.dollar(in_quotes)?),
+                b'`' => self.backticks(in_quotes)?,
+                b'"' => {
+                    self.bump();
+                    self.quoted_text(Some(b'"'))?;
+                }
+                b'\'' if in_quotes => return Err(Unparsable("a quote that shells read differently")),
+                b'\'' => {
+                    self.bump();
+                    self.single_quoted()?;
+                }
+                b'<' | b'>' if self.peek_second() == Some(b'(') => {
+                    return Err(Unparsable("a substitution inside of braces"));
+                }
+                b'@' if self.peek_second() == Some(b'P') => {
+                    return Err(Unparsable("an expansion that runs what a variable holds"));
+                }
+                b'\n' if !self.heredocs.is_empty() => {
+                    return Err(Unparsable("a quoted line end before a here-document"));
+                }
+                _ => self.bump(),
+            }
+        }
+        Err(Unparsable("a brace is not closed"))
+    }
+
+    /// `$((…))`, both parentheses consumed. What is not plainly a computation might be a subshell.
+    fn arithmetic(&mut self) -> Parsed<()> {
+        const AMBIGUOUS: Unparsable = Unparsable("arithmetic that could be a command");
+        let mut depth = 0_usize;
+        let (mut after_operand, mut spaced) = (false, false);
+        while let Some(byte) = self.peek() {
+            let operand = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
+            if operand && after_operand && spaced {
+                return Err(AMBIGUOUS);
+            }
+            match byte {
+                b'$' => drop(self.dollar(true)?),
+                b'(' => {
+                    depth += 1;
+                    self.bump();
+                }
+                b')' if depth > 0 => {
+                    depth -= 1;
+                    self.bump();
+                }
+                b')' if self.peek_second() == Some(b')') => {
+                    self.bump();
+                    self.peek();
+                    self.bump();
+                    return Ok(());
+                }
+                b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'&' | b'|' | b'^' | b'~'
+                | b'?' | b':' | b',' | b'#' | b'[' | b']' | b' ' | b'\t' => self.bump(),
+                _ if operand => self.bump(),
+                _ => return Err(AMBIGUOUS),
+            }
+            spaced = matches!(byte, b' ' | b'\t') && (after_operand || spaced);
+            after_operand = operand || (after_operand && matches!(byte, b' ' | b'\t'));
+        }
+        Err(Unparsable("arithmetic is not closed"))
+    }
+}

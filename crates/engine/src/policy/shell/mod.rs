@@ -1,0 +1,393 @@
+//! Shell text, split into the simple commands it may run. Pure, and careful in one direction: what any of the
+//! POSIX shells might run is found, and text on which they could disagree is refused as [`Unparsable`].
+
+mod dollar;
+mod redirect;
+mod word;
+
+use super::words::{Simple, Word};
+use redirect::Heredoc;
+
+/// How deep substitutions, subshells and groups may nest.
+const MAX_DEPTH: usize = 48;
+
+/// What a shell text may run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Script {
+    /// Every simple command, those inside substitutions, branches and functions included.
+    pub(super) commands: Vec<Simple>,
+    /// Names of variables assigned anywhere in it.
+    pub(super) assigned: Vec<String>,
+}
+
+/// Why a text could not be split with certainty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unparsable(pub(super) &'static str);
+
+type Parsed<T> = Result<T, Unparsable>;
+
+/// Splits a shell text.
+pub(super) fn parse(text: &str) -> Parsed<Script> {
+    let mut parser = Parser::new(text.as_bytes(), 0)?;
+    match parser.list()? {
+        Stop::End => {}
+        Stop::Parenthesis => return Err(Unparsable("a closing parenthesis without its opening one")),
+    }
+    Ok(parser.script)
+}
+
+/// What ended a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    End,
+    Parenthesis,
+}
+
+/// A compound command that has not been closed yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    If,
+    Loop,
+    Brace,
+    Case,
+}
+
+struct Parser<'a> {
+    text: &'a [u8],
+    at: usize,
+    depth: usize,
+    /// Here-documents whose bodies begin after the next line end.
+    heredocs: Vec<Heredoc>,
+    script: Script,
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a [u8], depth: usize) -> Parsed<Self> {
+        if depth > MAX_DEPTH {
+            return Err(Unparsable("it is nested too deeply"));
+        }
+        if text.contains(&0) {
+            return Err(Unparsable("it holds a NUL"));
+        }
+        Ok(Self { text, at: 0, depth, heredocs: Vec::new(), script: Script::default() })
+    }
+
+    /// The next byte, with line continuations removed as every shell does outside single quotes.
+    fn peek(&mut self) -> Option<u8> {
+        while self.text[self.at..].starts_with(b"\\\n") {
+            self.at += 2;
+        }
+        self.text.get(self.at).copied()
+    }
+
+    /// The byte after the next one.
+    fn peek_second(&mut self) -> Option<u8> {
+        self.peek()?;
+        let before = self.at;
+        self.at += 1;
+        let second = self.peek();
+        self.at = before;
+        second
+    }
+
+    fn bump(&mut self) {
+        self.at += 1;
+    }
+
+    /// A list of commands up to the end or to a `)` that belongs to the caller, which is consumed.
+    fn list(&mut self) -> Parsed<Stop> {
+        let mut open: Vec<Open> = Vec::new();
+        loop {
+            self.skip_blank();
+            let Some(byte) = self.peek() else { break };
+            match byte {
+                b'\n' => self.newline()?,
+                b';' => self.semicolon(&mut open)?,
+                b'&' | b'|' => self.bump(),
+                b')' => {
+                    self.bump();
+                    return self.closed(&open).map(|()| Stop::Parenthesis);
+                }
+                b'(' => self.subshell()?,
+                _ => self.command(&mut open)?,
+            }
+        }
+        self.closed(&open).map(|()| Stop::End)
+    }
+
+    /// Everything opened in this list is closed and every here-document has its body.
+    fn closed(&self, open: &[Open]) -> Parsed<()> {
+        if !open.is_empty() {
+            return Err(Unparsable("a compound command is not closed"));
+        }
+        if !self.heredocs.is_empty() {
+            return Err(Unparsable("a here-document has no body"));
+        }
+        Ok(())
+    }
+
+    /// `;`, or the `;;`, `;&`, `;;&` that end a branch of `case`.
+    fn semicolon(&mut self, open: &mut Vec<Open>) -> Parsed<()> {
+        self.bump();
+        if !matches!(self.peek(), Some(b';' | b'&')) {
+            return Ok(());
+        }
+        while matches!(self.peek(), Some(b';' | b'&')) {
+            self.bump();
+        }
+        if open.last() != Some(&Open::Case) {
+            return Err(Unparsable("the end of a case branch outside of case"));
+        }
+        self.case_pattern(open)
+    }
+
+    fn subshell(&mut self) -> Parsed<()> {
+        self.bump();
+        if self.peek() == Some(b'(') {
+            // One shell computes here, another starts two subshells: the text means two things.
+            return Err(Unparsable("arithmetic commands are not looked into"));
+        }
+        self.nested_list()
+    }
+
+    /// A list that a `)` must end; the opening has been consumed.
+    fn nested_list(&mut self) -> Parsed<()> {
+        if self.depth >= MAX_DEPTH {
+            return Err(Unparsable("it is nested too deeply"));
+        }
+        self.depth += 1;
+        let stop = self.list()?;
+        self.depth -= 1;
+        match stop {
+            Stop::Parenthesis => Ok(()),
+            Stop::End => Err(Unparsable("an opening parenthesis without its closing one")),
+        }
+    }
+
+    /// One simple command, or one keyword of a compound command.
+    fn command(&mut self, open: &mut Vec<Open>) -> Parsed<()> {
+        let mut words = Vec::new();
+        let mut writes = false;
+        let mut untouched = true;
+        let mut no_more_words = false;
+        loop {
+            self.skip_blank();
+            match self.peek() {
+                None | Some(b'\n' | b';' | b'|' | b')') => break,
+                Some(b'&') if self.peek_second() == Some(b'>') => {
+                    self.bump();
+                    writes |= self.redirection()?;
+                    no_more_words = true;
+                }
+                Some(b'&') => break,
+                Some(b'<' | b'>') if self.peek_second() != Some(b'(') => writes |= self.redirection()?,
+                Some(b'(') => return self.function_body(&words),
+                Some(_) => {
+                    let token = self.word()?;
+                    if token.is_io_number(self.peek()) {
+                        continue;
+                    }
+                    if no_more_words {
+                        // Where `&>` is no operator, these words are a command of their own.
+                        return Err(Unparsable("words after a redirection with `&>`"));
+                    }
+                    if untouched && token.bare && self.keyword(&token.text, open)? {
+                        return Ok(());
+                    }
+                    match token.assigns.filter(|_| words.is_empty()) {
+                        Some(name) => self.script.assigned.push(name),
+                        None => words.push(token.word),
+                    }
+                }
+            }
+            untouched = false;
+        }
+        if words.is_empty() && writes {
+            words.push(Word::Literal(":".to_owned()));
+        }
+        if !words.is_empty() {
+            self.script.commands.push(Simple { words, writes });
+        }
+        Ok(())
+    }
+
+    /// `name ()` starts a function; its body follows like any other command and is judged like one.
+    fn function_body(&mut self, words: &[Word]) -> Parsed<()> {
+        self.bump();
+        self.skip_blank();
+        if words.len() != 1 || self.peek() != Some(b')') {
+            return Err(Unparsable("a parenthesis where none can stand"));
+        }
+        self.bump();
+        Ok(())
+    }
+
+    /// Handles a reserved word at the start of a command; says whether it was one.
+    fn keyword(&mut self, text: &[u8], open: &mut Vec<Open>) -> Parsed<bool> {
+        match text {
+            b"if" => open.push(Open::If),
+            b"then" | b"elif" | b"else" => inside(open, Open::If)?,
+            b"fi" => close(open, Open::If)?,
+            b"while" | b"until" => open.push(Open::Loop),
+            b"for" | b"select" => {
+                open.push(Open::Loop);
+                self.loop_words()?;
+            }
+            b"do" => inside(open, Open::Loop)?,
+            b"done" => close(open, Open::Loop)?,
+            b"{" => open.push(Open::Brace),
+            b"}" => close(open, Open::Brace)?,
+            b"case" => {
+                open.push(Open::Case);
+                self.case_head(open)?;
+            }
+            b"esac" => close(open, Open::Case)?,
+            b"function" => self.function_head()?,
+            b"!" => {}
+            b"time" => self.skip_time_options(),
+            b"coproc" => return Err(Unparsable("coprocesses are not looked into")),
+            _ => return Ok(false),
+        }
+        if open.len() > MAX_DEPTH {
+            return Err(Unparsable("it is nested too deeply"));
+        }
+        Ok(true)
+    }
+
+    /// `for NAME in words`: the words may hold substitutions.
+    fn loop_words(&mut self) -> Parsed<()> {
+        self.skip_blank();
+        if self.peek() == Some(b'(') {
+            return Err(Unparsable("arithmetic commands are not looked into"));
+        }
+        let name = self.word()?;
+        self.script.assigned.push(String::from_utf8_lossy(&name.text).into_owned());
+        self.skip_lines()?;
+        if !self.next_is(b"in") {
+            return Ok(());
+        }
+        self.at += 2;
+        self.words_to_line_end()
+    }
+
+    fn words_to_line_end(&mut self) -> Parsed<()> {
+        loop {
+            self.skip_blank();
+            match self.peek() {
+                None | Some(b'\n' | b';') => return Ok(()),
+                Some(b'&' | b'|' | b'(' | b')') => {
+                    return Err(Unparsable("an operator among the words of a loop"));
+                }
+                Some(b'<' | b'>') if self.peek_second() != Some(b'(') => {
+                    return Err(Unparsable("a redirection among the words of a loop"));
+                }
+                Some(_) => self.word().map(drop)?,
+            }
+        }
+    }
+
+    /// `case WORD in`, up to the body of the first branch.
+    fn case_head(&mut self, open: &mut Vec<Open>) -> Parsed<()> {
+        self.skip_blank();
+        self.word()?;
+        self.skip_lines()?;
+        if !self.next_is(b"in") {
+            return Err(Unparsable("case without in"));
+        }
+        self.at += 2;
+        self.case_pattern(open)
+    }
+
+    /// `(a | b)` before a branch of `case`, or the `esac` that ends it.
+    fn case_pattern(&mut self, open: &mut Vec<Open>) -> Parsed<()> {
+        self.skip_lines()?;
+        if self.next_is(b"esac") {
+            self.at += 4;
+            return close(open, Open::Case);
+        }
+        if self.peek() == Some(b'(') {
+            self.bump();
+        }
+        loop {
+            self.skip_blank();
+            match self.peek() {
+                Some(b')') => {
+                    self.bump();
+                    return Ok(());
+                }
+                Some(b'|') => self.bump(),
+                None | Some(b'\n' | b';' | b'&' | b'(' | b'<' | b'>') => {
+                    return Err(Unparsable("a case pattern without its parenthesis"));
+                }
+                Some(_) => self.word().map(drop)?,
+            }
+        }
+    }
+
+    /// `function NAME` with or without `()`.
+    fn function_head(&mut self) -> Parsed<()> {
+        self.skip_blank();
+        self.word()?;
+        self.skip_blank();
+        if self.peek() == Some(b'(') && self.peek_second() == Some(b')') {
+            self.bump();
+            self.peek();
+            self.bump();
+        }
+        Ok(())
+    }
+
+    fn skip_time_options(&mut self) {
+        self.skip_blank();
+        while self.next_is(b"-p") || self.next_is(b"--") {
+            self.at += 2;
+            self.skip_blank();
+        }
+    }
+
+    /// Whether exactly this bare word comes next.
+    fn next_is(&mut self, word: &[u8]) -> bool {
+        self.peek();
+        let rest = &self.text[self.at..];
+        rest.starts_with(word) && rest.get(word.len()).is_none_or(|&byte| word::ends_word(byte))
+    }
+
+    /// Spaces, tabs and a comment; not line ends.
+    fn skip_blank(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t')) {
+            self.bump();
+        }
+        if self.peek() == Some(b'#') {
+            let rest = &self.text[self.at..];
+            self.at += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        }
+    }
+
+    fn skip_lines(&mut self) -> Parsed<()> {
+        self.skip_blank();
+        while self.peek() == Some(b'\n') {
+            self.newline()?;
+            self.skip_blank();
+        }
+        Ok(())
+    }
+}
+
+/// The keyword stands inside the compound command it belongs to.
+fn inside(open: &[Open], kind: Open) -> Parsed<()> {
+    if open.last() == Some(&kind) {
+        Ok(())
+    } else {
+        Err(Unparsable("a keyword outside of its compound command"))
+    }
+}
+
+/// The keyword closes the innermost compound command.
+fn close(open: &mut Vec<Open>, kind: Open) -> Parsed<()> {
+    inside(open, kind)?;
+    open.pop();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Redirections and here-documents.
+
+use super::word::Token;
+use super::{Parsed, Parser, Unparsable};
+
+/// A here-document that was announced and whose body is still to come.
+#[derive(Debug)]
+pub(super) struct Heredoc {
+    delimiter: Vec<u8>,
+    /// `<<-`: tabs at the start of lines do not count.
+    strips_tabs: bool,
+    /// The delimiter was not quoted, so that substitutions in the body are carried out.
+    expands: bool,
+}
+
+impl Parser<'_> {
+    /// One redirection, its operator next. Says whether a file may be written through it.
+    pub(super) fn redirection(&mut self) -> Parsed<bool> {
+        let output = self.peek() == Some(b'>');
+        self.bump();
+        let mut writes = output;
+        match (output, self.peek()) {
+            (false, Some(b'<')) => {
+                self.bump();
+                return self.here().map(|()| false);
+            }
+            (false, Some(b'>')) => {
+                self.bump();
+                writes = true;
+            }
+            (true, Some(b'>' | b'|' | b'&')) | (false, Some(b'&')) => self.bump(),
+            _ => {}
+        }
+        let target = self.target()?;
+        Ok(writes && !target.is_harmless_target())
+    }
+
+    /// What stands after `<<`.
+    fn here(&mut self) -> Parsed<()> {
+        if self.peek() == Some(b'<') {
+            self.bump();
+            return self.target().map(drop);
+        }
+        let strips_tabs = self.peek() == Some(b'-');
+        if strips_tabs {
+            self.bump();
+        }
+        self.skip_blank();
+        let raw = self.at;
+        let token = self.target()?;
+        let source = &self.text[raw..self.at];
+        if source.iter().any(|byte| matches!(byte, b'$' | b'`' | b'\n')) || token.text.is_empty() {
+            return Err(Unparsable("the end of a here-document is not a plain word"));
+        }
+        let expands = !source.iter().any(|byte| matches!(byte, b'\'' | b'"' | b'\\'));
+        self.heredocs.push(Heredoc { delimiter: token.text, strips_tabs, expands });
+        Ok(())
+    }
+
+    fn target(&mut self) -> Parsed<Token> {
+        self.skip_blank();
+        match self.peek() {
+            Some(b'<' | b'>') if self.peek_second() == Some(b'(') => self.word(),
+            None | Some(b'\n' | b';' | b'|' | b'&' | b'(' | b')' | b'<' | b'>') => {
+                Err(Unparsable("a redirection without its target"))
+            }
+            Some(_) => self.word(),
+        }
+    }
+
+    /// A line end, and the bodies of the here-documents announced on the line.
+    pub(super) fn newline(&mut self) -> Parsed<()> {
+        self.bump();
+        for heredoc in std::mem::take(&mut self.heredocs) {
+            self.body(&heredoc)?;
+        }
+        Ok(())
+    }
+
+    fn body(&mut self, heredoc: &Heredoc) -> Parsed<()> {
+        let start = self.at;
+        while self.at < self.text.len() {
+            let rest = &self.text[self.at..];
+            let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            let mut line = &rest[..length];
+            while let (true, Some((b'\t', after))) = (heredoc.strips_tabs, line.split_first()) {
+                line = after;
+            }
+            let end = self.at;
+            self.at = (self.at + length + 1).min(self.text.len());
+            if line == heredoc.delimiter {
+                let body = &self.text[start..end];
+                return if heredoc.expands { self.expand_body(body) } else { Ok(()) };
+            }
+            if heredoc.expands && line.ends_with(b"\\") {
+                return Err(Unparsable("a here-document with joined lines"));
+            }
+        }
+        Err(Unparsable("a here-document without its end"))
+    }
+
+    /// Finds the substitutions in the body of a here-document.
+    fn expand_body(&mut self, body: &[u8]) -> Parsed<()> {
+        let mut inner = Parser::new(body, self.depth + 1)?;
+        inner.quoted_text(None)?;
+        self.script.commands.append(&mut inner.script.commands);
+        self.script.assigned.append(&mut inner.script.assigned);
+        Ok(())
+    }
+}

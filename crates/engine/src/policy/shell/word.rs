@@ -1,0 +1,294 @@
+//! One word of shell text: quotes, expansions and substitutions.
+
+use super::{Parsed, Parser, Unparsable};
+use crate::policy::words::Word;
+
+/// A word as it was read.
+#[derive(Debug)]
+pub(super) struct Token {
+    /// The text after quote removal, as far as it is known.
+    pub(super) text: Vec<u8>,
+    /// Without quotes, escapes and expansions: only such a word can be a keyword.
+    pub(super) bare: bool,
+    /// The variable it assigns when it stands before a command.
+    pub(super) assigns: Option<String>,
+    /// What it is to a command.
+    pub(super) word: Word,
+}
+
+impl Token {
+    /// Digits directly before a redirection name a descriptor.
+    pub(super) fn is_io_number(&self, next: Option<u8>) -> bool {
+        self.bare && self.text.iter().all(u8::is_ascii_digit) && matches!(next, Some(b'<' | b'>'))
+    }
+
+    /// A descriptor, the null device, or one of the command's own streams.
+    pub(super) fn is_harmless_target(&self) -> bool {
+        let Some(text) = self.word.literal() else { return false };
+        let descriptor = text.strip_suffix('-').unwrap_or(text);
+        matches!(text, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "-")
+            || (!descriptor.is_empty() && descriptor.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+}
+
+/// Whether an unquoted byte ends a word.
+pub(super) fn ends_word(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>')
+}
+
+/// A word while it is being read.
+struct Draft {
+    text: Vec<u8>,
+    bare: bool,
+    dynamic: bool,
+    /// Length of `NAME=` or `NAME+=` at the start.
+    assignment: Option<usize>,
+}
+
+impl Parser<'_> {
+    /// The next word; there must be one.
+    pub(super) fn word(&mut self) -> Parsed<Token> {
+        let mut draft = Draft { text: Vec::new(), bare: true, dynamic: false, assignment: None };
+        let start = self.at;
+        while let Some(byte) = self.peek() {
+            if matches!(byte, b'<' | b'>') && self.peek_second() == Some(b'(') {
+                self.process_substitution()?;
+                draft.dynamic = true;
+                continue;
+            }
+            if byte == b'(' && draft.assignment == Some(draft.text.len()) {
+                self.array()?;
+                continue;
+            }
+            if ends_word(byte) {
+                break;
+            }
+            self.piece(byte, &mut draft)?;
+        }
+        if self.at == start {
+            return Err(Unparsable("a word is missing"));
+        }
+        draft.finish()
+    }
+
+    /// One piece of a word.
+    fn piece(&mut self, byte: u8, draft: &mut Draft) -> Parsed<()> {
+        match byte {
+            b'\\' => {
+                draft.bare = false;
+                self.bump();
+                draft.text.push(self.text.get(self.at).copied().unwrap_or(b'\\'));
+                self.bump();
+                self.at = self.at.min(self.text.len());
+            }
+            b'\'' => {
+                draft.bare = false;
+                self.bump();
+                draft.text.extend_from_slice(self.single_quoted()?);
+            }
+            b'"' => {
+                draft.bare = false;
+                self.bump();
+                let (text, dynamic) = self.quoted_text(Some(b'"'))?;
+                draft.text.extend(text);
+                draft.dynamic |= dynamic;
+            }
+            b'`' => {
+                self.backticks(false)?;
+                draft.dynamic = true;
+            }
+            b'$' => match self.dollar(false)? {
+                Dollar::Expansion => draft.dynamic = true,
+                Dollar::Plain => draft.text.push(b'$'),
+            },
+            b'{' => self.brace(draft),
+            _ => {
+                let leads = draft.text.is_empty() && matches!(byte, b'~' | b'=');
+                draft.dynamic |= leads || matches!(byte, b'*' | b'?' | b'[');
+                self.bump();
+                draft.text.push(byte);
+                if byte == b'=' && draft.bare && draft.assignment.is_none() && is_name(&draft.text) {
+                    draft.assignment = Some(draft.text.len());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `{}` and a lone `{` are themselves; anything else may be a brace expansion.
+    fn brace(&mut self, draft: &mut Draft) {
+        let pair = self.peek_second() == Some(b'}');
+        let alone = draft.text.is_empty() && self.peek_second().is_none_or(ends_word);
+        draft.dynamic |= !pair && !alone;
+        self.peek();
+        self.bump();
+        draft.text.push(b'{');
+    }
+
+    /// The text up to the closing single quote; the opening one has been consumed.
+    pub(super) fn single_quoted(&mut self) -> Parsed<&[u8]> {
+        let start = self.at;
+        let length = memchr::memchr(b'\'', &self.text[start..]).ok_or(Unparsable("a quote is not closed"))?;
+        self.at = start + length + 1;
+        let text = &self.text[start..start + length];
+        self.no_line_end_before_heredoc(text)?;
+        Ok(text)
+    }
+
+    /// Text in which only `\`, `$` and backticks mean something, up to the closing byte or to the end.
+    pub(super) fn quoted_text(&mut self, close: Option<u8>) -> Parsed<(Vec<u8>, bool)> {
+        let (mut text, mut dynamic) = (Vec::new(), false);
+        while let Some(byte) = self.peek() {
+            match byte {
+                _ if Some(byte) == close => {
+                    self.bump();
+                    return Ok((text, dynamic));
+                }
+                b'\\' => {
+                    self.bump();
+                    match self.text.get(self.at).copied() {
+                        Some(next @ (b'$' | b'`' | b'"' | b'\\')) => {
+                            self.bump();
+                            text.push(next);
+                        }
+                        _ => text.push(b'\\'),
+                    }
+                }
+                b'`' => {
+                    self.backticks(close.is_some())?;
+                    dynamic = true;
+                }
+                b'$' => match self.dollar(true)? {
+                    Dollar::Expansion => dynamic = true,
+                    Dollar::Plain => text.push(b'$'),
+                },
+                _ => {
+                    self.bump();
+                    self.no_line_end_before_heredoc(&[byte])?;
+                    text.push(byte);
+                }
+            }
+        }
+        if close.is_some() { Err(Unparsable("a quote is not closed")) } else { Ok((text, dynamic)) }
+    }
+
+    /// Shells disagree where a here-document begins when a quoted line end or a substitution comes first.
+    fn no_line_end_before_heredoc(&self, text: &[u8]) -> Parsed<()> {
+        if !self.heredocs.is_empty() && text.contains(&b'\n') {
+            return Err(Unparsable("a quoted line end before a here-document"));
+        }
+        Ok(())
+    }
+
+    /// `` `…` ``: the text between, unescaped once, is a script of its own.
+    pub(super) fn backticks(&mut self, in_quotes: bool) -> Parsed<()> {
+        self.no_heredoc_waits()?;
+        self.bump();
+        let mut inner = Vec::new();
+        loop {
+            match self.text.get(self.at).copied() {
+                None => return Err(Unparsable("a backtick is not closed")),
+                Some(b'`') => break,
+                Some(b'\\') => match self.text.get(self.at + 1).copied() {
+                    Some(next) if matches!(next, b'`' | b'$' | b'\\') || (in_quotes && next == b'"') => {
+                        inner.push(next);
+                        self.at += 2;
+                    }
+                    _ => {
+                        inner.push(b'\\');
+                        self.at += 1;
+                    }
+                },
+                Some(byte) => {
+                    inner.push(byte);
+                    self.at += 1;
+                }
+            }
+        }
+        self.bump();
+        let mut parser = Parser::new(&inner, self.depth + 1)?;
+        if parser.list()? == super::Stop::Parenthesis {
+            return Err(Unparsable("a closing parenthesis without its opening one"));
+        }
+        self.script.commands.append(&mut parser.script.commands);
+        self.script.assigned.append(&mut parser.script.assigned);
+        Ok(())
+    }
+
+    pub(super) fn no_heredoc_waits(&self) -> Parsed<()> {
+        if self.heredocs.is_empty() {
+            Ok(())
+        } else {
+            Err(Unparsable("a substitution before a here-document"))
+        }
+    }
+
+    /// `<(…)` and `>(…)`.
+    fn process_substitution(&mut self) -> Parsed<()> {
+        self.no_heredoc_waits()?;
+        self.bump();
+        self.peek();
+        self.bump();
+        self.nested_list()
+    }
+
+    /// `NAME=(words)`: the words may hold substitutions.
+    fn array(&mut self) -> Parsed<()> {
+        self.bump();
+        loop {
+            self.skip_lines()?;
+            match self.peek() {
+                Some(b')') => {
+                    self.bump();
+                    return Ok(());
+                }
+                None | Some(b';' | b'&' | b'|' | b'(') => return Err(Unparsable("an array is not closed")),
+                Some(b'<' | b'>') if self.peek_second() != Some(b'(') => {
+                    return Err(Unparsable("a redirection in an array"));
+                }
+                Some(_) => self.word().map(drop)?,
+            }
+        }
+    }
+}
+
+/// What a `$` turned out to be.
+pub(super) enum Dollar {
+    Expansion,
+    Plain,
+}
+
+impl Draft {
+    fn finish(self) -> Parsed<Token> {
+        let text = self.text;
+        let dynamic = self.dynamic;
+        if hides_substitution(&text) {
+            return Err(Unparsable("a substitution hidden in an index"));
+        }
+        let assigns = self.assignment.map(|end| {
+            let name = text[..end].strip_suffix(b"=").unwrap_or_default();
+            String::from_utf8_lossy(name.strip_suffix(b"+").unwrap_or(name)).into_owned()
+        });
+        let word =
+            if dynamic { Word::Dynamic } else { Word::Literal(String::from_utf8_lossy(&text).into_owned()) };
+        Ok(Token { bare: self.bare && !dynamic, assigns, word, text })
+    }
+}
+
+/// `NAME=` or `NAME+=`.
+fn is_name(text: &[u8]) -> bool {
+    let name = text.strip_suffix(b"=").unwrap_or(text);
+    let name = name.strip_suffix(b"+").unwrap_or(name);
+    name.first().is_some_and(|&byte| byte.is_ascii_alphabetic() || byte == b'_')
+        && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// `name[$(command)]`: where a shell computes with the text, even quoted, it runs the command.
+fn hides_substitution(text: &[u8]) -> bool {
+    memchr::memchr_iter(b'[', text).any(|at| {
+        let named = at > 0 && (text[at - 1].is_ascii_alphanumeric() || text[at - 1] == b'_');
+        let rest = &text[at + 1..];
+        let index = &rest[..memchr::memchr(b']', rest).unwrap_or(rest.len())];
+        named && (index.contains(&b'`') || memchr::memmem::find(index, b"$(").is_some())
+    })
+}

@@ -1,0 +1,258 @@
+//! Wrappers: programs whose arguments are another command, and how each of them takes it. Data only, but for
+//! reading the options in front of that command.
+
+use super::words::Word;
+
+/// What a program does with the command among its arguments.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wrapper {
+    /// Runs it as it stands.
+    Pass(&'static Options),
+    /// Runs it with other rights.
+    Sudo(&'static Options),
+    /// Runs it with words read from elsewhere.
+    Xargs(&'static Options),
+    /// A shell whose language is understood.
+    Shell,
+    /// Joins its arguments to a shell text.
+    Eval,
+    /// Takes a shell text as its first argument.
+    Trap,
+    /// Runs commands between `-exec` and `;` or `+`.
+    Find,
+    /// Runs a file as shell text in this shell.
+    Source,
+    /// Declares variables.
+    Declare,
+    /// May run something that cannot be seen from here.
+    Opaque,
+    /// The same, but only when one of these options or an assignment is given.
+    OpaqueWith(&'static [&'static str]),
+}
+
+/// The options a wrapper takes before the command it wraps.
+#[derive(Debug)]
+pub(super) struct Options {
+    /// Short options without a value.
+    flags: &'static str,
+    /// Short options with a value, attached or next.
+    values: &'static str,
+    /// Short options whose value can only be attached.
+    attached: &'static str,
+    /// Long options without a value, or with one after `=`.
+    long_flags: &'static [&'static str],
+    /// Long options with a value, after `=` or next.
+    long_values: &'static [&'static str],
+    /// Arguments of its own before the command.
+    operands: usize,
+    /// Whether `NAME=value` may stand before the command.
+    assigns: bool,
+    /// With one of these it only looks something up and runs nothing.
+    asks: &'static str,
+}
+
+const PLAIN: Options = Options {
+    flags: "",
+    values: "",
+    attached: "",
+    long_flags: &[],
+    long_values: &[],
+    operands: 0,
+    assigns: false,
+    asks: "",
+};
+
+static NONE: Options = PLAIN;
+static ONE: Options = Options { operands: 1, ..PLAIN };
+static ENV: Options = Options {
+    flags: "i0v",
+    values: "uC",
+    long_flags: &["ignore-environment", "null", "debug"],
+    long_values: &["unset", "chdir"],
+    assigns: true,
+    ..PLAIN
+};
+static SUDO: Options = Options {
+    flags: "ABbEHnPSk",
+    values: "CDghpRrTtuU",
+    long_flags: &["askpass", "background", "preserve-env", "set-home", "non-interactive", "stdin"],
+    long_values: &["close-from", "chdir", "group", "host", "prompt", "user", "role", "type"],
+    assigns: true,
+    asks: "lvKV",
+    ..PLAIN
+};
+static DOAS: Options = Options { flags: "nL", values: "aCu", ..PLAIN };
+static PKEXEC: Options = Options { long_flags: &["disable-internal-agent"], long_values: &["user"], ..PLAIN };
+static TIMEOUT: Options = Options {
+    flags: "fpv",
+    values: "ks",
+    long_flags: &["foreground", "preserve-status", "verbose"],
+    long_values: &["kill-after", "signal"],
+    operands: 1,
+    ..PLAIN
+};
+static XARGS: Options = Options {
+    flags: "0oprtx",
+    values: "adEILnPs",
+    attached: "eil",
+    long_flags: &["null", "interactive", "no-run-if-empty", "verbose", "exit", "replace", "eof", "open-tty"],
+    long_values: &["arg-file", "delimiter", "max-lines", "max-args", "max-procs", "max-chars"],
+    ..PLAIN
+};
+static NICE: Options = Options { flags: "0123456789", values: "n", long_values: &["adjustment"], ..PLAIN };
+static IONICE: Options = Options { flags: "t", values: "cn", long_values: &["class", "classdata"], ..PLAIN };
+static SETSID: Options = Options { flags: "cfw", long_flags: &["ctty", "fork", "wait"], ..PLAIN };
+static TIME: Options =
+    Options { flags: "apqv", values: "fo", long_flags: &["append", "portability", "verbose"], ..PLAIN };
+static COMMAND: Options = Options { flags: "p", asks: "vV", ..PLAIN };
+static EXEC: Options = Options { flags: "cl", values: "a", ..PLAIN };
+static STDBUF: Options = Options { values: "ioe", long_values: &["input", "output", "error"], ..PLAIN };
+static CHROOT: Options =
+    Options { long_flags: &["skip-chdir"], long_values: &["groups", "userspec"], operands: 1, ..PLAIN };
+static FLOCK: Options = Options {
+    flags: "enosxuF",
+    values: "wE",
+    long_flags: &["exclusive", "nonblock", "shared", "no-fork", "close"],
+    long_values: &["timeout", "wait", "conflict-exit-code"],
+    operands: 1,
+    ..PLAIN
+};
+static TASKSET: Options = Options { flags: "ac", operands: 1, ..PLAIN };
+static CHRT: Options = Options { flags: "bfiorR", values: "TPD", operands: 1, ..PLAIN };
+
+/// How a program wraps a command, by the base name of the program.
+pub(super) fn find(name: &str) -> Option<Wrapper> {
+    Some(match name {
+        "env" => Wrapper::Pass(&ENV),
+        "sudo" => Wrapper::Sudo(&SUDO),
+        "doas" => Wrapper::Sudo(&DOAS),
+        "pkexec" => Wrapper::Sudo(&PKEXEC),
+        "nohup" | "builtin" | "noglob" | "busybox" | "toybox" | "catchsegv" | "setarch" | "linux64"
+        | "unbuffer" => Wrapper::Pass(&NONE),
+        "repeat" => Wrapper::Pass(&ONE),
+        "timeout" | "gtimeout" => Wrapper::Pass(&TIMEOUT),
+        "xargs" | "gxargs" => Wrapper::Xargs(&XARGS),
+        "nice" => Wrapper::Pass(&NICE),
+        "ionice" => Wrapper::Pass(&IONICE),
+        "setsid" => Wrapper::Pass(&SETSID),
+        "time" | "gtime" => Wrapper::Pass(&TIME),
+        "command" => Wrapper::Pass(&COMMAND),
+        "exec" => Wrapper::Pass(&EXEC),
+        "stdbuf" => Wrapper::Pass(&STDBUF),
+        "chroot" => Wrapper::Pass(&CHROOT),
+        "flock" => Wrapper::Pass(&FLOCK),
+        "taskset" => Wrapper::Pass(&TASKSET),
+        "chrt" => Wrapper::Pass(&CHRT),
+        "sh" | "bash" | "rbash" | "dash" | "ash" | "ksh" | "mksh" => Wrapper::Shell,
+        "eval" => Wrapper::Eval,
+        "trap" => Wrapper::Trap,
+        "find" | "gfind" => Wrapper::Find,
+        "." | "source" => Wrapper::Source,
+        "export" | "readonly" | "declare" | "typeset" | "local" => Wrapper::Declare,
+        "zsh" | "fish" | "csh" | "tcsh" | "nu" | "pwsh" | "elvish" | "xonsh" | "rc" | "su" | "runuser"
+        | "script" | "watch" | "parallel" | "setpriv" | "unshare" | "nsenter" | "systemd-run" | "strace"
+        | "ltrace" | "gdb" | "start-stop-daemon" | "chpst" | "firejail" | "bwrap" | "proot" | "fakeroot"
+        | "fc" | "bind" | "coproc" => Wrapper::Opaque,
+        "alias" => Wrapper::OpaqueWith(&["="]),
+        "hash" => Wrapper::OpaqueWith(&["-p"]),
+        "enable" => Wrapper::OpaqueWith(&["-f"]),
+        "jobs" => Wrapper::OpaqueWith(&["-x"]),
+        "mapfile" | "readarray" | "complete" | "compgen" => Wrapper::OpaqueWith(&["-C", "-F"]),
+        // The dynamic loader, called by hand.
+        _ if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name == "ld.so" => {
+            Wrapper::Pass(&NONE)
+        }
+        _ => return None,
+    })
+}
+
+/// Where the wrapped command begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Inner {
+    /// At this word; these variables are set for it.
+    At(usize, Vec<String>),
+    /// There is none: the wrapper was called for its own sake.
+    Nothing,
+    /// The options are not understood, so it could begin anywhere.
+    Unclear,
+}
+
+impl Options {
+    /// Reads the options of `words`, whose first word is the wrapper itself.
+    pub(super) fn inner(&self, words: &[Word]) -> Inner {
+        let mut at = 1;
+        let mut assigned = Vec::new();
+        while let Some(word) = words.get(at) {
+            let Some(text) = word.literal() else { return Inner::Unclear };
+            if text == "--" {
+                at += 1;
+                break;
+            }
+            if let Some(long) = text.strip_prefix("--") {
+                let Some(taken) = self.long(long) else { return Inner::Unclear };
+                at += taken;
+            } else if text.len() > 1 && text.starts_with('-') {
+                match self.short(&text[1..]) {
+                    Some(Short::Takes(taken)) => at += taken,
+                    Some(Short::Asks) => return Inner::Nothing,
+                    None => return Inner::Unclear,
+                }
+            } else if text == "-" && self.assigns {
+                at += 1;
+            } else if let (true, Some((name, _))) = (self.assigns, text.split_once('=')) {
+                assigned.push(name.to_owned());
+                at += 1;
+            } else {
+                break;
+            }
+        }
+        // After `--`, `env` and `sudo` still take assignments.
+        while let (true, Some((name, _))) =
+            (self.assigns, words.get(at).and_then(Word::literal).and_then(|text| text.split_once('=')))
+        {
+            assigned.push(name.to_owned());
+            at += 1;
+        }
+        let operands = words.get(at..).unwrap_or_default().iter().take(self.operands);
+        if operands.clone().any(|word| word.literal().is_none()) {
+            return Inner::Unclear;
+        }
+        at += self.operands;
+        if at < words.len() { Inner::At(at, assigned) } else { Inner::Nothing }
+    }
+
+    fn long(&self, text: &str) -> Option<usize> {
+        let (name, has_value) = text.split_once('=').map_or((text, false), |(name, _)| (name, true));
+        if self.long_flags.contains(&name) {
+            Some(1)
+        } else if self.long_values.contains(&name) {
+            Some(if has_value { 1 } else { 2 })
+        } else {
+            None
+        }
+    }
+
+    fn short(&self, cluster: &str) -> Option<Short> {
+        for (at, flag) in cluster.char_indices() {
+            if self.asks.contains(flag) {
+                return Some(Short::Asks);
+            }
+            if self.attached.contains(flag) {
+                return Some(Short::Takes(1));
+            }
+            if self.values.contains(flag) {
+                let attached = at + flag.len_utf8() < cluster.len();
+                return Some(Short::Takes(if attached { 1 } else { 2 }));
+            }
+            if !self.flags.contains(flag) {
+                return None;
+            }
+        }
+        Some(Short::Takes(1))
+    }
+}
+
+enum Short {
+    Takes(usize),
+    Asks,
+}
