@@ -6,3 +6,4 @@ pub mod policy;
 pub mod process;
 
 pub use error::Error;
+pub use files::{RootedPath, Roots};
