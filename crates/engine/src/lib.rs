@@ -12,5 +12,7 @@ pub mod session;
 
 pub use engine::{Engine, Settings};
 pub use error::Error;
+pub use files::{RootedPath, Roots};
 pub use limits::Limits;
+pub use policy::Policy;
 pub use session::Session;

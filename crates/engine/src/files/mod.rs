@@ -1,1 +1,68 @@
-//! Files within roots.
+//! Files within roots: every path becomes a [`RootedPath`] or an error, and every operation goes through one.
+//!
+//! All functions here block. Callers run them on threads made for blocking; only [`read_cached`] and
+//! [`stat_cached`] never wait for a disk and may be tried on an event loop first.
+//!
+//! ```
+//! use std::path::Path;
+//! use engine::files::{Range, Roots, WriteOptions, read, write};
+//!
+//! # fn main() -> Result<(), engine::Error> {
+//! let folder = tempfile::tempdir().map_err(|_| engine::Error::Gone)?;
+//! let roots = Roots::new(vec![folder.path().to_owned()]);
+//! let note = roots.admit(folder.path(), Path::new("note.txt"))?;
+//! write(&note, b"hello", &WriteOptions::default())?;
+//! assert_eq!(read(&note, Range::whole(1024))?.bytes, b"hello");
+//! assert!(roots.admit(folder.path(), Path::new("../elsewhere")).is_err());
+//! # Ok(())
+//! # }
+//! ```
+
+mod atomic;
+mod change;
+mod copy;
+mod edit;
+mod glob;
+mod glob_pattern;
+mod grep;
+mod grep_sink;
+mod list;
+pub mod patch;
+mod path;
+mod read;
+mod resolve;
+mod scan;
+mod stat;
+mod stray;
+mod walk;
+mod watch;
+mod watch_batch;
+mod write;
+
+pub use atomic::{NoSteps, Step, Steps};
+pub use change::{make_directory, remove, rename};
+pub use copy::{CopyOptions, copy};
+pub use edit::{Edit, Edited, PlannedEdit, edit, plan_edit};
+pub use glob::{GlobOptions, Globbed, glob};
+pub use grep::{Case, Grep, Grepped, grep, grep_sorted};
+pub use grep_sink::Match;
+pub use list::{Entry, ListOptions, Listing, list};
+pub use path::{RootedPath, Roots, Strategy};
+pub use read::{Content, Range, read, read_cached};
+pub use scan::Scan;
+pub use stat::{Kind, Metadata, stat, stat_cached};
+pub use watch::Watch;
+pub use watch_batch::{Change, ChangeKind, Changes};
+pub use write::{Durability, WriteMode, WriteOptions, Written, write, write_observed};
+
+use std::io;
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use crate::Error;
+
+/// The error for a file operation that the kernel refused.
+fn refused(action: &'static str, path: &Path) -> impl FnOnce(Errno) -> Error {
+    move |errno| Error::File { action, path: path.to_owned(), source: io::Error::from(errno) }
+}

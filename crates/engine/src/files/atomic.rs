@@ -1,0 +1,267 @@
+//! Atomic replacement: the new content is whole before its name is, and the name changes in one step.
+//!
+//! The content goes into a file without a name, which the kernel forgets if we die. Only when it is
+//! complete does it get a name: the final one if that is free, else a temporary one that is renamed
+//! over the old file. Where nameless files do not exist, it has the temporary name from the start.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
+use rustix::io::Errno;
+
+use super::refused;
+use super::resolve::{CAREFUL, LISTING, Place};
+use super::stat::mtime_ms;
+use super::stray::temporary_name;
+use super::write::Durability;
+use crate::Error;
+
+/// The moments of an atomic write. A process may die at any of them and the file is still whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The new file exists, empty.
+    Opened,
+    /// It has its content.
+    Filled,
+    /// It has its owner, mode and attributes.
+    Dressed,
+    /// It is on disk.
+    Synced,
+    /// It has a temporary name beside the old file.
+    Named,
+    /// It is the file.
+    Placed,
+    /// Its name is on disk.
+    Settled,
+}
+
+/// Someone who is told each step as it is done; crash tests end the process there.
+pub trait Steps {
+    /// Called after the step was done.
+    fn done(&self, step: Step);
+}
+
+/// Nobody is told.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoSteps;
+
+impl Steps for NoSteps {
+    fn done(&self, _step: Step) {}
+}
+
+/// New content, complete and on disk, that has not taken its name yet. Dropped, it leaves nothing.
+pub(super) struct Staged {
+    pub(super) place: Place,
+    path: PathBuf,
+    old: Option<Stat>,
+    file: OwnedFd,
+    temporary: Option<OsString>,
+}
+
+/// How a new file is made.
+pub(super) struct Recipe<'a> {
+    pub(super) path: &'a Path,
+    pub(super) durability: Durability,
+    /// Permissions of a file that replaces nothing; none for the usual ones.
+    pub(super) mode: Option<u32>,
+    /// Whether the file replaced must still be the one that was looked at.
+    pub(super) guarded: bool,
+    pub(super) steps: &'a dyn Steps,
+}
+
+/// Puts content into an open file.
+pub(super) type Fill<'a> = dyn FnMut(BorrowedFd<'_>) -> Result<(), Errno> + 'a;
+
+impl Staged {
+    /// Prepares new content for a place whose present file is `old`.
+    pub(super) fn new(
+        place: Place,
+        old: Option<Stat>,
+        recipe: &Recipe<'_>,
+        fill: &mut Fill<'_>,
+    ) -> Result<Self, Error> {
+        let error = |action| move |errno| refused(action, recipe.path)(errno);
+        // What replaces a file is private until it has that file's mode.
+        let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
+        let (file, temporary) = open_new(&place, mode).map_err(error("create"))?;
+        let staged = Self { place, path: recipe.path.to_owned(), old, file, temporary };
+        recipe.steps.done(Step::Opened);
+        fill(staged.file.as_fd()).map_err(error("write"))?;
+        recipe.steps.done(Step::Filled);
+        staged.dress(recipe.mode).map_err(error("chmod"))?;
+        recipe.steps.done(Step::Dressed);
+        if recipe.durability == Durability::Synced {
+            rustix::fs::fsync(&staged.file).map_err(error("fsync"))?;
+            recipe.steps.done(Step::Synced);
+        }
+        Ok(staged)
+    }
+
+    /// Gives the content its name. If `exclusive`, nothing may have that name yet.
+    pub(super) fn commit(&mut self, exclusive: bool, recipe: &Recipe<'_>) -> Result<(), Error> {
+        if self.old.is_none() {
+            match self.take_free_name() {
+                Ok(()) => return self.settle(recipe),
+                Err(Errno::EXIST) if exclusive => return Err(Error::Exists { path: self.path.clone() }),
+                // Someone was quicker; a replacement replaces that too, unless it was to be new.
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(refused("create", &self.path)(errno)),
+            }
+        }
+        let name = match &self.temporary {
+            Some(name) => name.clone(),
+            None => {
+                let name = temporary_name();
+                link_nameless(&self.file, &self.place, &name).map_err(refused("create", &self.path))?;
+                self.temporary = Some(name.clone());
+                name
+            }
+        };
+        recipe.steps.done(Step::Named);
+        if recipe.guarded {
+            self.still_the_old_one()?;
+        }
+        rustix::fs::renameat(&self.place.dir, &name, &self.place.dir, &self.place.name)
+            .map_err(refused("rename", &self.path))?;
+        self.temporary = None;
+        self.settle(recipe)
+    }
+
+    /// When the new file was modified.
+    pub(super) fn mtime_ms(&self) -> Result<i64, Error> {
+        rustix::fs::fstat(&self.file).map(|stat| mtime_ms(&stat)).map_err(refused("stat", &self.path))
+    }
+
+    /// Makes the file appear under its own name, which must be free.
+    fn take_free_name(&mut self) -> Result<(), Errno> {
+        let Place { dir, name } = &self.place;
+        let Some(temporary) = &self.temporary else { return link_nameless(&self.file, &self.place, name) };
+        match rustix::fs::renameat_with(dir, temporary, dir, name, rustix::fs::RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                rustix::fs::linkat(dir, temporary, dir, name, AtFlags::empty())?;
+                rustix::fs::unlinkat(dir, temporary, AtFlags::empty())?;
+            }
+            renamed => renamed?,
+        }
+        self.temporary = None;
+        Ok(())
+    }
+
+    /// Refuses when the file to be replaced is no longer the one that was looked at.
+    fn still_the_old_one(&self) -> Result<(), Error> {
+        let now = self.place.stat(&self.path)?;
+        if self.old.as_ref().map(fingerprint) == now.as_ref().map(fingerprint) {
+            return Ok(());
+        }
+        let expected_ms = self.old.as_ref().map_or(0, mtime_ms);
+        let found_ms = now.as_ref().map(mtime_ms);
+        Err(Error::Conflict { path: self.path.clone(), expected_ms, found_ms })
+    }
+
+    fn settle(&self, recipe: &Recipe<'_>) -> Result<(), Error> {
+        recipe.steps.done(Step::Placed);
+        if recipe.durability == Durability::Synced {
+            sync_directory(&self.place.dir).map_err(refused("fsync", &self.path))?;
+            recipe.steps.done(Step::Settled);
+        }
+        Ok(())
+    }
+
+    /// Gives the new file what the old one had: owner, mode, attributes and access list.
+    fn dress(&self, mode: Option<u32>) -> Result<(), Errno> {
+        let Some(old) = &self.old else {
+            return match mode {
+                Some(mode) => rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode & 0o777)),
+                None => Ok(()),
+            };
+        };
+        let own = rustix::fs::fstat(&self.file)?;
+        let mut mode = old.st_mode & 0o7777;
+        if (own.st_uid, own.st_gid) != (old.st_uid, old.st_gid) {
+            let (owner, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
+            if rustix::fs::fchown(&self.file, Some(owner), Some(group)).is_err() {
+                // Not ours to give away: then it must not run with another's rights either.
+                mode &= 0o777;
+            }
+        }
+        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))?;
+        copy_attributes(&self.place, &self.file);
+        Ok(())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if let Some(name) = &self.temporary
+            && let Err(errno) = rustix::fs::unlinkat(&self.place.dir, name, AtFlags::empty())
+        {
+            tracing::debug!(%errno, "a temporary file stays until the next write");
+        }
+    }
+}
+
+/// What tells whether a file is still the one seen: its inode, size and time of change to the nanosecond.
+pub(super) fn fingerprint(stat: &Stat) -> (u64, u64, i64, i64, u64) {
+    (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
+}
+
+/// Puts the names of a directory on disk. One that may not be read cannot be, and is left to the kernel.
+pub(super) fn sync_directory(dir: impl AsFd) -> Result<(), Errno> {
+    match rustix::fs::openat(dir, ".", LISTING, Mode::empty()) {
+        Ok(dir) => match rustix::fs::fsync(dir) {
+            // Some file systems have no such thing.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+            synced => synced,
+        },
+        Err(Errno::ACCESS) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Opens a new file, nameless where the file system can, and says its temporary name otherwise.
+fn open_new(place: &Place, mode: Mode) -> Result<(OwnedFd, Option<OsString>), Errno> {
+    if can_name_nameless() {
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        match rustix::fs::openat(&place.dir, ".", flags, mode) {
+            Ok(file) => return Ok((file, None)),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    let name = temporary_name();
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | CAREFUL;
+    let file = rustix::fs::openat(&place.dir, &name, flags, mode)?;
+    Ok((file, Some(name)))
+}
+
+/// A nameless file gets its name through `/proc`; where that is not mounted it never would.
+fn can_name_nameless() -> bool {
+    static KNOWN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *KNOWN.get_or_init(|| rustix::fs::stat("/proc/self/fd").is_ok())
+}
+
+fn link_nameless(file: &OwnedFd, place: &Place, name: &OsString) -> Result<(), Errno> {
+    let through = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::linkat(rustix::fs::CWD, through, &place.dir, name, AtFlags::SYMLINK_FOLLOW)
+}
+
+/// Copies what users attach to files and the access list. Best effort: a file that cannot be read for
+/// them is replaced without.
+fn copy_attributes(place: &Place, to: &OwnedFd) {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | CAREFUL;
+    let Ok(from) = rustix::fs::openat(&place.dir, &place.name, flags, Mode::empty()) else { return };
+    let mut names = [0_u8; 4096];
+    let Ok(length) = rustix::fs::flistxattr(&from, &mut names) else { return };
+    for name in names[..length].split(|byte| *byte == 0) {
+        if !name.starts_with(b"user.") && name != b"system.posix_acl_access" {
+            continue;
+        }
+        let mut value = vec![0_u8; 64 * 1024];
+        let Ok(length) = rustix::fs::fgetxattr(&from, name, value.as_mut_slice()) else { continue };
+        if let Err(errno) = rustix::fs::fsetxattr(to, name, &value[..length], XattrFlags::empty()) {
+            tracing::debug!(%errno, "an attribute of a replaced file was not kept");
+        }
+    }
+}

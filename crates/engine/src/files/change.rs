@@ -1,0 +1,134 @@
+//! Changing names: making directories, removing and renaming.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, RenameFlags};
+use rustix::io::Errno;
+
+use super::path::RootedPath;
+use super::refused;
+use super::resolve::{Place, make_all};
+use super::scan::Scan;
+use super::stat::Kind;
+use super::walk::{MOST_DEPTH, Names, Reader, open_child};
+use crate::Error;
+
+/// Makes a directory. With `parents`, also all that is missing above it, and it may exist already.
+pub fn make_directory(path: &RootedPath, parents: bool) -> Result<(), Error> {
+    if parents {
+        make_all(path)?;
+        // What is there may be a file; then this says so.
+        return path.open_directory().map(|_| ());
+    }
+    let place = path.place()?;
+    match rustix::fs::mkdirat(&place.dir, &place.name, Mode::from_raw_mode(0o777)) {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) => Err(Error::Exists { path: path.as_path().to_owned() }),
+        Err(errno) => Err(refused("mkdir", path.as_path())(errno)),
+    }
+}
+
+/// Removes a file, a link (never what it leads to) or a directory. A directory that is not empty needs
+/// `recursive`; stopped by its scan, it leaves what it had not reached.
+pub fn remove(path: &RootedPath, recursive: bool, scan: &Scan) -> Result<(), Error> {
+    scan.check("remove")?;
+    let place = named(path)?;
+    let error = |errno| refused("remove", path.as_path())(errno);
+    let Some(stat) = place.stat(path.as_path())? else { return Err(error(Errno::NOENT)) };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return rustix::fs::unlinkat(&place.dir, &place.name, AtFlags::empty()).map_err(error);
+    }
+    if recursive {
+        let top = open_child(&place.dir, place.name.as_encoded_bytes()).map_err(error)?;
+        remove_inside(top, path.as_path(), scan)?;
+    }
+    rustix::fs::unlinkat(&place.dir, &place.name, AtFlags::REMOVEDIR).map_err(error)
+}
+
+/// Renames a file, link or directory. Without `overwrite`, nothing may have the new name yet.
+pub fn rename(from: &RootedPath, to: &RootedPath, overwrite: bool) -> Result<(), Error> {
+    let (source, target) = (named(from)?, named(to)?);
+    let flags = if overwrite { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+    let renamed = rustix::fs::renameat_with(&source.dir, &source.name, &target.dir, &target.name, flags);
+    let renamed = match renamed {
+        // Not every file system can refuse to replace; then look first.
+        Err(Errno::INVAL | Errno::NOSYS) if !overwrite => match target.stat(to.as_path())? {
+            Some(_) => Err(Errno::EXIST),
+            None => rustix::fs::renameat(&source.dir, &source.name, &target.dir, &target.name),
+        },
+        decided => decided,
+    };
+    match renamed {
+        Ok(()) => Ok(()),
+        Err(Errno::EXIST) if !overwrite => Err(Error::Exists { path: to.as_path().to_owned() }),
+        Err(errno) => Err(refused("rename", from.as_path())(errno)),
+    }
+}
+
+/// The place of a path that must be a name inside a root.
+pub(super) fn named(path: &RootedPath) -> Result<Place, Error> {
+    if path.is_root() {
+        return Err(Error::BadPath { path: path.as_path().to_owned(), reason: "path is a root itself" });
+    }
+    path.place()
+}
+
+struct Level {
+    dir: OwnedFd,
+    names: Names,
+    next: usize,
+}
+
+impl Level {
+    fn open(dir: OwnedFd, reader: &mut Reader) -> Result<Self, Errno> {
+        let names = reader.names(dir.as_fd())?;
+        Ok(Self { dir, names, next: 0 })
+    }
+}
+
+/// Empties a directory, by descriptors all the way: a link put in a directory's place is unlinked, not entered.
+fn remove_inside(top: OwnedFd, asked: &Path, scan: &Scan) -> Result<(), Error> {
+    let error = |errno| refused("remove", asked)(errno);
+    let mut reader = Reader::new();
+    let mut levels = vec![Level::open(top, &mut reader).map_err(error)?];
+    loop {
+        let depth = levels.len();
+        let Some(level) = levels.last_mut() else { return Ok(()) };
+        let Some((name, kind)) = level.names.get(level.next) else {
+            levels.pop();
+            // The directory just emptied goes, and its parent moves on.
+            if let Some(parent) = levels.last_mut() {
+                let name = parent.names.get(parent.next).map_or(&b""[..], |(name, _)| name);
+                gone(rustix::fs::unlinkat(&parent.dir, name, AtFlags::REMOVEDIR)).map_err(error)?;
+                parent.next += 1;
+            }
+            continue;
+        };
+        if kind == Kind::Dir {
+            scan.check("remove")?;
+            match open_child(&level.dir, name) {
+                Ok(dir) if depth < MOST_DEPTH => {
+                    levels.push(Level::open(dir, &mut reader).map_err(error)?);
+                    continue;
+                }
+                Ok(_) => {
+                    return Err(Error::LimitReached { what: "directory depth", limit: MOST_DEPTH as u64 });
+                }
+                // It became something else meanwhile; below it is removed as that.
+                Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => {}
+                Err(errno) => return Err(error(errno)),
+            }
+        }
+        gone(rustix::fs::unlinkat(&level.dir, name, AtFlags::empty())).map_err(error)?;
+        level.next += 1;
+    }
+}
+
+/// What someone else removed first is removed.
+fn gone(removed: Result<(), Errno>) -> Result<(), Errno> {
+    match removed {
+        Err(Errno::NOENT) => Ok(()),
+        decided => decided,
+    }
+}

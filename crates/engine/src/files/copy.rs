@@ -1,0 +1,199 @@
+//! Copying files and trees, sharing their blocks where the file system can.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::atomic::{NoSteps, Recipe, Staged};
+use super::change::named;
+use super::path::RootedPath;
+use super::read::retry;
+use super::refused;
+use super::resolve::{CAREFUL, DIRECTORY, Place, require_regular};
+use super::scan::Scan;
+use super::walk::{MOST_DEPTH, Reader, open_child};
+use super::write::{Durability, write_all};
+use crate::Error;
+
+const CHUNK: usize = 16 * 1024 * 1024;
+const BUFFER: usize = 256 * 1024;
+
+/// How to copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CopyOptions {
+    /// Whether directories are copied with what is in them.
+    pub recursive: bool,
+    /// Whether files of the same name are replaced and directories of the same name filled.
+    pub overwrite: bool,
+}
+
+/// Copies a file, link or tree. Links are copied as links, modes are kept, each file appears whole.
+/// Stopped midway, what was copied so far stays.
+pub fn copy(from: &RootedPath, to: &RootedPath, options: CopyOptions, scan: &Scan) -> Result<(), Error> {
+    let (source, target) = (named(from)?, named(to)?);
+    let Some(stat) = source.stat(from.as_path())? else {
+        return Err(refused("copy", from.as_path())(Errno::NOENT));
+    };
+    let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    if is_directory && !options.recursive {
+        return Err(refused("copy", from.as_path())(Errno::ISDIR));
+    }
+    if is_directory && to.as_path().starts_with(from.as_path()) {
+        return Err(Error::BadPath {
+            path: to.as_path().to_owned(),
+            reason: "a directory cannot be copied into itself",
+        });
+    }
+    let mut copy = Copy { to, options, scan, reader: Reader::new(), top: None };
+    copy.one(&source, &target, &stat, 0)
+}
+
+struct Copy<'a> {
+    to: &'a RootedPath,
+    options: CopyOptions,
+    scan: &'a Scan,
+    reader: Reader,
+    /// The directory first made, which is not copied into itself however links lead there.
+    top: Option<(u64, u64)>,
+}
+
+impl Copy<'_> {
+    fn one(&mut self, source: &Place, target: &Place, stat: &Stat, depth: usize) -> Result<(), Error> {
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => self.directory(source, target, stat, depth),
+            FileType::Symlink => self.link(source, target),
+            FileType::RegularFile => self.file(source, target, stat),
+            _ => Err(Error::NotRegular { path: self.to.as_path().to_owned() }),
+        }
+    }
+
+    fn file(&mut self, source: &Place, target: &Place, stat: &Stat) -> Result<(), Error> {
+        let asked = self.to.as_path();
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | CAREFUL;
+        let from = rustix::fs::openat(&source.dir, &source.name, flags, Mode::empty())
+            .map_err(refused("copy", asked))?;
+        let real = rustix::fs::fstat(&from).map_err(refused("copy", asked))?;
+        require_regular(&real, asked)?;
+        let old = target.stat(asked)?;
+        match &old {
+            Some(_) if !self.options.overwrite => return Err(Error::Exists { path: asked.to_owned() }),
+            Some(old) if FileType::from_raw_mode(old.st_mode) == FileType::Directory => {
+                return Err(refused("copy", asked)(Errno::ISDIR));
+            }
+            _ => {}
+        }
+        // A link or FIFO in the way is replaced as a name; its own mode means nothing to a file.
+        let old = old.filter(|old| FileType::from_raw_mode(old.st_mode) == FileType::RegularFile);
+        let durability = Durability::Relaxed;
+        let recipe =
+            Recipe { path: asked, durability, mode: Some(stat.st_mode), guarded: false, steps: &NoSteps };
+        let place =
+            Place { dir: duplicate(&target.dir).map_err(refused("copy", asked))?, name: target.name.clone() };
+        let scan = self.scan;
+        let mut stopped = None;
+        let staged = Staged::new(place, old, &recipe, &mut |file| {
+            contents(&from, &real, file, || match scan.check("copy") {
+                Ok(()) => true,
+                Err(error) => {
+                    stopped = Some(error);
+                    false
+                }
+            })
+        });
+        match stopped {
+            Some(error) => Err(error),
+            None => staged?.commit(!self.options.overwrite, &recipe),
+        }
+    }
+
+    fn link(&mut self, source: &Place, target: &Place) -> Result<(), Error> {
+        let asked = self.to.as_path();
+        let error = |errno| refused("copy", asked)(errno);
+        let text = rustix::fs::readlinkat(&source.dir, &source.name, Vec::new()).map_err(error)?;
+        match rustix::fs::symlinkat(&text, &target.dir, &target.name) {
+            Err(Errno::EXIST) if self.options.overwrite => {
+                let name = super::stray::temporary_name();
+                rustix::fs::symlinkat(&text, &target.dir, &name).map_err(error)?;
+                rustix::fs::renameat(&target.dir, &name, &target.dir, &target.name).map_err(error)
+            }
+            Err(Errno::EXIST) => Err(Error::Exists { path: asked.to_owned() }),
+            made => made.map_err(error),
+        }
+    }
+
+    fn directory(&mut self, source: &Place, target: &Place, stat: &Stat, depth: usize) -> Result<(), Error> {
+        self.scan.check("copy")?;
+        let asked = self.to.as_path();
+        let error = |errno| refused("copy", asked)(errno);
+        if depth >= MOST_DEPTH {
+            return Err(Error::LimitReached { what: "directory depth", limit: MOST_DEPTH as u64 });
+        }
+        let from = open_child(&source.dir, source.name.as_bytes()).map_err(error)?;
+        let mode = Mode::from_raw_mode((stat.st_mode & 0o777) | 0o700);
+        match rustix::fs::mkdirat(&target.dir, &target.name, mode) {
+            Err(Errno::EXIST) if self.options.overwrite => {}
+            Err(Errno::EXIST) => return Err(Error::Exists { path: asked.to_owned() }),
+            made => made.map_err(error)?,
+        }
+        let into = rustix::fs::openat(&target.dir, &target.name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
+        let into = into.map_err(error)?;
+        let made = rustix::fs::fstat(&into).map_err(error)?;
+        let top = *self.top.get_or_insert((made.st_dev, made.st_ino));
+        let names = self.reader.names(&from).map_err(error)?;
+        for (name, _) in names.iter() {
+            let name = OsStr::from_bytes(name).to_owned();
+            let source = Place { dir: duplicate(&from).map_err(error)?, name: name.clone() };
+            let Some(stat) = source.stat(asked)? else { continue };
+            if (stat.st_dev, stat.st_ino) != top {
+                let target = Place { dir: duplicate(&into).map_err(error)?, name };
+                self.one(&source, &target, &stat, depth + 1)?;
+            }
+        }
+        let listing = open_child(&target.dir, target.name.as_bytes()).map_err(error)?;
+        rustix::fs::fchmod(listing, Mode::from_raw_mode(stat.st_mode & 0o777)).map_err(error)
+    }
+}
+
+fn duplicate(fd: &OwnedFd) -> Result<OwnedFd, Errno> {
+    rustix::io::fcntl_dupfd_cloexec(fd, 0)
+}
+
+/// Copies all bytes in the cheapest way that works, as long as `go_on` says so.
+fn contents(
+    from: &OwnedFd,
+    stat: &Stat,
+    to: BorrowedFd<'_>,
+    mut go_on: impl FnMut() -> bool,
+) -> Result<(), Errno> {
+    if rustix::fs::ioctl_ficlone(to, from).is_ok() {
+        return Ok(());
+    }
+    // A file without a size, as in `/proc`, has content only for those who read it.
+    let mut in_kernel = stat.st_size > 0;
+    let mut buffer = Vec::new();
+    loop {
+        if !go_on() {
+            return Err(Errno::CANCELED);
+        }
+        let copied = if in_kernel {
+            match retry(|| rustix::fs::copy_file_range(from, None, to, None, CHUNK)) {
+                Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
+                    in_kernel = false;
+                    continue;
+                }
+                copied => copied?,
+            }
+        } else {
+            buffer.resize(BUFFER, 0);
+            let got = retry(|| rustix::io::read(from, &mut buffer[..]))?;
+            write_all(to.as_fd(), &buffer[..got])?;
+            got
+        };
+        if copied == 0 {
+            return Ok(());
+        }
+    }
+}

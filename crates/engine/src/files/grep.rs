@@ -1,0 +1,262 @@
+//! Searching file contents with ripgrep's libraries: parallel, bounded, and only inside the roots.
+//!
+//! The walker lists directories by path, which decides only what is looked at; every file is opened
+//! beneath the searched directory's descriptor without following links, so nothing outside is read.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::{DirEntry, WalkBuilder, WalkState};
+use rustix::fs::{FileType, OFlags, ResolveFlags};
+
+use super::grep_sink::{FileSink, Match, Shared};
+use super::path::{RootedPath, Strategy};
+use super::resolve::{CAREFUL, open_beneath};
+use super::scan::Scan;
+use super::stat::Kind;
+use crate::Error;
+
+/// Threads of one search; more would only take them from others.
+const MOST_THREADS: usize = 8;
+
+/// How letters compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Case {
+    /// Insensitive unless the pattern has a capital letter.
+    #[default]
+    Smart,
+    /// As written.
+    Sensitive,
+    /// Capitals and small letters are the same.
+    Insensitive,
+}
+
+/// What to search for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grep {
+    /// A regular expression, or plain text if `literal`.
+    pub pattern: String,
+    /// Whether the pattern is plain text.
+    pub literal: bool,
+    /// How letters compare.
+    pub case: Case,
+    /// Globs of which a file must match one, if there are any; as in a `.gitignore`.
+    pub include: Vec<String>,
+    /// Globs of files and directories to leave out.
+    pub exclude: Vec<String>,
+    /// Lines to give before each match.
+    pub before: usize,
+    /// Lines to give behind each match.
+    pub after: usize,
+    /// Whether names with a leading dot are searched too.
+    pub hidden: bool,
+    /// Whether ignore files are disregarded.
+    pub no_ignore: bool,
+    /// How many matches to give at most.
+    pub max_matches: usize,
+    /// Lines longer than this are given cut; the search sees all of them.
+    pub max_line_bytes: usize,
+}
+
+impl Grep {
+    /// A search with nothing special about it.
+    pub fn new(pattern: impl Into<String>) -> Self {
+        Self {
+            pattern: pattern.into(),
+            literal: false,
+            case: Case::default(),
+            include: Vec::new(),
+            exclude: Vec::new(),
+            before: 0,
+            after: 0,
+            hidden: false,
+            no_ignore: false,
+            max_matches: usize::MAX,
+            max_line_bytes: 16 * 1024,
+        }
+    }
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Grepped {
+    /// The matches by path and line; empty when they were streamed.
+    pub matches: Vec<Match>,
+    /// Whether there is more than was given.
+    pub truncated: bool,
+}
+
+/// Searches a file or directory and returns all matches, sorted by path and line.
+pub fn grep_sorted(path: &RootedPath, grep: &Grep, scan: &Scan) -> Result<Grepped, Error> {
+    let all = Mutex::new(Vec::new());
+    let mut grepped = self::grep(path, grep, scan, &|mut found| {
+        all.lock().unwrap_or_else(PoisonError::into_inner).append(&mut found);
+    })?;
+    grepped.matches = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    grepped.matches.sort_unstable();
+    Ok(grepped)
+}
+
+/// Searches a file or directory and hands matches to `deliver` as they come, a few at a time: in order
+/// within a file, files in no order, from several threads. Binary files are left out as ripgrep does.
+pub fn grep(
+    path: &RootedPath,
+    grep: &Grep,
+    scan: &Scan,
+    deliver: &(dyn Fn(Vec<Match>) + Sync),
+) -> Result<Grepped, Error> {
+    scan.check("grep")?;
+    let matcher = matcher(grep)?;
+    let filter = filter(path.as_path(), grep)?;
+    let shared = Shared { grep, matcher: &matcher, scan, found: AtomicUsize::new(0), deliver };
+    let truncated = match path.open_listing() {
+        Ok(top) => search_tree(path, top, filter, &shared)?,
+        Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotADirectory => {
+            let file = path.open_file()?;
+            search_file(&mut searcher(grep), &shared, path.as_path(), file)
+        }
+        Err(error) => return Err(error),
+    };
+    scan.check("grep")?;
+    Ok(Grepped { matches: Vec::new(), truncated })
+}
+
+/// Searches all files below a directory; says whether there is more than was given.
+fn search_tree(
+    path: &RootedPath,
+    top: OwnedFd,
+    filter: Override,
+    shared: &Shared<'_>,
+) -> Result<bool, Error> {
+    let truncated = AtomicBool::new(false);
+    let opener = Opener { path, top };
+    let walker = walker(path.as_path(), shared.grep, filter);
+    walker.run(|| {
+        let mut searcher = searcher(shared.grep);
+        let (opener, truncated) = (&opener, &truncated);
+        Box::new(move |entry| {
+            if shared.scan.check("grep").is_err() || truncated.load(Ordering::Relaxed) {
+                return WalkState::Quit;
+            }
+            // What cannot be read is left out.
+            let Ok(entry) = entry else { return WalkState::Continue };
+            if entry.file_type().is_some_and(|kind| kind.is_file())
+                && let Some(file) = opener.open(entry.path())
+                && search_file(&mut searcher, shared, entry.path(), file)
+            {
+                truncated.store(true, Ordering::Relaxed);
+                return WalkState::Quit;
+            }
+            WalkState::Continue
+        })
+    });
+    Ok(truncated.into_inner())
+}
+
+/// Opens the files of a tree beneath the directory that was asked for.
+struct Opener<'a> {
+    path: &'a RootedPath,
+    top: OwnedFd,
+}
+
+impl Opener<'_> {
+    /// A regular file, or nothing if it is none any more or cannot be read.
+    fn open(&self, path: &Path) -> Option<std::fs::File> {
+        let below = path.strip_prefix(self.path.as_path()).ok()?;
+        if self.path.roots().strategy() == Strategy::Kernel {
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            if let Some(decided) = open_beneath(&self.top, below, OFlags::RDONLY | CAREFUL, resolve) {
+                let file = decided.ok()?;
+                let stat = rustix::fs::fstat(&file).ok()?;
+                return (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| file.into());
+            }
+        }
+        self.path.join(below).ok()?.open_file().ok()
+    }
+}
+
+/// Searches one file; says whether the bound on matches was passed. A file that fails midway gives what
+/// it gave.
+fn search_file(searcher: &mut Searcher, shared: &Shared<'_>, path: &Path, file: std::fs::File) -> bool {
+    let mut sink = FileSink::new(shared, path);
+    if let Err(error) = searcher.search_file(shared.matcher, &file, &mut sink) {
+        tracing::debug!(%error, "a file was not searched to its end");
+    }
+    sink.finish()
+}
+
+fn matcher(grep: &Grep) -> Result<RegexMatcher, Error> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder.line_terminator(Some(b'\n')).ban_byte(Some(b'\0')).multi_line(true).fixed_strings(grep.literal);
+    match grep.case {
+        Case::Smart => builder.case_smart(true),
+        Case::Sensitive => builder.case_insensitive(false),
+        Case::Insensitive => builder.case_insensitive(true),
+    };
+    builder
+        .build(&grep.pattern)
+        .map_err(|error| Error::Pattern { pattern: grep.pattern.clone(), reason: error.to_string() })
+}
+
+fn searcher(grep: &Grep) -> Searcher {
+    SearcherBuilder::new()
+        .binary_detection(BinaryDetection::quit(b'\0'))
+        .memory_map(MmapChoice::never())
+        .line_number(true)
+        .before_context(grep.before)
+        .after_context(grep.after)
+        .build()
+}
+
+fn filter(top: &Path, grep: &Grep) -> Result<Override, Error> {
+    let mut builder = OverrideBuilder::new(top);
+    let excluded = grep.exclude.iter().map(|glob| format!("!{glob}"));
+    for glob in grep.include.iter().cloned().chain(excluded) {
+        let bad = |error: ignore::Error| Error::Pattern { pattern: glob.clone(), reason: error.to_string() };
+        builder.add(&glob).map_err(bad)?;
+    }
+    builder
+        .build()
+        .map_err(|error| Error::Pattern { pattern: grep.include.join(" "), reason: error.to_string() })
+}
+
+fn walker(top: &Path, grep: &Grep, filter: Override) -> ignore::WalkParallel {
+    let ignoring = !grep.no_ignore;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let mut builder = WalkBuilder::new(top);
+    builder
+        .threads(threads)
+        .follow_links(false)
+        .hidden(!grep.hidden)
+        .ignore(ignoring)
+        .git_ignore(ignoring)
+        .git_global(ignoring)
+        .git_exclude(ignoring)
+        .parents(ignoring)
+        .require_git(true);
+    // Our own filter and not the walker's override: that would also search what ignore files leave out.
+    builder.filter_entry(move |entry| wanted(entry, &filter));
+    builder.build_parallel()
+}
+
+fn wanted(entry: &DirEntry, filter: &Override) -> bool {
+    let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+    if filter.matched(entry.path(), is_dir).is_ignore() {
+        return false;
+    }
+    !is_dir || !ignore_file_hangs(entry.path())
+}
+
+/// The walker opens ignore files as they come; a FIFO of that name would hold it for ever.
+fn ignore_file_hangs(directory: &Path) -> bool {
+    [".gitignore", ".ignore", ".git/info/exclude"].iter().any(|name| {
+        rustix::fs::stat(directory.join(name))
+            .is_ok_and(|stat| Kind::from(FileType::from_raw_mode(stat.st_mode)) == Kind::Other)
+    })
+}

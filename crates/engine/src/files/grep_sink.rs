@@ -1,0 +1,154 @@
+//! The matches of one file: what the searcher finds, put together with the lines around it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use grep_matcher::Matcher;
+use grep_regex::RegexMatcher;
+use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
+
+use super::grep::Grep;
+use super::scan::Scan;
+
+/// Matches handed on at once, so that a file with very many does not keep them all.
+const BATCH: usize = 64;
+
+/// One matching line. Bytes that are not UTF-8 appear as U+FFFD.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Match {
+    /// The file, spelled as the searched path was.
+    pub path: PathBuf,
+    /// Line number, from 1.
+    pub line: u64,
+    /// Where in the line the first match begins, in bytes, from 1.
+    pub column: u64,
+    /// The line without its ending.
+    pub text: String,
+    /// The lines before it, as many as were asked for and exist.
+    pub before: Vec<String>,
+    /// The lines behind it.
+    pub after: Vec<String>,
+}
+
+/// What all threads of a search share.
+pub(super) struct Shared<'a> {
+    pub(super) grep: &'a Grep,
+    pub(super) matcher: &'a RegexMatcher,
+    pub(super) scan: &'a Scan,
+    pub(super) found: AtomicUsize,
+    pub(super) deliver: &'a (dyn Fn(Vec<Match>) + Sync),
+}
+
+/// Collects the matches of one file.
+pub(super) struct FileSink<'a, 'b> {
+    shared: &'a Shared<'b>,
+    path: &'a Path,
+    /// The last lines seen, for those that match next.
+    recent: VecDeque<(u64, String)>,
+    /// Matches, oldest first; those at the end may still want lines behind them.
+    matches: VecDeque<Match>,
+    pub(super) full: bool,
+}
+
+impl<'a, 'b> FileSink<'a, 'b> {
+    pub(super) fn new(shared: &'a Shared<'b>, path: &'a Path) -> Self {
+        Self { shared, path, recent: VecDeque::new(), matches: VecDeque::new(), full: false }
+    }
+
+    /// Hands on what is left.
+    pub(super) fn finish(mut self) -> bool {
+        let rest: Vec<Match> = self.matches.drain(..).collect();
+        if !rest.is_empty() {
+            (self.shared.deliver)(rest);
+        }
+        self.full
+    }
+
+    /// A line passes by: behind some matches, before others.
+    fn pass(&mut self, line: u64, text: &str) {
+        let after = self.shared.grep.after as u64;
+        if after > 0 {
+            for found in self.matches.iter_mut().rev().take_while(|found| line - found.line <= after) {
+                if found.line < line {
+                    found.after.push(text.to_owned());
+                }
+            }
+        }
+        if self.shared.grep.before > 0 {
+            if self.recent.len() >= self.shared.grep.before {
+                self.recent.pop_front();
+            }
+            self.recent.push_back((line, text.to_owned()));
+        }
+    }
+
+    fn before(&self, line: u64) -> Vec<String> {
+        let first = line.saturating_sub(self.shared.grep.before as u64);
+        self.recent.iter().filter(|(number, _)| *number >= first).map(|(_, text)| text.clone()).collect()
+    }
+
+    /// Hands on matches that want nothing more.
+    fn hand_on(&mut self, line: u64) {
+        if self.matches.len() < BATCH {
+            return;
+        }
+        let after = self.shared.grep.after as u64;
+        let done = self.matches.partition_point(|found| found.line + after < line);
+        if done >= BATCH / 2 || after == 0 {
+            let ready: Vec<Match> = self.matches.drain(..done).collect();
+            (self.shared.deliver)(ready);
+        }
+    }
+
+    fn text(&self, bytes: &[u8]) -> String {
+        let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let most = self.shared.grep.max_line_bytes;
+        if line.len() <= most {
+            return String::from_utf8_lossy(line).into_owned();
+        }
+        let mut end = most;
+        while end > 0 && (line[end] & 0xc0) == 0x80 {
+            end -= 1;
+        }
+        String::from_utf8_lossy(&line[..end]).into_owned()
+    }
+}
+
+impl Sink for FileSink<'_, '_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        let most = self.shared.grep.max_matches;
+        if self.shared.found.fetch_add(1, Ordering::Relaxed) >= most {
+            self.full = true;
+            return Ok(false);
+        }
+        let line = found.line_number().unwrap_or(0);
+        let column = match self.shared.matcher.find(found.bytes()) {
+            Ok(Some(place)) => place.start() as u64 + 1,
+            Ok(None) | Err(_) => 1,
+        };
+        let text = self.text(found.bytes());
+        let before = self.before(line);
+        self.pass(line, &text);
+        self.hand_on(line);
+        self.matches.push_back(Match {
+            path: self.path.to_owned(),
+            line,
+            column,
+            text,
+            before,
+            after: Vec::new(),
+        });
+        Ok(self.shared.scan.check("grep").is_ok())
+    }
+
+    fn context(&mut self, _searcher: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
+        let text = self.text(context.bytes());
+        self.pass(context.line_number().unwrap_or(0), &text);
+        Ok(true)
+    }
+}

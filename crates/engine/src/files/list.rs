@@ -1,0 +1,123 @@
+//! Listing: the names in a directory, or in all below it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use rustix::fs::{AtFlags, FileType};
+
+use super::path::RootedPath;
+use super::refused;
+use super::scan::Scan;
+use super::stat::{Kind, mtime_ms};
+use super::walk::{MOST_DEPTH, Names, Reader, open_child};
+use crate::Error;
+
+/// How many entries pass between two looks at the clock.
+const CHECK_EVERY: usize = 1024;
+
+/// What to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ListOptions {
+    /// Whether to go down into directories; links are listed, not followed.
+    pub recursive: bool,
+    /// Whether names and kinds suffice; much faster, as no file is looked at.
+    pub names_only: bool,
+    /// How many entries to give at most.
+    pub max_entries: Option<usize>,
+}
+
+/// One name found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its absolute path, spelled as the listed directory was.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: Kind,
+    /// Size of a file or link; none for directories, or if only names were asked for.
+    pub size: Option<u64>,
+    /// When it was last modified, in milliseconds since the epoch; none if only names were asked for.
+    pub mtime_ms: Option<i64>,
+}
+
+impl Entry {
+    /// The last part of the path.
+    pub fn name(&self) -> &OsStr {
+        let bytes = self.path.as_os_str().as_bytes();
+        let start = memchr::memrchr(b'/', bytes).map_or(0, |slash| slash + 1);
+        OsStr::from_bytes(&bytes[start..])
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listing {
+    /// Sorted bytewise by name; a directory's own entries follow it at once.
+    pub entries: Vec<Entry>,
+    /// Whether there is more than was given.
+    pub truncated: bool,
+}
+
+/// Lists a directory. A subtree that cannot be read is named and left out.
+pub fn list(path: &RootedPath, options: ListOptions, scan: &Scan) -> Result<Listing, Error> {
+    scan.check("list")?;
+    let top = path.open_listing()?;
+    let mut reader = Reader::new();
+    let names = reader.names(&top).map_err(refused("list", path.as_path()))?;
+    let mut text = path.as_path().as_os_str().as_bytes().to_vec();
+    if text.last() != Some(&b'/') {
+        text.push(b'/');
+    }
+    let mut levels = vec![Level { dir: top, names, next: 0, prefix: text.len() }];
+    let mut listing = Listing::default();
+    while let Some(level) = levels.last_mut() {
+        text.truncate(level.prefix);
+        let Some((name, kind)) = level.names.get(level.next) else {
+            levels.pop();
+            continue;
+        };
+        level.next += 1;
+        if options.max_entries.is_some_and(|most| listing.entries.len() >= most) {
+            listing.truncated = true;
+            break;
+        }
+        if listing.entries.len() % CHECK_EVERY == 0 {
+            scan.check("list")?;
+        }
+        text.extend_from_slice(name);
+        let below =
+            if options.recursive && kind == Kind::Dir { open_child(&level.dir, name).ok() } else { None };
+        if let Some(entry) = entry(&level.dir, name, kind, &text, options.names_only) {
+            listing.entries.push(entry);
+        }
+        let Some(dir) = below else { continue };
+        if levels.len() >= MOST_DEPTH {
+            listing.truncated = true;
+        } else if let Ok(names) = reader.names(&dir) {
+            text.push(b'/');
+            levels.push(Level { dir, names, next: 0, prefix: text.len() });
+        }
+    }
+    Ok(listing)
+}
+
+struct Level {
+    dir: OwnedFd,
+    names: Names,
+    next: usize,
+    /// Length of this directory's path with its slash.
+    prefix: usize,
+}
+
+/// The entry for a name; nothing if it vanished since its directory was read.
+fn entry(dir: &OwnedFd, name: &[u8], kind: Kind, path: &[u8], names_only: bool) -> Option<Entry> {
+    let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+    if names_only {
+        return Some(Entry { path, kind, size: None, mtime_ms: None });
+    }
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let kind = Kind::from(FileType::from_raw_mode(stat.st_mode));
+    let size = (kind != Kind::Dir).then(|| u64::try_from(stat.st_size).unwrap_or(0));
+    Some(Entry { path, kind, size, mtime_ms: Some(mtime_ms(&stat)) })
+}

@@ -1,0 +1,174 @@
+//! Applying chunks to one file's bytes: pure, so that a whole patch is worked out before anything is touched.
+
+use std::path::Path;
+
+use super::parse::{Chunk, Line};
+use crate::error::PatchError;
+
+/// A line of the file with the ending it has.
+#[derive(Debug, Clone, Copy)]
+struct FileLine<'a> {
+    text: &'a [u8],
+    ending: &'a [u8],
+}
+
+/// A part of the file replaced by a chunk.
+struct Splice<'a> {
+    start: usize,
+    length: usize,
+    lines: Vec<FileLine<'a>>,
+}
+
+/// The content of a file after its chunks, in order. Lines that stay are taken from the file as they
+/// are; new ones get the file's line ending; a missing newline at the end stays missing.
+pub(super) fn apply(content: &[u8], chunks: &[Chunk], path: &Path) -> Result<Vec<u8>, PatchError> {
+    let lines = split(content);
+    let ending: &[u8] = usual_ending(&lines);
+    let mut splices = Vec::with_capacity(chunks.len());
+    let mut at = 0;
+    for chunk in chunks {
+        let splice = find(&lines, chunk, at, ending, path)?;
+        at = at.max(splice.start + splice.length);
+        splices.push(splice);
+    }
+    // Additions at the end of the file come last, however early in the patch they stand.
+    splices.sort_by_key(|splice| splice.start);
+    let mut result: Vec<FileLine<'_>> = Vec::with_capacity(lines.len());
+    let mut next = 0;
+    for splice in splices {
+        result.extend_from_slice(&lines[next.min(splice.start)..splice.start]);
+        result.extend(splice.lines);
+        next = next.max(splice.start + splice.length);
+    }
+    result.extend_from_slice(&lines[next..]);
+    let ends_open = lines.last().is_some_and(|line| line.ending.is_empty());
+    Ok(join(&result, ending, ends_open))
+}
+
+fn split(content: &[u8]) -> Vec<FileLine<'_>> {
+    let mut lines = Vec::new();
+    let mut rest = content;
+    while !rest.is_empty() {
+        let (text, ending, next) = match memchr::memchr(b'\n', rest) {
+            Some(end) if end > 0 && rest[end - 1] == b'\r' => {
+                (&rest[..end - 1], &rest[end - 1..=end], end + 1)
+            }
+            Some(end) => (&rest[..end], &rest[end..=end], end + 1),
+            None => (rest, &rest[rest.len()..], rest.len()),
+        };
+        lines.push(FileLine { text, ending });
+        rest = &rest[next..];
+    }
+    lines
+}
+
+fn usual_ending(lines: &[FileLine<'_>]) -> &'static [u8] {
+    let crlf = lines.iter().filter(|line| line.ending == b"\r\n").count();
+    if crlf * 2 > lines.len() || (crlf > 0 && crlf * 2 == lines.len()) { b"\r\n" } else { b"\n" }
+}
+
+fn join(lines: &[FileLine<'_>], ending: &[u8], ends_open: bool) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(lines.iter().map(|line| line.text.len() + 2).sum());
+    for (index, line) in lines.iter().enumerate() {
+        bytes.extend_from_slice(line.text);
+        let last = index + 1 == lines.len();
+        match (last && ends_open, line.ending.is_empty()) {
+            (true, _) => {}
+            (false, true) => bytes.extend_from_slice(ending),
+            (false, false) => bytes.extend_from_slice(line.ending),
+        }
+    }
+    bytes
+}
+
+/// Finds where a chunk belongs, at `at` or below.
+fn find<'a>(
+    lines: &[FileLine<'a>],
+    chunk: &'a Chunk,
+    mut at: usize,
+    ending: &'a [u8],
+    path: &Path,
+) -> Result<Splice<'a>, PatchError> {
+    if let Some(context) = &chunk.context {
+        let sought = [context.as_bytes()];
+        let Some(found) = seek(lines, &sought, at, false) else {
+            return Err(PatchError::NoContext { path: path.to_owned(), context: context.clone() });
+        };
+        at = found + 1;
+    }
+    for reading in readings(&chunk.lines) {
+        let old: Vec<&[u8]> = reading.iter().filter_map(|line| present(line)).collect();
+        if old.is_empty() {
+            return Ok(Splice { start: lines.len(), length: 0, lines: rebuilt(&[], &reading, ending) });
+        }
+        if let Some(start) = seek(lines, &old, at, chunk.at_end) {
+            let matched = &lines[start..start + old.len()];
+            return Ok(Splice { start, length: old.len(), lines: rebuilt(matched, &reading, ending) });
+        }
+    }
+    let first = chunk.lines.iter().find_map(present).unwrap_or_default();
+    Err(PatchError::NoLines { path: path.to_owned(), first: String::from_utf8_lossy(first).into_owned() })
+}
+
+/// The ways to read a chunk's lines, best first: an empty line of the patch as one of the file, or as
+/// none; and either without an empty line at the end.
+fn readings(lines: &[Line]) -> Vec<Vec<&Line>> {
+    let all: Vec<&Line> = lines.iter().collect();
+    let solid: Vec<&Line> = lines.iter().filter(|line| **line != Line::Blank).collect();
+    let mut readings = Vec::new();
+    for reading in [all, solid] {
+        let cut = reading.iter().rposition(|line| present(line).is_some());
+        let cut = cut.filter(|last| present(reading[*last]) == Some(b""));
+        let shorter = cut.map(|last| {
+            let mut shorter = reading.clone();
+            shorter.remove(last);
+            shorter
+        });
+        if !readings.contains(&reading) {
+            readings.push(reading);
+        }
+        readings.extend(shorter.filter(|shorter| shorter.iter().any(|line| present(line).is_some())));
+    }
+    readings
+}
+
+/// The text a line must have in the file, if it must be there.
+fn present(line: &Line) -> Option<&[u8]> {
+    match line {
+        Line::Keep(text) | Line::Remove(text) => Some(text.as_bytes()),
+        Line::Blank => Some(b""),
+        Line::Insert(_) => None,
+    }
+}
+
+/// The lines a chunk leaves in place of those it matched.
+fn rebuilt<'a>(matched: &[FileLine<'a>], reading: &[&'a Line], ending: &'a [u8]) -> Vec<FileLine<'a>> {
+    let mut matched = matched.iter();
+    let mut lines = Vec::with_capacity(reading.len());
+    for line in reading {
+        match line {
+            Line::Keep(_) | Line::Blank => lines.extend(matched.next()),
+            Line::Remove(_) => drop(matched.next()),
+            Line::Insert(text) => lines.push(FileLine { text: text.as_bytes(), ending }),
+        }
+    }
+    lines
+}
+
+/// When two lines count as the same.
+type Same = fn(&[u8], &[u8]) -> bool;
+
+/// Looks for lines: exactly, then without blanks at their ends, then without any around them.
+fn seek(lines: &[FileLine<'_>], sought: &[&[u8]], from: usize, at_end: bool) -> Option<usize> {
+    let last = lines.len().checked_sub(sought.len())?;
+    let first = if at_end { last.max(from) } else { from };
+    let same: [Same; 3] = [
+        |a, b| a == b,
+        |a, b| a.trim_ascii_end() == b.trim_ascii_end(),
+        |a, b| a.trim_ascii() == b.trim_ascii(),
+    ];
+    same.iter().find_map(|same| {
+        (first..=last)
+            .find(|start| lines[*start..].iter().zip(sought).all(|(line, sought)| same(line.text, sought)))
+    })
+}

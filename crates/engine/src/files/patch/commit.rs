@@ -1,0 +1,180 @@
+//! Committing a plan: all new contents are staged first, then take their names one by one; if one fails,
+//! those before it are put back.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::plan::FileChange;
+use super::{Patched, Plan};
+use crate::Error;
+use crate::files::atomic::{NoSteps, Recipe, Staged, fingerprint, sync_directory};
+use crate::files::path::RootedPath;
+use crate::files::refused;
+use crate::files::resolve::{CAREFUL, Place, make_parents};
+use crate::files::stat::mtime_ms;
+use crate::files::stray::temporary_name;
+use crate::files::write::{Durability, write_all};
+
+impl Plan {
+    /// Applies the plan, whole or not at all, unless a file is no longer what it was planned for.
+    pub fn apply(self, durability: Durability) -> Result<Patched, Error> {
+        let mut made = Vec::new();
+        let mut undo = Vec::new();
+        let done = commit_all(&self.changes, durability, &mut made, &mut undo);
+        match done {
+            Ok(()) => undo.iter().for_each(Undo::forget),
+            Err(_) => take_back(&undo, &made),
+        }
+        done.map(|()| self.patched)
+    }
+}
+
+/// How to put one name back.
+enum Undo {
+    /// The old file is kept under another name.
+    Restore { place: Place, kept: OsString },
+    /// The old file could not get a second name here; its content is written back.
+    Rewrite { place: Place, content: Arc<[u8]> },
+    /// There was no file.
+    Remove { place: Place },
+}
+
+fn commit_all(
+    changes: &[FileChange],
+    durability: Durability,
+    made: &mut Vec<RootedPath>,
+    undo: &mut Vec<Undo>,
+) -> Result<(), Error> {
+    let mut staged = Vec::new();
+    for change in changes {
+        staged.push(stage(change, durability, made)?);
+    }
+    for (change, staged) in changes.iter().zip(staged) {
+        match staged {
+            Some(mut staged) => {
+                undo.extend(keep(change)?);
+                let recipe = recipe(change, durability);
+                staged.commit(change.seen.is_none(), &recipe)?;
+                if change.seen.is_none() {
+                    undo.push(Undo::Remove { place: change.path.target()? });
+                }
+            }
+            None if change.after.is_none() => delete(change, durability, undo)?,
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+fn recipe(change: &FileChange, durability: Durability) -> Recipe<'_> {
+    let path = change.path.as_path();
+    Recipe { path, durability, mode: change.mode, guarded: true, steps: &NoSteps }
+}
+
+/// Prepares a file's new content; nothing if it has none or keeps what it has.
+fn stage(
+    change: &FileChange,
+    durability: Durability,
+    made: &mut Vec<RootedPath>,
+) -> Result<Option<Staged>, Error> {
+    let Some(after) = change.after.as_ref().filter(|after| Some(*after) != change.before.as_ref()) else {
+        return Ok(None);
+    };
+    let place = match change.path.target() {
+        Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            made.extend(make_parents(&change.path)?);
+            change.path.target()?
+        }
+        found => found?,
+    };
+    change.path.roots().swept().sweep(&place.dir);
+    let recipe = recipe(change, durability);
+    Staged::new(place, change.seen, &recipe, &mut |file| write_all(file, after)).map(Some)
+}
+
+/// Keeps the old file under a second name until the whole patch is done.
+fn keep(change: &FileChange) -> Result<Option<Undo>, Error> {
+    if change.seen.is_none() {
+        return Ok(None);
+    }
+    let place = change.path.target()?;
+    let kept = temporary_name();
+    match rustix::fs::linkat(&place.dir, &place.name, &place.dir, &kept, AtFlags::empty()) {
+        Ok(()) => Ok(Some(Undo::Restore { place, kept })),
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
+            Ok(change.before.clone().map(|content| Undo::Rewrite { place, content }))
+        }
+        Err(errno) => Err(refused("link", change.path.as_path())(errno)),
+    }
+}
+
+/// Removes a file by giving it another name until the whole patch is done. The name of a link goes, as
+/// with any removal, not what the link leads to.
+fn delete(change: &FileChange, durability: Durability, undo: &mut Vec<Undo>) -> Result<(), Error> {
+    let asked = change.path.as_path();
+    let target = change.path.target()?;
+    let now = target.stat(asked)?;
+    if now.as_ref().map(fingerprint) != change.seen.as_ref().map(fingerprint) {
+        let expected_ms = change.seen.as_ref().map_or(0, mtime_ms);
+        return Err(Error::Conflict {
+            path: asked.to_owned(),
+            expected_ms,
+            found_ms: now.as_ref().map(mtime_ms),
+        });
+    }
+    let place = change.path.place()?;
+    let kept = temporary_name();
+    rustix::fs::renameat(&place.dir, &place.name, &place.dir, &kept).map_err(refused("remove", asked))?;
+    if durability == Durability::Synced {
+        sync_directory(&place.dir).map_err(refused("fsync", asked))?;
+    }
+    undo.push(Undo::Restore { place, kept });
+    Ok(())
+}
+
+/// Puts everything back, newest first. What cannot be put back is logged: there is nobody better to tell.
+fn take_back(undo: &[Undo], made: &[RootedPath]) {
+    for undo in undo.iter().rev() {
+        if let Err(errno) = undo.restore() {
+            tracing::error!(%errno, "a patched file could not be put back");
+        }
+    }
+    for directory in made.iter().rev() {
+        let Ok(place) = directory.place() else { continue };
+        if let Err(errno) = rustix::fs::unlinkat(&place.dir, &place.name, AtFlags::REMOVEDIR) {
+            tracing::debug!(%errno, "a directory made for a patch stays");
+        }
+    }
+}
+
+impl Undo {
+    fn restore(&self) -> Result<(), Errno> {
+        match self {
+            Self::Restore { place, kept } => {
+                rustix::fs::renameat(&place.dir, kept, &place.dir, &place.name)?;
+                // Where both names are still one file, renaming does nothing and leaves the second name.
+                match rustix::fs::unlinkat(&place.dir, kept, AtFlags::empty()) {
+                    Err(Errno::NOENT) => Ok(()),
+                    removed => removed,
+                }
+            }
+            Self::Rewrite { place, content } => {
+                let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | CAREFUL;
+                let file = rustix::fs::openat(&place.dir, &place.name, flags, Mode::empty())?;
+                write_all(file, content)
+            }
+            Self::Remove { place } => rustix::fs::unlinkat(&place.dir, &place.name, AtFlags::empty()),
+        }
+    }
+
+    fn forget(&self) {
+        if let Self::Restore { place, kept } = self
+            && let Err(errno) = rustix::fs::unlinkat(&place.dir, kept, AtFlags::empty())
+        {
+            tracing::debug!(%errno, "a replaced file stays under a temporary name until the next write");
+        }
+    }
+}

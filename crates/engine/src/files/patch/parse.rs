@@ -1,0 +1,198 @@
+//! Parsing the patch envelope: its text becomes hunks, one per file.
+
+use crate::error::PatchError;
+
+/// What the patch wants of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hunk {
+    /// A new file with these lines.
+    Add {
+        /// The path as written.
+        path: String,
+        /// Its lines.
+        lines: Vec<String>,
+    },
+    /// The file is to go.
+    Delete {
+        /// The path as written.
+        path: String,
+    },
+    /// The file is to change, and perhaps to move.
+    Update {
+        /// The path as written.
+        path: String,
+        /// The path it gets, as written.
+        move_to: Option<String>,
+        /// Its changes, from top to bottom.
+        chunks: Vec<Chunk>,
+    },
+}
+
+/// One change in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Chunk {
+    /// A line that stands somewhere above the change.
+    pub context: Option<String>,
+    /// The lines of the change.
+    pub lines: Vec<Line>,
+    /// Whether the change ends where the file does.
+    pub at_end: bool,
+}
+
+/// One line of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Line {
+    /// In the file, and stays.
+    Keep(String),
+    /// In the file, and goes.
+    Remove(String),
+    /// Not in the file yet.
+    Insert(String),
+    /// Nothing at all: an empty line of the file, or only of the patch.
+    Blank,
+}
+
+const BEGIN: &str = "*** Begin Patch";
+const END: &str = "*** End Patch";
+const ADD: &str = "*** Add File:";
+const DELETE: &str = "*** Delete File:";
+const UPDATE: &str = "*** Update File:";
+const MOVE: &str = "*** Move to:";
+const END_OF_FILE: &str = "*** End of File";
+
+/// Parses a patch. Text around the envelope is ignored.
+pub fn parse(text: &str) -> Result<Vec<Hunk>, PatchError> {
+    let lines: Vec<&str> = text.lines().collect();
+    let begin = lines.iter().position(|line| line.trim() == BEGIN).ok_or(PatchError::NoEnvelope)?;
+    let end = lines.iter().rposition(|line| line.trim() == END).ok_or(PatchError::NoEnvelope)?;
+    if end < begin {
+        return Err(PatchError::NoEnvelope);
+    }
+    let mut parser = Parser { lines: &lines[..end], at: begin + 1 };
+    let mut hunks = Vec::new();
+    while let Some(hunk) = parser.hunk()? {
+        hunks.push(hunk);
+    }
+    if hunks.is_empty() { Err(PatchError::NoHunks) } else { Ok(hunks) }
+}
+
+struct Parser<'a> {
+    lines: &'a [&'a str],
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<&'a str> {
+        self.lines.get(self.at).copied()
+    }
+
+    fn hunk(&mut self) -> Result<Option<Hunk>, PatchError> {
+        while self.peek().is_some_and(|line| line.trim().is_empty()) {
+            self.at += 1;
+        }
+        let Some(line) = self.peek() else { return Ok(None) };
+        let line = line.trim();
+        if let Some(path) = line.strip_prefix(ADD) {
+            let path = self.path(path)?;
+            Ok(Some(Hunk::Add { path, lines: self.added()? }))
+        } else if let Some(path) = line.strip_prefix(DELETE) {
+            Ok(Some(Hunk::Delete { path: self.path(path)? }))
+        } else if let Some(path) = line.strip_prefix(UPDATE) {
+            let path = self.path(path)?;
+            let move_to = match self.peek().and_then(|line| line.trim().strip_prefix(MOVE)) {
+                Some(to) => Some(self.path(to)?),
+                None => None,
+            };
+            self.update(path, move_to).map(Some)
+        } else {
+            Err(self.wrong("expected a file header"))
+        }
+    }
+
+    /// Takes the path of a header and steps over its line.
+    fn path(&mut self, text: &str) -> Result<String, PatchError> {
+        let path = text.trim();
+        if path.is_empty() {
+            return Err(self.wrong("the header names no path"));
+        }
+        self.at += 1;
+        Ok(path.to_owned())
+    }
+
+    fn added(&mut self) -> Result<Vec<String>, PatchError> {
+        let mut lines = Vec::new();
+        while let Some(line) = self.peek() {
+            match line.strip_prefix('+') {
+                Some(text) => lines.push(text.to_owned()),
+                None if line.trim().is_empty() || line.trim() == END_OF_FILE => {}
+                None if is_header(line) => break,
+                None => return Err(self.wrong("lines of a new file begin with +")),
+            }
+            self.at += 1;
+        }
+        Ok(lines)
+    }
+
+    fn update(&mut self, path: String, move_to: Option<String>) -> Result<Hunk, PatchError> {
+        let mut chunks: Vec<Chunk> = Vec::new();
+        while let Some(line) = self.peek() {
+            if line.trim_end() == END_OF_FILE {
+                match chunks.last_mut() {
+                    Some(chunk) => chunk.at_end = true,
+                    None => return Err(self.wrong("no change to end here")),
+                }
+            } else if is_header(line) {
+                break;
+            } else if let Some(rest) = line.strip_prefix("@@") {
+                chunks.push(Chunk { context: context(rest), ..Chunk::default() });
+            } else {
+                let parsed = self.line(line)?;
+                // The first change may come without its `@@`; what follows an end of file needs one.
+                match chunks.last_mut() {
+                    Some(chunk) if !chunk.at_end => chunk.lines.push(parsed),
+                    _ if parsed == Line::Blank => {}
+                    Some(_) => return Err(self.wrong("expected @@ or a file header")),
+                    None => chunks.push(Chunk { lines: vec![parsed], ..Chunk::default() }),
+                }
+            }
+            self.at += 1;
+        }
+        chunks.retain(|chunk| chunk.context.is_some() || chunk.lines.iter().any(|line| *line != Line::Blank));
+        if chunks.is_empty() && move_to.is_none() {
+            return Err(self.wrong("the update changes nothing"));
+        }
+        Ok(Hunk::Update { path, move_to, chunks })
+    }
+
+    fn line(&self, line: &str) -> Result<Line, PatchError> {
+        let mut rest = line.chars();
+        match rest.next() {
+            None => Ok(Line::Blank),
+            Some(' ') => Ok(Line::Keep(rest.as_str().to_owned())),
+            Some('-') => Ok(Line::Remove(rest.as_str().to_owned())),
+            Some('+') => Ok(Line::Insert(rest.as_str().to_owned())),
+            Some(_) => Err(self.wrong("lines of a change begin with a space, - or +")),
+        }
+    }
+
+    fn wrong(&self, reason: &'static str) -> PatchError {
+        PatchError::Syntax { line: self.at + 1, reason }
+    }
+}
+
+fn is_header(line: &str) -> bool {
+    let line = line.trim_end();
+    [ADD, DELETE, UPDATE, MOVE].iter().any(|header| line.starts_with(header))
+}
+
+/// The context behind `@@`: none when empty, and without the line numbers of a unified diff.
+fn context(rest: &str) -> Option<String> {
+    let mut text = rest.strip_prefix(' ').unwrap_or(rest);
+    if let Some((numbers, heading)) =
+        text.trim_start().strip_prefix('-').and_then(|text| text.split_once("@@"))
+        && numbers.chars().all(|letter| letter.is_ascii_digit() || matches!(letter, ',' | ' ' | '+'))
+    {
+        text = heading.strip_prefix(' ').unwrap_or(heading);
+    }
+    if text.trim().is_empty() { None } else { Some(text.to_owned()) }
+}

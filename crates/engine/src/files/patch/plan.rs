@@ -1,0 +1,157 @@
+//! Planning a patch: every file's content afterwards, before anything is touched.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+use super::Patched;
+use super::apply::apply;
+use super::parse::{Hunk, parse};
+use crate::Error;
+use crate::error::PatchError;
+use crate::files::edit::read_present;
+use crate::files::path::{RootedPath, Roots};
+use crate::files::refused;
+
+/// A patch worked out but not applied: what an approver is shown.
+#[derive(Debug, Default)]
+pub struct Plan {
+    pub(super) changes: Vec<FileChange>,
+    pub(super) patched: Patched,
+}
+
+/// What becomes of one file.
+#[derive(Debug)]
+pub struct FileChange {
+    /// The file.
+    pub path: RootedPath,
+    /// Its content now; none if it does not exist.
+    pub before: Option<Arc<[u8]>>,
+    /// Its content afterwards; none if it will not exist.
+    pub after: Option<Arc<[u8]>>,
+    /// The file whose permissions it takes over, when it is moved here.
+    pub(super) mode: Option<u32>,
+    pub(super) seen: Option<Stat>,
+}
+
+impl Plan {
+    /// What becomes of each file, in the order the patch first names them.
+    pub fn changes(&self) -> &[FileChange] {
+        &self.changes
+    }
+
+    /// What the patch will report once applied.
+    pub fn outcome(&self) -> &Patched {
+        &self.patched
+    }
+}
+
+/// Works out a patch. Later parts see what earlier parts made of a file.
+pub fn plan(roots: &Roots, base: &Path, text: &str) -> Result<Plan, Error> {
+    let hunks = parse(text)?;
+    let mut planner =
+        Planner { roots, base, plan: Plan::default(), known: HashMap::new(), inodes: HashMap::new() };
+    for hunk in &hunks {
+        planner.hunk(hunk)?;
+    }
+    let mut plan = planner.plan;
+    // A file made and removed again by the same patch never exists.
+    plan.changes.retain(|change| change.before.is_some() || change.after.is_some());
+    Ok(plan)
+}
+
+struct Planner<'a> {
+    roots: &'a Roots,
+    base: &'a Path,
+    plan: Plan,
+    known: HashMap<PathBuf, usize>,
+    inodes: HashMap<(u64, u64), PathBuf>,
+}
+
+impl Planner<'_> {
+    fn hunk(&mut self, hunk: &Hunk) -> Result<(), Error> {
+        match hunk {
+            Hunk::Add { path, lines } => {
+                let (index, path) = self.file(path)?;
+                if self.plan.changes[index].after.is_some() {
+                    return Err(Error::Exists { path });
+                }
+                let content: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+                self.plan.changes[index].after = Some(content.into_bytes().into());
+                self.plan.patched.added.push(path);
+            }
+            Hunk::Delete { path } => {
+                let (index, path) = self.file(path)?;
+                if self.plan.changes[index].after.take().is_none() {
+                    return Err(missing(path));
+                }
+                self.plan.patched.deleted.push(path);
+            }
+            Hunk::Update { path, move_to, chunks } => {
+                let (index, path) = self.file(path)?;
+                let Some(content) = self.plan.changes[index].after.clone() else { return Err(missing(path)) };
+                let after: Arc<[u8]> = apply(&content, chunks, &path)?.into();
+                self.updated(index, path, move_to.as_deref(), after)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn updated(
+        &mut self,
+        index: usize,
+        path: PathBuf,
+        move_to: Option<&str>,
+        after: Arc<[u8]>,
+    ) -> Result<(), Error> {
+        let target = match move_to {
+            Some(to) => Some(self.file(to)?).filter(|(to, _)| *to != index),
+            None => None,
+        };
+        let Some((to_index, to)) = target else {
+            self.plan.changes[index].after = Some(after);
+            if !self.plan.patched.updated.contains(&path) {
+                self.plan.patched.updated.push(path);
+            }
+            return Ok(());
+        };
+        let source = &mut self.plan.changes[index];
+        source.after = None;
+        let mode = source.seen.as_ref().map(|seen| seen.st_mode).or(source.mode);
+        let target = &mut self.plan.changes[to_index];
+        target.after = Some(after);
+        target.mode = mode;
+        self.plan.patched.moved.push((path, to));
+        Ok(())
+    }
+
+    /// The change of a file, read when the patch first names it.
+    fn file(&mut self, written: &str) -> Result<(usize, PathBuf), Error> {
+        let path = self.roots.admit(self.base, Path::new(written))?;
+        let spelled = path.as_path().to_owned();
+        if let Some(index) = self.known.get(&spelled) {
+            return Ok((*index, spelled));
+        }
+        let (seen, before) = match read_present(&path)? {
+            Some((stat, bytes)) => (Some(stat), Some(Arc::from(bytes))),
+            None => (None, None),
+        };
+        if let Some(stat) = &seen
+            && self.inodes.insert((stat.st_dev, stat.st_ino), spelled.clone()).is_some()
+        {
+            return Err(PatchError::Twice { path: spelled }.into());
+        }
+        let after = before.clone();
+        self.plan.changes.push(FileChange { path, before, after, mode: None, seen });
+        let index = self.plan.changes.len() - 1;
+        self.known.insert(spelled.clone(), index);
+        Ok((index, spelled))
+    }
+}
+
+fn missing(path: PathBuf) -> Error {
+    refused("open", &path)(Errno::NOENT)
+}

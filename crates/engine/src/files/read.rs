@@ -1,0 +1,147 @@
+//! Reading: a range of a regular file, and the fast way for what is in memory already.
+
+use std::io::IoSliceMut;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{OFlags, Stat};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use super::path::RootedPath;
+use super::refused;
+use super::resolve::{CAREFUL, require_regular};
+use super::stat::mtime_ms;
+use crate::Error;
+
+/// How much is read at once from a file that does not say how long it is.
+const UNKNOWN_CHUNK: usize = 64 * 1024;
+/// The most that [`read_cached`] copies, so that an event loop is never held up for long.
+const CACHED_MOST: u64 = 256 * 1024;
+
+/// Which bytes to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// First byte wanted.
+    pub offset: u64,
+    /// How many are wanted; none means to the end.
+    pub length: Option<u64>,
+    /// How many are given at most.
+    pub max: u64,
+}
+
+impl Range {
+    /// From the beginning to the end, but no more than `max` bytes.
+    pub fn whole(max: u64) -> Self {
+        Self { offset: 0, length: None, max }
+    }
+
+    fn wanted(self) -> u64 {
+        self.length.unwrap_or(u64::MAX).min(self.max)
+    }
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// The bytes of the range.
+    pub bytes: Vec<u8>,
+    /// Size of the whole file.
+    pub size: u64,
+    /// When it was last modified, in milliseconds since the epoch.
+    pub mtime_ms: i64,
+    /// Whether the file goes on behind the bytes given.
+    pub more: bool,
+}
+
+/// Reads a range of a regular file. Allocates what is there, not what may be asked for; files that
+/// shrink or grow meanwhile, or report no size as in `/proc`, give what they hold when read.
+pub fn read(path: &RootedPath, range: Range) -> Result<Content, Error> {
+    let (file, stat) = path.open_regular(OFlags::RDONLY)?;
+    read_open(&file, &stat, range, path.as_path())
+}
+
+/// Reads from an open file what [`read`] would.
+pub(super) fn read_open(file: &OwnedFd, stat: &Stat, range: Range, asked: &Path) -> Result<Content, Error> {
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    let wanted = range.wanted();
+    let expected = to_usize(size.saturating_sub(range.offset).min(wanted));
+    let mut bytes = Vec::with_capacity(expected);
+    let mut at = range.offset;
+    let mut more = false;
+    loop {
+        let left = wanted - bytes.len() as u64;
+        if left == 0 {
+            more = more_at(file, at).map_err(refused("read", asked))?;
+            break;
+        }
+        // Past what the file promised, it is read in chunks until it really ends.
+        let room = if bytes.len() < expected { expected - bytes.len() } else { UNKNOWN_CHUNK };
+        let room = room.min(to_usize(left));
+        let start = bytes.len();
+        if start == expected && size != 0 {
+            // The promised size was read; nearly always this is the end, so ask with a small buffer.
+            if !more_at(file, at).map_err(refused("read", asked))? {
+                break;
+            }
+        }
+        bytes.resize(start + room, 0);
+        let got =
+            retry(|| rustix::io::pread(file, &mut bytes[start..], at)).map_err(refused("read", asked))?;
+        bytes.truncate(start + got);
+        at += got as u64;
+        if got == 0 {
+            break;
+        }
+    }
+    // A file that grew meanwhile, or had no size, is at least as long as what it gave.
+    let size = if bytes.is_empty() { size } else { size.max(at) };
+    Ok(Content { bytes, size, mtime_ms: mtime_ms(stat), more })
+}
+
+/// Reads the range if that needs no disk and no lock, else gives nothing and the caller goes the
+/// slow way. Safe to try on a thread that must not wait.
+pub fn read_cached(path: &RootedPath, range: Range) -> Option<Result<Content, Error>> {
+    let file = match path.open_cached(OFlags::RDONLY | CAREFUL)? {
+        Ok(file) => file,
+        Err(Errno::NXIO) => return Some(Err(Error::NotRegular { path: path.as_path().to_owned() })),
+        Err(errno) => return Some(Err(refused("open", path.as_path())(errno))),
+    };
+    let stat = rustix::fs::fstat(&file).ok()?;
+    if let Err(error) = require_regular(&stat, path.as_path()) {
+        return Some(Err(error));
+    }
+    let size = u64::try_from(stat.st_size).ok().filter(|size| *size > 0)?;
+    let expected = size.saturating_sub(range.offset).min(range.wanted());
+    if expected > CACHED_MOST {
+        return None;
+    }
+    let mut bytes = vec![0; to_usize(expected)];
+    if expected > 0 {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let got = rustix::io::preadv2(&file, &mut parts, range.offset, ReadWriteFlags::NOWAIT).ok()?;
+        if got as u64 != expected {
+            return None;
+        }
+    }
+    let more = range.offset.saturating_add(expected) < size;
+    Some(Ok(Content { bytes, size, mtime_ms: mtime_ms(&stat), more }))
+}
+
+fn more_at(file: &OwnedFd, at: u64) -> Result<bool, Errno> {
+    let mut probe = [0];
+    retry(|| rustix::io::pread(file, &mut probe[..], at)).map(|got| got > 0)
+}
+
+/// Repeats a call that a signal interrupted.
+pub(super) fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            done => return done,
+        }
+    }
+}
+
+fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,236 @@
+//! Resolving: how a rooted path is opened without a moment in which a link could lead it astray.
+//!
+//! The kernel does it in one call (`openat2` beneath the root). It refuses links that are absolute or
+//! climb past the root even when they lead into a root again; then, and where the call is missing, the
+//! walk decides link by link.
+
+mod walk;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use self::walk::{Found, Walk};
+use super::path::{RootedPath, Roots, Spot, Strategy};
+use super::refused;
+use crate::Error;
+
+/// What every file is opened with: no wait on FIFOs, no inheritance, no controlling terminal.
+pub(super) const CAREFUL: OFlags = OFlags::NONBLOCK.union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+/// A directory to work relative to; needs no read permission.
+pub(super) const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// A directory to list.
+pub(super) const LISTING: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// How often the kernel may say that something was renamed under it before we walk ourselves.
+const TRIES: usize = 4;
+
+/// A name in an open directory: what operations on the name itself act on.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) dir: OwnedFd,
+    /// `.` when the place is a root itself.
+    pub(super) name: OsString,
+}
+
+impl RootedPath {
+    /// Opens the directory, following links that stay inside the roots. The descriptor is for working
+    /// relative to it (`fchdir`, `openat`), not for reading its names.
+    pub fn open_directory(&self) -> Result<OwnedFd, Error> {
+        self.open_with(DIRECTORY)
+    }
+
+    /// Opens the regular file for reading, following links that stay inside the roots.
+    pub fn open_file(&self) -> Result<File, Error> {
+        self.open_regular(OFlags::RDONLY).map(|(file, _)| File::from(file))
+    }
+
+    /// Opens the directory so that its names can be read.
+    pub(super) fn open_listing(&self) -> Result<OwnedFd, Error> {
+        self.open_with(LISTING)
+    }
+
+    /// Opens what must be a regular file, and says what it is.
+    pub(super) fn open_regular(&self, access: OFlags) -> Result<(OwnedFd, Stat), Error> {
+        let file = self.open_with(access | CAREFUL).map_err(|error| not_regular(error, self.as_path()))?;
+        let stat = rustix::fs::fstat(&file).map_err(refused("stat", self.as_path()))?;
+        require_regular(&stat, self.as_path())?;
+        Ok((file, stat))
+    }
+
+    /// The directory and name this path ends in; a link there is not followed.
+    pub(super) fn place(&self) -> Result<Place, Error> {
+        let (Some(parent), Some(name)) = (self.parent(), self.spot.below.file_name()) else {
+            return Ok(Place { dir: self.open_with(DIRECTORY)?, name: OsString::from(".") });
+        };
+        Ok(Place { dir: open(&self.roots, &parent.spot, DIRECTORY, self.as_path())?, name: name.to_owned() })
+    }
+
+    /// The directory and name that this path leads to through any links: where a write belongs.
+    pub(super) fn target(&self) -> Result<Place, Error> {
+        let place = self.place()?;
+        match place.stat(self.as_path())? {
+            Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
+                match Walk::start(&self.roots, &self.spot, self.as_path())?.into_name()? {
+                    Found::Name(place) => Ok(place),
+                    Found::Object(dir) => Ok(Place { dir, name: OsString::from(".") }),
+                }
+            }
+            _ => Ok(place),
+        }
+    }
+
+    fn open_with(&self, flags: OFlags) -> Result<OwnedFd, Error> {
+        open(&self.roots, &self.spot, flags, self.as_path())
+    }
+
+    /// Opens only if every step is in the kernel's caches: never waits for a disk, and gives nothing
+    /// when it would have to or when the kernel cannot tell.
+    pub(super) fn open_cached(&self, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
+        if self.roots.strategy() == Strategy::Walk || self.roots.outer().is_some() {
+            return None;
+        }
+        let cached = ResolveFlags::CACHED | ResolveFlags::NO_MAGICLINKS;
+        let root_path = self.roots.root(self.spot.root);
+        let root = rustix::fs::openat2(rustix::fs::CWD, root_path, DIRECTORY, Mode::empty(), cached).ok()?;
+        let resolve = ResolveFlags::CACHED | beneath(root_path);
+        match rustix::fs::openat2(&root, or_dot(&self.spot.below), flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::XDEV | Errno::NOSYS | Errno::PERM | Errno::INVAL) => None,
+            decided => Some(decided),
+        }
+    }
+}
+
+impl Place {
+    /// What the name is, without following it; nothing if there is no such name.
+    pub(super) fn stat(&self, asked: &Path) -> Result<Option<Stat>, Error> {
+        match rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(refused("stat", asked)(errno)),
+        }
+    }
+
+    /// Whether the place is a root rather than a name inside one.
+    pub(super) fn is_root(&self) -> bool {
+        self.name == "."
+    }
+}
+
+/// Opens a place below a root.
+fn open(roots: &Roots, spot: &Spot, flags: OFlags, asked: &Path) -> Result<OwnedFd, Error> {
+    if roots.strategy() == Strategy::Kernel {
+        let root = open_root(roots, spot.root, asked)?;
+        if let Some(decided) = open_beneath(&root, &spot.below, flags, beneath(roots.root(spot.root))) {
+            return decided.map_err(refused("open", asked));
+        }
+    }
+    Walk::start(roots, spot, asked)?.open(flags)
+}
+
+/// One `openat2` beneath a directory; nothing when it is not the kernel's to decide.
+pub(super) fn open_beneath(
+    dir: impl AsFd,
+    below: &Path,
+    flags: OFlags,
+    resolve: ResolveFlags,
+) -> Option<Result<OwnedFd, Errno>> {
+    for _ in 0..TRIES {
+        match rustix::fs::openat2(dir.as_fd(), or_dot(below), flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::XDEV | Errno::NOSYS | Errno::PERM | Errno::INVAL) => return None,
+            decided => return Some(decided),
+        }
+    }
+    None
+}
+
+/// Opens a root itself. It is opened each time: one call, which is what it would cost to learn that a
+/// kept descriptor is still the directory of that name.
+fn open_root(roots: &Roots, root: usize, asked: &Path) -> Result<OwnedFd, Error> {
+    let path = roots.root(root);
+    match roots.outer() {
+        Some(outer) => outer.admit(Path::new("/"), path)?.open_directory(),
+        None => rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(refused("open", asked)),
+    }
+}
+
+/// A root of `/` resolves absolute links within itself, which is where they lead anyway.
+fn beneath(root: &Path) -> ResolveFlags {
+    let inside = if root == Path::new("/") { ResolveFlags::IN_ROOT } else { ResolveFlags::BENEATH };
+    inside | ResolveFlags::NO_MAGICLINKS
+}
+
+fn or_dot(below: &Path) -> &OsStr {
+    if below.as_os_str().is_empty() { OsStr::new(".") } else { below.as_os_str() }
+}
+
+/// Refuses everything but regular files: a directory as such, the rest as not regular.
+pub(super) fn require_regular(stat: &Stat, asked: &Path) -> Result<(), Error> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(refused("read", asked)(Errno::ISDIR)),
+        _ => Err(Error::NotRegular { path: asked.to_owned() }),
+    }
+}
+
+/// A socket cannot be opened at all, nor a FIFO without a reader for writing: both say ENXIO.
+fn not_regular(error: Error, asked: &Path) -> Error {
+    match error {
+        Error::File { ref source, .. } if source.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+            Error::NotRegular { path: asked.to_owned() }
+        }
+        other => other,
+    }
+}
+
+/// Makes the directory a path lies in, with all that is missing above it, the root included. Returns
+/// what was made, outermost first, so that it can be taken back.
+pub(super) fn make_parents(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
+    match path.parent() {
+        Some(parent) => make_all(&parent),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Makes a directory and all that is missing above it.
+pub(super) fn make_all(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
+    let mut missing: Vec<RootedPath> = Vec::new();
+    let mut next = Some(path.clone());
+    while let Some(directory) = next {
+        match directory.open_directory() {
+            Ok(_) => break,
+            Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        if directory.is_root() {
+            make_root(&directory)?;
+            break;
+        }
+        next = directory.parent();
+        missing.push(directory);
+    }
+    missing.reverse();
+    for directory in &missing {
+        let place = directory.place()?;
+        match rustix::fs::mkdirat(&place.dir, &place.name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(refused("mkdir", path.as_path())(errno)),
+        }
+    }
+    Ok(missing)
+}
+
+/// A root may be missing until the first thing is made in it. Its path is the operator's, not a caller's.
+fn make_root(directory: &RootedPath) -> Result<(), Error> {
+    let path: PathBuf = directory.roots.root(directory.spot.root).to_owned();
+    match directory.roots.outer() {
+        Some(outer) => make_all(&outer.admit(Path::new("/"), &path)?).map(|_| ()),
+        None => {
+            std::fs::create_dir_all(&path).map_err(|source| Error::File { action: "mkdir", path, source })
+        }
+    }
+}

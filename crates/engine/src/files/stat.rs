@@ -1,0 +1,145 @@
+//! Stat: what a name is, without following it.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use rustix::fs::{FileType, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::path::RootedPath;
+use super::refused;
+use crate::Error;
+
+/// What kind of thing a name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link.
+    Symlink,
+    /// A FIFO, socket or device.
+    Other,
+}
+
+impl From<FileType> for Kind {
+    fn from(kind: FileType) -> Self {
+        match kind {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Dir,
+            FileType::Symlink => Self::Symlink,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What is known about a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metadata {
+    /// What it is.
+    pub kind: Kind,
+    /// Size in bytes.
+    pub size: u64,
+    /// When it was last modified, in milliseconds since the epoch.
+    pub mtime_ms: i64,
+    /// When its inode last changed, in milliseconds since the epoch.
+    pub ctime_ms: i64,
+    /// File type and permission bits as the kernel has them.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Where a link points, as written in it; it may lead outside the roots.
+    pub link_target: Option<PathBuf>,
+}
+
+impl Metadata {
+    /// The mode in letters as Go prints it: `-rw-r--r--`, `drwxr-xr-x`, `Lrwxrwxrwx`, `dtrwxrwxrwx`.
+    pub fn mode_string(&self) -> String {
+        let kind = match FileType::from_raw_mode(self.mode) {
+            FileType::Directory => "d",
+            FileType::Symlink => "L",
+            FileType::BlockDevice => "D",
+            FileType::CharacterDevice => "Dc",
+            FileType::Fifo => "p",
+            FileType::Socket => "S",
+            _ => "",
+        };
+        let mut text = String::from(kind);
+        for (bit, letter) in [(0o4000, 'u'), (0o2000, 'g'), (0o1000, 't')] {
+            if self.mode & bit != 0 {
+                text.push(letter);
+            }
+        }
+        // Go orders its letters with the `c` of a device behind `u` and `g`; no real file has both.
+        if text.is_empty() {
+            text.push('-');
+        }
+        for (index, letter) in "rwxrwxrwx".chars().enumerate() {
+            text.push(if self.mode & (0o400 >> index) != 0 { letter } else { '-' });
+        }
+        text
+    }
+
+    fn from_stat(stat: &Stat, link_target: Option<PathBuf>) -> Self {
+        Self {
+            kind: FileType::from_raw_mode(stat.st_mode).into(),
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            mtime_ms: mtime_ms(stat),
+            ctime_ms: millis(stat.st_ctime, stat.st_ctime_nsec),
+            mode: stat.st_mode,
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            link_target,
+        }
+    }
+}
+
+/// What the name is; nothing if it does not exist. A link is described, not followed, so only the
+/// directory it lies in must be inside the roots.
+pub fn stat(path: &RootedPath) -> Result<Option<Metadata>, Error> {
+    let place = match path.place() {
+        Ok(place) => place,
+        Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Some(stat) = place.stat(path.as_path())? else { return Ok(None) };
+    let mut target = None;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+        target = match rustix::fs::readlinkat(&place.dir, &place.name, Vec::new()) {
+            Ok(text) => Some(PathBuf::from(OsString::from_vec(text.into_bytes()))),
+            // Replaced by something that is no link since we looked.
+            Err(Errno::INVAL | Errno::NOENT) => None,
+            Err(errno) => return Err(refused("readlink", path.as_path())(errno)),
+        };
+    }
+    Ok(Some(Metadata::from_stat(&stat, target)))
+}
+
+/// What [`stat`] gives, if the kernel has it in memory; else nothing, and the caller goes the slow way.
+pub fn stat_cached(path: &RootedPath) -> Option<Result<Option<Metadata>, Error>> {
+    let object = match path.open_cached(OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC)? {
+        Ok(object) => object,
+        Err(Errno::NOENT) => return Some(Ok(None)),
+        Err(errno) => return Some(Err(refused("stat", path.as_path())(errno))),
+    };
+    let stat = rustix::fs::fstat(&object).ok()?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        // The text of a link may have to come from the disk.
+        FileType::Symlink => None,
+        _ => Some(Ok(Some(Metadata::from_stat(&stat, None)))),
+    }
+}
+
+/// When a file was last modified, in whole milliseconds since the epoch, rounded down.
+#[expect(clippy::unnecessary_cast, reason = "the types of these fields differ between architectures")]
+pub(super) fn mtime_ms(stat: &Stat) -> i64 {
+    millis(stat.st_mtime as i64, stat.st_mtime_nsec as u64)
+}
+
+fn millis(seconds: i64, nanos: u64) -> i64 {
+    seconds.saturating_mul(1000).saturating_add(i64::try_from(nanos / 1_000_000).unwrap_or(0))
+}

@@ -1,0 +1,101 @@
+//! Walking directories by descriptor: shared by listing, globbing, removing and copying.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
+use rustix::io::Errno;
+
+use super::resolve::LISTING;
+use super::stat::Kind;
+
+/// Directories open at once on the way down; what lies deeper is not walked.
+pub(super) const MOST_DEPTH: usize = 256;
+const BUFFER: usize = 128 * 1024;
+
+/// The names of one directory, in one block of memory.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    text: Vec<u8>,
+    entries: Vec<Name>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Name {
+    start: u32,
+    end: u32,
+    kind: Kind,
+}
+
+impl Names {
+    /// Each name with its kind, in the order they are held.
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Kind)> {
+        self.entries.iter().map(|name| (self.bytes(*name), name.kind))
+    }
+
+    /// The name at a position.
+    pub(super) fn get(&self, index: usize) -> Option<(&[u8], Kind)> {
+        self.entries.get(index).map(|name| (self.bytes(*name), name.kind))
+    }
+
+    fn bytes(&self, name: Name) -> &[u8] {
+        &self.text[name.start as usize..name.end as usize]
+    }
+
+    fn sort(&mut self) {
+        let text = &self.text;
+        let bytes = |name: &Name| &text[name.start as usize..name.end as usize];
+        self.entries.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));
+    }
+}
+
+/// Reads directories; keeps one buffer for all of them.
+pub(super) struct Reader {
+    buffer: Vec<MaybeUninit<u8>>,
+}
+
+impl Reader {
+    pub(super) fn new() -> Self {
+        Self { buffer: vec![MaybeUninit::uninit(); BUFFER] }
+    }
+
+    /// All names of a directory, sorted bytewise, `.` and `..` left out.
+    pub(super) fn names(&mut self, dir: impl AsFd) -> Result<Names, Errno> {
+        let mut names = Names::default();
+        let mut entries = RawDir::new(dir.as_fd(), &mut self.buffer);
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                // The directory was removed while we read it.
+                Err(Errno::NOENT) => break,
+                Err(errno) => return Err(errno),
+            };
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => kind_of(dir.as_fd(), name),
+                known => known.into(),
+            };
+            let start = names.text.len() as u32;
+            names.text.extend_from_slice(name);
+            names.entries.push(Name { start, end: names.text.len() as u32, kind });
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// Opens a directory by its name in another, for listing; a link is not followed.
+pub(super) fn open_child(dir: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(dir, name, LISTING | OFlags::NOFOLLOW, Mode::empty())
+}
+
+/// The kind of a name where the file system does not tell it with the name.
+fn kind_of(dir: BorrowedFd<'_>, name: &[u8]) -> Kind {
+    match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => FileType::from_raw_mode(stat.st_mode).into(),
+        Err(_) => Kind::Other,
+    }
+}

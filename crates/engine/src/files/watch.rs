@@ -1,0 +1,144 @@
+//! Watching: told what changes in a directory, in short batches, until the watch is dropped.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use notify::{Config, RecommendedWatcher, RecursiveMode, Watcher};
+
+use super::path::RootedPath;
+use super::watch_batch::{Batch, Changes};
+use crate::Error;
+
+/// How long changes are gathered after the first of a batch.
+const WINDOW: Duration = Duration::from_millis(50);
+/// Events waiting to be gathered; past it they are dropped and the next batch says so.
+const MOST_WAITING: usize = 16 * 1024;
+
+/// A running watch. Dropping it stops it and waits for its thread; the sink is not called afterwards.
+#[derive(Debug)]
+pub struct Watch {
+    watcher: Option<RecommendedWatcher>,
+    gatherer: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Watches a directory, or one file, and calls `sink` from a thread of its own with each batch.
+    /// Links inside are not followed.
+    pub fn start(
+        path: &RootedPath,
+        recursive: bool,
+        sink: impl FnMut(Changes) + Send + 'static,
+    ) -> Result<Self, Error> {
+        let pinned = Pinned::open(path)?;
+        let (events, waiting) = sync_channel(MOST_WAITING);
+        let lost = Arc::new(AtomicBool::new(false));
+        let handler = queue(events, Arc::clone(&lost));
+        let config = Config::default().with_follow_symlinks(false);
+        let mut watcher = RecommendedWatcher::new(handler, config).map_err(|error| failed(path, error))?;
+        let mode = if recursive { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+        watcher.watch(&pinned.through, mode).map_err(|error| failed(path, error))?;
+        let gatherer = std::thread::Builder::new()
+            .name("files-watch".into())
+            .spawn(move || gather(&waiting, &lost, &pinned, sink))
+            .map_err(|source| Error::File { action: "watch", path: path.as_path().to_owned(), source })?;
+        Ok(Self { watcher: Some(watcher), gatherer: Some(gatherer) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // Without its watcher the queue ends, and with it the gatherer.
+        self.watcher = None;
+        if let Some(gatherer) = self.gatherer.take()
+            && gatherer.thread().id() != std::thread::current().id()
+            && gatherer.join().is_err()
+        {
+            tracing::error!("the sink of a watch panicked");
+        }
+    }
+}
+
+/// The watched object, held open: the watch is put on what was checked, not on what has its name later.
+struct Pinned {
+    _object: OwnedFd,
+    through: PathBuf,
+    spelled: PathBuf,
+}
+
+impl Pinned {
+    fn open(path: &RootedPath) -> Result<Self, Error> {
+        let spelled = path.as_path().to_owned();
+        let (object, suffix) = match path.open_directory() {
+            Ok(directory) => (directory, "/."),
+            Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotADirectory => {
+                (path.open_file()?.into(), "")
+            }
+            Err(error) => return Err(error),
+        };
+        let through = PathBuf::from(format!("/proc/self/fd/{}{suffix}", object.as_raw_fd()));
+        Ok(Self { _object: object, through, spelled })
+    }
+
+    /// A path as the caller spells it.
+    fn spell(&self, path: &Path) -> Option<PathBuf> {
+        let below = path.strip_prefix(&self.through).ok()?;
+        Some(if below.as_os_str().is_empty() { self.spelled.clone() } else { self.spelled.join(below) })
+    }
+}
+
+/// Takes events from the watcher without ever holding it up.
+fn queue(
+    events: SyncSender<notify::Event>,
+    lost: Arc<AtomicBool>,
+) -> impl FnMut(notify::Result<notify::Event>) + Send + 'static {
+    move |event| match event.map(|event| events.try_send(event)) {
+        Ok(Ok(()) | Err(TrySendError::Disconnected(_))) => {}
+        // No room, or a directory that could not be watched: something will go unseen.
+        Ok(Err(TrySendError::Full(_))) | Err(_) => lost.store(true, Ordering::Relaxed),
+    }
+}
+
+/// Gathers events into batches until the watcher is gone.
+fn gather(
+    waiting: &Receiver<notify::Event>,
+    lost: &AtomicBool,
+    pinned: &Pinned,
+    mut sink: impl FnMut(Changes),
+) {
+    let mut batch = Batch::default();
+    while let Ok(first) = waiting.recv() {
+        batch.add(&first, |path| pinned.spell(path));
+        let end = Instant::now() + WINDOW;
+        let ended = loop {
+            match waiting.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(event) => batch.add(&event, |path| pinned.spell(path)),
+                Err(RecvTimeoutError::Timeout) => break false,
+                Err(RecvTimeoutError::Disconnected) => break true,
+            }
+        };
+        if lost.swap(false, Ordering::Relaxed) {
+            batch.lose();
+        }
+        let changes = batch.take();
+        if ended {
+            return;
+        }
+        if !changes.is_empty() {
+            sink(changes);
+        }
+    }
+}
+
+fn failed(path: &RootedPath, error: notify::Error) -> Error {
+    let source = match error.kind {
+        notify::ErrorKind::Io(source) => source,
+        notify::ErrorKind::MaxFilesWatch => rustix::io::Errno::NOSPC.into(),
+        _ => std::io::Error::other(error.to_string()),
+    };
+    Error::File { action: "watch", path: path.as_path().to_owned(), source }
+}

@@ -1,0 +1,153 @@
+//! Batches of changes: what happened in a short while, said once for each path.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use notify::event::{EventKind, ModifyKind, RenameMode};
+
+/// Changes in one batch; past it the rest is dropped and the batch says so.
+const MOST_CHANGES: usize = 4096;
+
+/// What happened to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChangeKind {
+    /// It is new.
+    Created,
+    /// Its content or attributes changed.
+    Modified,
+    /// It is gone.
+    Removed,
+    /// It has another name now.
+    Renamed,
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The path, spelled as the watched directory was.
+    pub path: PathBuf,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// Its new name, if it was renamed.
+    pub to: Option<PathBuf>,
+}
+
+/// What happened in one short while.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// The changes, in the order their paths were first touched.
+    pub changes: Vec<Change>,
+    /// Whether more happened than is told: look again at everything watched.
+    pub overflow: bool,
+}
+
+impl Changes {
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && !self.overflow
+    }
+}
+
+/// Gathers events into a batch.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    changes: Vec<Option<Change>>,
+    latest: HashMap<PathBuf, usize>,
+    /// Names that went away by a rename whose other half has not come.
+    leaving: HashMap<usize, PathBuf>,
+    overflow: bool,
+}
+
+impl Batch {
+    /// Takes in one event; `spell` gives a path as the caller knows it.
+    pub(super) fn add(&mut self, event: &notify::Event, spell: impl Fn(&Path) -> Option<PathBuf>) {
+        if event.need_rescan() {
+            self.overflow = true;
+        }
+        let paths: Vec<PathBuf> = event.paths.iter().filter_map(|path| spell(path)).collect();
+        let Some(path) = paths.first().cloned() else { return };
+        match event.kind {
+            EventKind::Create(_) => self.put(path, ChangeKind::Created),
+            EventKind::Remove(_) => self.put(path, ChangeKind::Removed),
+            EventKind::Modify(ModifyKind::Name(mode)) => {
+                self.renamed(mode, event.tracker(), path, paths.get(1))
+            }
+            EventKind::Modify(_) => self.put(path, ChangeKind::Modified),
+            EventKind::Access(_) | EventKind::Any | EventKind::Other => {}
+        }
+    }
+
+    /// Says that something was lost.
+    pub(super) fn lose(&mut self) {
+        self.overflow = true;
+    }
+
+    /// Ends the batch.
+    pub(super) fn take(&mut self) -> Changes {
+        let mut leaving: Vec<PathBuf> = self.leaving.drain().map(|(_, path)| path).collect();
+        leaving.sort_unstable();
+        for path in leaving {
+            self.put(path, ChangeKind::Removed);
+        }
+        self.latest.clear();
+        let changes = self.changes.drain(..).flatten().collect();
+        Changes { changes, overflow: std::mem::take(&mut self.overflow) }
+    }
+
+    fn renamed(&mut self, mode: RenameMode, tracker: Option<usize>, path: PathBuf, to: Option<&PathBuf>) {
+        match (mode, tracker, to) {
+            (RenameMode::From, Some(tracker), _) => {
+                self.leaving.insert(tracker, path);
+            }
+            (RenameMode::From, None, _) => self.put(path, ChangeKind::Removed),
+            (RenameMode::To, Some(tracker), _) => match self.leaving.remove(&tracker) {
+                Some(from) => self.moved(from, path),
+                None => self.put(path, ChangeKind::Created),
+            },
+            // Both halves came before; this only says so again.
+            (RenameMode::Both, _, _) => {}
+            (_, _, _) => self.put(path, ChangeKind::Modified),
+        }
+    }
+
+    /// A rename. What was made in this batch and renamed at once was, to everyone else, made there.
+    fn moved(&mut self, from: PathBuf, to: PathBuf) {
+        let earlier = self.latest.remove(&from);
+        let made = earlier
+            .and_then(|index| self.changes[index].take_if(|change| change.kind == ChangeKind::Created));
+        if made.is_some() {
+            // Over a file that was there, that is a modification of it; nobody can tell here.
+            return self.put(to, ChangeKind::Created);
+        }
+        self.push(Change { path: from, kind: ChangeKind::Renamed, to: Some(to) });
+    }
+
+    fn put(&mut self, path: PathBuf, kind: ChangeKind) {
+        let Some(index) = self.latest.get(&path).copied() else {
+            return self.push(Change { path, kind, to: None });
+        };
+        let Some(change) = self.changes[index].as_mut() else {
+            return self.push(Change { path, kind, to: None });
+        };
+        match (change.kind, kind) {
+            (ChangeKind::Created, ChangeKind::Removed) => {
+                self.changes[index] = None;
+                self.latest.remove(&path);
+            }
+            (ChangeKind::Removed, ChangeKind::Created) => change.kind = ChangeKind::Modified,
+            (ChangeKind::Created, _) | (_, ChangeKind::Created) if change.kind != ChangeKind::Renamed => {}
+            (ChangeKind::Modified, ChangeKind::Removed) => change.kind = ChangeKind::Removed,
+            (ChangeKind::Modified, ChangeKind::Modified) => {}
+            _ => self.push(Change { path, kind, to: None }),
+        }
+    }
+
+    fn push(&mut self, change: Change) {
+        if self.changes.len() >= MOST_CHANGES {
+            self.overflow = true;
+            return;
+        }
+        self.latest.insert(change.path.clone(), self.changes.len());
+        self.changes.push(Some(change));
+    }
+}

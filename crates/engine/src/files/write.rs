@@ -1,0 +1,226 @@
+//! Writing: a whole file at once, atomically unless told otherwise, or more at its end.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::atomic::{NoSteps, Recipe, Staged, Steps, sync_directory};
+use super::path::RootedPath;
+use super::read::retry;
+use super::refused;
+use super::resolve::{CAREFUL, Place, make_parents, require_regular};
+use super::stat::mtime_ms;
+use crate::Error;
+
+/// What to do with a file that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WriteMode {
+    /// Nothing: it must not exist. Of many that try at once, one succeeds.
+    Create,
+    /// Replace its content; make it if missing.
+    #[default]
+    Replace,
+    /// Add to its end; make it if missing.
+    Append,
+}
+
+/// How much a finished write withstands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The machine's end: file and name are on disk.
+    #[default]
+    Synced,
+    /// The process's end; the kernel writes to disk when it likes.
+    Relaxed,
+}
+
+/// How to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// What to do with a file that exists.
+    pub mode: WriteMode,
+    /// Whether to make missing directories, the root included.
+    pub mkdir_parents: bool,
+    /// Whether others see the old or the new content and nothing between. Appending never replaces.
+    pub atomic: bool,
+    /// If given and above zero, when the file must have been modified last, in milliseconds since the epoch.
+    pub expected_mtime_ms: Option<i64>,
+    /// How much the write withstands once this returns.
+    pub durability: Durability,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self {
+            mode: WriteMode::default(),
+            mkdir_parents: false,
+            atomic: true,
+            expected_mtime_ms: None,
+            durability: Durability::default(),
+        }
+    }
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// How many bytes were given and are now in the file.
+    pub bytes: u64,
+    /// When the file is now modified last, in milliseconds since the epoch.
+    pub mtime_ms: i64,
+    /// Whether the file is new.
+    pub created: bool,
+}
+
+/// Writes a file. A link is written through if it leads into the roots, and stays. The mode, owner and
+/// attributes of a replaced file are kept; other hard links to it keep the old content.
+pub fn write(path: &RootedPath, bytes: &[u8], options: &WriteOptions) -> Result<Written, Error> {
+    write_observed(path, bytes, options, &NoSteps)
+}
+
+/// [`write()`], telling each step of an atomic write as it is done.
+pub fn write_observed(
+    path: &RootedPath,
+    bytes: &[u8],
+    options: &WriteOptions,
+    steps: &dyn Steps,
+) -> Result<Written, Error> {
+    let (place, old) = destination(path, options)?;
+    check_expected(path.as_path(), old.as_ref(), options.expected_mtime_ms)?;
+    match options.mode {
+        WriteMode::Append => append(place, bytes, path.as_path(), options),
+        WriteMode::Create | WriteMode::Replace if !options.atomic => {
+            in_place(place, bytes, path.as_path(), options)
+        }
+        WriteMode::Create | WriteMode::Replace => {
+            let guarded = options.expected_mtime_ms.is_some_and(|expected| expected > 0);
+            let recipe =
+                Recipe { path: path.as_path(), durability: options.durability, mode: None, guarded, steps };
+            let exclusive = options.mode == WriteMode::Create;
+            replace(path, (place, old), exclusive, &recipe, &mut |file| write_all(file, bytes))
+                .map(|(mtime_ms, created)| Written { bytes: bytes.len() as u64, mtime_ms, created })
+        }
+    }
+}
+
+/// Stages new content and commits it; says when it was modified and whether the file is new.
+pub(super) fn replace(
+    path: &RootedPath,
+    (place, old): (Place, Option<Stat>),
+    exclusive: bool,
+    recipe: &Recipe<'_>,
+    fill: &mut super::atomic::Fill<'_>,
+) -> Result<(i64, bool), Error> {
+    let created = old.is_none();
+    path.roots().swept().sweep(&place.dir);
+    let mut staged = Staged::new(place, old, recipe, fill)?;
+    staged.commit(exclusive, recipe)?;
+    path.roots().swept().remember(&staged.place.dir);
+    Ok((staged.mtime_ms()?, created))
+}
+
+/// Where a write goes and what is there now.
+pub(super) fn destination(path: &RootedPath, options: &WriteOptions) -> Result<(Place, Option<Stat>), Error> {
+    // To create exclusively, the name itself must be free: a link there, even one to nothing, is taken.
+    let find = || if options.mode == WriteMode::Create { path.place() } else { path.target() };
+    let place = match find() {
+        Err(Error::File { source, .. })
+            if options.mkdir_parents && source.kind() == std::io::ErrorKind::NotFound =>
+        {
+            make_parents(path)?;
+            find()?
+        }
+        found => found?,
+    };
+    if place.is_root() {
+        return Err(refused("open", path.as_path())(Errno::ISDIR));
+    }
+    let old = place.stat(path.as_path())?;
+    if options.mode == WriteMode::Create && old.is_some() {
+        return Err(Error::Exists { path: path.as_path().to_owned() });
+    }
+    if let Some(old) = &old {
+        require_regular(old, path.as_path())?;
+    }
+    Ok((place, old))
+}
+
+/// Refuses when the file is not the one the caller last saw.
+pub(super) fn check_expected(path: &Path, old: Option<&Stat>, expected_ms: Option<i64>) -> Result<(), Error> {
+    let Some(expected_ms) = expected_ms.filter(|expected| *expected > 0) else { return Ok(()) };
+    let found_ms = old.map(mtime_ms);
+    if found_ms == Some(expected_ms) {
+        return Ok(());
+    }
+    Err(Error::Conflict { path: path.to_owned(), expected_ms, found_ms })
+}
+
+fn append(place: Place, bytes: &[u8], asked: &Path, options: &WriteOptions) -> Result<Written, Error> {
+    let (file, created) = open_for_writing(&place, OFlags::APPEND, asked, false)?;
+    write_all(file.as_fd(), bytes).map_err(refused("write", asked))?;
+    finish(&place, &file, bytes, created, (asked, options))
+}
+
+/// Writes into the file as it stands; whoever reads meanwhile may see some of both.
+fn in_place(place: Place, bytes: &[u8], asked: &Path, options: &WriteOptions) -> Result<Written, Error> {
+    let exclusive = options.mode == WriteMode::Create;
+    let (file, created) = open_for_writing(&place, OFlags::empty(), asked, exclusive)?;
+    write_all(file.as_fd(), bytes).map_err(refused("write", asked))?;
+    rustix::fs::ftruncate(&file, bytes.len() as u64).map_err(refused("truncate", asked))?;
+    finish(&place, &file, bytes, created, (asked, options))
+}
+
+fn finish(
+    place: &Place,
+    file: &OwnedFd,
+    bytes: &[u8],
+    created: bool,
+    (asked, options): (&Path, &WriteOptions),
+) -> Result<Written, Error> {
+    if options.durability == Durability::Synced {
+        rustix::fs::fsync(file).map_err(refused("fsync", asked))?;
+        if created {
+            sync_directory(&place.dir).map_err(refused("fsync", asked))?;
+        }
+    }
+    let stat = rustix::fs::fstat(file).map_err(refused("stat", asked))?;
+    Ok(Written { bytes: bytes.len() as u64, mtime_ms: mtime_ms(&stat), created })
+}
+
+/// Opens the file at a place, making it if missing, and says whether it was made.
+fn open_for_writing(
+    place: &Place,
+    how: OFlags,
+    asked: &Path,
+    exclusive: bool,
+) -> Result<(OwnedFd, bool), Error> {
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | CAREFUL | how;
+    let make = flags | OFlags::CREATE | OFlags::EXCL;
+    match rustix::fs::openat(&place.dir, &place.name, make, Mode::from_raw_mode(0o666)) {
+        Ok(file) => return Ok((file, true)),
+        Err(Errno::EXIST) if exclusive => return Err(Error::Exists { path: asked.to_owned() }),
+        Err(Errno::EXIST) => {}
+        Err(errno) => return Err(refused("create", asked)(errno)),
+    }
+    let file = match rustix::fs::openat(&place.dir, &place.name, flags, Mode::empty()) {
+        Err(Errno::NXIO) => return Err(Error::NotRegular { path: asked.to_owned() }),
+        opened => opened.map_err(refused("open", asked))?,
+    };
+    let stat = rustix::fs::fstat(&file).map_err(refused("stat", asked))?;
+    require_regular(&stat, asked)?;
+    Ok((file, false))
+}
+
+/// Writes all of it.
+pub(super) fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        let written = retry(|| rustix::io::write(file.as_fd(), bytes))?;
+        if written == 0 {
+            return Err(Errno::IO);
+        }
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}
