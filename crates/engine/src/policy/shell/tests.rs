@@ -48,12 +48,12 @@ fn every_simple_command_is_found() {
         ("ls *.rs ~ {a,b} [x] {} $'x'", &["ls $ $ $ $ {} $"]),
         ("x=(a $(b) c); d", &["b", "d"]),
         ("$x y", &["$ y"]),
-        ("a;;b", &[]),
     ];
-    for (text, expected) in table.iter().filter(|(text, _)| *text != "a;;b") {
+    for (text, expected) in table {
         let mut found = commands(text);
         let mut expected: Vec<String> = expected.iter().map(|text| (*text).to_owned()).collect();
-        (found.sort(), expected.sort()).0;
+        found.sort();
+        expected.sort();
         assert_eq!(found, expected, "{text:?}");
     }
 }
@@ -133,7 +133,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_parser_panic(text in "\\PC*") {
-        let _ = parse(&text).is_ok();
+        parse(&text).map(drop).unwrap_or_default();
     }
 
     #[test]
@@ -144,6 +144,6 @@ proptest! {
             "esac", ";;", "!", "~", "*", "é", "\t", "1", "[", "]", "time", "function", "))", "$'",
         ]), 0..40)
     ) {
-        let _ = parse(&parts.concat()).is_ok();
+        parse(&parts.concat()).map(drop).unwrap_or_default();
     }
 }
