@@ -124,8 +124,14 @@ pub fn redact_argv(argv: &[String]) -> Vec<String> {
             continue;
         }
         hide_next = takes_secret(word);
-        // A word with blanks inside is a text of its own: a script, a header.
-        result.push(redact_text(word).into_owned());
+        result.push(match word.split_once('=') {
+            // The value of an argument may have blanks inside.
+            Some((name, value)) if !value.is_empty() && !name.contains(' ') && is_secret_name(name) => {
+                format!("{name}={HIDDEN}")
+            }
+            // Else a word with blanks is a text of its own: a script, a header.
+            _ => redact_text(word).into_owned(),
+        });
     }
     result
 }

@@ -1,0 +1,204 @@
+//! The policy against real shells: whatever a shell runs when it is given a text, the policy has seen before.
+//!
+//! Random texts are given to every shell of this machine with nothing on its `PATH` but a marker called `rm`. If the
+//! marker ran, a policy that denies `rm` must not have allowed the text.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use engine::policy::{ArgvPattern, CommandLine, Matcher, Policy, PolicySettings, Rule, Verdict};
+use proptest::prelude::*;
+
+const PARTS: &[&str] = &[
+    "rm",
+    "rm x",
+    "rm x\n",
+    "rm x;",
+    " ",
+    " ",
+    " ",
+    "\n",
+    "\n",
+    ";",
+    "&",
+    "&&",
+    "||",
+    "|",
+    "(",
+    ")",
+    "{ ",
+    "; }",
+    "<",
+    ">",
+    "<<",
+    "<<-",
+    "<<<",
+    "EOF",
+    "\nEOF\n",
+    "E",
+    "'",
+    "'",
+    "\"",
+    "\"",
+    "`",
+    "`",
+    "$",
+    "$(",
+    "$((",
+    "))",
+    "${",
+    "${x:-",
+    "}",
+    "\\",
+    "\\\n",
+    "#",
+    "=",
+    "x=",
+    "x",
+    "if ",
+    "then ",
+    "else ",
+    "fi",
+    "for x in ",
+    "do ",
+    "done",
+    "while ",
+    "case x in ",
+    "x) ",
+    ";;",
+    "esac",
+    "!",
+    "~",
+    "*",
+    "1",
+    "2",
+    "[",
+    "]",
+    "[[ ",
+    " ]]",
+    "time ",
+    "function f ",
+    "f() ",
+    "f",
+    "eval ",
+    "true",
+    "true ",
+    "echo ",
+    ": ",
+    "exec ",
+    "command ",
+    "&>",
+    ">&",
+    "2>&1",
+    "\t",
+    "$'",
+    "@",
+    "{rm,x}",
+    "r",
+    "m",
+    "set -- ",
+    "\"$@\"",
+    "$x",
+    "trap ",
+    " EXIT",
+    "break",
+    "((",
+    "+",
+    "a[",
+    ",",
+];
+
+fn no_rm() -> Policy {
+    let rule = Rule {
+        name: "no rm".to_owned(),
+        verdict: Verdict::Deny,
+        matcher: Matcher::Argv(ArgvPattern::new(&["rm".to_owned(), "*".to_owned()]).unwrap()),
+        reason: None,
+        examples_match: Vec::new(),
+        examples_no_match: Vec::new(),
+    };
+    Policy::new(PolicySettings { rules: vec![rule], ..PolicySettings::default() }).unwrap()
+}
+
+fn shells() -> Vec<PathBuf> {
+    ["/bin/dash", "/bin/bash", "/bin/ksh", "/bin/mksh", "/bin/busybox"]
+        .map(PathBuf::from)
+        .into_iter()
+        .filter(|p| p.exists())
+        .collect()
+}
+
+/// Whether the shell ran the marker.
+fn runs_marker(shell: &Path, text: &str, directory: &Path) -> bool {
+    let marker = directory.join("marker");
+    let work = directory.join("work");
+    fs::remove_dir_all(&work).unwrap_or_default();
+    fs::create_dir(&work).unwrap();
+    let mut command = Command::new("/usr/bin/timeout");
+    command.args(["-s", "KILL", "2"]).arg(shell);
+    if shell.ends_with("busybox") {
+        command.arg("sh");
+    }
+    let status = command
+        .args(["-c", text])
+        .env_clear()
+        .env("PATH", directory.join("bin"))
+        .env("MARKER", &marker)
+        .current_dir(&work)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.unwrap();
+    fs::remove_file(&marker).is_ok()
+}
+
+fn with_marker() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("bin")).unwrap();
+    let rm = directory.path().join("bin/rm");
+    fs::write(&rm, "#!/bin/sh\n: > \"$MARKER\"\n").unwrap();
+    fs::set_permissions(&rm, fs::Permissions::from_mode(0o755)).unwrap();
+    directory
+}
+
+#[test]
+fn what_a_shell_runs_the_policy_has_seen() {
+    let directory = with_marker();
+    let (policy, shells) = (no_rm(), shells());
+    let cases = std::env::var("POLICY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300);
+    let parts = prop::collection::vec(prop::sample::select(PARTS), 1..12);
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases,
+        max_global_rejects: 1_000_000,
+        ..ProptestConfig::default()
+    });
+    runner
+        .run(&parts, |parts| {
+            let text = parts.concat();
+            prop_assume!(text.contains('r') && text.contains('m'));
+            let verdict = policy.decide(&CommandLine::Shell { line: &text, login: false }).verdict;
+            if verdict == Verdict::Allow {
+                for shell in &shells {
+                    prop_assert!(
+                        !runs_marker(shell, &text, directory.path()),
+                        "{} runs {text:?}",
+                        shell.display()
+                    );
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn the_marker_itself_works() {
+    let directory = with_marker();
+    for shell in shells() {
+        assert!(runs_marker(&shell, "rm x", directory.path()), "{}", shell.display());
+        assert!(!runs_marker(&shell, "echo rm", directory.path()), "{}", shell.display());
+    }
+}
