@@ -4,7 +4,6 @@ use super::*;
 use engine::audit::{Detail, Exit, Outcome};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 fn record(number: i64) -> AuditRecord {
@@ -215,6 +214,16 @@ fn a_file_that_cannot_be_written_is_an_error_at_the_start() {
     ));
 }
 
+/// `/dev/full` refuses every write, as a full disk does.
+#[test]
+fn a_full_disk_does_not_keep_the_daemon_from_ending() {
+    for required in [true, false] {
+        let audit = AuditFile::open(Path::new("/dev/full"), required).unwrap();
+        audit.record(record(1));
+        audit.close();
+    }
+}
+
 #[test]
 fn more_records_than_the_queue_holds_all_arrive() {
     let fixture = fixture();
@@ -251,6 +260,8 @@ fn secrets_are_hidden_in_commands() {
         ("git clone https://u:pw@h/r.git", "git clone https://u:[hidden]@h/r.git"),
         ("curl 'https://h/x?a=1&access_token=abc&b=2'", "curl 'https://h/x?a=1&access_token=[hidden]&b=2'"),
         ("sh -c 'PASSWORD=x ls'", "sh -c 'PASSWORD=[hidden] ls'"),
+        ("curl -u me:pw http://h", "curl -u me:[hidden] http://h"),
+        ("docker run -u 1000:1000 x", "docker run -u 1000:[hidden] x"),
         ("cargo test --workspace", "cargo test --workspace"),
         ("cat /etc/passwd; pwd", "cat /etc/passwd; pwd"),
         ("run --max-tokens 5 --token-file /x", "run --max-tokens 5 --token-file /x"),
@@ -268,6 +279,7 @@ fn secrets_are_hidden_in_commands() {
         argv(&["curl", "-H", "Authorization: Bearer abc"]),
         ["curl", "-H", "Authorization: Bearer [hidden]"]
     );
+    assert_eq!(argv(&["curl", "-u", "me:pw"]), ["curl", "-u", "me:[hidden]"]);
     assert_eq!(argv(&["env", "PASSWORD=a b", "ls"]), ["env", "PASSWORD=[hidden]", "ls"]);
     assert_eq!(argv(&["bash", "-lc", "TOKEN=abc ls"]), ["bash", "-lc", "TOKEN=[hidden] ls"]);
 }
