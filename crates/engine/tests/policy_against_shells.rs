@@ -24,6 +24,33 @@ const PARTS: &[&str] = &[
     "a[", ",", "x='rm x';", "x='a[$(rm)]';", "alias f=rm\n", "\r", "\u{b}", "\u{a0}",
 ];
 
+/// Texts near the border between running and only mentioning `rm`, to be changed at random.
+#[rustfmt::skip]
+const SEEDS: &[&str] = &[
+    "echo a &>b rm x", "echo 'rm x'", "echo \"rm x\"", ": <<EOF\nrm x\nEOF\n", ": <<'EOF'\n$(rm x)\nEOF\n", ": <<-EOF\n\trm x\n\tEOF\n",
+    ": <<A <<B\nA\nrm x\nB\n", "((x<<2))\nrm x\n2", "echo $((1<<2))\n: rm x\n2", "echo $'a\\'; rm x; '", "# rm x\n:", "echo a # rm x",
+    "echo a#; : rm x", "x='rm x'; : $x", "x='a[$(rm x)]'; : $((x))", "case rm in rm) : ;; esac", "case x in rm x) : ;; esac", ": ${x:-rm x}",
+    ": \"${x:-'rm x'}\"", ": `: rm x`", ": \"`: \\\"rm x\\\"`\"", "f() { : rm x; }; f", "for rm in 1; do : $rm; done", "[[ a && rm ]]",
+    "x=(rm x)", "echo \\\nrm x", "echo a\\; rm x", "echo a \\| rm x", ": > rm", ": 2>&1 rm x", "echo {rm,x}", "alias f=rm\n: f", "trap ': rm x' EXIT",
+    "eval ': rm x'", "set -- rm; : $@", "if :; then : rm x; fi", "echo $(: rm x)", "time : rm x", "! : rm x", "{ : rm x; }", "( : rm x )", "cat <(: rm x)",
+    ": \"a\\\"; rm x\"", "x=1 : rm x", "exec 3>a; : rm x", ": <<< 'rm x'", ": \"$(: \"rm x\")\"", "echo ${#x} rm x", ": '\n' rm x", "a=b\\\n: rm x",
+];
+
+/// A seed with a few parts put in, taken out or doubled.
+fn mutated() -> impl Strategy<Value = String> {
+    let change = (any::<prop::sample::Index>(), 0..4_u8, prop::sample::select(PARTS));
+    (prop::sample::select(SEEDS), prop::collection::vec(change, 0..4)).prop_map(|(seed, changes)| {
+        let mut text: Vec<char> = seed.chars().collect();
+        for (at, way, part) in changes {
+            let at = at.index(text.len() + 1);
+            let end = (at + 1 + usize::from(way == 3)).min(text.len());
+            let put: Vec<char> = if way < 2 { part.chars().collect() } else { Vec::new() };
+            text.splice(at..if way == 0 { at } else { end }, put);
+        }
+        text.into_iter().collect()
+    })
+}
+
 fn no_rm() -> Policy {
     let rule = Rule {
         name: "no rm".to_owned(),
@@ -83,15 +110,15 @@ fn what_a_shell_runs_the_policy_has_seen() {
     let directory = with_marker();
     let (policy, shells) = (no_rm(), shells());
     let cases = std::env::var("POLICY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300);
-    let parts = prop::collection::vec(prop::sample::select(PARTS), 1..12);
+    let mixed = prop::collection::vec(prop::sample::select(PARTS), 1..12).prop_map(|parts| parts.concat());
+    let texts = prop_oneof![1 => mixed, 4 => mutated()];
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases,
         max_global_rejects: 1_000_000,
         ..ProptestConfig::default()
     });
     runner
-        .run(&parts, |parts| {
-            let text = parts.concat();
+        .run(&texts, |text| {
             prop_assume!(text.contains('r') && text.contains('m'));
             let verdict = policy.decide(&CommandLine::Shell { line: &text, login: false }).verdict;
             if verdict == Verdict::Allow {
