@@ -109,7 +109,8 @@ impl Config {
         let file = self.source.as_ref().unwrap_or(&self.file_to_write);
         self.roots.is_empty().then(|| {
             format!(
-                "no roots are configured, so nothing is served: write [[security.allowed_roots]] with path = \"/…\" in {}, or start with --root DIR",
+                "no roots are configured, so nothing is served: \
+                 write [[security.allowed_roots]] with path = \"/…\" in {}, or start with --root DIR",
                 file.display()
             )
         })
