@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::files::Watch;
 use engine::process::ProcessId;
 use link::rpc::{Request, Requests, RpcLimits};
 use link::{Link, Outgoing};
@@ -33,6 +34,8 @@ pub(super) enum Notice {
     NeverRan { session_id: Arc<str>, process: ProcessId },
     /// A request's turn has come.
     Turn { session_id: Arc<str>, call: Call, answer: Answer, turn: Turn },
+    /// A watch was set up.
+    Watching { session_id: Arc<str>, watch_id: String, watch: Watch },
     /// A session's directory was found to be one.
     Cwd { session_id: Arc<str>, path: std::path::PathBuf },
 }
@@ -117,6 +120,11 @@ impl Connection {
                 Some(session) => session.act(call, answer, turn),
                 None => self.spawn(answer.send(Err::<(), _>(session_not_found(&session_id)))),
             },
+            Notice::Watching { session_id, watch_id, watch } => {
+                if let Some(session) = self.sessions.get_mut(&session_id) {
+                    session.watches.insert(watch_id, watch);
+                }
+            }
             Notice::Cwd { session_id, path } => {
                 if let Some(session) = self.sessions.get_mut(&session_id) {
                     session.cwd = path;

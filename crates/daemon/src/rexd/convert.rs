@@ -50,7 +50,7 @@ pub(super) fn data(field: &str, text: &str, encoding: Option<&str>, encoding_fie
     match output_encoding(encoding, encoding_field)? {
         Encoding::Utf8 => Ok(Bytes::copy_from_slice(text.as_bytes())),
         Encoding::Base64 => {
-            wire::base64::decode(text.as_bytes()).map(Bytes::from).map_err(|_bad| invalid(field, "not standard base64"))
+            wire::base64::decode(text).map(Bytes::from).map_err(|_bad| invalid(field, "not standard base64"))
         }
     }
 }

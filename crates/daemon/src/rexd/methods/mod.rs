@@ -1,5 +1,6 @@
 //! What each method does, one file per family.
 
+mod content;
 mod details;
 mod exec;
 mod files;
