@@ -9,7 +9,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use engine::files::{Durability, Range, RootedPath, Roots, Step, Steps, WriteOptions, read, write, write_observed};
+use engine::files::{
+    Durability, Range, RootedPath, Roots, Step, Steps, WriteOptions, read, write, write_observed,
+};
 
 const FOLDER: &str = "FILES_CRASH_FOLDER";
 const DIE_AT: &str = "FILES_CRASH_DIE_AT";
@@ -36,7 +38,11 @@ fn content(number: usize, size: usize) -> Vec<u8> {
 }
 
 fn versions() -> Vec<Vec<u8>> {
-    [10, 3_000_000, 700, 1_234_567, 5_000_000].into_iter().enumerate().map(|(index, size)| content(index, size)).collect()
+    [10, 3_000_000, 700, 1_234_567, 5_000_000]
+        .into_iter()
+        .enumerate()
+        .map(|(index, size)| content(index, size))
+        .collect()
 }
 
 fn target(folder: &Path) -> RootedPath {
@@ -51,7 +57,8 @@ fn content_of(path: &RootedPath) -> Vec<u8> {
 fn writer() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let path = target(Path::new(&folder));
-    let die_at = std::env::var(DIE_AT).ok().and_then(|index| STEPS.get(index.parse::<usize>().unwrap()).copied());
+    let die_at =
+        std::env::var(DIE_AT).ok().and_then(|index| STEPS.get(index.parse::<usize>().unwrap()).copied());
     let durability = if die_at.is_some() { Durability::Synced } else { Durability::Relaxed };
     let options = WriteOptions { durability, ..WriteOptions::default() };
     println!("\nwriting");
@@ -98,7 +105,11 @@ fn a_writer_killed_after_any_step_leaves_the_old_file_or_the_new_one() {
                 (false, false) => assert_eq!(names(folder.path()).len(), 0, "{step:?}"),
             }
             let left = names(folder.path()).len();
-            assert_eq!(left, usize::from(placed || existing) + usize::from(existing && step == Step::Named), "{step:?}");
+            assert_eq!(
+                left,
+                usize::from(placed || existing) + usize::from(existing && step == Step::Named),
+                "{step:?}"
+            );
             write(&path, b"next", &WriteOptions::default()).unwrap();
             assert_eq!(names(folder.path()), [PathBuf::from("file")], "{step:?}");
         }
@@ -128,9 +139,19 @@ fn a_writer_killed_at_random_moments_leaves_a_whole_file() {
         child.kill().unwrap();
         child.wait().unwrap();
         let now = content_of(&path);
-        seen.insert(known.iter().position(|version| *version == now).expect("the file is one of those written, whole"));
+        seen.insert(
+            known
+                .iter()
+                .position(|version| *version == now)
+                .expect("the file is one of those written, whole"),
+        );
         if round % 4 == 3 {
-            write(&path, &known[0], &WriteOptions { durability: Durability::Relaxed, ..WriteOptions::default() }).unwrap();
+            write(
+                &path,
+                &known[0],
+                &WriteOptions { durability: Durability::Relaxed, ..WriteOptions::default() },
+            )
+            .unwrap();
             assert_eq!(names(folder.path()), [PathBuf::from("file")], "round {round}");
         }
     }

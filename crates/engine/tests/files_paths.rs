@@ -108,7 +108,10 @@ fn what_leads_outside_is_refused_with_where_it_leads() {
                 other => panic!("{path} by {strategy:?}: {other}"),
             }
         }
-        assert!(matches!(world.read("deep/up/outside/file"), Err(Error::OutsideRoots { resolved: Some(_), .. })));
+        assert!(matches!(
+            world.read("deep/up/outside/file"),
+            Err(Error::OutsideRoots { resolved: Some(_), .. })
+        ));
         for path in ["../outside/file", "/etc/passwd", "..", "deep/../../outside/file", "/"] {
             let refused = world.admit(path).unwrap_err();
             assert!(matches!(refused, Error::OutsideRoots { resolved: None, .. }), "{path}");
@@ -116,7 +119,10 @@ fn what_leads_outside_is_refused_with_where_it_leads() {
         // Writing and working directories go the same way.
         let written = files::write(&world.admit("absolute").unwrap(), b"x", &WriteOptions::default());
         assert!(matches!(written, Err(Error::OutsideRoots { .. })));
-        assert!(matches!(world.admit("directory").unwrap().open_directory(), Err(Error::OutsideRoots { .. })));
+        assert!(matches!(
+            world.admit("directory").unwrap().open_directory(),
+            Err(Error::OutsideRoots { .. })
+        ));
         assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
     }
 }
@@ -151,7 +157,9 @@ fn fifos_sockets_and_devices_are_refused_without_waiting() {
         let _socket = std::os::unix::net::UnixListener::bind(world.top.join("a/socket")).unwrap();
         let mut odd = vec!["fifo", "socket"];
         let zero = rustix::fs::makedev(1, 5);
-        if rustix::fs::mknodat(CWD, world.top.join("a/zero"), FileType::CharacterDevice, Mode::RWXU, zero).is_ok() {
+        if rustix::fs::mknodat(CWD, world.top.join("a/zero"), FileType::CharacterDevice, Mode::RWXU, zero)
+            .is_ok()
+        {
             odd.push("zero");
         }
         for name in odd {
@@ -174,7 +182,9 @@ fn fifos_sockets_and_devices_are_refused_without_waiting() {
 fn magic_links_in_proc_are_not_followed() {
     for strategy in BOTH {
         let roots = Roots::with_strategy(vec!["/proc".into()], strategy);
-        for path in ["/proc/self/root/etc/passwd", "/proc/self/cwd/Cargo.toml", "/proc/self/fd/0", "/proc/self/exe"] {
+        for path in
+            ["/proc/self/root/etc/passwd", "/proc/self/cwd/Cargo.toml", "/proc/self/fd/0", "/proc/self/exe"]
+        {
             let path = roots.admit(Path::new("/"), Path::new(path)).unwrap();
             assert!(files::read(&path, Range::whole(10)).is_err(), "{path:?} by {strategy:?}");
         }
@@ -209,7 +219,11 @@ fn a_root_may_be_a_link_and_be_spelled_either_way() {
         let roots = Roots::with_strategy(vec![world.top.join("alias")], strategy);
         for path in ["alias/file", "a/file", "alias/through-real"] {
             let path = roots.admit(&world.top, Path::new(path)).unwrap();
-            assert_eq!(files::read(&path, Range::whole(10)).unwrap().bytes, b"in a", "{path:?} by {strategy:?}");
+            assert_eq!(
+                files::read(&path, Range::whole(10)).unwrap().bytes,
+                b"in a",
+                "{path:?} by {strategy:?}"
+            );
         }
         assert_eq!(roots.admit(&world.top, Path::new("a/file")).unwrap().as_path(), world.top.join("a/file"));
         assert!(roots.admit(&world.top, Path::new("b/file")).is_err());
@@ -224,7 +238,10 @@ fn a_missing_root_is_usable_once_it_is_made() {
         let roots = Roots::with_strategy(vec![root.clone()], strategy);
         let path = roots.admit(&root, Path::new("sub/file")).unwrap();
         assert!(files::stat(&path).unwrap().is_none());
-        assert_eq!(errno(&files::write(&path, b"x", &WriteOptions::default()).unwrap_err()), Some(libc::ENOENT));
+        assert_eq!(
+            errno(&files::write(&path, b"x", &WriteOptions::default()).unwrap_err()),
+            Some(libc::ENOENT)
+        );
         let options = WriteOptions { mkdir_parents: true, ..WriteOptions::default() };
         assert!(files::write(&path, b"x", &options).unwrap().created);
         assert_eq!(fs::read(root.join("sub/file")).unwrap(), b"x");
@@ -252,7 +269,8 @@ fn narrowed_roots_cannot_be_moved_elsewhere_by_a_link() {
 fn a_directory_swapped_for_a_link_a_thousand_times_never_shows_what_is_outside() {
     for strategy in BOTH {
         let world = world(strategy);
-        let (swapped, aside, link) = (world.top.join("a/deep"), world.top.join("aside"), world.top.join("link"));
+        let (swapped, aside, link) =
+            (world.top.join("a/deep"), world.top.join("aside"), world.top.join("link"));
         fs::write(world.top.join("a/deep/file"), "inside").unwrap();
         symlink(world.top.join("outside"), &link).unwrap();
         let done = AtomicBool::new(false);
@@ -274,7 +292,8 @@ fn a_directory_swapped_for_a_link_a_thousand_times_never_shows_what_is_outside()
                 if let Some(Ok(content)) = files::read_cached(&path, Range::whole(100)) {
                     assert_eq!(content.bytes, b"inside");
                 }
-                let options = WriteOptions { durability: files::Durability::Relaxed, ..WriteOptions::default() };
+                let options =
+                    WriteOptions { durability: files::Durability::Relaxed, ..WriteOptions::default() };
                 drop(files::write(&path, b"inside", &options));
             }
         });
@@ -310,7 +329,11 @@ fn reads_give_the_range_and_say_whether_more_follows() {
     for (offset, length, max, text, more) in cases {
         let range = Range { offset, length, max };
         let content = files::read(&path, range).unwrap();
-        assert_eq!((content.bytes.as_slice(), content.more, content.size), (text.as_bytes(), more, 10), "{range:?}");
+        assert_eq!(
+            (content.bytes.as_slice(), content.more, content.size),
+            (text.as_bytes(), more, 10),
+            "{range:?}"
+        );
         if let Some(cached) = files::read_cached(&path, range) {
             assert_eq!(cached.unwrap(), content);
         }

@@ -31,8 +31,10 @@ impl Folder {
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            fs::read_dir(&self.top).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = fs::read_dir(&self.top)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -102,7 +104,10 @@ fn a_link_is_written_through_and_stays() {
     }
     assert!(files::write(&folder.path("dangling"), b"made", &WriteOptions::default()).unwrap().created);
     assert_eq!(folder.text("sub/fresh"), "made");
-    assert!(matches!(files::write(&folder.path("relative"), b"", &options(WriteMode::Create)), Err(Error::Exists { .. })));
+    assert!(matches!(
+        files::write(&folder.path("relative"), b"", &options(WriteMode::Create)),
+        Err(Error::Exists { .. })
+    ));
 }
 
 #[test]
@@ -167,7 +172,9 @@ fn a_file_changed_or_missing_since_it_was_seen_is_a_conflict() {
     for mode in [WriteMode::Replace, WriteMode::Append] {
         let stale = WriteOptions { expected_mtime_ms: Some(seen - 1), mode, ..WriteOptions::default() };
         match files::write(&folder.path("file"), b"two", &stale).unwrap_err() {
-            Error::Conflict { expected_ms, found_ms, .. } => assert_eq!((expected_ms, found_ms), (seen - 1, Some(seen))),
+            Error::Conflict { expected_ms, found_ms, .. } => {
+                assert_eq!((expected_ms, found_ms), (seen - 1, Some(seen)))
+            }
             other => panic!("{other}"),
         }
         let missing = files::write(&folder.path("missing"), b"two", &stale).unwrap_err();
