@@ -1,5 +1,7 @@
 //! Names: stat, mkdir, remove, rename, copy; and watching them change.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Patches: the envelope in all its forms, whole or not at all, with the file's own endings.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

@@ -1,5 +1,7 @@
 //! Listing, globbing and searching: what is found, in which order, and when it stops.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,14 @@
 //! Writes and edits: what is kept, what is refused, and that nothing is left lying around.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use engine::Error;
 use engine::error::EditError;
-use engine::files::{self, Durability, Edit, RootedPath, Roots, WriteMode, WriteOptions};
+use engine::files::{self, Durability, Edit, RootedPath, Roots, Strategy, WriteMode, WriteOptions};
 
 struct Folder {
     _folder: tempfile::TempDir,
@@ -15,9 +17,13 @@ struct Folder {
 }
 
 fn folder() -> Folder {
+    folder_by(Strategy::Kernel)
+}
+
+fn folder_by(strategy: Strategy) -> Folder {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().canonicalize().unwrap();
-    let roots = Roots::new(vec![top.clone()]);
+    let roots = Roots::with_strategy(vec![top.clone()], strategy);
     Folder { _folder: folder, top, roots }
 }
 
@@ -112,8 +118,9 @@ fn a_link_is_written_through_and_stays() {
 
 #[test]
 fn of_many_that_create_one_succeeds() {
-    for atomic in [true, false] {
-        let folder = folder();
+    let ways = [(true, Strategy::Kernel), (true, Strategy::Walk), (false, Strategy::Kernel)];
+    for (atomic, strategy) in ways {
+        let folder = folder_by(strategy);
         let options = WriteOptions { mode: WriteMode::Create, atomic, ..WriteOptions::default() };
         let wins = std::thread::scope(|scope| {
             let create = |index: u8| {
@@ -135,7 +142,11 @@ fn of_many_that_create_one_succeeds() {
 
 #[test]
 fn many_that_replace_all_succeed_and_readers_see_whole_files() {
-    let folder = folder();
+    replace_at_once(&folder_by(Strategy::Kernel));
+    replace_at_once(&folder_by(Strategy::Walk));
+}
+
+fn replace_at_once(folder: &Folder) {
     let quick = WriteOptions { durability: Durability::Relaxed, ..WriteOptions::default() };
     files::write(&folder.path("file"), &[b'0'; 5000], &quick).unwrap();
     std::thread::scope(|scope| {
