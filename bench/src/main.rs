@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::Args;
 use crate::report::{Findings, targets_table};
@@ -43,6 +44,7 @@ fn run() -> Result<bool> {
             bail!("no row {name}");
         }
     }
+    allow_many_files()?;
     let world = World::new(&args)?;
     let versions = versions(&world)?;
     let mut done = Vec::new();
@@ -66,6 +68,15 @@ fn run() -> Result<bool> {
         std::fs::write(out, text).with_context(|| format!("could not write {}", out.display()))?;
     }
     Ok(done.iter().all(|(_, outcome)| outcome.is_ok()))
+}
+
+/// A thousand processes have thousands of pipes; every server inherits the raised limit.
+fn allow_many_files() -> Result<()> {
+    const ENOUGH: u64 = 65536;
+    let limit = getrlimit(Resource::Nofile);
+    let current = Some(limit.maximum.map_or(ENOUGH, |most| most.min(ENOUGH)));
+    setrlimit(Resource::Nofile, Rlimit { current, maximum: limit.maximum })?;
+    Ok(())
 }
 
 /// Runs one row under a watchdog.

@@ -1,5 +1,6 @@
 //! Servers that the benchmark started, each killed by its id when dropped, or when a row does not end in time.
 
+use std::ffi::OsStr;
 use std::io;
 use std::process::{Child, ChildStdin, ChildStdout, Command};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -71,6 +72,13 @@ impl Drop for Server {
     }
 }
 
+/// A command that the kernel kills when this program dies, however it dies: for servers that do not end with stdin.
+pub(crate) fn tied(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
+}
+
 /// Kills every server when a row takes longer than its limit: whoever waits for one then sees the end of its pipe.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
@@ -103,5 +111,24 @@ fn kill_running() {
     for pid in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         // A server that has just ended by itself is as good as killed.
         kill_process(*pid, Signal::KILL).unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::process::Stdio;
+
+    use super::*;
+
+    #[test]
+    fn a_silent_server_is_killed_and_its_reader_goes_on() {
+        let mut server =
+            Server::start(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap();
+        let watchdog = Watchdog::start(Duration::from_millis(20));
+        let mut text = String::new();
+        server.stdout().unwrap().read_to_string(&mut text).unwrap();
+        assert!(watchdog.stop());
+        assert!(!Watchdog::start(Duration::from_secs(60)).stop());
     }
 }

@@ -71,7 +71,12 @@ impl World {
 
     /// Compares a stream with the known text.
     pub(crate) fn expect(&self) -> Expected<'_> {
-        Expected { block: &self.block, at: 0 }
+        Expected { block: &self.block, restart: usize::MAX, at: 0 }
+    }
+
+    /// Compares a stream with files of that size, one after another.
+    pub(crate) fn expect_files(&self, size: u64) -> Result<Expected<'_>> {
+        Ok(Expected { block: &self.block, restart: usize::try_from(size)?, at: 0 })
     }
 }
 
@@ -85,6 +90,8 @@ impl Drop for World {
 #[derive(Debug)]
 pub(crate) struct Expected<'a> {
     block: &'a [u8],
+    /// The text begins anew at multiples of this offset.
+    restart: usize,
     at: usize,
 }
 
@@ -92,8 +99,9 @@ impl Expected<'_> {
     /// Takes the next bytes.
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
-            let wanted = &self.block[self.at % self.block.len()..];
-            let size = wanted.len().min(bytes.len());
+            let in_file = self.at % self.restart;
+            let wanted = &self.block[in_file % self.block.len()..];
+            let size = wanted.len().min(bytes.len()).min(self.restart - in_file);
             ensure!(
                 wanted[..size] == bytes[..size],
                 "the bytes differ from the text near offset {}",
@@ -208,11 +216,20 @@ mod tests {
     #[test]
     fn a_lost_or_changed_byte_is_noticed() {
         let block = words(1000);
-        let mut expected = Expected { block: &block, at: 0 };
+        let mut expected = Expected { block: &block, restart: usize::MAX, at: 0 };
         expected.take(&block).unwrap();
         expected.take(&block[..10]).unwrap();
         expected.end(block.len() as u64 + 10).unwrap();
         assert!(expected.end(5).is_err());
         assert!(expected.take(&block[11..20]).is_err());
+    }
+
+    #[test]
+    fn several_files_begin_anew() {
+        let block = words(1000);
+        let mut expected = Expected { block: &block, restart: 1500, at: 0 };
+        let file: Vec<u8> = block.iter().cycle().take(1500).copied().collect();
+        expected.take(&[file.clone(), file].concat()).unwrap();
+        expected.end(3000).unwrap();
     }
 }

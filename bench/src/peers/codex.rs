@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::json;
 use super::peer::{Dialect, Meaning, Peer, Streams};
 use super::wire::Wire;
-use crate::watchdog::Server;
+use crate::watchdog::{Server, tied};
 
 /// Where the npm package keeps its native program; the wrapper script in front of it would only cost time.
 const NATIVE: &str = "npm/node_modules/@openai";
@@ -44,8 +44,10 @@ pub(crate) fn spawn(
     let state = folder.join("codex-home");
     std::fs::create_dir_all(&state)?;
     let listen = if transport == Transport::Stdio { "stdio" } else { "ws://127.0.0.1:0" };
+    let program = program(home)?;
+    let mut command = if transport == Transport::Stdio { Command::new(program) } else { tied(program) };
     let mut server = Server::start(
-        Command::new(program(home)?)
+        command
             .args(["exec-server", "--listen", listen, "--concurrent-requests", &concurrent.to_string()])
             .env("CODEX_HOME", &state)
             .current_dir(folder)

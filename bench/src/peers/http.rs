@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -12,8 +13,13 @@ use super::wire::Inbox;
 pub(crate) struct Http {
     stream: TcpStream,
     output: Inbox<TcpStream>,
+    port: u16,
     token: &'static str,
+    used: Instant,
 }
+
+/// A server may hang up on a connection that rests; ours is renewed before that.
+const REST: Duration = Duration::from_secs(2);
 
 impl Http {
     /// Connects to a port on loopback.
@@ -21,7 +27,7 @@ impl Http {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
         let output = Inbox::new(stream.try_clone()?);
-        Ok(Self { stream, output, token })
+        Ok(Self { stream, output, port, token, used: Instant::now() })
     }
 
     /// Sends a request and returns the body of the answer.
@@ -38,6 +44,9 @@ impl Http {
 
     /// Sends a request without waiting for the answer.
     pub(crate) fn send(&mut self, method: &str, path: &str, body: &str) -> Result<()> {
+        if self.used.elapsed() > REST && self.output.rest().is_empty() {
+            *self = Self::connect(self.port, self.token)?;
+        }
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {}\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",
@@ -53,6 +62,7 @@ impl Http {
         let size = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
         let size: usize = size.context("an answer without a length")?;
         let body = self.output.exactly(size)?;
+        self.used = Instant::now();
         ensure!(
             head.starts_with("http/1.1 200"),
             "{}: {}",

@@ -80,30 +80,34 @@ impl Setup {
         )
     }
 
-    /// Starts rexd; nothing was said to it yet.
-    pub(crate) fn spawn(&self) -> Result<Peer<Rexd>> {
+    /// Writes the configuration and returns the command that starts rexd with it.
+    pub(crate) fn command(&self) -> Result<Command> {
         let name = format!("rexd-{}-{}-{}.toml", self.encoding.word(), self.durable, self.log_bytes);
         let config = self.folder.join(name);
         fs::write(&config, self.config())?;
-        let mut server = Server::start(
-            Command::new(&self.program)
-                .arg("--stdio")
-                .arg("--config")
-                .arg(&config)
-                .env("XDG_STATE_HOME", self.folder.join("state"))
-                .current_dir(&self.folder)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(fs::File::create(self.folder.join("rexd.stderr"))?),
-        )?;
-        let wire = Wire::lines(server.stdin()?, server.stdout()?);
-        let dialect = Rexd { session: String::new(), encoding: self.encoding };
-        Ok(Peer::new(dialect, server, wire))
+        let mut command = Command::new(&self.program);
+        command
+            .arg("--stdio")
+            .arg("--config")
+            .arg(&config)
+            .env("XDG_STATE_HOME", self.folder.join("state"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(self.folder.join("rexd.stderr"))?);
+        Ok(command)
     }
 
     /// Starts rexd and opens the session that everything runs in.
     pub(crate) fn start(&self) -> Result<Peer<Rexd>> {
-        let mut peer = self.spawn()?;
+        self.start_with(&mut self.command()?)
+    }
+
+    /// The same with a command that was made before, when the clock is running.
+    pub(crate) fn start_with(&self, command: &mut Command) -> Result<Peer<Rexd>> {
+        let mut server = Server::start(command)?;
+        let wire = Wire::lines(server.stdin()?, server.stdout()?);
+        let dialect = Rexd { session: String::new(), encoding: self.encoding };
+        let mut peer = Peer::new(dialect, server, wire);
         peer.dialect.session = peer.open_session().with_context(|| {
             let complaint = fs::read_to_string(self.folder.join("rexd.stderr")).unwrap_or_default();
             format!("rexd did not open a session: {}", complaint.trim())

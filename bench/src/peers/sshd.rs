@@ -10,7 +10,7 @@ use anyhow::{Result, bail, ensure};
 use tempfile::TempDir;
 
 use crate::stats::within;
-use crate::watchdog::Server;
+use crate::watchdog::{Server, tied};
 
 /// Debian's place of the daemon; sshd insists on being started by an absolute path.
 const SSHD: &str = "/usr/sbin/sshd";
@@ -42,7 +42,7 @@ impl Sshd {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         fs::write(place.join("sshd_config"), config(place, port))?;
         let mut daemon = Server::start(
-            Command::new(SSHD)
+            tied(SSHD)
                 .args(["-D", "-e", "-f"])
                 .arg(place.join("sshd_config"))
                 .stdin(Stdio::null())
@@ -114,7 +114,7 @@ fn config(place: &Path, port: u16) -> String {
 }
 
 fn client(place: &Path, port: u16) -> Command {
-    let mut command = Command::new("ssh");
+    let mut command = tied("ssh");
     command
         .args([
             "-F",

@@ -12,7 +12,7 @@ use super::http::Http;
 use super::json::Splitter;
 use super::{Commands, Files, Sink};
 use crate::stats::within;
-use crate::watchdog::Server;
+use crate::watchdog::{Server, tied};
 
 /// The server takes any token; this one is ours.
 const TOKEN: &str = "rexd-bench";
@@ -34,7 +34,7 @@ impl Swerex {
         ensure!(program.exists(), "no {}: run bench/setup.sh", program.display());
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let server = Server::start(
-            Command::new(program)
+            tied(program)
                 .args(["--host", "127.0.0.1", "--port", &port.to_string(), "--auth-token", TOKEN])
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
@@ -106,6 +106,9 @@ impl Files for Swerex {
 
 /// The version that is installed.
 pub(crate) fn version(home: &Path) -> Result<String> {
-    let output = Command::new(home.join("venv/bin/swerex-remote")).arg("--version").output()?;
+    let output = Command::new(home.join("venv/bin/swerex-remote"))
+        .arg("--version")
+        .output()
+        .context("no SWE-ReX: run bench/setup.sh")?;
     Ok(format!("swe-rex {}", String::from_utf8_lossy(&output.stdout).trim()))
 }

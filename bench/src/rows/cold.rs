@@ -16,14 +16,16 @@ use crate::watchdog::Server;
 use crate::world::World;
 
 /// Starts something, returns the seconds to its first answer, and ends it.
-type Start<'a> = Box<dyn Fn() -> Result<f64> + 'a>;
+type Start<'a> = Box<dyn FnMut() -> Result<f64> + 'a>;
 
 /// Runs the row.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
+    let setup = world.setup();
+    let mut command = setup.command()?;
     let mut starts: Vec<(&str, Start<'_>)> = vec![
         ("cat", Box::new(cat)),
-        ("rexd", Box::new(|| until_answer(|| world.setup().start()))),
+        ("rexd", Box::new(|| until_answer(|| setup.start_with(&mut command)))),
         (
             "codex stdio",
             Box::new(|| until_answer(|| codex::start(&world.home, &world.folder, Transport::Stdio, 1))),

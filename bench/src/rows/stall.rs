@@ -81,7 +81,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
 fn measure<D: Dialect>(world: &World, mut peer: Peer<D>) -> Result<Outcome> {
     let name = Commands::name(&peer);
     let text = world.text(world.amount(TEXT_BYTES, TEXT_BYTES / 8))?;
-    let size = COPIES * fs::metadata(&text)?.len();
+    let size = fs::metadata(&text)?.len();
     let text = text.to_str().context("a path that is not text")?;
     peer.run(&["/bin/cat", text], &mut ignore)?;
     let before = memory(peer.server.id())?.rss;
@@ -96,9 +96,9 @@ fn measure<D: Dialect>(world: &World, mut peer: Peer<D>) -> Result<Outcome> {
         }
     }
     let drain = Instant::now();
-    let mut expected = world.expect();
+    let mut expected = world.expect_files(size)?;
     peer.follow(&printer, &mut |bytes| expected.take(bytes)).with_context(|| name.clone())?;
-    expected.end(size).with_context(|| name.clone())?;
+    expected.end(COPIES * size).with_context(|| name.clone())?;
     let drained = drain.elapsed();
     let killed = kill(&mut peer, world, text)?;
     Ok(Outcome { name, before, peak, touched: touched.flatten(), killed, drained })
