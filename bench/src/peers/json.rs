@@ -5,6 +5,9 @@ use base64_simd::{AsOut, STANDARD};
 use memchr::{memchr2, memmem};
 use serde_json::Value;
 
+/// Where the opening of a payload is looked for first.
+const FRONT: usize = 4096;
+
 /// A message without its payload, and the payload decoded from JSON but not from base64.
 #[derive(Debug)]
 pub(crate) struct Split<'a> {
@@ -32,11 +35,9 @@ impl Splitter {
 
     /// Splits one message.
     pub(crate) fn split<'a>(&'a mut self, message: &'a [u8]) -> Result<Split<'a>> {
-        let begin = self
-            .openings
-            .iter()
-            .find_map(|opening| opening.find(message).map(|found| found + opening.needle().len()));
-        let Some(begin) = begin else {
+        // The only large string of a message begins near its front.
+        let front = &message[..message.len().min(FRONT)];
+        let Some(begin) = self.find(front).or_else(|| self.find(message)) else {
             return Ok(Split { rest: parse(message)?, payload: None });
         };
         let (head, tail) = message.split_at(begin);
@@ -44,6 +45,10 @@ impl Splitter {
         let rest = parse(&[head, &tail[taken..]].concat())?;
         let payload = if plain { &tail[..taken] } else { &self.text };
         Ok(Split { rest, payload: Some(payload) })
+    }
+
+    fn find(&self, message: &[u8]) -> Option<usize> {
+        self.openings.iter().find_map(|opening| Some(opening.find(message)? + opening.needle().len()))
     }
 }
 

@@ -65,7 +65,7 @@ impl Setup {
         let folder = folder.display();
         format!(
             "[limits]\n\
-             default_timeout_ms = 0\n\
+             default_timeout_ms = 600000\n\
              hard_timeout_ms = 0\n\
              max_output_bytes = 9007199254740991\n\
              hard_output_bytes = 0\n\
