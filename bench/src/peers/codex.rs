@@ -21,8 +21,21 @@ const NATIVE: &str = "npm/node_modules/@openai";
 pub(crate) struct Codex {
     name: String,
     folder: PathBuf,
-    /// Exit codes of processes whose output is not complete yet.
-    exits: HashMap<String, i64>,
+    /// Processes of which one of `exited` (with its code) and `closed` has come.
+    ending: HashMap<String, Option<Option<i64>>>,
+}
+
+impl Codex {
+    /// A process has ended when both `exited` and `closed` came. Different tasks send them, so either may be first.
+    fn half_ended(&mut self, process: String, exited: Option<Option<i64>>) -> Meaning {
+        match self.ending.remove(&process) {
+            Some(other) => Meaning::Exit { process, code: exited.or(other).flatten() },
+            None => {
+                self.ending.insert(process, exited);
+                Meaning::Other
+            }
+        }
+    }
 }
 
 /// Which connection to use.
@@ -66,7 +79,7 @@ pub(crate) fn spawn(
         Transport::Stdio => Wire::lines(server.stdin()?, server.stdout()?),
         Transport::WebSocket => Wire::websocket(&address(&mut server)?)?,
     };
-    Ok(Peer::new(Codex { name, folder: folder.to_owned(), exits: HashMap::new() }, server, wire))
+    Ok(Peer::new(Codex { name, folder: folder.to_owned(), ending: HashMap::new() }, server, wire))
 }
 
 /// Starts `codex exec-server` and does the handshake.
@@ -159,18 +172,8 @@ impl Dialect for Codex {
         match message["method"].as_str() {
             None => message["id"].as_u64().map_or(Meaning::Other, |id| Meaning::Answer { id }),
             Some("process/output") => Meaning::Output { process: process(), base64: true },
-            Some("process/exited") => {
-                if let Some(code) = params["exitCode"].as_i64() {
-                    self.exits.insert(process(), code);
-                }
-                Meaning::Other
-            }
-            // Output may follow `exited`; nothing follows `closed`.
-            Some("process/closed") => {
-                let process = process();
-                let code = self.exits.remove(&process);
-                Meaning::Exit { process, code }
-            }
+            Some("process/exited") => self.half_ended(process(), Some(params["exitCode"].as_i64())),
+            Some("process/closed") => self.half_ended(process(), None),
             Some(_) => Meaning::Other,
         }
     }
@@ -183,9 +186,10 @@ impl Dialect for Codex {
         (true, false)
     }
 
-    fn write(&self, id: u64, path: &Path, base64: &str) -> String {
+    fn write(&self, id: u64, path: &Path) -> [String; 2] {
         let path = json!(uri(path));
-        format!(r#"{{"id":{id},"method":"fs/writeFile","params":{{"path":{path},"dataBase64":"{base64}"}}}}"#)
+        let front = format!(r#"{{"id":{id},"method":"fs/writeFile","params":{{"path":{path},"dataBase64":""#);
+        [front, r#""}}"#.to_owned()]
     }
 
     fn key(&self, terminal: &str, byte: u8) -> (&'static str, Value) {

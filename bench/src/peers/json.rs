@@ -114,6 +114,15 @@ pub(crate) fn decode<'a>(text: &[u8], buffer: &'a mut Vec<u8>) -> Result<&'a [u8
     }
 }
 
+/// Encodes bytes as base64 into a buffer that is reused.
+pub(crate) fn encode_into<'a>(bytes: &[u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    let size = STANDARD.encoded_length(bytes.len());
+    if buffer.len() < size {
+        buffer.resize(size, 0);
+    }
+    STANDARD.encode(bytes, buffer.as_mut_slice().as_out())
+}
+
 /// Bytes as base64.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     STANDARD.encode_to_string(bytes)

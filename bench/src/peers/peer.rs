@@ -53,8 +53,8 @@ pub(crate) trait Dialect {
     fn read(&self, path: &Path, offset: u64) -> (&'static str, Value);
     /// Whether a read's content is base64, and whether more of the file is left.
     fn content(&self, answer: &Value) -> (bool, bool);
-    /// A whole request that replaces a file's content.
-    fn write(&self, id: u64, path: &Path, base64: &str) -> String;
+    /// A request that replaces a file's content: what stands before and after the base64.
+    fn write(&self, id: u64, path: &Path) -> [String; 2];
     /// Method and params that type into a terminal.
     fn key(&self, terminal: &str, byte: u8) -> (&'static str, Value);
     /// Method and params that kill a process.
@@ -271,8 +271,9 @@ impl<D: Dialect> Files for Peer<D> {
 
     fn write(&mut self, path: &Path, content: &[u8]) -> Result<()> {
         let id = self.fresh();
-        let request = self.dialect.write(id, path, &json::encode(content));
-        self.send_raw(request)?;
+        let [front, back] = self.dialect.write(id, path);
+        let base64 = json::encode_into(content, &mut self.bytes);
+        self.wire.send_parts([front.as_bytes(), base64, back.as_bytes()])?;
         self.answer(id).map(drop)
     }
 }

@@ -188,11 +188,12 @@ impl Dialect for Rexd {
         (answer["encoding"] == "base64", answer["truncated"] == true)
     }
 
-    fn write(&self, id: u64, path: &Path, base64: &str) -> String {
+    fn write(&self, id: u64, path: &Path) -> [String; 2] {
         let (session, path) = (json!(self.session), json!(path));
-        format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"fs.write","params":{{"session_id":{session},"path":{path},"encoding":"base64","mode":"replace","atomic":true,"content":"{base64}"}}}}"#
-        )
+        let front = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"fs.write","params":{{"session_id":{session},"path":{path},"encoding":"base64","mode":"replace","atomic":true,"content":""#
+        );
+        [front, r#""}}"#.to_owned()]
     }
 
     fn key(&self, terminal: &str, byte: u8) -> (&'static str, Value) {

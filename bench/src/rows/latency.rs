@@ -1,6 +1,6 @@
 //! `/bin/true` over an open connection, one after another.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::{median, table};
 use crate::peers::codex::{self, Transport};
@@ -38,7 +38,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
 }
 
 fn one(peer: &mut dyn Commands) -> Result<f64> {
-    let (seconds, code) = timed(|| peer.run(&["/bin/true"], &mut ignore))?;
+    let (seconds, code) = timed(|| peer.run(&["/bin/true"], &mut ignore)).with_context(|| peer.name())?;
     ensure!(code == 0, "{}: /bin/true exited with {code}", peer.name());
     Ok(seconds)
 }

@@ -1,6 +1,6 @@
 //! Commands per second with 64 in flight on one connection.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::{median, table};
 use crate::peers::Commands;
@@ -37,7 +37,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     ];
     let names: Vec<String> = entries.iter().map(|entry| entry.peer.name()).collect();
     let samples = interleave(&mut entries, world.amount(9, 2), |entry| {
-        let (seconds, wrong) = timed(|| entry.peer.burst(&["/bin/true"], entry.total, FLIGHT))?;
+        let (seconds, wrong) = timed(|| entry.peer.burst(&["/bin/true"], entry.total, FLIGHT))
+            .with_context(|| entry.peer.name())?;
         entry.wrong += wrong;
         Ok(vec![entry.total as f64 / seconds])
     })?;
