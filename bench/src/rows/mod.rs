@@ -35,18 +35,18 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// Every row, in the order of the report.
 pub(crate) const ALL: [Row; 12] = [
-    Row { name: "true", limit: MINUTE.saturating_mul(5), run: latency::run },
-    Row { name: "rate", limit: MINUTE.saturating_mul(5), run: rate::run },
-    Row { name: "stream", limit: MINUTE.saturating_mul(10), run: stream::run },
-    Row { name: "stall", limit: MINUTE.saturating_mul(5), run: stall::run },
-    Row { name: "read", limit: MINUTE.saturating_mul(5), run: read::run },
-    Row { name: "write", limit: MINUTE.saturating_mul(5), run: write::run },
-    Row { name: "cold", limit: MINUTE.saturating_mul(5), run: cold::run },
-    Row { name: "memory", limit: MINUTE.saturating_mul(5), run: memory::run },
-    Row { name: "pty", limit: MINUTE.saturating_mul(5), run: pty::run },
-    Row { name: "tree", limit: MINUTE.saturating_mul(10), run: tree::run },
+    Row { name: "true", limit: MINUTE.saturating_mul(15), run: latency::run },
+    Row { name: "rate", limit: MINUTE.saturating_mul(15), run: rate::run },
+    Row { name: "stream", limit: MINUTE.saturating_mul(20), run: stream::run },
+    Row { name: "stall", limit: MINUTE.saturating_mul(15), run: stall::run },
+    Row { name: "read", limit: MINUTE.saturating_mul(15), run: read::run },
+    Row { name: "write", limit: MINUTE.saturating_mul(15), run: write::run },
+    Row { name: "cold", limit: MINUTE.saturating_mul(15), run: cold::run },
+    Row { name: "memory", limit: MINUTE.saturating_mul(15), run: memory::run },
+    Row { name: "pty", limit: MINUTE.saturating_mul(15), run: pty::run },
+    Row { name: "tree", limit: MINUTE.saturating_mul(20), run: tree::run },
     Row { name: "size", limit: MINUTE, run: size::run },
-    Row { name: "growth", limit: MINUTE.saturating_mul(5), run: growth::run },
+    Row { name: "growth", limit: MINUTE.saturating_mul(15), run: growth::run },
 ];
 
 /// Adds the usual table: one line per peer, with its quotient to the first one.
