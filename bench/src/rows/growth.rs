@@ -23,25 +23,27 @@ struct Point {
     count: usize,
     /// Median time to start one more.
     start: f64,
-    /// Resident memory of the server.
-    rss: f64,
+    /// What the server grew by unit, probes included.
+    each: f64,
 }
 
 /// Runs the row.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let counts: &[usize] = world.amount(&COUNTS, &[1, 10, 100]);
-    let floor = floor(counts)?;
-    let mut peer = world.setup().start()?;
-    let idle = memory(peer.server.id())?.rss;
-    let pid = peer.server.id();
-    let processes = climb(counts, pid, || peer.start(&IDLE, Streams::Pipes).map(drop))?;
-    drop(peer);
-    let mut peer = world.setup().start()?;
-    let pid = peer.server.id();
-    let sessions = climb(counts, pid, || peer.open_session().map(drop))?;
-    drop(peer);
+    let mut lines = Vec::new();
+    let (mut processes, mut sessions) = (Vec::new(), Vec::new());
+    for &count in counts {
+        let floor = floor(count)?;
+        let mut peer = world.setup().start()?;
+        let process = climb(count, peer.server.id(), || peer.start(&IDLE, Streams::Pipes).map(drop))?;
+        drop(peer);
+        let mut peer = world.setup().start()?;
+        let session = climb(count, peer.server.id(), || peer.open_session().map(drop))?;
+        lines.push(line(&floor, &process, &session));
+        processes.push(process);
+        sessions.push(session);
+    }
     let mut findings = Findings::new("What one more costs");
-    let lines = (0..counts.len()).map(|at| line(idle, &floor[at], &processes[at], &sessions[at])).collect();
     let head = [
         "count",
         "start a process",
@@ -53,7 +55,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     ];
     findings.table(&head, lines);
     findings.note(format!(
-        "Median of {PROBES} starts on top of the count; memory is what the server grew since it was idle, by unit."
+        "A fresh server for each count; the median of {PROBES} starts on top of it, in one round, so noise is not \
+         averaged out here. Memory is what the server grew since it was idle, divided by count and starts together."
     ));
     flat(&mut findings, "start of a process", &processes);
     flat(&mut findings, "opening of a session", &sessions);
@@ -68,45 +71,37 @@ fn flat(findings: &mut Findings, work: &str, points: &[Point]) {
     }
 }
 
-fn line(idle: f64, floor: &Point, process: &Point, session: &Point) -> Vec<String> {
-    let per = |point: &Point| {
-        format!("{:.1} KiB", (point.rss - idle).max(0.0) / 1024.0 / (point.count + PROBES) as f64)
-    };
+fn line(floor: &Point, process: &Point, session: &Point) -> Vec<String> {
+    let each = |point: &Point| format!("{:.1} KiB", point.each / 1024.0);
     vec![
         process.count.to_string(),
         time(process.start),
         time(floor.start),
         times(process.start / floor.start),
-        per(process),
+        each(process),
         time(session.start),
-        per(session),
+        each(session),
     ]
 }
 
-/// Goes up through the counts. Each point's probes stay and count towards the next.
-fn climb(counts: &[usize], pid: u32, mut one_more: impl FnMut() -> Result<()>) -> Result<Vec<Point>> {
-    let mut there = 0;
-    let mut points = Vec::new();
-    for &count in counts {
-        while there < count {
-            one_more()?;
-            there += 1;
-        }
-        let mut samples = Samples::default();
-        samples.push(
-            (0..PROBES).map(|_| timed(&mut one_more).map(|(seconds, ())| seconds)).collect::<Result<_>>()?,
-        );
-        there += PROBES;
-        std::thread::sleep(Duration::from_millis(200));
-        points.push(Point { count, start: samples.p50(), rss: memory(pid)?.rss });
+/// Makes as many as the count says, then times some more.
+fn climb(count: usize, pid: u32, mut one_more: impl FnMut() -> Result<()>) -> Result<Point> {
+    let idle = memory(pid)?.rss;
+    for _ in 0..count {
+        one_more()?;
     }
-    Ok(points)
+    let mut samples = Samples::default();
+    samples
+        .push((0..PROBES).map(|_| timed(&mut one_more).map(|(seconds, ())| seconds)).collect::<Result<_>>()?);
+    std::thread::sleep(Duration::from_millis(200));
+    let each = (memory(pid)?.rss - idle).max(0.0) / (count + PROBES) as f64;
+    Ok(Point { count, start: samples.p50(), each })
 }
 
 /// The same with plain children of this program.
-fn floor(counts: &[usize]) -> Result<Vec<Point>> {
+fn floor(count: usize) -> Result<Point> {
     let mut children: Vec<Child> = Vec::new();
-    let points = climb(counts, std::process::id(), || {
+    let point = climb(count, std::process::id(), || {
         children.push(Floor::spawn(&IDLE)?);
         Ok(())
     });
@@ -114,5 +109,5 @@ fn floor(counts: &[usize]) -> Result<Vec<Point>> {
         child.kill()?;
         child.wait()?;
     }
-    points
+    point
 }
