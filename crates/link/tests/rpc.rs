@@ -72,10 +72,10 @@ async fn each_line_gets_the_answer_it_deserves_and_the_connection_lives() {
 
 #[tokio::test]
 async fn an_oversized_line_is_told_its_length_and_the_limit() {
-    let (mut client, requests) = start(RpcLimits { line_bytes: 10, ..RpcLimits::default() });
+    let (mut client, requests) = start(RpcLimits { line_bytes: 200, ..RpcLimits::default() });
     tokio::spawn(echo(requests));
-    send(&client, "0123456789ab").await;
-    assert_eq!(receive(&mut client).await["error"]["data"], json!({"limit": 10, "bytes": 12}));
+    send(&client, &"x".repeat(300)).await;
+    assert_eq!(receive(&mut client).await["error"]["data"], json!({"limit": 200, "bytes": 300}));
 }
 
 #[tokio::test]
@@ -121,9 +121,12 @@ async fn a_request_that_is_given_up_is_still_answered_once() {
 async fn an_answer_whose_sender_is_dropped_while_the_lane_is_full_still_arrives_once() {
     let (mut client, server) = memory::pair(&Limits { control_slots: 1, ..Limits::default() });
     let mut requests = Requests::new(server.incoming, server.outgoing.clone(), RpcLimits::default());
-    for id in 1..=6 {
-        send(&client, &call(&id.to_string(), "a")).await;
-    }
+    let outgoing = client.outgoing.clone();
+    tokio::spawn(async move {
+        for id in 1..=6 {
+            outgoing.respond(Bytes::from(call(&id.to_string(), "a"))).await.unwrap();
+        }
+    });
     let mut pending: Vec<Request> = Vec::new();
     for _ in 0..6 {
         pending.push(requests.next().await.unwrap());
