@@ -29,8 +29,12 @@ pub fn decode_params_text<T: DeserializeOwned>(text: Option<&str>) -> Result<T, 
 
 /// Says which member is wrong and how.
 fn explain(text: &str, error: &serde_json::Error) -> RpcError {
-    let path = member_at(text, bytes_read(text, error));
+    let mut path = member_at(text, bytes_read(text, error));
     let reason = error.to_string();
+    if reason.starts_with("invalid type: sequence") {
+        // It is the list itself that is wrong, not what was read of it.
+        path.truncate(path.strip_suffix("[0]").map_or(path.len(), str::len));
+    }
     let reason = without_position(&reason);
     if let Some(field) = reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         let field = field.to_owned();

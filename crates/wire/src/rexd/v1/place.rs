@@ -10,8 +10,9 @@ pub(super) fn member_at(text: &str, read: usize) -> String {
     let mut place = 0;
     while place < read.min(bytes.len()) {
         match bytes[place] {
-            b'{' => open.push(Open::Object { key: "", expects_key: true }),
-            b'[' => open.push(Open::Array(0)),
+            // A bracket that was the last thing read belongs to the member whose value it begins or ends.
+            b'{' if place + 1 < read => open.push(Open::Object { key: "", expects_key: true }),
+            b'[' if place + 1 < read => open.push(Open::Array(0)),
             b'}' | b']' if place + 1 < read => {
                 open.pop();
             }
@@ -79,7 +80,7 @@ mod tests {
         let text = r#"{"a":1,"b":{"c\"d":[true,{"e":"x"}]},"f":2}"#;
         for (until, path) in [
             (r#"{"a":1"#, "a"),
-            (r#"{"a":1,"b":{"c\"d":["#, r#"b.c\"d[0]"#),
+            (r#"{"a":1,"b":{"c\"d":["#, r#"b.c\"d"#),
             (r#"{"a":1,"b":{"c\"d":[true,{"e":"x""#, r#"b.c\"d[1].e"#),
             (r#"{"a":1,"b":{"c\"d":[true,{"e":"x"}"#, r#"b.c\"d[1].e"#),
             (r#"{"a":1,"b":{"c\"d":[true,{"e":"x"}]},"f":2"#, "f"),
