@@ -24,12 +24,26 @@ pub(super) struct Orders {
     pub(super) stdio: [RawFd; 3],
     /// The working directory.
     pub(super) cwd: RawFd,
-    /// Whether standard input is a terminal that becomes the controlling one.
-    pub(super) terminal: bool,
+    /// How it is set apart from the daemon.
+    pub(super) apart: Apart,
+    /// Signals whose disposition has to be put back to the default; bit 0 is signal 1.
+    pub(super) reset: u64,
     /// Whether the child dies with the thread that made it.
     pub(super) dies_with_parent: bool,
     /// Where an error number is written; closes by itself on exec.
     pub(super) status: RawFd,
+}
+
+/// How a child is set apart from the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Apart {
+    /// In a process group of its own. A new session would cost a twentieth of a short command, because the kernel
+    /// makes a scheduling group for each, and adds nothing where there is no terminal to get away from.
+    Group,
+    /// In a session of its own.
+    Session,
+    /// In a session of its own, whose terminal is standard input.
+    Terminal,
 }
 
 const SIGNALS: usize = 64;
@@ -64,11 +78,15 @@ fn follow(orders: &Orders) -> isize {
                 [libc::PR_SET_PDEATHSIG as usize, libc::SIGKILL as usize, 0, 0, 0],
             );
         }
-        let mut result = call(libc::SYS_setsid as usize, [0; 5]);
+        let number = match orders.apart {
+            Apart::Group => libc::SYS_setpgid,
+            Apart::Session | Apart::Terminal => libc::SYS_setsid,
+        };
+        let mut result = call(number as usize, [0; 5]);
         if result < 0 {
             return -result;
         }
-        if orders.terminal {
+        if orders.apart == Apart::Terminal {
             let terminal = orders.stdio[0] as usize;
             result = call(libc::SYS_ioctl as usize, [terminal, libc::TIOCSCTTY as usize, 0, 0, 0]);
             if result < 0 {
@@ -93,13 +111,13 @@ fn follow(orders: &Orders) -> isize {
             libc::SYS_close_range as usize,
             [3, u32::MAX as usize, libc::CLOSE_RANGE_CLOEXEC as usize, 0, 0],
         );
-        reset_signals();
+        reset_signals(orders.reset);
         execute(orders)
     }
 }
 
 /// Default dispositions, nothing blocked: what a program started from a login shell would find.
-unsafe fn reset_signals() {
+unsafe fn reset_signals(which: u64) {
     // The kernel's `struct sigaction`, all zero: default disposition.
     let default = [0usize; 4];
     let none = 0u64;
@@ -107,6 +125,10 @@ unsafe fn reset_signals() {
     // SAFETY: both structures live on this stack for the length of the calls.
     unsafe {
         while signal <= SIGNALS {
+            if which >> (signal - 1) & 1 == 0 {
+                signal += 1;
+                continue;
+            }
             call(libc::SYS_rt_sigaction as usize, [signal, default.as_ptr() as usize, 0, SIGSET_BYTES, 0]);
             signal += 1;
         }

@@ -6,10 +6,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use rustix::fs::{Mode, OFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::cgroup::Pool;
+use super::child::Apart;
 use super::orphans;
 use super::spawn::{self, Pending, Start, Started};
 use super::spec::{ProcessSpec, Stdin};
@@ -39,6 +41,8 @@ pub(crate) struct Launcher {
     /// Opened by the first start, so that a daemon that runs nothing makes nothing.
     pool: OnceLock<Option<Arc<Pool>>>,
     leaders: Arc<Leaders>,
+    /// Whether the daemon has a terminal that commands must not reach.
+    has_terminal: bool,
 }
 
 /// The children whose status belongs to a supervisor; every other child is an orphan that was handed to us.
@@ -57,7 +61,8 @@ pub(super) struct Launched {
 
 impl Launcher {
     pub(crate) fn new(containment: Containment) -> Launcher {
-        Launcher { containment, pool: OnceLock::new(), leaders: Arc::default() }
+        let terminal = rustix::fs::open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        Launcher { containment, pool: OnceLock::new(), leaders: Arc::default(), has_terminal: terminal.is_ok() }
     }
 
     /// The leader was reaped.
@@ -98,12 +103,16 @@ impl Launcher {
     /// Clones the child into a cgroup of its own or, where there is none, with a mark in its environment.
     fn start(&self, spec: &ProcessSpec, cwd: BorrowedFd<'_>, wiring: &Wiring, id: &str) -> io::Result<(Started, Tree)> {
         let argv = spec.program.argv();
-        let order = |env, cgroup| Start {
+        let order = |env, cgroup: Option<_>| Start {
             argv: &argv,
             env,
             cwd,
             stdio: wiring.child.each_ref().map(AsFd::as_fd),
-            terminal: spec.terminal.is_some(),
+            apart: match (spec.terminal, cgroup) {
+                (Some(_), _) => Apart::Terminal,
+                (None, Some(_)) if !self.has_terminal => Apart::Group,
+                (None, _) => Apart::Session,
+            },
             cgroup,
         };
         if let Some(lease) = self.pool().and_then(|pool| pool.take().ok()) {

@@ -10,12 +10,12 @@ use std::ffi::{CString, OsStr, OsString, c_char};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::pipe::PipeFlags;
 use rustix::process::Pid;
 
-use super::child::{self, Orders};
+use super::child::{self, Apart, Orders};
 use super::sys::{self, CloneArgs};
 
 /// Room for the child's few frames; the pages it does not touch cost nothing.
@@ -24,6 +24,8 @@ const STACK_BYTES: usize = 64 * 1024;
 const STACKS_KEPT: usize = 64;
 /// libc's constant of this name is truncated to 32 bits, which leaves nothing of it.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+/// Handlers of the daemon are gone in the child; only what is ignored stays so. Truncated in libc as well.
+const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 static FREE_STACKS: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
@@ -35,7 +37,7 @@ pub(super) struct Start<'a> {
     pub(super) env: &'a [(OsString, OsString)],
     pub(super) cwd: BorrowedFd<'a>,
     pub(super) stdio: [BorrowedFd<'a>; 3],
-    pub(super) terminal: bool,
+    pub(super) apart: Apart,
     pub(super) cgroup: Option<BorrowedFd<'a>>,
 }
 
@@ -60,7 +62,7 @@ pub(super) fn start(start: &Start<'_>) -> io::Result<Started> {
     memory.orders.argv = memory.strings.argv.as_ptr();
     memory.orders.script_argv = memory.strings.script_argv.as_mut_ptr();
     memory.orders.envp = memory.strings.envp.as_ptr();
-    let (pid, pidfd) = clone(&memory, start.cgroup)?;
+    let (pid, pidfd) = clone(&mut memory, start.cgroup)?;
     Ok(Started { pid, pidfd, pending: Pending { status: status_read, memory: Some(memory) } })
 }
 
@@ -162,11 +164,23 @@ impl Strings {
             envp: self.envp.as_ptr(),
             stdio: start.stdio.map(|fd| fd.as_raw_fd()),
             cwd: start.cwd.as_raw_fd(),
-            terminal: start.terminal,
+            apart: start.apart,
+            reset: ignored_signals(),
             dies_with_parent: true,
             status,
         }
     }
+}
+
+/// The signals this process ignores, which a child would inherit. They are settled when the daemon starts.
+fn ignored_signals() -> u64 {
+    static IGNORED: OnceLock<u64> = OnceLock::new();
+    *IGNORED.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        // Without an answer, all of them: that is slower and right.
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(u64::MAX)
+    })
 }
 
 /// The paths at which the program may lie, in the order of the child's own `PATH`.
@@ -189,11 +203,11 @@ fn search(start: &Start<'_>) -> Vec<OsString> {
         .collect()
 }
 
-fn clone(memory: &Memory, cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Pid, OwnedFd)> {
+fn clone(memory: &mut Memory, cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Pid, OwnedFd)> {
     let blocked = BlockedSignals::all();
-    let orders = std::ptr::from_ref(&memory.orders) as usize;
+    let orders = std::ptr::from_mut(&mut memory.orders) as usize;
     let mut pidfd: RawFd = -1;
-    let mut flags = libc::CLONE_VM as u64 | libc::CLONE_PIDFD as u64;
+    let mut flags = libc::CLONE_VM as u64 | libc::CLONE_PIDFD as u64 | CLONE_CLEAR_SIGHAND;
     if cgroup.is_some() {
         flags |= CLONE_INTO_CGROUP;
     }
@@ -209,6 +223,7 @@ fn clone(memory: &Memory, cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Pid, Ow
     // SAFETY: stack and orders live in `memory`, which the caller keeps until the child has executed or ended.
     let result = unsafe { sys::clone3(&args, child::main, orders) };
     let result = if result == -(libc::ENOSYS as isize) && cgroup.is_none() {
+        memory.orders.reset = u64::MAX;
         // SAFETY: as above.
         unsafe { clone_without_clone3(memory, orders, &mut pidfd) }
     } else {
