@@ -18,6 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LINES_WAITING: usize = 64;
 /// Where nobody says how wide the terminal is.
 const USUAL_WIDTH: usize = 110;
+/// What stands for the long name of the workspace on the screen.
+const WORKSPACE: &str = "WORKSPACE";
+/// Members that are the same in every line, or that only a program wants to know.
+const NOT_SHOWN: &[&str] = &["session_id", "event_id", "cursor", "seq", "capabilities", "limits", "before", "after"];
 
 fn main() -> ExitCode {
     let mut screen = Screen::open();
@@ -37,7 +41,10 @@ fn tour(screen: &mut Screen) -> Result<()> {
     let audit = place.path().join("audit.log");
     let workspace = place.path().join("workspace");
     prepare(place.path(), &workspace, &audit)?;
-    screen.plain(&format!("rexd at {}, workspace {}", rexd.display(), workspace.display()))?;
+    screen.plain(&format!("rexd is {}", rexd.display()))?;
+    screen.plain(&format!("{WORKSPACE} is {}", workspace.display()))?;
+    screen.plain("→ is sent, ← is received; session, numbers of events and the like are left out")?;
+    screen.workspace = workspace.display().to_string();
 
     let mut talk = Talk::start(&rexd, place.path(), &workspace, screen)?;
     let began = Instant::now();
@@ -123,7 +130,7 @@ fn use_a_terminal(talk: &mut Talk<'_>, session: &str) -> Result<()> {
 
 fn kill_a_tree(talk: &mut Talk<'_>, session: &str) -> Result<()> {
     talk.heading("kill with proof: one child in the background, one that ran away into a session of its own")?;
-    let line = "sleep 300 & setsid sleep 300 & echo ready; wait";
+    let line = "sleep 300 & setsid sleep 300 & sleep 0.2; echo ready; wait";
     let started = talk.ask("exec.start", json!({ "session_id": session, "shell": true, "command": line }))?;
     let process = &started["process_id"];
     talk.until("exec.stdout", process)?;
@@ -136,7 +143,7 @@ fn kill_a_tree(talk: &mut Talk<'_>, session: &str) -> Result<()> {
     let alive: Vec<i64> = killed.iter().copied().filter(|pid| is_alive(*pid)).collect();
     ensure!(alive.is_empty(), "{alive:?} were said to be dead and are alive");
     talk.until("exec.exit", process)?;
-    talk.note(&format!("looked into /proc: all {} are gone, {} ms after the question", killed.len(), took.as_millis()))
+    talk.note(&format!("looked into /proc: all {} are gone, within {} ms of the question", killed.len(), took.as_millis() + 1))
 }
 
 fn close(mut talk: Talk<'_>, session: &str) -> Result<()> {
@@ -273,6 +280,7 @@ impl Drop for Talk<'_> {
 struct Screen {
     colours: bool,
     width: usize,
+    workspace: String,
 }
 
 const BOLD: &str = "1";
@@ -287,20 +295,20 @@ impl Screen {
         let is_terminal = io::stdout().is_terminal();
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col >= 40);
         let width = size.map_or(USUAL_WIDTH, |size| usize::from(size.ws_col));
-        Screen { colours: is_terminal && !objected, width }
+        Screen { colours: is_terminal && !objected, width, workspace: String::new() }
     }
 
     fn sent(&mut self, method: &str, params: &Value) -> Result<()> {
-        self.line(SENT, &format!("  → {method} {}", without_session(params)))
+        self.line(SENT, &format!("  → {method} {}", shortened(params)))
     }
 
     fn received(&mut self, line: &Value) -> Result<()> {
         if let Some(method) = line["method"].as_str() {
-            return self.line(QUIET, &format!("  ← {method} {}", without_session(&line["params"])));
+            return self.line(QUIET, &format!("  ← {method} {}", shortened(&line["params"])));
         }
         match line.get("error") {
             Some(error) => self.line(FAILED, &format!("  ← error {error}")),
-            None => self.line(DONE, &format!("  ← {}", line["result"])),
+            None => self.line(DONE, &format!("  ← {}", shortened(&line["result"]))),
         }
     }
 
@@ -324,10 +332,13 @@ impl Screen {
 
     /// A line, no wider than the terminal.
     fn line(&mut self, colour: &str, text: &str) -> Result<()> {
-        let shown: String = match text.char_indices().nth(self.width) {
-            Some(_) => text.chars().take(self.width - 1).chain(['…']).collect(),
-            None => text.to_owned(),
-        };
+        let mut shown = text.to_owned();
+        if !self.workspace.is_empty() {
+            shown = shown.replace(&self.workspace, WORKSPACE);
+        }
+        if shown.chars().count() > self.width {
+            shown = shown.chars().take(self.width - 1).chain(['…']).collect();
+        }
         match self.colours && !colour.is_empty() {
             true => writeln!(io::stdout(), "\x1b[{colour}m{shown}\x1b[0m")?,
             false => writeln!(io::stdout(), "{shown}")?,
@@ -336,13 +347,16 @@ impl Screen {
     }
 }
 
-/// The session is the same in every line; what is left is what differs.
-fn without_session(params: &Value) -> Value {
-    let mut shown = params.clone();
-    if let Some(members) = shown.as_object_mut() {
-        members.remove("session_id");
+/// What differs from line to line.
+fn shortened(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let shown = members.iter().filter(|(name, value)| !NOT_SHOWN.contains(&name.as_str()) && !value.is_null());
+            Value::Object(shown.map(|(name, value)| (name.clone(), shortened(value))).collect())
+        }
+        Value::Array(items) => items.iter().map(shortened).collect(),
+        other => other.clone(),
     }
-    shown
 }
 
 /// All text of the events that are called `method`, put together.
