@@ -21,7 +21,8 @@ const USUAL_WIDTH: usize = 110;
 /// What stands for the long name of the workspace on the screen.
 const WORKSPACE: &str = "WORKSPACE";
 /// Members that are the same in every line, or that only a program wants to know.
-const NOT_SHOWN: &[&str] = &["session_id", "event_id", "cursor", "seq", "capabilities", "limits", "before", "after"];
+const NOT_SHOWN: &[&str] =
+    &["session_id", "event_id", "cursor", "seq", "capabilities", "limits", "before", "after"];
 
 fn main() -> ExitCode {
     let mut screen = Screen::open();
@@ -65,7 +66,8 @@ fn find_rexd() -> Result<PathBuf> {
     let named = std::env::args_os().nth(1).map(PathBuf::from);
     let beside = || Some(std::env::current_exe().ok()?.parent()?.parent()?.join("rexd"));
     let rexd = named.or_else(beside).context("name the rexd to start: demo PATH_TO_REXD")?;
-    rexd.canonicalize().with_context(|| format!("there is no {}; build it first: cargo build", rexd.display()))
+    rexd.canonicalize()
+        .with_context(|| format!("there is no {}; build it first: cargo build", rexd.display()))
 }
 
 /// A sample workspace, and a configuration so that the reader's own is neither read nor audited to.
@@ -73,7 +75,10 @@ fn prepare(place: &Path, workspace: &Path, audit: &Path) -> Result<()> {
     std::fs::create_dir_all(workspace.join("src"))?;
     std::fs::write(workspace.join("src/list.txt"), "apples\npears\n")?;
     std::fs::write(place.join("secret.txt"), "not for the agent\n")?;
-    std::fs::write(place.join("config.toml"), format!("[audit]\npath = {:?}\n", audit.display().to_string()))?;
+    std::fs::write(
+        place.join("config.toml"),
+        format!("[audit]\npath = {:?}\n", audit.display().to_string()),
+    )?;
     Ok(())
 }
 
@@ -103,7 +108,8 @@ fn change_files(talk: &mut Talk<'_>, session: &str) -> Result<()> {
     expect(&talk.ask("fs.write", params)?["created"], true)?;
     let read = talk.ask("fs.read", json!({ "session_id": session, "path": path }))?;
     expect(&read["content"], content)?;
-    let edit = json!({ "session_id": session, "path": path, "old_string": "sell pears", "new_string": "eat pears" });
+    let edit =
+        json!({ "session_id": session, "path": path, "old_string": "sell pears", "new_string": "eat pears" });
     expect(&talk.ask("fs.edit", edit)?["replacements"], 1)?;
     let found = talk.ask("fs.grep", json!({ "session_id": session, "pattern": "^(eat )?pears" }))?;
     expect(&Value::from(found["matches"].as_array().map_or(0, Vec::len)), 2)
@@ -120,7 +126,10 @@ fn use_a_terminal(talk: &mut Talk<'_>, session: &str) -> Result<()> {
     let params = json!({ "session_id": session, "argv": ["cat"], "cols": 90, "rows": 25 });
     let opened = talk.ask("pty.open", params)?;
     let terminal = opened["pty_id"].clone();
-    talk.ask("pty.input", json!({ "session_id": session, "pty_id": terminal, "data": "hello, terminal\n\u{4}" }))?;
+    talk.ask(
+        "pty.input",
+        json!({ "session_id": session, "pty_id": terminal, "data": "hello, terminal\n\u{4}" }),
+    )?;
     let (events, exit) = talk.until("pty.exit", &opened["process_id"])?;
     // Once as the terminal's echo, once as what `cat` says.
     let count = text_of(&events, "pty.output").matches("hello, terminal").count();
@@ -129,7 +138,9 @@ fn use_a_terminal(talk: &mut Talk<'_>, session: &str) -> Result<()> {
 }
 
 fn kill_a_tree(talk: &mut Talk<'_>, session: &str) -> Result<()> {
-    talk.heading("kill with proof: one child in the background, one that ran away into a session of its own")?;
+    talk.heading(
+        "kill with proof: one child in the background, one that ran away into a session of its own",
+    )?;
     let line = "sleep 300 & setsid sleep 300 & sleep 0.2; echo ready; wait";
     let started = talk.ask("exec.start", json!({ "session_id": session, "shell": true, "command": line }))?;
     let process = &started["process_id"];
@@ -137,13 +148,18 @@ fn kill_a_tree(talk: &mut Talk<'_>, session: &str) -> Result<()> {
     let asked = Instant::now();
     let ended = talk.ask("exec.kill", json!({ "session_id": session, "process_id": process }))?;
     let took = asked.elapsed();
-    let killed: Vec<i64> = ended["killed"].as_array().into_iter().flatten().filter_map(|one| one["pid"].as_i64()).collect();
+    let killed: Vec<i64> =
+        ended["killed"].as_array().into_iter().flatten().filter_map(|one| one["pid"].as_i64()).collect();
     ensure!(killed.len() >= 3, "expected a shell and two sleeps among the killed, found {}", ended["killed"]);
     expect(&ended["left"], json!([]))?;
     let alive: Vec<i64> = killed.iter().copied().filter(|pid| is_alive(*pid)).collect();
     ensure!(alive.is_empty(), "{alive:?} were said to be dead and are alive");
     talk.until("exec.exit", process)?;
-    talk.note(&format!("looked into /proc: all {} are gone, within {} ms of the question", killed.len(), took.as_millis() + 1))
+    talk.note(&format!(
+        "looked into /proc: all {} are gone, within {} ms of the question",
+        killed.len(),
+        took.as_millis() + 1
+    ))
 }
 
 fn close(mut talk: Talk<'_>, session: &str) -> Result<()> {
@@ -351,7 +367,9 @@ impl Screen {
 fn shortened(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
-            let shown = members.iter().filter(|(name, value)| !NOT_SHOWN.contains(&name.as_str()) && !value.is_null());
+            let shown = members
+                .iter()
+                .filter(|(name, value)| !NOT_SHOWN.contains(&name.as_str()) && !value.is_null());
             Value::Object(shown.map(|(name, value)| (name.clone(), shortened(value))).collect())
         }
         Value::Array(items) => items.iter().map(shortened).collect(),
