@@ -4,6 +4,11 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use rustix::fs::inotify;
+
+use crate::proc::wait_readable;
 
 /// A directory that goes when this does.
 #[derive(Debug)]
@@ -86,6 +91,21 @@ impl Sandbox {
     pub fn read(&self, name: &str) -> String {
         let path = self.path(name);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
+    }
+
+    /// Waits until something by this name is there. The kernel tells; nothing is polled.
+    pub fn appears(&self, name: &str, deadline: Instant) {
+        let path = self.path(name);
+        let folder = path.parent().expect("a parent");
+        let news = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).expect("inotify");
+        let wanted = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+        inotify::add_watch(&news, folder, wanted).expect("a watch");
+        let mut buffer = [0; 4096];
+        // Looked at only after the watch is set, so that nothing slips through between the two.
+        while !path.exists() {
+            assert!(wait_readable(&news, deadline), "{} does not appear", path.display());
+            rustix::io::read(&news, &mut buffer).expect("news");
+        }
     }
 
     /// Makes a link in the sandbox.
