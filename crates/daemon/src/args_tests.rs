@@ -1,1 +1,123 @@
+//! What command lines mean, and what is said about those that mean nothing.
 
+use super::*;
+
+fn parsed(line: &str) -> Result<Command, UsageError> {
+    parse(line.split_whitespace().map(OsString::from))
+}
+
+fn serve(line: &str) -> Serve {
+    match parsed(line) {
+        Ok(Command::Serve(serve)) => *serve,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn without_arguments_it_serves_its_standard_streams() {
+    for line in ["", "--stdio", "-stdio", "--config f --stdio", "--root ."] {
+        assert!(serve(line).stdio, "{line}");
+    }
+    for line in ["--http :8080", "serve", "serve --unix s", "-http=:1"] {
+        assert!(!serve(line).stdio, "{line}");
+    }
+    assert!(serve("--http :8080 --stdio").stdio);
+}
+
+#[test]
+fn flags_may_have_one_dash_or_two_and_an_equals_sign_or_none() {
+    for line in ["--config a/b", "-config a/b", "--config=a/b", "-config=a/b"] {
+        assert_eq!(serve(line).config.file, Some(PathBuf::from("a/b")), "{line}");
+    }
+    assert_eq!(serve("-root a --root=b").config.roots, [PathBuf::from("a"), PathBuf::from("b")]);
+}
+
+#[test]
+fn serve_takes_every_face() {
+    let expected = Serve {
+        config: ConfigArgs { file: Some("c".into()), roots: vec!["r".into()] },
+        stdio: false,
+        http: Some("127.0.0.1:0".to_owned()),
+        unix: Some("s".into()),
+        exec_server: Some("ws://127.0.0.1:0".to_owned()),
+        stringd: Some(3100),
+        hub: Some("http://h".to_owned()),
+        tls: Some(("c.pem".into(), "k.pem".into())),
+        client_ca: Some("ca.pem".into()),
+    };
+    let line = "serve --config c --root r --http 127.0.0.1:0 --unix s --exec-server ws://127.0.0.1:0 --stringd 3100 \
+                --hub http://h --tls-cert c.pem --tls-key k.pem --client-ca ca.pem";
+    assert_eq!(serve(line), expected);
+    assert_eq!(serve(&line.replace("serve --config", "--config")), expected);
+}
+
+#[test]
+fn the_other_commands_are_understood() {
+    let table = [
+        ("doctor", Command::Doctor { json: false, config: ConfigArgs::default() }),
+        ("doctor --json", Command::Doctor { json: true, config: ConfigArgs::default() }),
+        ("check-config", Command::CheckConfig(ConfigArgs::default())),
+        ("check-config f", Command::CheckConfig(ConfigArgs { file: Some("f".into()), roots: vec![] })),
+        ("--check-config", Command::CheckConfig(ConfigArgs::default())),
+        (
+            "--check-config -config f",
+            Command::CheckConfig(ConfigArgs { file: Some("f".into()), roots: vec![] }),
+        ),
+        ("audit verify f", Command::AuditVerify("f".into())),
+        ("version", Command::Version),
+        ("--version", Command::Version),
+        ("-V", Command::Version),
+        ("-h", Command::Help),
+        ("-help", Command::Help),
+        ("help", Command::Help),
+        ("serve --help", Command::Help),
+    ];
+    for (line, expected) in table {
+        assert_eq!(parsed(line), Ok(expected), "{line}");
+    }
+}
+
+#[test]
+fn a_mistake_gets_one_clear_line_and_a_hint() {
+    let table = [
+        ("--htpp :1", "rexd: unknown flag --htpp\nhint: did you mean --http?"),
+        ("--colour", "rexd: unknown flag --colour\nhint: `rexd --help` shows the flags"),
+        ("-x", "rexd: unknown flag -x\nhint: `rexd --help` shows the flags"),
+        ("docter", "rexd: unknown command \"docter\"\nhint: did you mean `rexd doctor`?"),
+        (
+            "doctor --http :1",
+            "rexd: `rexd doctor` takes no --http\nhint: `rexd --help` shows what `rexd doctor` takes",
+        ),
+        ("serve x", "rexd: unexpected argument \"x\"\nhint: `rexd --help` shows the commands"),
+        ("--stringd x", "rexd: \"x\" is not a port\nhint: --stringd takes 0 to 65535"),
+        ("--tls-cert x", "rexd: --tls-cert without --tls-key\nhint: name both files"),
+        ("audit", "rexd: `rexd audit` needs to know what to do\nhint: rexd audit verify FILE"),
+        ("check-config a b", "rexd: \"b\" is one file too many\nhint: name one configuration file"),
+        (
+            "run -- ls",
+            "rexd: `rexd run` is not in this build yet\nhint: this build serves REXD: `rexd --stdio`",
+        ),
+        (
+            "--config",
+            "rexd: missing argument for option '--config'\nhint: `rexd --help` shows the flags and which of them take a value",
+        ),
+    ];
+    for (line, expected) in table {
+        assert_eq!(parsed(line).unwrap_err().to_string(), expected, "{line}");
+    }
+    for face in ["exec-server --listen stdio", "stringd 3100", "host --hub u", "run"] {
+        assert!(parsed(face).unwrap_err().message.ends_with("is not in this build yet"), "{face}");
+    }
+}
+
+#[test]
+fn the_help_names_every_flag_and_every_command() {
+    for flag in FLAGS.iter().filter(|flag| flag.name != "check-config") {
+        assert!(HELP.contains(&format!("--{}", flag.name)), "{}", flag.name);
+    }
+    for command in SUBCOMMANDS.iter().filter(|command| **command != "help") {
+        assert!(HELP.contains(&format!("rexd {command}")), "{command}");
+    }
+    assert!(HELP.lines().all(|line| line.len() <= 120));
+    assert!(HELP.contains("/etc/rexd/config.toml"));
+}

@@ -4,3 +4,5 @@ pub mod args;
 pub mod audit;
 pub mod config;
 pub mod doctor;
+pub mod rexd;
+pub mod serve;

@@ -1,3 +1,88 @@
 //! `rexd`: serves one engine through the faces named in the configuration.
 
-fn main() {}
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use daemon::args::{self, Command, HELP, Serve, UsageError};
+use daemon::config::{Config, Places, check_config};
+use daemon::doctor::{Doctor, colours_wanted};
+use daemon::{audit, serve};
+
+fn main() -> ExitCode {
+    let command = match args::parse(std::env::args_os().skip(1)) {
+        Ok(command) => command,
+        Err(error) => {
+            complain(&error.to_string());
+            return ExitCode::from(UsageError::EXIT_CODE);
+        }
+    };
+    match run(command) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            complain(&format!("rexd: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<u8> {
+    let places = Places::from_environment();
+    let out = &mut io::stdout().lock();
+    match command {
+        Command::Help => out.write_all(HELP.as_bytes()).map(|()| 0).map_err(Into::into),
+        Command::Version => writeln!(out, "rexd {}", env!("CARGO_PKG_VERSION")).map(|()| 0).map_err(Into::into),
+        Command::CheckConfig(config) => Ok(check_config(&config, &places, out)?),
+        Command::AuditVerify(file) => Ok(audit::verify_command(&file, out)?),
+        Command::Doctor { json, config } => {
+            let program_path = std::env::var_os("PATH");
+            Ok(Doctor { config, places, program_path, json, colours: colours_wanted() }.run(out)?)
+        }
+        Command::Serve(faces) => serve_faces(&faces, &places),
+    }
+}
+
+fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
+    let config = Config::load(&faces.config, places)?;
+    log_to_stderr(&config);
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    if let Some(missing) = not_built_yet(faces, &config) {
+        anyhow::bail!("{missing} is not in this version yet; `rexd --stdio` serves standard input and output");
+    }
+    // One thread serves all: a command's way through the daemon then never waits for another core to wake up.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve::stdio(&config, places))?;
+    // A thread that still reads a standard input which is a plain file must not hold up the end.
+    runtime.shutdown_background();
+    Ok(0)
+}
+
+fn not_built_yet(faces: &Serve, config: &Config) -> Option<&'static str> {
+    let asked = [
+        (faces.http.is_some() || (!config.server.stdio && config.server.http_listen.is_some()), "HTTP"),
+        (faces.unix.is_some(), "the unix socket"),
+        (faces.exec_server.is_some(), "exec-server"),
+        (faces.stringd.is_some(), "stringd"),
+        (faces.hub.is_some(), "the hub"),
+        (faces.tls.is_some() || faces.client_ca.is_some(), "TLS"),
+    ];
+    asked.iter().find(|(is_asked, _)| *is_asked).map(|(_, name)| *name)
+}
+
+/// Standard output belongs to the protocol.
+fn log_to_stderr(config: &Config) {
+    let level = match config.server.log_level.name() {
+        "error" => tracing::Level::ERROR,
+        "warn" => tracing::Level::WARN,
+        "debug" => tracing::Level::DEBUG,
+        "trace" => tracing::Level::TRACE,
+        _ => tracing::Level::INFO,
+    };
+    tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(level).with_target(false).init();
+}
+
+fn complain(message: &str) {
+    // Nobody to tell if even this fails.
+    let _told = writeln!(io::stderr(), "{message}");
+}

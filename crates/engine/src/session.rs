@@ -137,7 +137,7 @@ impl fmt::Debug for Session {
 }
 
 /// Twelve hexadecimal digits that nobody can guess.
-pub(crate) fn random_name() -> Result<String, Error> {
+pub fn random_name() -> Result<String, Error> {
     let mut bytes = [0; 6];
     getrandom::fill(&mut bytes)
         .map_err(|error| Error::Unsupported { what: "randomness", reason: error.to_string() })?;

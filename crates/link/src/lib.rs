@@ -45,7 +45,7 @@ pub enum Incoming {
     Message(Bytes),
     /// A message over the limit. It was skipped, not kept; the next one arrives as usual.
     TooLong {
-        /// Its length.
+        /// Everything before its newline.
         bytes: u64,
     },
 }

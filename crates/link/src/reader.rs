@@ -78,11 +78,12 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         if let Some(skipped) = self.skipping.take() {
             return Some(Incoming::TooLong { bytes: skipped + line.len() as u64 });
         }
+        let bytes = line.len() as u64;
         if line.last() == Some(&b'\r') {
             line.truncate(line.len() - 1);
         }
         if line.len() > self.line_bytes {
-            return Some(Incoming::TooLong { bytes: line.len() as u64 });
+            return Some(Incoming::TooLong { bytes });
         }
         if line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
             return None;

@@ -1,14 +1,19 @@
 //! The writing side of a byte stream: responses first, everything that is ready in one vectored write.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::lanes::{Lanes, Outbound};
 
-/// Messages of one lane that are taken for one write.
+/// Responses that are taken for one write.
 const BATCH: usize = 64;
+/// Events that are taken for one write; each may be large.
+const EVENT_BATCH: usize = 4;
 
 /// Writes until every sender is gone, or until writing fails. A line is a message and a newline. `output` must not
 /// keep bytes back, or a message would be reported as written before the kernel has it.
@@ -19,19 +24,9 @@ where
     let mut queue = Queue::default();
     while let Some(first) = lanes.recv().await {
         queue.began = Some(Began { outbound: first, done: 0 });
-        while queue.is_waiting(&mut lanes) {
-            let written = {
-                let mut slices = [IoSlice::new(b""); 2 * BATCH];
-                let used = queue.slices(&mut slices);
-                match used {
-                    0 => 0,
-                    used => output.write_vectored(&slices[..used]).await?,
-                }
-            };
-            if written == 0 && queue.bytes_left() > 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            queue.advance(written);
+        while queue.began.is_some() {
+            poll_fn(|cx| queue.poll_write(cx, &mut lanes, Pin::new(&mut output))).await?;
+            queue.take_ready(&mut lanes);
         }
         output.flush().await?;
     }
@@ -53,25 +48,46 @@ struct Began {
 }
 
 impl Queue {
-    /// Takes what is ready and tells whether there is anything to write.
-    fn is_waiting(&mut self, lanes: &mut Lanes) -> bool {
+    /// Writes once. What is ready is looked at in every poll, so that a response that arrives while the output is
+    /// full is written as soon as it is not.
+    fn poll_write<W>(
+        &mut self,
+        cx: &mut Context<'_>,
+        lanes: &mut Lanes,
+        output: Pin<&mut W>,
+    ) -> Poll<io::Result<()>>
+    where
+        W: AsyncWrite,
+    {
+        self.take_ready(lanes);
+        let mut slices = [IoSlice::new(b""); 2 * BATCH];
+        let written = match self.slices(&mut slices) {
+            0 => 0,
+            used => match ready!(output.poll_write_vectored(cx, &slices[..used]))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => written,
+            },
+        };
+        self.advance(written);
+        Poll::Ready(Ok(()))
+    }
+
+    fn take_ready(&mut self, lanes: &mut Lanes) {
         lanes.take_control(&mut self.control, BATCH);
-        // Events wait in their lane while they are many here: there they hold back whoever makes them.
-        lanes.take_events(&mut self.events, 4);
+        // Events wait in their lane while some are here: there they hold back whoever makes them.
+        lanes.take_events(&mut self.events, EVENT_BATCH);
         if self.began.is_none() {
-            let next = self.control.pop_front().or_else(|| self.events.pop_front());
-            self.began = next.map(|outbound| Began { outbound, done: 0 });
+            self.begin_next();
         }
-        self.began.is_some()
+    }
+
+    fn begin_next(&mut self) {
+        let next = self.control.pop_front().or_else(|| self.events.pop_front());
+        self.began = next.map(|outbound| Began { outbound, done: 0 });
     }
 
     fn waiting(&self) -> impl Iterator<Item = &Outbound> {
         self.control.iter().chain(&self.events)
-    }
-
-    fn bytes_left(&self) -> usize {
-        let began = self.began.as_ref().map_or(0, |began| began.outbound.line_bytes() - began.done);
-        began + self.waiting().map(Outbound::line_bytes).sum::<usize>()
     }
 
     fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
@@ -106,8 +122,7 @@ impl Queue {
                 // Whoever waited may have left.
                 waiting.send(()).ok();
             }
-            let next = self.control.pop_front().or_else(|| self.events.pop_front());
-            self.began = next.map(|outbound| Began { outbound, done: 0 });
+            self.begin_next();
         }
     }
 }

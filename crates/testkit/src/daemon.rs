@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::invariants::{Invariants, shorten, shorten_text};
 use crate::proc::{wait_for, wait_readable, watch};
 use crate::sandbox::Sandbox;
+use crate::transcript::Transport;
 
 /// How long a test waits for anything before it gives up. Never reached when all is well.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -212,6 +213,14 @@ impl Rexd {
     }
 
     fn line_until(&mut self, deadline: Instant) -> Option<String> {
+        match self.line_before(deadline) {
+            Some(line) => line,
+            None => self.fail("nothing was said in time"),
+        }
+    }
+
+    /// The next line, or nothing at the end; nothing at all when the deadline comes first.
+    fn line_before(&mut self, deadline: Instant) -> Option<Option<String>> {
         loop {
             let new = &self.buffer[self.scanned..];
             if let Some(end) = new.iter().position(|byte| *byte == b'\n') {
@@ -222,16 +231,16 @@ impl Rexd {
                 self.scanned = 0;
                 let line = String::from_utf8(line).expect("a line of UTF-8");
                 self.remember('<', &line);
-                return Some(line);
+                return Some(Some(line));
             }
             self.scanned = self.buffer.len();
             if self.is_over {
                 assert!(self.buffer.is_empty(), "the last line has no end: {:?}", self.buffer);
-                return None;
+                return Some(None);
             }
             let stdout = self.stdout.as_ref().expect("stdout is open");
             if !wait_readable(stdout, deadline) {
-                self.fail("nothing was said in time");
+                return None;
             }
             self.fill();
         }
@@ -409,6 +418,33 @@ impl Drop for Rexd {
             let _gone = self.child.kill();
             let _gone = self.child.wait();
         }
+    }
+}
+
+impl Transport for Rexd {
+    fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.send_bytes(bytes);
+        Ok(())
+    }
+
+    fn recv_line(&mut self, within: Duration) -> anyhow::Result<Option<String>> {
+        let Some(line) = self.line_before(Instant::now() + within) else {
+            anyhow::bail!("nothing was said within {within:?}; the log: {}", self.log())
+        };
+        if let Some(message) = line.as_ref().and_then(|line| serde_json::from_str(line).ok()) {
+            self.invariants.check(line.as_deref().unwrap_or_default(), &message);
+        }
+        Ok(line)
+    }
+
+    fn close(&mut self) -> anyhow::Result<()> {
+        self.close_input();
+        Ok(())
+    }
+
+    fn exit_code(&mut self) -> anyhow::Result<i32> {
+        let status = self.wait();
+        status.code().ok_or_else(|| anyhow::anyhow!("{status}; the log: {}", self.log()))
     }
 }
 

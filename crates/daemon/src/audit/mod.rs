@@ -15,6 +15,8 @@ pub use redact::{details, is_secret_name, redact_argv, redact_text};
 pub use verify::{Summary, VerifyError, verify, verify_command};
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
@@ -56,6 +58,8 @@ enum Message {
 pub struct AuditFile {
     queue: Option<SyncSender<Message>>,
     writer: Option<JoinHandle<()>>,
+    /// Set when nobody will wait for a disk that refuses any more.
+    closing: Arc<AtomicBool>,
     path: PathBuf,
 }
 
@@ -83,8 +87,10 @@ impl AuditFile {
         let writer = Writer::open(path, required).map_err(unwritable)?;
         let (queue, messages) = sync_channel(QUEUE);
         let thread = thread::Builder::new().name("audit".to_owned());
-        let writer = thread.spawn(move || run(writer, &messages)).map_err(unwritable)?;
-        Ok(Self { queue: Some(queue), writer: Some(writer), path: path.to_owned() })
+        let closing = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&closing);
+        let writer = thread.spawn(move || run(writer, &messages, &told)).map_err(unwritable)?;
+        Ok(Self { queue: Some(queue), writer: Some(writer), closing, path: path.to_owned() })
     }
 
     /// The file.
@@ -92,7 +98,7 @@ impl AuditFile {
         &self.path
     }
 
-    /// Waits until everything recorded so far is written.
+    /// Waits until everything recorded so far is written; with a required file on a full disk, until there is room.
     pub fn flush(&self) {
         let (done, wait) = sync_channel(1);
         self.send(Message::Flush(done));
@@ -132,6 +138,7 @@ impl AuditSink for AuditFile {
 impl Drop for AuditFile {
     fn drop(&mut self) {
         self.queue = None;
+        self.closing.store(true, Ordering::Release);
         self.wake();
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
@@ -142,7 +149,7 @@ impl Drop for AuditFile {
 }
 
 /// The writer's life: wait for a record, let a batch gather, write it.
-fn run(mut writer: Writer, messages: &Receiver<Message>) {
+fn run(mut writer: Writer, messages: &Receiver<Message>, closing: &AtomicBool) {
     while let Ok(first) = messages.recv() {
         let mut waiting = Vec::new();
         let urgent = matches!(first, Message::Flush(_));
@@ -153,7 +160,7 @@ fn run(mut writer: Writer, messages: &Receiver<Message>) {
         for message in messages.try_iter().take(QUEUE) {
             take(message, &mut writer, &mut waiting);
         }
-        writer.write_batch();
+        writer.write_batch(closing);
         waiting.into_iter().for_each(|done| done.send(()).unwrap_or_default());
     }
     writer.write_last();

@@ -12,63 +12,25 @@ use serde_json::Value;
 pub(super) const HIDDEN: &str = "[hidden]";
 
 /// Parameters whose value is contents: only their size is recorded.
+#[rustfmt::skip]
 const CONTENTS: &[&str] =
     &["content", "contents", "stdin", "data", "input", "patch_text", "patch", "old_string", "new_string"];
 
 /// Parts of names whose value is a secret.
+#[rustfmt::skip]
 const SECRET_PARTS: &[&str] = &[
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "token",
-    "apikey",
-    "api_key",
-    "api-key",
-    "accesskey",
-    "access_key",
-    "access-key",
-    "privatekey",
-    "private_key",
-    "private-key",
-    "credential",
-    "authorization",
-    "bearer",
-    "session_key",
-    "signing_key",
-    "encryption_key",
-    "cookie",
-    "x-auth",
+    "password", "passwd", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "accesskey",
+    "access_key", "access-key", "privatekey", "private_key", "private-key", "credential", "authorization",
+    "bearer", "session_key", "signing_key", "encryption_key", "cookie", "x-auth",
 ];
 /// Whole names whose value is a secret.
 const SECRET_NAMES: &[&str] = &["pwd", "pass", "auth", "pat", "pw", "user-pass"];
 /// How well-known secrets begin.
+#[rustfmt::skip]
 const SECRET_PREFIXES: &[&str] = &[
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "sk-",
-    "sk_live_",
-    "sk_test_",
-    "rk_live_",
-    "xoxb-",
-    "xoxp-",
-    "xoxa-",
-    "xoxs-",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "ya29.",
-    "npm_",
-    "pypi-",
-    "eyJ",
-    "hf_",
-    "dop_v1_",
-    "SG.",
+    "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "sk_live_", "sk_test_",
+    "rk_live_", "xoxb-", "xoxp-", "xoxa-", "xoxs-", "AKIA", "ASIA", "AIza", "ya29.", "npm_", "pypi-",
+    "eyJ", "hf_", "dop_v1_", "SG.",
 ];
 /// The shortest text that a prefix makes a secret.
 const PREFIXED_LENGTH: usize = 16;
@@ -115,17 +77,23 @@ pub fn is_secret_name(name: &str) -> bool {
 
 /// The words of a command with their secrets hidden.
 pub fn redact_argv(argv: &[String]) -> Vec<String> {
-    let mut hide_next = false;
+    let mut before = "";
     let mut result = Vec::with_capacity(argv.len());
     for word in argv {
-        let hide = std::mem::take(&mut hide_next);
-        if hide && !word.starts_with('-') {
-            result.push(HIDDEN.to_owned());
-            continue;
-        }
-        hide_next = takes_secret(word);
-        // A word with blanks inside is a text of its own: a script, a header.
-        result.push(redact_text(word).into_owned());
+        let secret = takes_secret(before) && !word.starts_with('-');
+        // After `-c` comes a script, of which only the words that are secrets go.
+        let script = before.starts_with('-') && !before.starts_with("--") && before.contains('c');
+        result.push(match word.split_once('=') {
+            _ if secret => HIDDEN.to_owned(),
+            // The value of an argument may have blanks inside.
+            Some((name, value))
+                if !script && !value.is_empty() && !name.contains(' ') && is_secret_name(name) =>
+            {
+                format!("{name}={HIDDEN}")
+            }
+            _ => redact_login(before, word).unwrap_or_else(|| redact_text(word).into_owned()),
+        });
+        before = word;
     }
     result
 }
@@ -134,30 +102,35 @@ pub fn redact_argv(argv: &[String]) -> Vec<String> {
 pub fn redact_text(text: &str) -> Cow<'_, str> {
     let mut result = String::new();
     let mut copied = 0;
-    let mut hide_next = false;
+    let mut before = "";
+    let mut secret = false;
     for (start, word) in words(text) {
-        let hide = std::mem::take(&mut hide_next);
+        secret = takes_secret(before) || (secret && is_scheme(before));
         let replacement = match word {
             // The scheme of an Authorization header stays, what follows it goes.
-            _ if hide && is_scheme(word) => {
-                hide_next = true;
-                None
-            }
-            _ if hide && !word.starts_with('-') => Some(HIDDEN.to_owned()),
-            _ => redact_word(word),
+            _ if secret && is_scheme(word) => None,
+            _ if secret && !word.starts_with('-') => Some(HIDDEN.to_owned()),
+            _ => redact_login(before, word).or_else(|| redact_word(word)),
         };
-        hide_next |= takes_secret(word);
         if let Some(replacement) = replacement {
             result.push_str(&text[copied..start]);
             result.push_str(&replacement);
             copied = start + word.len();
         }
+        before = word;
     }
     if copied == 0 {
         return Cow::Borrowed(text);
     }
     result.push_str(&text[copied..]);
     Cow::Owned(result)
+}
+
+/// The password of `-u name:password`.
+fn redact_login(before: &str, word: &str) -> Option<String> {
+    let (name, password) =
+        word.split_once(':').filter(|_| matches!(before, "-u" | "--user" | "--proxy-user"))?;
+    (!password.is_empty()).then(|| format!("{name}:{HIDDEN}"))
 }
 
 /// The words of a text with their places: what stands between blanks, quotes and shell operators. A quoted text

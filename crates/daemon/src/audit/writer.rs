@@ -4,6 +4,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use engine::audit::AuditRecord;
@@ -48,18 +49,22 @@ impl Writer {
         self.bodies.push(body);
     }
 
-    /// Writes what was added. A required file is tried until it works, so that the queue fills and callers wait.
-    pub(super) fn write_batch(&mut self) {
+    /// Writes what was added. A required file is tried until it works, so that the queue fills and callers wait,
+    /// or until `closing` says that nobody waits any more.
+    pub(super) fn write_batch(&mut self, closing: &AtomicBool) {
         while !self.bodies.is_empty() {
             match self.append() {
                 Ok(()) => return,
                 Err(error) => self.failed(&error),
             }
-            if !self.required {
+            if closing.load(Ordering::Acquire) {
+                return;
+            }
+            if self.required {
+                std::thread::park_timeout(RETRY);
+            } else {
                 self.lost += self.bodies.len() as u64;
                 self.bodies.clear();
-            } else {
-                std::thread::sleep(RETRY);
             }
         }
     }

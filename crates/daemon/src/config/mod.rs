@@ -47,6 +47,8 @@ pub struct Config {
     pub audit: AuditConfig,
     /// What listens where.
     pub server: ServerConfig,
+    /// Whether a write is on the disk before it is answered.
+    pub durable_writes: bool,
     /// `[auth]` as it was written, for those who read it.
     pub auth: Option<toml::Table>,
     /// `[sandbox]` as it was written, for those who read it.
@@ -92,6 +94,7 @@ impl Config {
             policy,
             audit: server::audit(root.section("audit")?, places)?,
             server: server::server(root.section("server")?)?,
+            durable_writes: server::durable_writes(root.section("files")?)?,
             auth: raw_table(&root, "auth", &mut raw)?,
             sandbox: raw_table(&root, "sandbox", &mut raw)?,
             source: None,
@@ -109,7 +112,8 @@ impl Config {
         let file = self.source.as_ref().unwrap_or(&self.file_to_write);
         self.roots.is_empty().then(|| {
             format!(
-                "no roots are configured, so nothing is served: write [[security.allowed_roots]] with path = \"/…\" in {}, or start with --root DIR",
+                "no roots are configured, so nothing is served: \
+                 write [[security.allowed_roots]] with path = \"/…\" in {}, or start with --root DIR",
                 file.display()
             )
         })

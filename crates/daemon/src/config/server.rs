@@ -86,6 +86,13 @@ fn url_path(section: &Section<'_, '_>, key: &'static str, default: &str) -> Resu
     Err(section.document.error(section.span_of(key), reason))
 }
 
+/// `[files] durable`: on, unless the operator would rather be fast than sure.
+pub(super) fn durable_writes(section: Section<'_, '_>) -> Result<bool, ConfigError> {
+    let durable = section.boolean("durable")?.unwrap_or(true);
+    section.finish();
+    Ok(durable)
+}
+
 pub(super) fn audit(section: Section<'_, '_>, places: &Places) -> Result<AuditConfig, ConfigError> {
     let enabled = section.boolean("enabled")?.unwrap_or(true);
     let named = section.text("path")?.filter(|path| !path.is_empty()).map(|path| places.expand(&path));

@@ -1,1 +1,297 @@
+//! What configurations come to, and how the bad ones are refused.
 
+use super::*;
+use engine::limits::OnOutputLimit;
+use engine::policy::{CommandLine, Verdict};
+use std::time::Duration;
+
+fn places() -> Places {
+    Places {
+        user: Some("/home/u/.config/rexd/config.toml".into()),
+        state: Some("/home/u/.local/state/rexd".into()),
+        home: Some("/home/u".into()),
+        current: "/work".into(),
+        ..Places::default()
+    }
+}
+
+fn read(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("c.toml"), &ConfigArgs::default(), &places())
+}
+
+fn refusal(text: &str) -> String {
+    read(text).map(drop).unwrap_err().to_string()
+}
+
+const SEED: &str = r#"
+[server]
+stdio = true
+log_level = "info"
+
+[limits]
+default_timeout_ms = 30000
+hard_timeout_ms = 300000
+max_output_bytes = 1048576
+max_file_read_bytes = 1048576
+max_processes_per_session = 8
+max_concurrent_sessions = 16
+
+[security]
+allow_shell = true
+
+[[security.allowed_roots]]
+path = "/srv/myapp"
+
+[[security.allowed_roots]]
+path = "/home/deploy/projects"
+
+[audit]
+enabled = true
+path = "/var/log/rexd/audit.log"
+"#;
+
+#[test]
+fn the_documented_example_is_read_without_a_word() {
+    let config = read(SEED).unwrap();
+    assert_eq!(config.warnings, Vec::<String>::new());
+    assert_eq!(config.roots, [PathBuf::from("/srv/myapp"), PathBuf::from("/home/deploy/projects")]);
+    assert_eq!(config.limits, Limits::seed());
+    assert_eq!(
+        config.audit,
+        AuditConfig { enabled: true, path: Some("/var/log/rexd/audit.log".into()), configured: true }
+    );
+    assert!(config.server.stdio);
+    assert_eq!(config.no_roots_message(), None);
+}
+
+#[test]
+fn an_empty_configuration_serves_nothing_and_says_what_to_write() {
+    let config = read("").unwrap();
+    assert_eq!(config.limits, Limits::seed());
+    assert_eq!(config.audit.path, Some("/home/u/.local/state/rexd/audit.log".into()));
+    assert!(config.audit.enabled && !config.audit.configured);
+    assert!(config.no_roots_message().unwrap().contains("/home/u/.config/rexd/config.toml"));
+}
+
+#[test]
+fn what_other_clients_write_is_accepted() {
+    let config =
+        read("[server]\nhttp_listen = \"\"\nhttp_path = \"/rpc\"\n[audit]\nenabled = false\npath = \"\"\n")
+            .unwrap();
+    assert_eq!(config.server.http_listen, None);
+    assert!(!config.audit.enabled);
+}
+
+#[test]
+fn zero_means_none_where_none_is_possible() {
+    let config =
+        read("[limits]\nhard_timeout_ms = 0\nhard_output_bytes = 0\non_output_limit = \"truncate\"").unwrap();
+    assert_eq!((config.limits.hard_timeout, config.limits.hard_output_bytes), (None, None));
+    assert_eq!(config.limits.on_output_limit, OnOutputLimit::Truncate);
+}
+
+#[test]
+fn a_root_flag_replaces_the_roots_and_lifts_the_ceilings_nobody_set() {
+    let args = ConfigArgs { file: None, roots: vec![".".into(), "/abs/".into(), "sub".into()] };
+    let text = format!("{}\n", SEED.replace("default_timeout_ms = 30000", ""));
+    let config = Config::parse(&text, Path::new("c.toml"), &args, &places()).unwrap();
+    assert_eq!(config.roots, ["/work", "/abs", "/work/sub"].map(PathBuf::from));
+    assert_eq!(config.limits.hard_timeout, Some(Duration::from_secs(300)), "the file says so");
+    assert_eq!(config.limits.default_timeout, None, "the file is silent");
+    let config = Config::parse("", Path::new(""), &args, &places()).unwrap();
+    assert_eq!(config.limits, Limits::open());
+}
+
+#[test]
+fn unknown_keys_are_named_with_their_place_and_the_likely_meaning() {
+    let config = read(
+        "[limits]\ndefualt_timeout_ms = 1\n[serve]\n[[security.allowed_roots]]\npath = \"/a\"\nmode = 1\n",
+    )
+    .unwrap();
+    assert_eq!(
+        config.warnings,
+        [
+            "c.toml:6:1: unknown key security.allowed_roots[0].mode is ignored",
+            "c.toml:2:1: unknown key limits.defualt_timeout_ms is ignored; did you mean default_timeout_ms?",
+            "c.toml:3:2: unknown key serve is ignored; did you mean server?",
+        ]
+    );
+}
+
+#[test]
+fn tables_of_later_features_are_kept_and_not_judged() {
+    let config =
+        read("[auth]\nx = 1\n[[auth.tokens]]\nname = \"a\"\n[sandbox]\nprofile = \"off\"\n").unwrap();
+    assert_eq!(config.warnings.len(), 1, "only the missing roots: {:?}", config.warnings);
+    assert_eq!(config.auth.unwrap()["tokens"][0]["name"].as_str(), Some("a"));
+    assert_eq!(config.sandbox.unwrap()["profile"].as_str(), Some("off"));
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_its_place() {
+    let table = [
+        ("[limits\n", "c.toml:1:8: "),
+        (
+            "\n[limits]\nhard_timeout_ms = \"x\"",
+            "c.toml:3:19: limits.hard_timeout_ms must be a whole number, not string",
+        ),
+        (
+            "[limits]\nhard_timeout_ms = -1",
+            "c.toml:2:19: limits.hard_timeout_ms must be a whole number that is not negative",
+        ),
+        (
+            "[limits]\nmax_processes_per_session = 0",
+            "c.toml:2:29: limits.max_processes_per_session must be at least 1",
+        ),
+        ("limits = 3", "c.toml:1:10: limits must be a table, not integer"),
+        (
+            "[security]\nallow_shell = 1",
+            "c.toml:2:15: security.allow_shell must be true or false, not integer",
+        ),
+        (
+            "[[security.allowed_roots]]\npath = \"a\"",
+            "c.toml:2:8: a root must be an absolute path, not \"a\"",
+        ),
+        ("[[security.allowed_roots]]\n", "c.toml:1:1: an allowed root has no path"),
+        ("[server]\nlog_level = \"loud\"", "c.toml:2:13: server.log_level must be one of "),
+        ("[server]\nhttp_path = \"rpc\"", "c.toml:2:13: server.http_path must start with a slash"),
+        ("[audit]\npath = \"a.log\"", "c.toml:2:8: audit.path must be absolute"),
+        (
+            "[policy]\ndefault = \"maybe\"",
+            "c.toml:2:11: policy.default must be one of \"allow\", \"ask\", \"deny\"",
+        ),
+        ("[[policy.rules]]\naction = \"deny\"", "c.toml:1:1: rule \"rule 1\" has neither argv nor class"),
+        ("[[policy.rules]]\nargv = [\"a\"]", "c.toml:1:1: rule \"rule 1\" has no action"),
+        (
+            "[[policy.rules]]\naction = \"deny\"\nargv = [\"a\"]\nclass = \"build\"",
+            "c.toml:1:1: rule \"rule 1\" has both",
+        ),
+        (
+            "[[policy.rules]]\naction = \"deny\"\nclass = \"fun\"",
+            "c.toml:3:9: policy.rules[0].class must be one of ",
+        ),
+        (
+            "[policy.sudo]\nallow = [\"ls\"]",
+            "c.toml:2:10: policy.sudo.allow must be arrays of words, not string",
+        ),
+        (
+            "[environment]\nset = { A = 1 }",
+            "c.toml:2:13: environment.set must be a text in quotes, not integer",
+        ),
+    ];
+    for (text, expected) in table {
+        let found = refusal(text);
+        assert!(found.starts_with(expected), "{text:?}\n  gave     {found}\n  expected {expected}");
+    }
+}
+
+#[test]
+fn rules_are_read_and_their_examples_tried() {
+    let text = r#"
+[policy]
+default = "ask"
+[[policy.rules]]
+name = "no pushing"
+action = "deny"
+argv = ["git", "push", "*"]
+reason = "people push"
+examples_match = [["git", "push"], "cd x && git push -f"]
+examples_no_match = ["git pull"]
+[[policy.rules]]
+action = "allow"
+class = "read-only"
+[policy.sudo]
+allow = [["systemctl", "restart", "*"]]
+[environment]
+remove = ["*_SECRET"]
+keep = ["MY_SECRET"]
+set = { LANG = "C" }
+"#;
+    let config = read(text).unwrap();
+    let decide = |line| config.policy.decide(&CommandLine::Shell { line, login: false });
+    assert_eq!(decide("git push").verdict, Verdict::Deny);
+    assert_eq!(decide("git push").reason, "people push");
+    assert_eq!(decide("ls").verdict, Verdict::Allow);
+    assert_eq!(decide("make").verdict, Verdict::Ask);
+    assert_eq!(decide("sudo systemctl restart x").verdict, Verdict::Allow);
+    assert!(!config.policy.environment().inherits("A_SECRET"));
+    assert!(config.policy.environment().inherits("MY_SECRET"));
+    let wrong = text.replace("\"git pull\"", "\"git push\"");
+    assert_eq!(refusal(&wrong), "c.toml:4:1: rule \"no pushing\" matches its example \"git push\"");
+}
+
+#[test]
+fn a_denying_rule_without_a_star_is_pointed_out() {
+    let config = read("[[policy.rules]]\naction = \"deny\"\nargv = [\"rm\"]\n").unwrap();
+    assert!(config.warnings[0].contains("end argv with \"*\""), "{:?}", config.warnings);
+}
+
+#[test]
+fn a_root_of_slash_is_possible_and_pointed_out() {
+    let config = read("[[security.allowed_roots]]\npath = \"/\"\n").unwrap();
+    assert!(config.warnings[0].starts_with("a root is /"));
+}
+
+#[test]
+fn the_first_file_that_exists_is_read_and_a_named_one_has_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| {
+        let file = directory.path().join(name);
+        std::fs::write(&file, format!("[[security.allowed_roots]]\npath = \"/{name}\"\n")).unwrap();
+        file
+    };
+    let mut places = Places {
+        system: Some(directory.path().join("missing")),
+        user: Some(file("user")),
+        current: directory.path().to_owned(),
+        ..Places::default()
+    };
+    let root =
+        |args: &ConfigArgs, places: &Places| Config::load(args, places).map(|config| config.roots[0].clone());
+    let none = ConfigArgs::default();
+    assert_eq!(root(&none, &places).unwrap(), Path::new("/user"));
+    places.system = Some(file("system"));
+    assert_eq!(root(&none, &places).unwrap(), Path::new("/system"));
+    places.named = Some(file("named"));
+    assert_eq!(root(&none, &places).unwrap(), Path::new("/named"));
+    file("flag");
+    let flag = ConfigArgs { file: Some("flag".into()), roots: vec![] };
+    assert_eq!(root(&flag, &places).unwrap(), Path::new("/flag"));
+    places.named = Some(directory.path().join("gone"));
+    let error = root(&none, &places).unwrap_err().to_string();
+    assert!(error.ends_with("gone: no such file or directory"), "{error}");
+}
+
+#[test]
+fn places_follow_the_environment() {
+    let variables = |name: &str| match name {
+        "HOME" => Some("/h".into()),
+        "XDG_STATE_HOME" => Some("/s".into()),
+        "XDG_CONFIG_HOME" => Some("relative".into()),
+        "REXD_CONFIG" => Some("c.toml".into()),
+        _ => None,
+    };
+    let places = Places::from_variables(variables, "/cwd".into());
+    assert_eq!(places.named, Some("/cwd/c.toml".into()));
+    assert_eq!(places.user, Some("/h/.config/rexd/config.toml".into()));
+    assert_eq!(places.default_audit(), Some("/s/rexd/audit.log".into()));
+}
+
+#[test]
+fn check_config_prints_what_holds_or_what_is_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("c.toml");
+    let check = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let mut out = Vec::new();
+        let args = ConfigArgs { file: Some(file.clone()), roots: vec![] };
+        let status = check_config(&args, &places(), &mut out).unwrap();
+        (status, String::from_utf8(out).unwrap())
+    };
+    let (status, text) = check(SEED);
+    assert_eq!(status, 0);
+    assert!(text.contains("hard_timeout_ms             300000\n") && text.ends_with("ok\n"), "{text}");
+    let (status, text) = check("[limits]\nhard_timeout_ms = true\n");
+    assert_eq!(status, 1);
+    assert!(text.contains("c.toml:2:19: limits.hard_timeout_ms must be"), "{text}");
+}

@@ -66,6 +66,8 @@ pub(super) struct Recipe<'a> {
     pub(super) durability: Durability,
     /// Permissions of a file that replaces nothing; none for the usual ones.
     pub(super) mode: Option<u32>,
+    /// Whether new content may be without a name until it is complete.
+    pub(super) nameless: bool,
     /// Whether the file replaced must still be the one that was looked at.
     pub(super) guarded: bool,
     pub(super) steps: &'a dyn Steps,
@@ -85,7 +87,7 @@ impl Staged {
         let error = |action| move |errno| refused(action, recipe.path)(errno);
         // What replaces a file is private until it has that file's mode.
         let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
-        let (file, temporary) = open_new(&place, mode).map_err(error("create"))?;
+        let (file, temporary) = open_new(&place, mode, recipe.nameless).map_err(error("create"))?;
         let staged = Self { place, path: recipe.path.to_owned(), old, file, temporary };
         recipe.steps.done(Step::Opened);
         fill(staged.file.as_fd()).map_err(error("write"))?;
@@ -221,8 +223,8 @@ pub(super) fn sync_directory(dir: impl AsFd) -> Result<(), Errno> {
 }
 
 /// Opens a new file, nameless where the file system can, and says its temporary name otherwise.
-fn open_new(place: &Place, mode: Mode) -> Result<(OwnedFd, Option<OsString>), Errno> {
-    if can_name_nameless() {
+fn open_new(place: &Place, mode: Mode, nameless: bool) -> Result<(OwnedFd, Option<OsString>), Errno> {
+    if nameless && can_name_nameless() {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         match rustix::fs::openat(&place.dir, ".", flags, mode) {
             Ok(file) => return Ok((file, None)),

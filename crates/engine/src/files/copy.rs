@@ -88,8 +88,14 @@ impl Copy<'_> {
         // A link or FIFO in the way is replaced as a name; its own mode means nothing to a file.
         let old = old.filter(|old| FileType::from_raw_mode(old.st_mode) == FileType::RegularFile);
         let durability = Durability::Relaxed;
-        let recipe =
-            Recipe { path: asked, durability, mode: Some(stat.st_mode), guarded: false, steps: &NoSteps };
+        let recipe = Recipe {
+            path: asked,
+            durability,
+            mode: Some(stat.st_mode),
+            nameless: self.to.roots().nameless(),
+            guarded: false,
+            steps: &NoSteps,
+        };
         let place =
             Place { dir: duplicate(&target.dir).map_err(refused("copy", asked))?, name: target.name.clone() };
         let scan = self.scan;

@@ -99,7 +99,14 @@ impl PlannedEdit {
         let bytes = self.after.as_bytes();
         let (place, _) = destination(&self.path, &self.options)?;
         let (path, durability) = (self.path.as_path(), self.options.durability);
-        let recipe = Recipe { path, durability, mode: None, guarded: true, steps: &NoSteps };
+        let recipe = Recipe {
+            path,
+            durability,
+            mode: None,
+            nameless: self.path.roots().nameless(),
+            guarded: true,
+            steps: &NoSteps,
+        };
         let target = (place, self.seen);
         let (mtime_ms, created) =
             replace(&self.path, target, false, &recipe, &mut |file| write_all(file, bytes))?;
@@ -175,7 +182,7 @@ mod tests {
         assert_eq!(check("a\r\nb\r\nc", "a\nb", "x\ny\nz").unwrap(), "x\r\ny\r\nz\r\nc");
         assert_eq!(check("a\r\nb\r\n", "b", "b\nc").unwrap(), "a\r\nb\r\nc\r\n");
         assert_eq!(check("a\nb\n", "a\r\nb", "x\r\ny").unwrap(), "x\ny\n");
-        assert_eq!(check("a\nb\r\nc\nd", "b\nc", "x\ny").unwrap_err(), EditError::NotFound);
+        assert_eq!(check("a\nb\r\nc\nd", "b\nc", "x\ny").unwrap(), "a\nx\r\ny\nd");
         assert_eq!(check("a\r\nb\r\n", "a\r\nb", "a\nb").unwrap(), "a\nb\r\n");
     }
 

@@ -227,7 +227,8 @@ fn filter(top: &Path, grep: &Grep) -> Result<Override, Error> {
 }
 
 fn walker(top: &Path, grep: &Grep, filter: Override) -> ignore::WalkParallel {
-    let ignoring = !grep.no_ignore;
+    // The walker reads the ignore files of the top and of all above it before it asks our filter.
+    let ignoring = !grep.no_ignore && !top.ancestors().any(ignore_file_hangs);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let mut builder = WalkBuilder::new(top);
     builder

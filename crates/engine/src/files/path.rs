@@ -22,13 +22,15 @@ struct Inner {
     swept: Swept,
 }
 
-/// How a path is resolved below its root. Both ways give the same answers.
+/// Which calls of the kernel are relied on. Both ways give the same answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// One `openat2` call; the walk only where that call cannot decide or does not exist.
+    /// Its best: one `openat2` call for a path, files without a name for new content; the other way only
+    /// where these cannot decide or do not exist.
     #[default]
     Kernel,
-    /// Always component by component, as on kernels and in containers without `openat2`.
+    /// Its oldest, as on kernels, file systems and in containers without those: paths are walked component
+    /// by component, and new content has a temporary name from the start.
     Walk,
 }
 
@@ -136,6 +138,11 @@ impl Roots {
 
     pub(super) fn strategy(&self) -> Strategy {
         self.0.strategy
+    }
+
+    /// Whether new content may be without a name until it is complete.
+    pub(super) fn nameless(&self) -> bool {
+        self.0.strategy == Strategy::Kernel
     }
 
     pub(super) fn outer(&self) -> Option<&Roots> {

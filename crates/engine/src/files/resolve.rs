@@ -87,6 +87,11 @@ impl RootedPath {
         open(&self.roots, &self.spot, flags, self.as_path())
     }
 
+    /// The directory for a child to start in, if it can be had without waiting for a disk.
+    pub(crate) fn open_directory_cached(&self) -> Option<OwnedFd> {
+        self.open_cached(OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC)?.ok()
+    }
+
     /// Opens only if every step is in the kernel's caches: never waits for a disk, and gives nothing
     /// when it would have to or when the kernel cannot tell.
     pub(super) fn open_cached(&self, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {

@@ -5,7 +5,7 @@
 //! disk, an earlier boot), only after it lay untouched for an hour.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -29,6 +29,11 @@ pub(super) fn temporary_name() -> OsString {
     let Maker { place, pid, started } = myself();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     OsString::from(format!("{PREFIX}{place:x}-{pid}-{started}-{number}{SUFFIX}"))
+}
+
+/// Whether a name is one of these. Watches do not tell of them.
+pub(super) fn is_temporary(name: &OsStr) -> bool {
+    name.to_str().and_then(Maker::from_name).is_some()
 }
 
 /// Which directories were swept, and when they last changed by us. Reading every name of a directory

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use notify::event::{EventKind, ModifyKind, RenameMode};
+use rustix::io::Errno;
+
+use super::stray::is_temporary;
 
 /// Changes in one batch; past it the rest is dropped and the batch says so.
 const MOST_CHANGES: usize = 4096;
@@ -116,13 +119,19 @@ impl Batch {
         let made = earlier
             .and_then(|index| self.changes[index].take_if(|change| change.kind == ChangeKind::Created));
         if made.is_some() {
-            // Over a file that was there, that is a modification of it; nobody can tell here.
             return self.put(to, ChangeKind::Created);
+        }
+        // How our own writes replace a file.
+        if is_unseen(&from) {
+            return self.put(to, ChangeKind::Modified);
         }
         self.push(Change { path: from, kind: ChangeKind::Renamed, to: Some(to) });
     }
 
     fn put(&mut self, path: PathBuf, kind: ChangeKind) {
+        if is_unseen(&path) {
+            return;
+        }
         let Some(index) = self.latest.get(&path).copied() else {
             return self.push(Change { path, kind, to: None });
         };
@@ -150,4 +159,13 @@ impl Batch {
         self.latest.insert(change.path.clone(), self.changes.len());
         self.changes.push(Some(change));
     }
+}
+
+/// Whether a path names a temporary file of ours, with a name or without: the kernel tells of changes to
+/// a nameless file under `#` and its inode number, a name that no directory has.
+fn is_unseen(path: &Path) -> bool {
+    let Some(name) = path.file_name() else { return false };
+    let number = name.to_str().and_then(|name| name.strip_prefix('#'));
+    let nameless = number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    is_temporary(name) || (nameless && matches!(rustix::fs::lstat(path), Err(Errno::NOENT)))
 }

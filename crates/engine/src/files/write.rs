@@ -96,8 +96,14 @@ pub fn write_observed(
         }
         WriteMode::Create | WriteMode::Replace => {
             let guarded = options.expected_mtime_ms.is_some_and(|expected| expected > 0);
-            let recipe =
-                Recipe { path: path.as_path(), durability: options.durability, mode: None, guarded, steps };
+            let recipe = Recipe {
+                path: path.as_path(),
+                durability: options.durability,
+                mode: None,
+                nameless: path.roots().nameless(),
+                guarded,
+                steps,
+            };
             let exclusive = options.mode == WriteMode::Create;
             replace(path, (place, old), exclusive, &recipe, &mut |file| write_all(file, bytes))
                 .map(|(mtime_ms, created)| Written { bytes: bytes.len() as u64, mtime_ms, created })

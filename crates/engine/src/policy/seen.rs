@@ -9,26 +9,11 @@ use super::wrappers::{self, Inner, Options, Wrapper};
 const MAX_DEPTH: usize = 32;
 
 /// Variables that decide which program a name means, or what a program loads.
+#[rustfmt::skip]
 const LOOKUP: &[&str] = &[
-    "PATH",
-    "IFS",
-    "CDPATH",
-    "HOME",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "PAGER",
-    "EDITOR",
-    "VISUAL",
-    "PYTHONPATH",
-    "PYTHONSTARTUP",
-    "PERL5LIB",
-    "PERL5OPT",
-    "RUBYOPT",
-    "RUBYLIB",
-    "NODE_OPTIONS",
-    "NODE_PATH",
-    "JAVA_TOOL_OPTIONS",
-    "MANPAGER",
+    "PATH", "IFS", "CDPATH", "HOME", "SHELLOPTS", "BASHOPTS", "PAGER", "EDITOR", "VISUAL", "PYTHONPATH",
+    "PYTHONSTARTUP", "PERL5LIB", "PERL5OPT", "RUBYOPT", "RUBYLIB", "NODE_OPTIONS", "NODE_PATH",
+    "JAVA_TOOL_OPTIONS", "MANPAGER",
 ];
 /// The same, by how the name begins.
 const LOOKUP_PREFIXES: &[&str] = &["LD_", "DYLD_", "GIT_", "RUSTC", "CARGO_", "NPM_CONFIG_"];
@@ -36,21 +21,10 @@ const LOOKUP_PREFIXES: &[&str] = &["LD_", "DYLD_", "GIT_", "RUSTC", "CARGO_", "N
 const EVALUATED: &[&str] = &["BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"];
 
 /// Options of shells that are one word also after a single dash.
+#[rustfmt::skip]
 const LONG_SHELL_OPTIONS: &[&str] = &[
-    "norc",
-    "noprofile",
-    "posix",
-    "login",
-    "restricted",
-    "verbose",
-    "noediting",
-    "debugger",
-    "dump-strings",
-    "rcfile",
-    "init-file",
-    "wordexp",
-    "dump-po-strings",
-    "noline-editing",
+    "norc", "noprofile", "posix", "login", "restricted", "verbose", "noediting", "debugger",
+    "dump-strings", "rcfile", "init-file", "wordexp", "dump-po-strings", "noline-editing",
 ];
 
 /// What a command line may run.

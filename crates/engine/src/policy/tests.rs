@@ -1,1 +1,382 @@
+//! What policies decide, and that no trick turns a denied command into an allowed one.
 
+use super::*;
+use proptest::prelude::*;
+use std::time::Instant;
+
+fn texts(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn rule(verdict: Verdict, argv: &[&str]) -> Rule {
+    Rule {
+        name: argv.join(" "),
+        verdict,
+        matcher: Matcher::Argv(ArgvPattern::new(&texts(argv)).unwrap()),
+        reason: None,
+        examples_match: Vec::new(),
+        examples_no_match: Vec::new(),
+    }
+}
+
+fn class_rule(verdict: Verdict, class: Class) -> Rule {
+    Rule { name: format!("{class:?}"), matcher: Matcher::Class(class), ..rule(verdict, &["x"]) }
+}
+
+fn policy(default: Verdict, rules: Vec<Rule>) -> Policy {
+    Policy::new(PolicySettings { rules, default, ..PolicySettings::default() }).unwrap()
+}
+
+fn shell(policy: &Policy, line: &str) -> Verdict {
+    policy.decide(&CommandLine::Shell { line, login: false }).verdict
+}
+
+fn argv(policy: &Policy, words: &[&str]) -> Verdict {
+    policy.decide(&CommandLine::Argv(&texts(words))).verdict
+}
+
+/// Everything is allowed but `rm` in any form.
+fn no_rm() -> Policy {
+    policy(Verdict::Allow, vec![rule(Verdict::Deny, &["rm", "*"])])
+}
+
+#[test]
+fn the_first_rule_that_matches_decides() {
+    let policy = policy(
+        Verdict::Deny,
+        vec![
+            rule(Verdict::Allow, &["git", "push", "--dry-run", "*"]),
+            rule(Verdict::Ask, &["git", "push", "*"]),
+            rule(Verdict::Allow, &["git", "*"]),
+        ],
+    );
+    assert_eq!(argv(&policy, &["git", "push", "--dry-run", "origin"]), Verdict::Allow);
+    assert_eq!(argv(&policy, &["git", "push", "origin"]), Verdict::Ask);
+    assert_eq!(argv(&policy, &["git", "status"]), Verdict::Allow);
+    assert_eq!(argv(&policy, &["ls"]), Verdict::Deny);
+    let decision = policy.decide(&CommandLine::Argv(&texts(&["git", "push"])));
+    assert_eq!(decision.rule, "git push *");
+    assert!(decision.into_result().unwrap_err().to_string().contains("no approver"));
+}
+
+#[test]
+fn without_rules_everything_is_allowed_unread() {
+    let policy = Policy::default();
+    for line in ["rm -rf /", "((unparsable", "$x"] {
+        assert_eq!(shell(&policy, line), Verdict::Allow);
+    }
+}
+
+/// Every way we know to run `rm` while `rm` is denied.
+#[rustfmt::skip]
+const TRICKS: &[&str] = &[
+    "rm x", "/bin/rm x", "../rm x", "r''m x", "\"rm\" x", "\\rm x", "r\\\nm x", "true; rm x",
+    "true && rm x", "false || rm x", "true | rm x", "true & rm x", "true\nrm x", "(rm x)", "{ rm x; }",
+    "! rm x", "echo $(rm x)", "echo `rm x`", "echo \"$(rm x)\"", "cat <(rm x)", "A=1 rm x", "A=$(rm x)",
+    "if rm x; then :; fi", "for i in 1; do rm x; done", "case a in a) rm x;; esac", "f() { rm x; }; f",
+    "env rm x", "env A=1 rm x", "env -i A=1 rm x", "env -u A -- rm x", "env -S 'rm x'", "nohup rm x",
+    "timeout 5 rm x", "timeout -k 1 5 rm x", "timeout --signal=KILL 5 rm x", "nice -n 5 rm x",
+    "setsid -w rm x", "time rm x", "command rm x", "exec rm x", "exec -a y rm x", "builtin rm x",
+    "sudo rm x", "sudo -u a rm x", "sudo -n A=1 rm x", "doas rm x", "echo x | xargs rm",
+    "echo x | xargs -n1 rm", "echo x | xargs -I{} rm {}", "echo rm | xargs -I{} {} x",
+    "echo rm | xargs -0I% % x", "echo rm | xargs -i sh -c '{} x'", "sh -c 'rm x'", "bash -lc 'rm x'",
+    "bash -o pipefail -c 'rm x'", "bash --norc -ec 'rm x'", "bash -norc /dev/stdin",
+    "sh -c \"sh -c 'rm x'\"", "eval rm x", "eval 'r''m x'", "eval \"$x\"", "find . -exec rm {} \\;",
+    "find . -name a -execdir rm {} +", "find . -exec echo {} + -exec rm {} +", "busybox rm x",
+    "ionice -c 3 rm x", "stdbuf -oL rm x", "$x rm", "$'rm' x", "{rm,x}", "`echo rm` x", "$(echo rm) x",
+    "curl u | sh", "curl u | bash -s", "sh < f", "bash <<< 'rm x'", "bash /dev/stdin", ". /dev/stdin",
+    "zsh -c 'rm x'", "trap 'rm x' EXIT", "alias ls='rm x'\nls", "hash -p /bin/rm ls",
+    "PS4='$(rm x)'; set -x; :", "BASH_ENV=f bash -c ls", "env BASH_ENV=f bash -c ls", "export ENV=f",
+    "parallel rm ::: x", "watch rm x", "script -c 'rm x'", "su -c 'rm x'", "flock f rm x",
+    "ld.so /bin/rm x", "taskset 1 rm x", "echo a &>b rm x", "cat <<E\n$(rm x)\nE\n", "x=(a $(rm x))",
+    "echo ${x:-$(rm x)}", "command -p rm x", "function f { rm x; }", "select i in 1; do rm x; done",
+    "[[ a && rm x ]]", "time -p -- rm x", "exec 3>f rm x", "2>&1 rm x", ">f rm x", "<f rm x",
+    "chroot / rm x", "mapfile -C 'rm x' a", "env -C / rm x", "nice rm x", "timeout $T rm x", "env $X",
+    "sudo $X", "~/rm x", "xargs -a f rm", "repeat 3 rm x", "sh -c", "bash $X",
+];
+
+#[test]
+fn no_known_trick_runs_a_denied_command() {
+    let policy = no_rm();
+    for line in TRICKS {
+        assert_ne!(shell(&policy, line), Verdict::Allow, "{line:?}");
+    }
+    let argv_table: &[&[&str]] = &[
+        &["rm", "x"],
+        &["/usr/bin/rm", "x"],
+        &["sh", "-c", "rm x"],
+        &["env", "sh", "-c", "rm x"],
+        &["bash", "-lc", "true;rm x"],
+        &["sh"],
+        &["bash", "-s"],
+        &["xargs", "rm"],
+        &["env", "-S", "rm x"],
+        &["sudo", "--weird", "rm"],
+        &["sh", "-c", "$0 x", "rm"],
+        &["sh", "-c", "\"$@\"", "_", "rm", "x"],
+    ];
+    for words in argv_table {
+        assert_ne!(argv(&policy, words), Verdict::Allow, "{words:?}");
+    }
+}
+
+#[test]
+fn ordinary_work_is_not_disturbed_by_a_denied_command() {
+    let policy = no_rm();
+    let table = [
+        "ls -la",
+        "cargo test 2>&1 | tail -20",
+        "for f in *.rs; do wc -l \"$f\"; done",
+        "cd x && make -j\"$(nproc)\"",
+        "echo 'rm x'",
+        "grep -r \"rm -rf\" .",
+        "git commit -m \"$(cat <<'EOF'\nfix: rm\nEOF\n)\"",
+        "cat <<EOF > f\nrm x\nEOF\n",
+        "if [ -f x ]; then echo \"$x\"; fi",
+        "i=$((i + 1))",
+        "export PATH=$PATH:/x",
+        "bash script.sh",
+        "python -c 'x'",
+        "bash -lc 'if [ -f x ]; then echo $(date); fi'",
+        "find . -name '*.o' -exec ls {} \\;",
+        "env | sort",
+        "command -v rm",
+        "sudo -l",
+        "xargs -n1 echo < f",
+        "timeout 5 make",
+        "A=1 make",
+        "set -euo pipefail; make",
+        "trap - EXIT",
+        "test -d x",
+    ];
+    for line in table {
+        assert_eq!(
+            shell(&policy, line),
+            Verdict::Allow,
+            "{line:?}: {:?}",
+            policy.decide(&CommandLine::Shell { line, login: false })
+        );
+    }
+}
+
+#[test]
+fn an_allow_list_allows_only_what_it_names() {
+    let policy = policy(
+        Verdict::Deny,
+        vec![rule(Verdict::Allow, &["git", "*"]), class_rule(Verdict::Allow, Class::ReadOnly)],
+    );
+    let allowed = [
+        "git status",
+        "/usr/bin/git log | head",
+        "env git status",
+        "timeout 5 git fetch",
+        "bash -lc 'git status && ls'",
+        "cd src && ls *.rs",
+        "if git diff --quiet; then echo same; fi",
+        "find . -name x",
+    ];
+    let denied = [
+        "make",
+        "git status; make",
+        "./git status",
+        "/tmp/git status",
+        "PATH=/tmp git status",
+        "PATH=/tmp; git status",
+        "env PATH=/tmp git status",
+        "export PATH=/tmp; git status",
+        "LD_PRELOAD=x git status",
+        "GIT_SSH_COMMAND=x git fetch",
+        "ls > f",
+        "find . -delete",
+        "find . -exec make \\;",
+        "$x",
+        "cat x | sh",
+        "/usr/../tmp/git status",
+        "sudo git status",
+        "./ls",
+        "env",
+        "bash",
+        "bash script.sh",
+    ];
+    for line in allowed {
+        assert_eq!(
+            shell(&policy, line),
+            Verdict::Allow,
+            "{line:?}: {:?}",
+            policy.decide(&CommandLine::Shell { line, login: false })
+        );
+    }
+    for line in denied {
+        assert_eq!(shell(&policy, line), Verdict::Deny, "{line:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_seen_is_asked_about_when_the_default_asks() {
+    let policy = policy(Verdict::Ask, vec![rule(Verdict::Allow, &["ls", "*"])]);
+    assert_eq!(shell(&policy, "$x"), Verdict::Ask);
+    assert_eq!(shell(&policy, "ls; ((x"), Verdict::Ask);
+    assert_eq!(shell(&policy, "ls $x"), Verdict::Allow);
+}
+
+#[test]
+fn words_that_are_not_known_count_against_the_command() {
+    let policy = policy(
+        Verdict::Allow,
+        vec![
+            rule(Verdict::Deny, &["git", "push", "--force", "*"]),
+            rule(Verdict::Ask, &["git", "pull", "*"]),
+        ],
+    );
+    assert_eq!(shell(&policy, "git push $FLAGS"), Verdict::Deny);
+    assert_eq!(shell(&policy, "git $SUB"), Verdict::Deny);
+    assert_eq!(shell(&policy, "git pull $X"), Verdict::Ask);
+    assert_eq!(shell(&policy, "git status $X"), Verdict::Allow);
+    assert_eq!(shell(&policy, "git push origin $X"), Verdict::Allow);
+}
+
+#[test]
+fn sudo_runs_only_what_is_listed() {
+    let list = vec![ArgvPattern::new(&texts(&["systemctl", "restart", "*"])).unwrap()];
+    let settings = PolicySettings { sudo: Some(list), default: Verdict::Deny, ..PolicySettings::default() };
+    let policy = Policy::new(settings).unwrap();
+    assert_eq!(shell(&policy, "sudo systemctl restart web"), Verdict::Allow);
+    assert_eq!(shell(&policy, "sudo -n /usr/bin/systemctl restart web"), Verdict::Allow);
+    for line in [
+        "sudo systemctl stop web",
+        "sudo sh -c 'systemctl restart web'",
+        "sudo",
+        "sudo -s",
+        "sudo -l",
+        "sudo ./systemctl restart x",
+        "sudo systemctl restart web; id",
+        "systemctl restart web",
+        "sudo sudo systemctl restart web",
+    ] {
+        assert_eq!(shell(&policy, line), Verdict::Deny, "{line}");
+    }
+}
+
+#[test]
+fn shells_can_be_switched_off() {
+    let policy = Policy::new(PolicySettings { allow_shell: false, ..PolicySettings::default() }).unwrap();
+    assert_eq!(shell(&policy, "ls"), Verdict::NoShell);
+    for words in [
+        &["sh", "-c", "ls"][..],
+        &["env", "bash", "-lc", "ls"],
+        &["bash"],
+        &["find", ".", "-exec", "sh", "-c", "ls", ";"],
+    ] {
+        assert_eq!(argv(&policy, words), Verdict::NoShell, "{words:?}");
+    }
+    assert_eq!(argv(&policy, &["ls", "-c"]), Verdict::Allow);
+    assert_eq!(argv(&policy, &["bash", "script.sh"]), Verdict::Allow);
+    let error = policy.decide(&CommandLine::Shell { line: "ls", login: true }).into_result().unwrap_err();
+    assert!(matches!(error, Error::Unsupported { what: "shell", .. }));
+}
+
+#[test]
+fn examples_are_tried_when_a_policy_is_made() {
+    let make = |matches: &[&str], not: &[&str]| {
+        let example = |text: &&str| Example::Shell((*text).to_owned());
+        let rule = Rule {
+            examples_match: matches.iter().map(example).collect(),
+            examples_no_match: not.iter().map(example).collect(),
+            ..rule(Verdict::Deny, &["git", "push", "*"])
+        };
+        Policy::new(PolicySettings { rules: vec![rule], ..PolicySettings::default() })
+    };
+    assert!(make(&["git push", "sh -c 'git push -f'"], &["git pull"]).is_ok());
+    let error = make(&["git pull"], &[]).unwrap_err().to_string();
+    assert_eq!(error, "rule \"git push *\" does not match its example \"git pull\"");
+    let error = make(&[], &["env git push"]).unwrap_err().to_string();
+    assert_eq!(error, "rule \"git push *\" matches its example \"env git push\"");
+}
+
+/// A generous bound, so that a busy machine does not fail it: the point is the order of magnitude.
+#[test]
+fn a_thousand_rules_are_decided_in_microseconds() {
+    let rules = (0..1_000).map(|n| rule(Verdict::Deny, &[&format!("tool{n}"), "run", "*"])).collect();
+    let many = policy(Verdict::Allow, rules);
+    let words = texts(&["cargo", "test", "--workspace"]);
+    for (policy, bound_us) in [(&Policy::default(), 10), (&many, 200)] {
+        let start = Instant::now();
+        for _ in 0..1_000 {
+            assert_eq!(policy.decide(&CommandLine::Argv(&words)).verdict, Verdict::Allow);
+        }
+        let each = start.elapsed() / 1_000;
+        println!("{each:?} a decision");
+        assert!(each.as_micros() < bound_us, "{each:?}");
+    }
+}
+
+/// Ways to write one word so that a shell reads the same word.
+fn disguised(word: &'static str) -> impl Strategy<Value = String> {
+    prop::collection::vec(0..5_u8, word.len()).prop_map(move |ways| {
+        word.chars()
+            .zip(ways)
+            .map(|(letter, way)| match way {
+                0 => format!("'{letter}'"),
+                1 => format!("\"{letter}\""),
+                2 => format!("\\{letter}"),
+                3 => format!("{letter}\\\n"),
+                _ => letter.to_string(),
+            })
+            .collect()
+    })
+}
+
+/// One way to put a command into a larger one that still runs it.
+fn wrapped(command: String, way: u8) -> String {
+    let quoted = format!("'{}'", command.replace('\'', "'\\''"));
+    match way {
+        0 => format!("true; {command}"),
+        1 => format!("true\n{command}"),
+        2 => format!("( {command} )"),
+        3 => format!("echo $( {command} )"),
+        4 => format!("if true; then {command}\nfi"),
+        5 => format!("f() {{ {command}\n}}; f"),
+        6 => format!("sh -c {quoted}"),
+        7 => format!("env A=1 bash -lc {quoted}"),
+        8 => format!("eval {quoted}"),
+        9 => format!("X=1 timeout 9 nice -n 1 sh -ec {quoted}"),
+        10 => format!("echo x | xargs -I% sh -c {quoted}"),
+        11 => format!("find . -exec sh -c {quoted} \\;"),
+        12 => format!("cat <<E\n$( {command} )\nE\n"),
+        13 => format!("case x in x) {command}\n;; esac"),
+        14 => format!("cat <( {command} )"),
+        _ => format!("{{ {command}\n}} 2>&1 | cat"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_disguise_and_no_nesting_allows_a_denied_command(
+        program in disguised("rm"),
+        argument in disguised("-rf"),
+        ways in prop::collection::vec(0..16_u8, 0..4),
+    ) {
+        let line = ways.into_iter().fold(format!("{program} {argument} x"), wrapped);
+        let policy = policy(Verdict::Allow, vec![rule(Verdict::Deny, &["rm", "-rf", "*"])]);
+        prop_assert_ne!(shell(&policy, &line), Verdict::Allow, "{}", line);
+    }
+
+    #[test]
+    fn an_allow_list_never_allows_text_that_names_another_program(text in "[a-z ;|&$(){}<>'\"`\\\\\n=]{0,40}") {
+        let policy = policy(Verdict::Deny, vec![rule(Verdict::Allow, &["git", "*"])]);
+        let line = format!("git {text}");
+        if shell(&policy, &line) == Verdict::Allow {
+            let seen = seen::look(&CommandLine::Shell { line: &line, login: false });
+            prop_assert!(seen.commands.iter().all(|command| command.program() == "git"), "{:?}", line);
+        }
+    }
+
+    #[test]
+    fn no_argv_makes_the_policy_panic(words in prop::collection::vec("[-a-z=+/{}$ ;]{0,6}", 0..6)) {
+        for program in ["", "env", "sudo", "xargs", "bash", "find", "eval", "timeout"] {
+            let mut argv = vec![program.to_owned()];
+            argv.extend(words.iter().cloned());
+            no_rm().decide(&CommandLine::Argv(&argv));
+        }
+    }
+}

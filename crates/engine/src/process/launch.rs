@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::io::Interest;
@@ -14,7 +14,10 @@ use super::orphans;
 use super::spawn::{self, Pending, Start, Started};
 use super::spec::{ProcessSpec, Stdin};
 use super::streams::{self, Input, Output, Wiring};
+use super::sys;
 use super::tree::Tree;
+use crate::Error;
+use crate::files::RootedPath;
 
 /// The name of the mark in the environment of processes that no cgroup holds.
 const MARK: &str = "REXD_TREE";
@@ -68,15 +71,23 @@ impl Launcher {
     }
 
     /// Starts the child and waits until it has executed, or says why it could not.
-    pub(super) async fn launch(&self, spec: &ProcessSpec, id: &str) -> io::Result<Launched> {
+    pub(super) async fn launch(&self, spec: &ProcessSpec, id: &str) -> Result<Launched, Error> {
+        let cwd = open_directory(&spec.cwd).await?;
+        self.launch_in(cwd, spec, id).await.map_err(|source| {
+            let program = spec.program.argv().into_iter().next().unwrap_or_default();
+            Error::Spawn { program, source }
+        })
+    }
+
+    async fn launch_in(&self, cwd: OwnedFd, spec: &ProcessSpec, id: &str) -> io::Result<Launched> {
         let wiring = match spec.terminal {
             Some(size) => streams::terminal(size)?,
             None => streams::pipes(spec.stdin != Stdin::Empty)?,
         };
-        let (started, tree) = self.start(spec, &wiring, id)?;
+        let (started, tree) = self.start(spec, cwd.as_fd(), &wiring, id)?;
         let Wiring { child, input, outputs } = wiring;
         drop(child);
-        let leader = AsyncFd::with_interest(started.pidfd, Interest::READABLE)?;
+        let leader = sys::watch(started.pidfd, Interest::READABLE)?;
         verdict(started.pending).await?;
         let outputs =
             outputs.into_iter().map(|(fd, stream)| Output::new(fd, stream)).collect::<io::Result<_>>()?;
@@ -85,12 +96,12 @@ impl Launcher {
     }
 
     /// Clones the child into a cgroup of its own or, where there is none, with a mark in its environment.
-    fn start(&self, spec: &ProcessSpec, wiring: &Wiring, id: &str) -> io::Result<(Started, Tree)> {
+    fn start(&self, spec: &ProcessSpec, cwd: BorrowedFd<'_>, wiring: &Wiring, id: &str) -> io::Result<(Started, Tree)> {
         let argv = spec.program.argv();
         let order = |env, cgroup| Start {
             argv: &argv,
             env,
-            cwd: spec.cwd.handle.as_fd(),
+            cwd,
             stdio: wiring.child.each_ref().map(AsFd::as_fd),
             terminal: spec.terminal.is_some(),
             cgroup,
@@ -144,9 +155,18 @@ impl Leaders {
     }
 }
 
+/// Opens the directory on this thread if no disk is involved, else on one that may wait.
+async fn open_directory(path: &RootedPath) -> Result<OwnedFd, Error> {
+    if let Some(directory) = path.open_directory_cached() {
+        return Ok(directory);
+    }
+    let path = path.clone();
+    tokio::task::spawn_blocking(move || path.open_directory()).await.unwrap_or(Err(Error::Gone))
+}
+
 /// Waits for exec to happen or fail. The child's memory is freed only then, or never.
 async fn verdict(pending: Pending) -> io::Result<()> {
-    let mut pending = AsyncFd::with_interest(pending, Interest::READABLE)?;
+    let mut pending = sys::watch(pending, Interest::READABLE)?;
     loop {
         let mut guard = pending.readable_mut().await?;
         match guard.try_io(|pending| pending.get_mut().verdict()) {

@@ -38,7 +38,7 @@ pub use reader::{Item, LogReader};
 pub use signal::Signal;
 pub use spec::{
     AtOutputLimit, Cause, Closed, Exit, OutputLimit, ProcessId, ProcessSpec, Program, Stdin, Stream,
-    TerminalSize, WorkingDirectory,
+    TerminalSize,
 };
 pub use tree::{Ended, Member};
 
@@ -104,8 +104,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Starting {
     process: Process,
-    program: String,
-    outcome: oneshot::Receiver<Result<i32, std::io::Error>>,
+    outcome: oneshot::Receiver<Result<i32, Error>>,
 }
 
 impl Process {
@@ -122,10 +121,9 @@ impl Process {
         let (started, outcome) = oneshot::channel();
         let log = Arc::new(OutputLog::new(bounds.log_bytes));
         let argv = spec.program.argv();
-        let program = argv.first().cloned().unwrap_or_default();
         let description = Description {
             argv,
-            cwd: spec.cwd.path.clone(),
+            cwd: spec.cwd.as_path().to_owned(),
             has_terminal: spec.terminal.is_some(),
             origin: spec.origin,
             started_at: SystemTime::now(),
@@ -151,7 +149,7 @@ impl Process {
             stop,
         };
         tasks.spawn(supervisor::supervise(assignment));
-        Starting { process, program, outcome }
+        Starting { process, outcome }
     }
 
     /// Its name within the engine.
@@ -244,7 +242,7 @@ impl Starting {
     pub async fn running(self) -> Result<Process, Error> {
         match self.outcome.await {
             Ok(Ok(_pid)) => Ok(self.process),
-            Ok(Err(source)) => Err(Error::Spawn { program: self.program, source }),
+            Ok(Err(error)) => Err(error),
             Err(_ended) => Err(Error::Gone),
         }
     }

@@ -2,13 +2,12 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::Signal;
+use crate::files::RootedPath;
 use super::tree::Member;
 
 /// Names one process within one engine. Opaque to everyone else.
@@ -46,15 +45,6 @@ impl Program {
             }
         }
     }
-}
-
-/// A directory that was proven to be allowed, held open so that nobody can swap it before the child is in it.
-#[derive(Debug)]
-pub struct WorkingDirectory {
-    /// The path as the caller knows it; it becomes `PWD`.
-    pub path: PathBuf,
-    /// The directory itself.
-    pub handle: OwnedFd,
 }
 
 /// Columns and rows of a terminal.
@@ -101,8 +91,8 @@ pub enum AtOutputLimit {
 pub struct ProcessSpec {
     /// What to execute.
     pub program: Program,
-    /// Where.
-    pub cwd: WorkingDirectory,
+    /// Where. Opened when the child is made, so that nobody can swap it in between.
+    pub cwd: RootedPath,
     /// The whole environment, already filtered.
     pub env: Vec<(OsString, OsString)>,
     /// A terminal of this size, or pipes.

@@ -13,6 +13,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::log::incomplete_tail;
 use super::spec::{Stream, TerminalSize};
+use super::sys;
 
 /// The first read of a stream; interactive output is small.
 const SMALLEST_READ: usize = 8 * 1024;
@@ -35,7 +36,7 @@ pub(super) struct Output {
 impl Output {
     pub(super) fn new(fd: OwnedFd, stream: Stream) -> io::Result<Output> {
         rustix::io::ioctl_fionbio(&fd, true)?;
-        let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
+        let fd = sys::watch(fd, Interest::READABLE)?;
         Ok(Output { fd, stream, read_size: SMALLEST_READ, is_grown: false, held: Vec::new() })
     }
 
@@ -125,7 +126,7 @@ pub(super) struct Input {
 impl Input {
     pub(super) fn new(fd: OwnedFd) -> io::Result<Input> {
         rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok(Input { fd: AsyncFd::with_interest(fd, Interest::WRITABLE)? })
+        Ok(Input { fd: sys::watch(fd, Interest::WRITABLE)? })
     }
 
     /// Writes what fits without waiting: the number of bytes, or nothing when there is no room now.

@@ -50,7 +50,7 @@ pub(super) struct Assignment {
     pub(super) launcher: Arc<Launcher>,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) inputs: mpsc::Receiver<InputRequest>,
-    pub(super) started: oneshot::Sender<Result<i32, io::Error>>,
+    pub(super) started: oneshot::Sender<Result<i32, Error>>,
     /// The session has ended, and its processes with it.
     pub(super) stop: CancellationToken,
 }

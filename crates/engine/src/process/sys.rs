@@ -5,7 +5,11 @@
 #![expect(unsafe_code, reason = "a child between clone and exec may use nothing but bare system calls")]
 
 use core::arch::asm;
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 use super::signal::Signal;
 
@@ -25,6 +29,12 @@ pub(super) fn send(handle: BorrowedFd<'_>, signal: Signal) -> bool {
 pub(super) fn send_to_group(leader: i32, signal: Signal) -> bool {
     // SAFETY: passes two numbers.
     unsafe { call(libc::SYS_kill as usize, [-leader as usize, signal.number() as usize, 0, 0, 0]) == 0 }
+}
+
+/// Puts a descriptor under the runtime's watch.
+pub(super) fn watch<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    // SAFETY: everything that is watched here owns its descriptor and keeps it open, unchanged, until it is dropped.
+    unsafe { AsyncFd::register_with_interest(owner, interest) }.map_err(|error| error.into_parts().1)
 }
 
 /// One system call; a negative result is an error number.

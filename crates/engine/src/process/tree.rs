@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
 use super::cgroup::Lease;
@@ -197,7 +196,7 @@ impl Tree {
 }
 
 async fn wait_cgroup(lease: &Lease) -> io::Result<()> {
-    let events = AsyncFd::with_interest(lease.events()?, Interest::PRIORITY)?;
+    let events = sys::watch(lease.events()?, Interest::PRIORITY)?;
     loop {
         // Looked at after arming: what changes in between wakes us.
         if lease.is_empty() {
@@ -210,7 +209,7 @@ async fn wait_cgroup(lease: &Lease) -> io::Result<()> {
 /// Waits until every one of them has ended.
 async fn wait_all(handles: Vec<OwnedFd>) {
     for handle in handles {
-        if let Ok(handle) = AsyncFd::with_interest(handle, Interest::READABLE) {
+        if let Ok(handle) = sys::watch(handle, Interest::READABLE) {
             // An error here only means that there is nothing to wait for.
             let _ended = handle.readable().await;
         }

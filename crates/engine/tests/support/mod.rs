@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::process::{
-    Bounds, Closed, Containment, Cursor, Item, Process, ProcessSpec, Program, Stdin, Stream, WorkingDirectory,
+    Bounds, Closed, Containment, Cursor, Item, Process, ProcessSpec, Program, Stdin, Stream,
 };
-use engine::{Engine, Session, Settings};
+use engine::{Engine, RootedPath, Roots, Session, Settings};
 
 pub fn bounds() -> Bounds {
     Bounds {
@@ -27,9 +27,8 @@ pub fn engine(containment: Containment) -> Engine {
     Engine::start(Settings { bounds: bounds(), containment, max_sessions: 64 })
 }
 
-pub fn directory(path: &Path) -> WorkingDirectory {
-    let handle = std::fs::File::open(path).unwrap().into();
-    WorkingDirectory { path: path.to_owned(), handle }
+pub fn directory(path: &Path) -> RootedPath {
+    Roots::new(vec!["/".into()]).admit(Path::new("/"), path).unwrap()
 }
 
 pub fn argv(words: &[&str]) -> ProcessSpec {

@@ -28,7 +28,10 @@ pub(super) fn apply(content: &[u8], chunks: &[Chunk], path: &Path) -> Result<Vec
     let mut at = 0;
     for chunk in chunks {
         let splice = find(&lines, chunk, at, ending, path)?;
-        at = at.max(splice.start + splice.length);
+        // What was added at the end of the file says nothing about where the next chunk is.
+        if splice.length > 0 {
+            at = splice.start + splice.length;
+        }
         splices.push(splice);
     }
     // Additions at the end of the file come last, however early in the patch they stand.

@@ -71,7 +71,14 @@ fn commit_all(
 
 fn recipe(change: &FileChange, durability: Durability) -> Recipe<'_> {
     let path = change.path.as_path();
-    Recipe { path, durability, mode: change.mode, guarded: true, steps: &NoSteps }
+    Recipe {
+        path,
+        durability,
+        mode: change.mode,
+        nameless: change.path.roots().nameless(),
+        guarded: true,
+        steps: &NoSteps,
+    }
 }
 
 /// Prepares a file's new content; nothing if it has none or keeps what it has.

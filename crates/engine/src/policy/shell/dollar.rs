@@ -69,7 +69,7 @@ impl Parser<'_> {
                     return Ok(());
                 }
                 b'\\' => self.at = (self.at + 2).min(self.text.len()),
-                b'$' => drop(self.dollar(in_quotes)?),
+                b'$' => self.dollar(in_quotes).map(|_| ())?,
                 b'`' => self.backticks(in_quotes)?,
                 b'"' => {
                     self.bump();
@@ -106,7 +106,7 @@ impl Parser<'_> {
                 return Err(AMBIGUOUS);
             }
             match byte {
-                b'$' => drop(self.dollar(true)?),
+                b'$' => self.dollar(true).map(|_| ())?,
                 b'(' => {
                     depth += 1;
                     self.bump();

@@ -41,6 +41,8 @@ struct Draft {
     text: Vec<u8>,
     bare: bool,
     dynamic: bool,
+    /// Holds a character that file names are matched with.
+    globs: bool,
     /// Length of `NAME=` or `NAME+=` at the start.
     assignment: Option<usize>,
 }
@@ -48,7 +50,8 @@ struct Draft {
 impl Parser<'_> {
     /// The next word; there must be one.
     pub(super) fn word(&mut self) -> Parsed<Token> {
-        let mut draft = Draft { text: Vec::new(), bare: true, dynamic: false, assignment: None };
+        let mut draft =
+            Draft { text: Vec::new(), bare: true, dynamic: false, globs: false, assignment: None };
         let start = self.at;
         while let Some(byte) = self.peek() {
             if matches!(byte, b'<' | b'>') && self.peek_second() == Some(b'(') {
@@ -104,7 +107,8 @@ impl Parser<'_> {
             b'{' => self.brace(draft),
             _ => {
                 let leads = draft.text.is_empty() && matches!(byte, b'~' | b'=');
-                draft.dynamic |= leads || matches!(byte, b'*' | b'?' | b'[');
+                draft.dynamic |= leads;
+                draft.globs |= matches!(byte, b'*' | b'?' | b'[');
                 self.bump();
                 draft.text.push(byte);
                 if byte == b'=' && draft.bare && draft.assignment.is_none() && is_name(&draft.text) {
@@ -261,7 +265,8 @@ pub(super) enum Dollar {
 impl Draft {
     fn finish(self) -> Parsed<Token> {
         let text = self.text;
-        let dynamic = self.dynamic;
+        // The test commands are no patterns.
+        let dynamic = self.dynamic || (self.globs && text != b"[" && text != b"[[");
         if hides_substitution(&text) {
             return Err(Unparsable("a substitution hidden in an index"));
         }

@@ -14,6 +14,7 @@ mod params_fs;
 mod params_session;
 mod results_exec;
 mod results_fs;
+mod read;
 mod results_session;
 
 pub use crate::jsonrpc::RpcError;
@@ -37,6 +38,7 @@ pub use params_session::{
     ApprovalAnswer, ApprovalList, Cancel, RequestedLimits, ServerPing, SessionClose, SessionInfo,
     SessionOpen, SessionResume, SessionSetCwd,
 };
+pub use read::{ReadContent, ReadResponse};
 pub use results_exec::{
     AcceptedResult, ExecAttachResult, ExecKillResult, ExecListResult, ExecStartResult, ExecWaitResult,
     KilledProcess, ListedProcess, PtyOpenResult,

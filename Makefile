@@ -1,0 +1,61 @@
+# Every check and every product is one word. `make run` and `make test` need nothing but this checkout and a Rust
+# toolchain; `make test` installs the rest by name.
+
+# With another HOME, rustup does not find its toolchains: they lie beside the cargo that is on the PATH.
+ifeq ($(RUSTUP_HOME),)
+ifeq ($(wildcard $(HOME)/.rustup),)
+beside := $(abspath $(dir $(shell command -v cargo))/../../.rustup)
+ifneq ($(wildcard $(beside)),)
+export RUSTUP_HOME := $(beside)
+endif
+endif
+endif
+
+CARGO  ?= cargo
+TRIPLE ?= $(shell rustc -vV | sed -n 's/^host: //p')
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
+
+.PHONY: run test check bench fuzz dist install setup generate
+
+run:            ## builds rexd and shows a live session on a sample workspace
+	$(CARGO) build --quiet --locked --bin rexd --example demo
+	@target/debug/examples/demo target/debug/rexd
+
+test: setup check   ## installs what the tests need and runs all of them
+	$(CARGO) test --workspace --locked --quiet -- --quiet
+	$(CARGO) xtask tidy
+	$(CARGO) xtask generate --check
+
+check:          ## formatting, lints, documentation
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+
+setup:          ## what the tests use beside Rust: a real sshd
+	@command -v /usr/sbin/sshd >/dev/null || { \
+	  echo "installing openssh-server"; \
+	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openssh-server openssh-client) >/dev/null; }
+
+generate:       ## writes what is made from the code: method tables, schemas
+	$(CARGO) xtask generate
+
+bench: dist     ## measures the static rexd beside its peers in one run and writes docs/benchmarks.md
+	bench/setup.sh
+	$(CARGO) build --release --locked --quiet -p bench
+	target/release/bench --rexd dist/rexd --out docs/benchmarks.md
+
+fuzz:           ## every decoder for a minute each
+	@command -v cargo-fuzz >/dev/null || $(CARGO) install --quiet --locked cargo-fuzz
+	@for target in $(FUZZ_TARGETS); do \
+	  echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
+	  RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=4096 -verbosity=0 || exit 1; \
+	done
+
+dist:           ## a static rexd in dist/
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd
+	@mkdir -p dist && cp target/$(TRIPLE)/release/rexd dist/rexd && ls -l dist/rexd
+
+install: dist   ## puts the static rexd into $(PREFIX)/bin
+	install -Dm755 dist/rexd $(DESTDIR)$(PREFIX)/bin/rexd

@@ -1,0 +1,71 @@
+//! The command line: which rexd, which rows, how long, and where the report goes.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use lexopt::prelude::*;
+
+/// What `--help` prints.
+pub(crate) const USAGE: &str = "\
+bench --rexd PATH [--only ROW,...] [--quick] [--out FILE] [--home DIR]
+
+  --rexd PATH   the rexd to measure
+  --only ROWS   some of: true rate stream stall read write cold memory pty tree size growth
+  --quick       few and short rounds, for development: figures mean nothing
+  --out FILE    also write the report as Markdown
+  --home DIR    where bench/setup.sh put the peers (default: $BENCH_HOME, else .bench)
+";
+
+/// What the caller asked for.
+#[derive(Debug)]
+pub(crate) struct Args {
+    /// The program under test.
+    pub(crate) rexd: PathBuf,
+    /// Names of the rows to run; empty means all.
+    pub(crate) only: Vec<String>,
+    /// Few and short rounds.
+    pub(crate) quick: bool,
+    /// Where the Markdown goes.
+    pub(crate) out: Option<PathBuf>,
+    /// Where the peers were installed and where data may be written.
+    pub(crate) home: PathBuf,
+}
+
+impl Args {
+    /// The arguments of this process, or `None` when help was asked for.
+    pub(crate) fn parse() -> Result<Option<Self>> {
+        let mut rexd = None;
+        let mut args = Self {
+            rexd: PathBuf::new(),
+            only: Vec::new(),
+            quick: false,
+            out: None,
+            home: std::env::var_os("BENCH_HOME").map_or_else(|| PathBuf::from(".bench"), PathBuf::from),
+        };
+        let mut parser = lexopt::Parser::from_env();
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long("rexd") => rexd = Some(PathBuf::from(parser.value()?)),
+                Long("only") => {
+                    args.only.extend(parser.value()?.string()?.split(',').map(|name| name.trim().to_owned()));
+                }
+                Long("quick") => args.quick = true,
+                Long("out") => args.out = Some(PathBuf::from(parser.value()?)),
+                Long("home") => args.home = PathBuf::from(parser.value()?),
+                Short('h') | Long("help") => return Ok(None),
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        args.rexd = rexd.context("--rexd PATH is required")?;
+        if !args.rexd.is_file() {
+            bail!("{} is not a file: build rexd first", args.rexd.display());
+        }
+        args.rexd = args.rexd.canonicalize()?;
+        Ok(Some(args))
+    }
+
+    /// Whether a row is to be run.
+    pub(crate) fn wants(&self, row: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == row)
+    }
+}

@@ -1,0 +1,212 @@
+//! The Codex exec-server from npm, over stdio and over a WebSocket.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use super::json;
+use super::peer::{Dialect, Meaning, Peer, Streams};
+use super::wire::Wire;
+use crate::watchdog::{Server, tied};
+
+/// Where the npm package keeps its native program; the wrapper script in front of it would only cost time.
+const NATIVE: &str = "npm/node_modules/@openai";
+
+/// The dialect exec-server v1, as release 0.166 speaks it.
+#[derive(Debug)]
+pub(crate) struct Codex {
+    name: String,
+    folder: PathBuf,
+    /// Processes of which one of `exited` (with its code) and `closed` has come.
+    ending: HashMap<String, Option<Option<i64>>>,
+}
+
+impl Codex {
+    /// A process has ended when both `exited` and `closed` came. Different tasks send them, so either may be first.
+    fn half_ended(&mut self, process: String, exited: Option<Option<i64>>) -> Meaning {
+        match self.ending.remove(&process) {
+            Some(other) => Meaning::Exit { process, code: exited.or(other).flatten() },
+            None => {
+                self.ending.insert(process, exited);
+                Meaning::Other
+            }
+        }
+    }
+}
+
+/// Which connection to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// Pipes.
+    Stdio,
+    /// A WebSocket on loopback.
+    WebSocket,
+}
+
+/// Starts `codex exec-server`; nothing was said to it yet.
+pub(crate) fn spawn(
+    home: &Path,
+    folder: &Path,
+    transport: Transport,
+    concurrent: usize,
+) -> Result<Peer<Codex>> {
+    let state = folder.join("codex-home");
+    std::fs::create_dir_all(&state)?;
+    let listen = if transport == Transport::Stdio { "stdio" } else { "ws://127.0.0.1:0" };
+    let program = program(home)?;
+    let mut command = if transport == Transport::Stdio { Command::new(program) } else { tied(program) };
+    let mut server = Server::start(
+        command
+            .args(["exec-server", "--listen", listen, "--concurrent-requests", &concurrent.to_string()])
+            .env("CODEX_HOME", &state)
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null()),
+    )?;
+    let mut name = match transport {
+        Transport::Stdio => "codex stdio".to_owned(),
+        Transport::WebSocket => "codex ws".to_owned(),
+    };
+    if concurrent > 1 {
+        name += &format!(" c{concurrent}");
+    }
+    let wire = match transport {
+        Transport::Stdio => Wire::lines(server.stdin()?, server.stdout()?),
+        Transport::WebSocket => Wire::websocket(&address(&mut server)?)?,
+    };
+    Ok(Peer::new(Codex { name, folder: folder.to_owned(), ending: HashMap::new() }, server, wire))
+}
+
+/// Starts `codex exec-server` and does the handshake.
+pub(crate) fn start(
+    home: &Path,
+    folder: &Path,
+    transport: Transport,
+    concurrent: usize,
+) -> Result<Peer<Codex>> {
+    let mut peer =
+        spawn(home, folder, transport, concurrent).context("Codex did not start: run bench/setup.sh")?;
+    peer.greet()?;
+    Ok(peer)
+}
+
+impl Peer<Codex> {
+    /// The handshake.
+    pub(crate) fn greet(&mut self) -> Result<()> {
+        self.call("initialize", &json!({"clientName": "rexd-bench"}))?;
+        self.send_raw(json!({"method": "initialized"}).to_string())
+    }
+}
+
+/// The line of `codex --version`.
+pub(crate) fn version(home: &Path) -> Result<String> {
+    let state = home.join("codex-home");
+    std::fs::create_dir_all(&state)?;
+    let output = Command::new(program(home)?).arg("--version").env("CODEX_HOME", state).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn program(home: &Path) -> Result<PathBuf> {
+    let packages = home.join(NATIVE);
+    let entries =
+        std::fs::read_dir(&packages).with_context(|| format!("no Codex in {}", packages.display()))?;
+    for entry in entries.flatten() {
+        let Ok(targets) = std::fs::read_dir(entry.path().join("vendor")) else { continue };
+        for target in targets.flatten() {
+            let program = target.path().join("bin/codex");
+            if program.is_file() {
+                return Ok(program);
+            }
+        }
+    }
+    bail!("no native codex under {}", packages.display())
+}
+
+/// The address that the server prints when it is ready.
+fn address(server: &mut Server) -> Result<String> {
+    let mut lines = BufReader::new(server.stdout()?);
+    let mut line = String::new();
+    lines.read_line(&mut line)?;
+    // The pipe stays open until the server has ended: it may print more.
+    std::thread::spawn(move || drop(std::io::copy(&mut lines, &mut std::io::sink())));
+    line.trim().strip_prefix("ws://").map(str::to_owned).context("Codex printed no address")
+}
+
+impl Dialect for Codex {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn openings(&self) -> &'static [&'static str] {
+        &["\"chunk\":\"", "\"dataBase64\":\""]
+    }
+
+    fn request(&self, id: u64, method: &str, params: &Value) -> String {
+        json!({"id": id, "method": method, "params": params}).to_string()
+    }
+
+    fn start(&self, number: u64, argv: &[&str], streams: Streams) -> (&'static str, Value) {
+        let params = json!({
+            "processId": number.to_string(), "argv": argv, "cwd": uri(&self.folder), "env": {},
+            "tty": streams == Streams::Terminal, "pipeStdin": false, "arg0": null,
+        });
+        ("process/start", params)
+    }
+
+    fn started(&self, number: u64, _answer: &Value) -> Option<String> {
+        Some(number.to_string())
+    }
+
+    fn terminal(&self, number: u64, _answer: &Value) -> Option<String> {
+        Some(number.to_string())
+    }
+
+    fn meaning(&mut self, message: &Value) -> Meaning {
+        let params = &message["params"];
+        let process = || params["processId"].as_str().unwrap_or_default().to_owned();
+        match message["method"].as_str() {
+            None => message["id"].as_u64().map_or(Meaning::Other, |id| Meaning::Answer { id }),
+            Some("process/output") => Meaning::Output { process: process(), base64: true },
+            Some("process/exited") => self.half_ended(process(), Some(params["exitCode"].as_i64())),
+            Some("process/closed") => self.half_ended(process(), None),
+            Some(_) => Meaning::Other,
+        }
+    }
+
+    fn read(&self, path: &Path, _offset: u64) -> (&'static str, Value) {
+        ("fs/readFile", json!({"path": uri(path)}))
+    }
+
+    fn content(&self, _answer: &Value) -> (bool, bool) {
+        (true, false)
+    }
+
+    fn write(&self, id: u64, path: &Path) -> [String; 2] {
+        let path = json!(uri(path));
+        let front = format!(r#"{{"id":{id},"method":"fs/writeFile","params":{{"path":{path},"dataBase64":""#);
+        [front, r#""}}"#.to_owned()]
+    }
+
+    fn key(&self, terminal: &str, byte: u8) -> (&'static str, Value) {
+        static WRITES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let write = WRITES.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_string();
+        ("process/write", json!({"processId": terminal, "chunk": json::encode(&[byte]), "writeId": write}))
+    }
+
+    fn kill(&self, process: &str) -> (&'static str, Value) {
+        ("process/terminate", json!({"processId": process}))
+    }
+
+    fn close(&self, terminal: &str) -> (&'static str, Value) {
+        ("process/terminate", json!({"processId": terminal}))
+    }
+}
+
+fn uri(path: &Path) -> String {
+    format!("file://{}", path.display())
+}

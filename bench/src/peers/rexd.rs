@@ -1,0 +1,211 @@
+//! rexd on stdio, with a configuration that raises every limit and keeps the audit on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::peer::{Dialect, Meaning, Peer, Streams};
+use super::wire::Wire;
+use crate::watchdog::Server;
+
+/// How text comes back from rexd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// As JSON strings, which is the protocol's default.
+    Utf8,
+    /// As base64, which a client may ask for.
+    Base64,
+}
+
+impl Encoding {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Utf8 => "utf8",
+            Self::Base64 => "base64",
+        }
+    }
+}
+
+/// What a row varies in the configuration; every key that the benchmark knows is in [`Setup::config`].
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    /// The program.
+    pub(crate) program: PathBuf,
+    /// The only root, and where state and audit go.
+    pub(crate) folder: PathBuf,
+    /// How output is asked for.
+    pub(crate) encoding: Encoding,
+    /// Whether writes are synced.
+    pub(crate) durable: bool,
+    /// Output kept per process in memory.
+    pub(crate) log_bytes: u64,
+}
+
+/// Output that rexd keeps per process unless a row says otherwise.
+pub(crate) const LOG_BYTES: u64 = 1 << 20;
+
+impl Setup {
+    /// Base64 output, durable writes, the usual log.
+    pub(crate) fn new(program: &Path, folder: &Path) -> Self {
+        Self {
+            program: program.to_owned(),
+            folder: folder.to_owned(),
+            encoding: Encoding::Base64,
+            durable: true,
+            log_bytes: LOG_BYTES,
+        }
+    }
+
+    /// The configuration file's text.
+    fn config(&self) -> String {
+        let Self { folder, durable, log_bytes, .. } = self;
+        let folder = folder.display();
+        format!(
+            "[limits]\n\
+             default_timeout_ms = 600000\n\
+             hard_timeout_ms = 0\n\
+             max_output_bytes = 9007199254740991\n\
+             hard_output_bytes = 0\n\
+             max_file_read_bytes = 134217728\n\
+             max_processes_per_session = 4096\n\
+             max_concurrent_sessions = 4096\n\
+             log_bytes = {log_bytes}\n\
+             \n[files]\ndurable = {durable}\n\
+             \n[security]\nallow_shell = true\n\
+             \n[[security.allowed_roots]]\npath = \"{folder}\"\n\
+             \n[audit]\nenabled = true\npath = \"{folder}/audit.log\"\n"
+        )
+    }
+
+    /// Writes the configuration and returns the command that starts rexd with it.
+    pub(crate) fn command(&self) -> Result<Command> {
+        let name = format!("rexd-{}-{}-{}.toml", self.encoding.word(), self.durable, self.log_bytes);
+        let config = self.folder.join(name);
+        fs::write(&config, self.config())?;
+        let mut command = Command::new(&self.program);
+        command
+            .arg("--stdio")
+            .arg("--config")
+            .arg(&config)
+            .env("XDG_STATE_HOME", self.folder.join("state"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(self.folder.join("rexd.stderr"))?);
+        Ok(command)
+    }
+
+    /// Starts rexd and opens the session that everything runs in.
+    pub(crate) fn start(&self) -> Result<Peer<Rexd>> {
+        self.start_with(&mut self.command()?)
+    }
+
+    /// The same with a command that was made before, when the clock is running.
+    pub(crate) fn start_with(&self, command: &mut Command) -> Result<Peer<Rexd>> {
+        let mut server = Server::start(command)?;
+        let wire = Wire::lines(server.stdin()?, server.stdout()?);
+        let dialect = Rexd { session: String::new(), encoding: self.encoding };
+        let mut peer = Peer::new(dialect, server, wire);
+        peer.dialect.session = peer.open_session().with_context(|| {
+            let complaint = fs::read_to_string(self.folder.join("rexd.stderr")).unwrap_or_default();
+            format!("rexd did not open a session: {}", complaint.trim())
+        })?;
+        Ok(peer)
+    }
+}
+
+/// The dialect REXD v1.
+#[derive(Debug)]
+pub(crate) struct Rexd {
+    /// The session that requests name.
+    pub(crate) session: String,
+    encoding: Encoding,
+}
+
+impl Peer<Rexd> {
+    /// Opens one more session and returns its name.
+    pub(crate) fn open_session(&mut self) -> Result<String> {
+        let encoding = self.dialect.encoding.word();
+        let params = json!({"client_name": "rexd-bench", "output_encoding": encoding});
+        let answer = self.call("session.open", &params)?;
+        answer["session_id"].as_str().map(str::to_owned).context("no session_id")
+    }
+}
+
+impl Dialect for Rexd {
+    fn name(&self) -> String {
+        format!("rexd {}", self.encoding.word())
+    }
+
+    fn openings(&self) -> &'static [&'static str] {
+        &["\"data\":\"", "\"content\":\""]
+    }
+
+    fn request(&self, id: u64, method: &str, params: &Value) -> String {
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    }
+
+    fn start(&self, _number: u64, argv: &[&str], streams: Streams) -> (&'static str, Value) {
+        match streams {
+            Streams::Pipes => ("exec.start", json!({"session_id": self.session, "argv": argv})),
+            Streams::Terminal => {
+                ("pty.open", json!({"session_id": self.session, "argv": argv, "cols": 80, "rows": 24}))
+            }
+        }
+    }
+
+    fn started(&self, _number: u64, answer: &Value) -> Option<String> {
+        answer["process_id"].as_str().map(str::to_owned)
+    }
+
+    fn terminal(&self, _number: u64, answer: &Value) -> Option<String> {
+        answer["pty_id"].as_str().map(str::to_owned)
+    }
+
+    fn meaning(&mut self, message: &Value) -> Meaning {
+        let params = &message["params"];
+        let process = || params["process_id"].as_str().unwrap_or_default().to_owned();
+        match message["method"].as_str() {
+            None => message["id"].as_u64().map_or(Meaning::Other, |id| Meaning::Answer { id }),
+            Some("exec.stdout" | "pty.output") => {
+                Meaning::Output { process: process(), base64: params["encoding"] == "base64" }
+            }
+            Some("exec.exit" | "pty.exit") => {
+                Meaning::Exit { process: process(), code: params["exit_code"].as_i64() }
+            }
+            Some(_) => Meaning::Other,
+        }
+    }
+
+    fn read(&self, path: &Path, offset: u64) -> (&'static str, Value) {
+        let encoding = self.encoding.word();
+        ("fs.read", json!({"session_id": self.session, "path": path, "offset": offset, "encoding": encoding}))
+    }
+
+    fn content(&self, answer: &Value) -> (bool, bool) {
+        (answer["encoding"] == "base64", answer["truncated"] == true)
+    }
+
+    fn write(&self, id: u64, path: &Path) -> [String; 2] {
+        let (session, path) = (json!(self.session), json!(path));
+        let front = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"fs.write","params":{{"session_id":{session},"path":{path},"encoding":"base64","mode":"replace","atomic":true,"content":""#
+        );
+        [front, r#""}}"#.to_owned()]
+    }
+
+    fn key(&self, terminal: &str, byte: u8) -> (&'static str, Value) {
+        let data = char::from(byte).to_string();
+        ("pty.input", json!({"session_id": self.session, "pty_id": terminal, "data": data}))
+    }
+
+    fn kill(&self, process: &str) -> (&'static str, Value) {
+        ("exec.kill", json!({"session_id": self.session, "process_id": process, "signal": "KILL"}))
+    }
+
+    fn close(&self, terminal: &str) -> (&'static str, Value) {
+        ("pty.close", json!({"session_id": self.session, "pty_id": terminal}))
+    }
+}

@@ -1,0 +1,48 @@
+//! From a keystroke to its echo in a terminal.
+
+use anyhow::{Context, Result};
+
+use super::{median, table};
+use crate::peers::Terminals;
+use crate::peers::codex::{self, Transport};
+use crate::peers::floor::Floor;
+use crate::peers::ssh::Ssh;
+use crate::peers::sshd::Sshd;
+use crate::report::{Bound, Findings, compare};
+use crate::stats::{interleave, time};
+use crate::world::World;
+
+/// Keys that are typed before the clock starts, in every fresh terminal.
+const WARM_UP: usize = 20;
+
+/// Runs the row.
+pub(crate) fn run(world: &World) -> Result<Findings> {
+    let sshd = Sshd::start()?;
+    let mut peers: Vec<Box<dyn Terminals>> = vec![
+        Box::new(Floor::default()),
+        Box::new(world.setup().start()?),
+        Box::new(codex::start(&world.home, &world.folder, Transport::Stdio, 1)?),
+        Box::new(codex::start(&world.home, &world.folder, Transport::WebSocket, 1)?),
+        Box::new(Ssh::new(sshd.control())),
+    ];
+    let names: Vec<String> = peers.iter().map(|peer| peer.name()).collect();
+    let keys = world.amount(200, 30);
+    let samples = interleave(&mut peers, world.amount(10, 2), |peer| {
+        round(peer.as_mut(), keys).with_context(|| peer.name())
+    })?;
+    let mut findings = Findings::new("Keystroke to echo in a terminal");
+    table(&mut findings, "keystroke to echo", &names, &samples, time);
+    findings.note("`cat` in a terminal with echo; a fresh terminal for every round.");
+    let floor = ("floor", median(&names, &samples, "floor")?);
+    let ours = median(&names, &samples, "rexd base64")?;
+    findings.targets.push(compare("PTY keystroke to echo, p50", ours, floor, Bound::AtMost(3.0), time));
+    Ok(findings)
+}
+
+fn round(peer: &mut dyn Terminals, keys: usize) -> Result<Vec<f64>> {
+    peer.open()?;
+    for _ in 0..WARM_UP {
+        peer.key(b'w')?;
+    }
+    (0..keys).map(|_| peer.key(b'k').map(|time| time.as_secs_f64())).collect()
+}

@@ -1,0 +1,128 @@
+//! The client does not read for ten seconds while a process prints 1 GiB: memory, other commands, and kill.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::peers::codex::{self, Transport};
+use crate::peers::peer::{Dialect, Peer, Streams};
+use crate::peers::rexd::LOG_BYTES;
+use crate::peers::{Commands, ignore};
+use crate::proc::{lives, memory};
+use crate::report::{Findings, fact, limit};
+use crate::stats::{mib, time, within};
+use crate::world::{TEXT_BYTES, World};
+
+/// How many times the text is printed.
+const COPIES: u64 = 4;
+/// What memory may grow beyond the configured log.
+const GROWTH: f64 = (2 << 20) as f64;
+/// How long a command or a kill may take while nobody reads.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What one peer did.
+struct Outcome {
+    name: String,
+    before: f64,
+    peak: f64,
+    /// How long until a command that was started during the stall had done its work.
+    touched: Option<Duration>,
+    /// How long until a process that was killed during a stall was gone.
+    killed: Option<Duration>,
+    drained: Duration,
+}
+
+/// Runs the row.
+pub(crate) fn run(world: &World) -> Result<Findings> {
+    let rexd = measure(world, world.setup().start()?)?;
+    let codex = measure(world, codex::start(&world.home, &world.folder, Transport::Stdio, 1)?)?;
+    let mut findings = Findings::new("The reader stalls for 10 s while a process prints 1 GiB");
+    let took =
+        |time: Option<Duration>| time.map_or("never".to_owned(), |time| format!("{} ms", time.as_millis()));
+    let line = |outcome: &Outcome| {
+        vec![
+            outcome.name.clone(),
+            mib(outcome.before),
+            mib(outcome.peak),
+            took(outcome.touched),
+            took(outcome.killed),
+            time(outcome.drained.as_secs_f64()),
+        ]
+    };
+    let head = [
+        "peer",
+        "RSS before",
+        "RSS peak",
+        "other command ran after",
+        "kill took",
+        "drained after the stall in",
+    ];
+    findings.table(&head, vec![line(&rexd), line(&codex)]);
+    findings.note(format!(
+        "The log is configured to {}. Whether the other command ran is seen from the file it makes, whether the kill \
+         worked from `/proc`; all of the 1 GiB was compared with the known text afterwards.",
+        mib(LOG_BYTES as f64)
+    ));
+    let growth = rexd.peak - rexd.before;
+    findings.targets.push(limit(
+        "RSS growth in a stall, log included",
+        growth,
+        LOG_BYTES as f64 + GROWTH,
+        mib,
+    ));
+    let (touched, killed) = (rexd.touched.is_some(), rexd.killed.is_some());
+    findings.targets.push(fact("another command runs in a stall", took(rexd.touched), "runs", touched));
+    findings.targets.push(fact("a kill works in a stall", took(rexd.killed), "works", killed));
+    Ok(findings)
+}
+
+fn measure<D: Dialect>(world: &World, mut peer: Peer<D>) -> Result<Outcome> {
+    let name = Commands::name(&peer);
+    let text = world.text(world.amount(TEXT_BYTES, TEXT_BYTES / 8))?;
+    let size = fs::metadata(&text)?.len();
+    let text = text.to_str().context("a path that is not text")?;
+    peer.run(&["/bin/cat", text], &mut ignore)?;
+    let before = memory(peer.server.id())?.rss;
+    let printer = peer.start(&[&["/bin/cat"][..], &[text; COPIES as usize]].concat(), Streams::Pipes)?;
+    let stall = Instant::now();
+    let (mut peak, mut touched) = (before, None);
+    while stall.elapsed() < world.amount(Duration::from_secs(10), Duration::from_secs(2)) {
+        peak = peak.max(memory(peer.server.id())?.rss);
+        std::thread::sleep(Duration::from_millis(20));
+        if touched.is_none() && stall.elapsed() > Duration::from_secs(1) {
+            touched = Some(touch(&mut peer, &world.folder.join(format!("touched by {name}")))?);
+        }
+    }
+    let drain = Instant::now();
+    let mut expected = world.expect_files(size)?;
+    peer.follow(&printer, &mut |bytes| expected.take(bytes)).with_context(|| name.clone())?;
+    expected.end(COPIES * size).with_context(|| name.clone())?;
+    let drained = drain.elapsed();
+    let killed = kill(&mut peer, world, text)?;
+    Ok(Outcome { name, before, peak, touched: touched.flatten(), killed, drained })
+}
+
+/// Starts a command without reading its answer, and looks for the file it makes.
+fn touch<D: Dialect>(peer: &mut Peer<D>, mark: &Path) -> Result<Option<Duration>> {
+    let mark_text = mark.to_str().context("a path that is not text")?;
+    peer.begin(&["/usr/bin/touch", mark_text])?;
+    Ok(within(PATIENCE, || mark.exists()))
+}
+
+/// Kills a printer that nobody reads, and looks whether it is gone.
+fn kill<D: Dialect>(peer: &mut Peer<D>, world: &World, text: &str) -> Result<Option<Duration>> {
+    let note = world.folder.join("printer.pid");
+    drop(fs::remove_file(&note));
+    let script = format!("echo $$ > {}; exec cat {text} {text} {text} {text}", note.display());
+    let printer = peer.start(&["/bin/sh", "-c", &script], Streams::Pipes)?;
+    let pid = || fs::read_to_string(&note).unwrap_or_default();
+    within(PATIENCE, || pid().ends_with('\n')).context("the printer did not start")?;
+    std::thread::sleep(Duration::from_secs(1));
+    let (method, params) = peer.dialect.kill(&printer);
+    peer.send(method, &params)?;
+    let gone = within(PATIENCE, || !lives(&pid()));
+    peer.follow_to_end(&printer)?;
+    Ok(gone)
+}

@@ -1,0 +1,119 @@
+//! Names, glob and grep over 50,000 files, natively in rexd, against ripgrep.
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+use super::table;
+use crate::peers::peer::Peer;
+use crate::peers::rexd::Rexd;
+use crate::peers::rg;
+use crate::report::{Bound, Findings, compare};
+use crate::stats::{interleave, time, timed};
+use crate::world::{NEEDLE, Tree, World};
+
+/// More than the tree holds.
+const NO_LIMIT: u64 = 1_000_000;
+
+/// An answer of which only the number of entries matters.
+#[derive(Deserialize)]
+struct Counted {
+    result: Option<Lists>,
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Lists {
+    #[serde(alias = "matches", alias = "names")]
+    entries: Vec<IgnoredAny>,
+}
+
+/// One search, done by both.
+struct Search {
+    work: &'static str,
+    method: &'static str,
+    params: Value,
+    rg: Vec<&'static str>,
+    /// What rexd must find, and what ripgrep must.
+    found: [usize; 2],
+    most: f64,
+}
+
+/// Who does it.
+enum Who {
+    Rg,
+    Rexd(Box<Peer<Rexd>>),
+}
+
+/// Runs the row.
+pub(crate) fn run(world: &World) -> Result<Findings> {
+    let tree = Tree::grow(world)?;
+    let mut who = [Who::Rg, Who::Rexd(Box::new(world.setup().start()?))];
+    let names = ["rg".to_owned(), "rexd".to_owned()];
+    let mut findings = Findings::new(&format!("A tree of {} files", tree.files));
+    let session = match &who[1] {
+        Who::Rexd(peer) => peer.dialect.session.clone(),
+        Who::Rg => String::new(),
+    };
+    for search in searches(&tree, &session) {
+        let samples = interleave(&mut who, world.amount(11, 2), |who| {
+            let (seconds, found) = timed(|| who.find(&search, &tree)).with_context(|| search.work)?;
+            let wanted = search.found[usize::from(matches!(who, Who::Rg))];
+            ensure!(found == wanted, "{}: {found} found, {wanted} are there", search.work);
+            Ok(vec![seconds])
+        })?;
+        table(&mut findings, search.work, &names, &samples, time);
+        let [theirs, ours] = [samples[0].p50(), samples[1].p50()];
+        findings.targets.push(compare(search.work, ours, ("rg", theirs), Bound::AtMost(search.most), time));
+    }
+    findings.note(
+        "ripgrep runs as a process of its own with its output in a pipe; the numbers found must agree.",
+    );
+    Ok(findings)
+}
+
+fn searches(tree: &Tree, session: &str) -> [Search; 3] {
+    let path = &tree.folder;
+    let everything = tree.files + tree.folders;
+    [
+        Search {
+            work: "names of all files",
+            method: "fs.list",
+            params: json!({"session_id": session, "path": path, "recursive": true, "names_only": true, "max_entries": NO_LIMIT}),
+            rg: vec!["--files"],
+            found: [everything, tree.files],
+            most: 2.0,
+        },
+        Search {
+            work: "glob **/*.rs",
+            method: "fs.glob",
+            params: json!({"session_id": session, "pattern": "**/*.rs", "cwd": path, "max_matches": NO_LIMIT}),
+            rg: vec!["--files", "-g", "*.rs"],
+            found: [tree.rust; 2],
+            most: 2.0,
+        },
+        Search {
+            work: "grep",
+            method: "fs.grep",
+            params: json!({"session_id": session, "pattern": NEEDLE, "path": path, "max_matches": NO_LIMIT}),
+            rg: vec!["-n", NEEDLE],
+            found: [tree.needles; 2],
+            most: 1.3,
+        },
+    ]
+}
+
+impl Who {
+    fn find(&mut self, search: &Search, tree: &Tree) -> Result<usize> {
+        match self {
+            Self::Rg => rg::lines(&search.rg, &tree.folder),
+            Self::Rexd(peer) => {
+                let answer = peer.raw_answer(search.method, &search.params)?;
+                let counted: Counted = serde_json::from_slice(answer)?;
+                let lists = counted.result.with_context(|| format!("refused: {:?}", counted.error))?;
+                Ok(lists.entries.len())
+            }
+        }
+    }
+}

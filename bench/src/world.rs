@@ -1,0 +1,235 @@
+//! What all rows share: where things are, how long to measure, the known text, and the tree of files.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+
+use crate::args::Args;
+use crate::peers::rexd::Setup;
+
+/// Size of the text that is streamed.
+pub(crate) const TEXT_BYTES: u64 = 256 << 20;
+
+/// The surroundings of a run.
+#[derive(Debug)]
+pub(crate) struct World {
+    /// The program under test.
+    pub(crate) rexd: PathBuf,
+    /// Where the peers were installed.
+    pub(crate) home: PathBuf,
+    /// Where data is written; the only root of the rexd under test.
+    pub(crate) folder: PathBuf,
+    quick: bool,
+    block: Vec<u8>,
+}
+
+impl World {
+    /// Makes the folder; what an earlier run left there is removed first.
+    pub(crate) fn new(args: &Args) -> Result<Self> {
+        fs::create_dir_all(&args.home)?;
+        let home = args.home.canonicalize()?;
+        let folder = home.join("run");
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(&folder)?;
+        Ok(Self { rexd: args.rexd.clone(), home, folder, quick: args.quick, block: words(1 << 20) })
+    }
+
+    /// One of two amounts, by `--quick`.
+    pub(crate) fn amount<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// rexd as most rows want it.
+    pub(crate) fn setup(&self) -> Setup {
+        Setup::new(&self.rexd, &self.folder)
+    }
+
+    /// A file with that many bytes of the known text, in the page cache.
+    pub(crate) fn text(&self, size: u64) -> Result<PathBuf> {
+        let path = self.folder.join(format!("text-{size}"));
+        if path.exists() {
+            return Ok(path);
+        }
+        let mut file = File::create(&path)?;
+        let mut left = usize::try_from(size)?;
+        while left > 0 {
+            let part = &self.block[..left.min(self.block.len())];
+            file.write_all(part)?;
+            left -= part.len();
+        }
+        Ok(path)
+    }
+
+    /// The first bytes of the known text.
+    pub(crate) fn known(&self, size: usize) -> &[u8] {
+        &self.block[..size.min(self.block.len())]
+    }
+
+    /// Compares a stream with the known text.
+    pub(crate) fn expect(&self) -> Expected<'_> {
+        Expected { block: &self.block, restart: usize::MAX, at: 0 }
+    }
+
+    /// Compares a stream with files of that size, one after another.
+    pub(crate) fn expect_files(&self, size: u64) -> Result<Expected<'_>> {
+        Ok(Expected { block: &self.block, restart: usize::try_from(size)?, at: 0 })
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// Compares every byte of a stream with the known text, which repeats one block.
+#[derive(Debug)]
+pub(crate) struct Expected<'a> {
+    block: &'a [u8],
+    /// The text begins anew at multiples of this offset.
+    restart: usize,
+    at: usize,
+}
+
+impl Expected<'_> {
+    /// Takes the next bytes.
+    pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let in_file = self.at % self.restart;
+            let wanted = &self.block[in_file % self.block.len()..];
+            let size = wanted.len().min(bytes.len()).min(self.restart - in_file);
+            ensure!(
+                wanted[..size] == bytes[..size],
+                "the bytes differ from the text near offset {}",
+                self.at
+            );
+            self.at += size;
+            bytes = &bytes[size..];
+        }
+        Ok(())
+    }
+
+    /// Tells whether the whole text came.
+    pub(crate) fn end(&self, size: u64) -> Result<()> {
+        ensure!(self.at as u64 == size, "{} of {size} bytes arrived", self.at);
+        Ok(())
+    }
+}
+
+/// Lines of 60 to 80 characters of words; always the same.
+fn words(size: usize) -> Vec<u8> {
+    const WORDS: [&str; 16] = [
+        "agent", "binary", "cursor", "daemon", "engine", "folder", "kernel", "ledger", "machine", "notice",
+        "output", "process", "queue", "reader", "session", "terminal",
+    ];
+    let mut numbers = Numbers(0x5eed);
+    let mut text = Vec::with_capacity(size + 96);
+    while text.len() < size {
+        let end = text.len() + 60 + numbers.below(12);
+        while text.len() < end {
+            text.extend_from_slice(WORDS[numbers.below(WORDS.len())].as_bytes());
+            text.push(b' ');
+        }
+        text.pop();
+        text.push(b'\n');
+    }
+    text
+}
+
+/// A small generator of numbers that are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap_or(0) % limit
+    }
+}
+
+/// A tree of files, and what a search in it must find.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// The folder.
+    pub(crate) folder: PathBuf,
+    /// All files in it.
+    pub(crate) files: usize,
+    /// Folders below it.
+    pub(crate) folders: usize,
+    /// Files that end in `.rs`.
+    pub(crate) rust: usize,
+    /// Lines that hold [`NEEDLE`].
+    pub(crate) needles: usize,
+}
+
+/// What is searched for.
+pub(crate) const NEEDLE: &str = "fn needle_in_the_tree";
+
+impl Tree {
+    /// Writes the tree: ten folders, each with folders of a hundred small files.
+    pub(crate) fn grow(world: &World) -> Result<Self> {
+        let folder = world.folder.join("tree");
+        let (outer, inner, each) = (10, world.amount(50, 5), 100);
+        let mut tree = Self { folder, files: 0, folders: outer, rust: 0, needles: 0 };
+        for branch in 0..outer {
+            for twig in 0..inner {
+                let place = tree.folder.join(format!("branch{branch}/twig{twig}"));
+                fs::create_dir_all(&place)?;
+                tree.folders += 1;
+                for leaf in 0..each {
+                    tree.leaf(&place, leaf, world.known(600 + leaf * 20))?;
+                }
+            }
+        }
+        Ok(tree)
+    }
+
+    fn leaf(&mut self, place: &Path, number: usize, text: &[u8]) -> Result<()> {
+        let rust = number.is_multiple_of(5);
+        let mut content = text.to_vec();
+        if self.files.is_multiple_of(500) {
+            content.extend_from_slice(format!("\n    {NEEDLE}() {{}}\n").as_bytes());
+            self.needles += 1;
+        }
+        fs::write(place.join(format!("leaf{number}.{}", if rust { "rs" } else { "txt" })), content)?;
+        self.files += 1;
+        self.rust += usize::from(rust);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_the_same_in_every_run_and_made_of_lines() {
+        let text = words(10_000);
+        assert_eq!(text, words(10_000));
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        assert!(lines.into_iter().all(|line| (59..=80).contains(&line.len())));
+    }
+
+    #[test]
+    fn a_lost_or_changed_byte_is_noticed() {
+        let block = words(1000);
+        let mut expected = Expected { block: &block, restart: usize::MAX, at: 0 };
+        expected.take(&block).unwrap();
+        expected.take(&block[..10]).unwrap();
+        expected.end(block.len() as u64 + 10).unwrap();
+        assert!(expected.end(5).is_err());
+        assert!(expected.take(&block[11..20]).is_err());
+    }
+
+    #[test]
+    fn several_files_begin_anew() {
+        let block = words(1000);
+        let mut expected = Expected { block: &block, restart: 1500, at: 0 };
+        let file: Vec<u8> = block.iter().cycle().take(1500).copied().collect();
+        expected.take(&[file.clone(), file].concat()).unwrap();
+        expected.end(3000).unwrap();
+    }
+}

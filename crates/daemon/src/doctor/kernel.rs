@@ -1,0 +1,109 @@
+//! Checks of what the kernel offers, by trying it wherever trying is harmless.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
+
+use super::Check;
+
+pub(super) fn checks(state: Option<&Path>) -> Vec<Check> {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let version = version(&release);
+    let mut checks = vec![Check::ok("kernel", release)];
+    checks.push(offered("openat2", openat2_works(), "paths are checked step by step, which is slower"));
+    checks.push(offered("pidfd", pidfd_open(getpid(), PidfdFlags::empty()).is_ok(), "needs Linux 5.3"));
+    checks.push(since("clone3 into a cgroup", version, (5, 7)));
+    checks.push(since("close_range", version, (5, 9)));
+    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    checks.extend(cgroups(cgroup_directory(&mountinfo, &own).as_deref()));
+    checks.push(unnamed_files(state));
+    checks.push(landlock(&fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default(), version));
+    checks
+}
+
+fn offered(name: &'static str, works: bool, otherwise: &str) -> Check {
+    if works { Check::ok(name, "works") } else { Check::warn(name, "refused", otherwise) }
+}
+
+/// What cannot be tried without consequences is told from the version.
+fn since(name: &'static str, version: (u32, u32), needed: (u32, u32)) -> Check {
+    if version >= needed {
+        Check::ok(name, format!("since Linux {}.{}", needed.0, needed.1))
+    } else {
+        Check::warn(name, "missing", format!("needs Linux {}.{}", needed.0, needed.1))
+    }
+}
+
+fn version(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+fn openat2_works() -> bool {
+    openat2(CWD, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH).is_ok()
+}
+
+/// Where this process's cgroup lies, wherever the unified hierarchy is mounted.
+pub(super) fn cgroup_directory(mountinfo: &str, own: &str) -> Option<PathBuf> {
+    let (root, mount) = mountinfo.lines().find_map(|line| {
+        let (mount, filesystem) = line.split_once(" - ")?;
+        let mut fields = mount.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        filesystem.starts_with("cgroup2 ").then_some((root, point))
+    })?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    // Inside a container the mount may show only a part of the hierarchy.
+    let below = path.strip_prefix(root.trim_end_matches('/')).unwrap_or(path);
+    Some(Path::new(mount).join(below.trim_start_matches('/')))
+}
+
+fn cgroups(directory: Option<&Path>) -> Vec<Check> {
+    const WITHOUT: &str = "trees of processes are followed by their groups instead";
+    let Some(directory) = directory else {
+        return vec![Check::warn("cgroup v2", "not mounted", WITHOUT)];
+    };
+    let probe = directory.join(format!("rexd-doctor-{}", getpid().as_raw_nonzero()));
+    if let Err(error) = fs::create_dir(&probe) {
+        let found = format!("{}: {}", directory.display(), engine::error::errno_text(&error));
+        return vec![Check::warn("cgroup v2", found, WITHOUT)];
+    }
+    let kill = probe.join("cgroup.kill").exists();
+    let removed = fs::remove_dir(&probe);
+    let found = format!("writable at {}", directory.display());
+    vec![
+        match removed {
+            Ok(()) => Check::ok("cgroup v2", found),
+            Err(error) => {
+                Check::warn("cgroup v2", found, format!("{} stays behind: {error}", probe.display()))
+            }
+        },
+        offered("cgroup.kill", kill, "needs Linux 5.14; processes of a tree are ended one by one"),
+    ]
+}
+
+fn unnamed_files(state: Option<&Path>) -> Check {
+    let directory =
+        state.into_iter().flat_map(Path::ancestors).find(|path| path.is_dir()).unwrap_or(Path::new("/tmp"));
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match openat(CWD, directory, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(_) => Check::ok("O_TMPFILE", format!("works in {}", directory.display())),
+        Err(error) => {
+            let found = format!("{}: {}", directory.display(), engine::error::errno_text(&error.into()));
+            Check::warn("O_TMPFILE", found, "files are written under a temporary name instead")
+        }
+    }
+}
+
+fn landlock(modules: &str, version: (u32, u32)) -> Check {
+    const WITHOUT: &str = "sandbox profiles cannot be used; boot with landlock in lsm=";
+    if modules.trim().split(',').any(|module| module == "landlock") {
+        return Check::ok("landlock", "active");
+    }
+    if modules.is_empty() && version >= (5, 13) {
+        return Check::warn("landlock", "unknown: securityfs is not mounted", WITHOUT);
+    }
+    Check::warn("landlock", "not active", WITHOUT)
+}

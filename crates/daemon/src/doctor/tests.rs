@@ -1,0 +1,103 @@
+//! What the doctor says about machines and configurations.
+
+use super::*;
+use std::path::{Path, PathBuf};
+
+fn doctor(directory: &Path, config: &str) -> Doctor {
+    let file = directory.join("config.toml");
+    std::fs::write(&file, config).unwrap();
+    Doctor {
+        config: ConfigArgs { file: Some(file), roots: vec![] },
+        places: Places {
+            state: Some(directory.join("state")),
+            current: directory.to_owned(),
+            ..Places::default()
+        },
+        program_path: Some("/usr/bin:/bin".into()),
+        json: false,
+        colours: false,
+    }
+}
+
+fn run(doctor: &Doctor) -> (u8, String) {
+    let mut out = Vec::new();
+    let status = doctor.run(&mut out).unwrap();
+    (status, String::from_utf8(out).unwrap())
+}
+
+#[test]
+fn a_machine_with_a_root_is_usable() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = format!("[[security.allowed_roots]]\npath = {:?}\n", directory.path());
+    let (status, text) = run(&doctor(directory.path(), &root));
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("ok    root"), "{text}");
+    assert!(text.contains("rexd is "), "{text}");
+    assert!(!text.contains('\x1b'), "{text}");
+    let (_, coloured) = run(&Doctor { colours: true, ..doctor(directory.path(), &root) });
+    assert!(coloured.contains("\x1b[32mok  \x1b[0m  root"), "{coloured}");
+}
+
+#[test]
+fn without_roots_it_is_not_usable_and_says_what_to_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let (status, text) = run(&doctor(directory.path(), ""));
+    assert_eq!(status, 1);
+    assert!(text.contains("fail  roots") && text.contains("-> no roots are configured"), "{text}");
+    assert!(text.ends_with("rexd is not usable; 1 to mend.\n"), "{text}");
+}
+
+#[test]
+fn a_bad_configuration_is_shown_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let (status, text) = run(&doctor(directory.path(), "[limits]\nhard_timeout_ms = true\n"));
+    assert_eq!(status, 1);
+    assert!(text.contains("config.toml:2:19: limits.hard_timeout_ms"), "{text}");
+}
+
+#[test]
+fn odd_roots_are_pointed_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let config =
+        "[[security.allowed_roots]]\npath = \"/\"\n[[security.allowed_roots]]\npath = \"/nowhere/x\"\n";
+    let (status, text) = run(&doctor(directory.path(), config));
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("everything this user can reach is served"), "{text}");
+    assert!(text.contains("/nowhere/x does not exist yet"), "{text}");
+}
+
+#[test]
+fn programs_get_one_json_object() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, text) = run(&Doctor { json: true, ..doctor(directory.path(), "") });
+    let object: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(object["usable"], false);
+    let names: Vec<&str> =
+        object["checks"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    for name in [
+        "version",
+        "configuration",
+        "roots",
+        "audit",
+        "kernel",
+        "openat2",
+        "pidfd",
+        "cgroup v2",
+        "O_TMPFILE",
+        "landlock",
+    ] {
+        assert!(names.contains(&name), "{name} is missing in {names:?}");
+    }
+}
+
+#[test]
+fn the_own_cgroup_is_found_wherever_it_is_mounted() {
+    let find = kernel::cgroup_directory;
+    let unified = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+    assert_eq!(find(unified, "0::/user.slice/a\n"), Some(PathBuf::from("/sys/fs/cgroup/user.slice/a")));
+    let hybrid = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
+    assert_eq!(find(hybrid, "3:cpu:/x\n0::/\n"), Some(PathBuf::from("/sys/fs/cgroup/unified/")));
+    let container = "41 31 0:38 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
+    assert_eq!(find(container, "0::/docker/abc/sub\n"), Some(PathBuf::from("/sys/fs/cgroup/sub")));
+    assert_eq!(find("32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "3:cpu:/x\n"), None);
+}

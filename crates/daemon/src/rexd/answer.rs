@@ -1,0 +1,123 @@
+//! The one answer to a request, and its line in the audit.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use engine::audit::{AuditRecord, AuditSink, Detail, Outcome};
+use link::rpc::Reply;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+use wire::jsonrpc::{Id, RpcError};
+
+use super::FACE;
+
+/// Who asked, for the audit.
+#[derive(Debug, Clone)]
+pub(super) struct Asker {
+    pub(super) client: Arc<str>,
+    pub(super) session: Option<Arc<str>>,
+}
+
+impl Default for Asker {
+    /// Somebody who has not opened a session.
+    fn default() -> Asker {
+        Asker { client: Arc::from(""), session: None }
+    }
+}
+
+/// Answers one request once and records what came of it. Dropped without an answer, it records that too.
+pub(super) struct Answer {
+    reply: Option<Reply>,
+    draft: Option<Draft>,
+    /// Cancelled when the caller withdraws the request.
+    pub(super) cancel: CancellationToken,
+}
+
+struct Draft {
+    sink: Arc<dyn AuditSink>,
+    asker: Asker,
+    operation: Cow<'static, str>,
+    details: Vec<(Cow<'static, str>, Detail)>,
+    since: Instant,
+}
+
+impl Answer {
+    pub(super) fn new(reply: Reply, cancel: CancellationToken, sink: Arc<dyn AuditSink>, method: String) -> Answer {
+        let draft = Draft { sink, asker: Asker::default(), operation: Cow::Owned(method), details: Vec::new(), since: Instant::now() };
+        Answer { reply: Some(reply), draft: Some(draft), cancel }
+    }
+
+    /// Adds what the audit should know about the request.
+    pub(super) fn describe(&mut self, asker: Asker, details: Vec<(Cow<'static, str>, Detail)>) {
+        if let Some(draft) = &mut self.draft {
+            draft.asker = asker;
+            draft.details = details;
+        }
+    }
+
+    /// The id an answer must carry, for those who write it themselves.
+    pub(super) fn id(&self) -> Option<Id> {
+        self.reply.as_ref().and_then(|reply| reply.id().cloned())
+    }
+
+    /// Answers.
+    pub(super) async fn send<T: Serialize>(mut self, result: Result<T, RpcError>) {
+        self.record(result.as_ref().err());
+        if let Some(reply) = self.reply.take() {
+            reply.send(result).await;
+        }
+    }
+
+    /// Answers, and returns when the kernel has the answer.
+    pub(super) async fn send_written<T: Serialize>(mut self, result: Result<T, RpcError>) {
+        self.record(result.as_ref().err());
+        if let Some(reply) = self.reply.take() {
+            // A link that is gone is noticed where it is read.
+            reply.send_written(result).await.ok();
+        }
+    }
+
+    /// Answers with a whole response that was written already.
+    pub(super) async fn send_raw(mut self, response: Vec<u8>) {
+        self.record(None);
+        if let Some(reply) = self.reply.take() {
+            reply.raw(response).await;
+        }
+    }
+
+    fn record(&mut self, error: Option<&RpcError>) {
+        let Some(draft) = self.draft.take() else { return };
+        let outcome = match error {
+            None => Outcome::Done(Cow::Borrowed("ok")),
+            Some(error) => Outcome::Failed { code: error.code, message: error.message.clone() },
+        };
+        let rule = error.and_then(|error| error.data.get("rule")?.as_str().map(Arc::from));
+        draft.sink.record(AuditRecord {
+            time: SystemTime::now(),
+            client: draft.asker.client,
+            face: FACE,
+            session: draft.asker.session,
+            operation: draft.operation,
+            details: draft.details,
+            outcome,
+            exit: None,
+            duration: draft.since.elapsed(),
+            rule,
+        });
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if self.draft.is_some() {
+            self.record(Some(&RpcError::internal("the request was dropped without an answer")));
+        }
+    }
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answer").field("reply", &self.reply).finish_non_exhaustive()
+    }
+}

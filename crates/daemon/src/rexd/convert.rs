@@ -1,0 +1,228 @@
+//! From the wire's loose words to the engine's exact ones, and back. Pure, so that tables can test it.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use engine::files::Roots;
+use engine::limits::{LimitsWish, OnOutputLimit};
+use engine::process::{AtOutputLimit, Cause, Exit, Facts, OutputLimit, ProcessId, Program, Signal, Stdin, TerminalSize};
+use engine::{Limits, RootedPath};
+use wire::rexd::v1::{self, Encoding, LimitsReport, RpcError, UNLIMITED};
+
+use super::errors::{invalid, rpc_error, text};
+
+/// Columns and rows of a terminal whose client names none.
+const DEFAULT_SIZE: TerminalSize = TerminalSize { cols: 120, rows: 32 };
+
+/// What `exec.start` is to execute. A line without `shell` is refused: to use a shell is said out loud.
+pub(super) fn exec_program(params: &v1::ExecStart) -> Result<Program, RpcError> {
+    match (params.shell, &params.command, params.argv.is_empty()) {
+        (true, Some(line), _) => Ok(Program::Shell { line: line.clone(), login: params.login }),
+        (true, None, _) => Err(invalid("command", "command required when shell=true")),
+        (false, _, false) => Ok(Program::Argv(params.argv.clone())),
+        (false, _, true) => Err(invalid("argv", "argv is required")),
+    }
+}
+
+/// What `pty.open` is to execute. A line alone is enough; its shell is a login shell unless that is refused.
+pub(super) fn pty_program(params: &v1::PtyOpen) -> Result<Program, RpcError> {
+    match (&params.command, params.argv.is_empty()) {
+        (Some(line), true) => Ok(Program::Shell { line: line.clone(), login: params.login.unwrap_or(true) }),
+        (Some(line), false) if params.shell => Ok(Program::Shell { line: line.clone(), login: params.login.unwrap_or(true) }),
+        (_, false) => Ok(Program::Argv(params.argv.clone())),
+        (None, true) => Err(invalid("argv", "argv is required")),
+    }
+}
+
+/// What a process finds on its input.
+pub(super) fn stdin(text: Option<&str>, encoding: Option<&str>, most: usize) -> Result<Stdin, RpcError> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(Stdin::Open) };
+    let bytes = data("stdin", text, encoding, "stdin_encoding")?;
+    if bytes.len() > most {
+        return Err(rpc_error(engine::Error::LimitReached { what: "stdin bytes at start", limit: most as u64 }));
+    }
+    Ok(Stdin::Given(bytes))
+}
+
+/// Bytes from text in one of the two encodings.
+pub(super) fn data(field: &str, text: &str, encoding: Option<&str>, encoding_field: &str) -> Result<Bytes, RpcError> {
+    match output_encoding(encoding, encoding_field)? {
+        Encoding::Utf8 => Ok(Bytes::copy_from_slice(text.as_bytes())),
+        Encoding::Base64 => {
+            wire::base64::decode(text).map(Bytes::from).map_err(|_bad| invalid(field, "not standard base64"))
+        }
+    }
+}
+
+/// One of the two encodings; text if none is named.
+pub(super) fn output_encoding(name: Option<&str>, field: &str) -> Result<Encoding, RpcError> {
+    match name {
+        None | Some("utf8") => Ok(Encoding::Utf8),
+        Some("base64") => Ok(Encoding::Base64),
+        Some(_) => Err(invalid(field, "expected utf8 or base64")),
+    }
+}
+
+/// The size of a terminal: what is absent or 0 stays as it is or takes the default.
+pub(super) fn terminal_size(cols: Option<i64>, rows: Option<i64>, now: Option<TerminalSize>) -> Result<TerminalSize, RpcError> {
+    let now = now.unwrap_or(DEFAULT_SIZE);
+    let side = |field, asked: Option<i64>, now| match asked {
+        None | Some(0) => Ok(now),
+        Some(asked) => u16::try_from(asked).map_err(|_range| invalid(field, "expected 0 to 65535")),
+    };
+    Ok(TerminalSize { cols: side("cols", cols, now.cols)?, rows: side("rows", rows, now.rows)? })
+}
+
+/// A number that must not be negative; 0 and absence leave the choice to the server.
+pub(super) fn optional(field: &str, asked: Option<i64>) -> Result<Option<u64>, RpcError> {
+    match asked {
+        None | Some(0) => Ok(None),
+        Some(asked) => u64::try_from(asked).map(Some).map_err(|_negative| invalid(field, "must not be negative")),
+    }
+}
+
+/// As [`optional`], for a number of milliseconds.
+pub(super) fn optional_time(field: &str, asked: Option<i64>) -> Result<Option<Duration>, RpcError> {
+    Ok(optional(field, asked)?.map(Duration::from_millis))
+}
+
+/// As [`optional`], for a count of things in memory.
+pub(super) fn optional_count(field: &str, asked: Option<i64>) -> Result<Option<usize>, RpcError> {
+    Ok(optional(field, asked)?.map(|count| usize::try_from(count).unwrap_or(usize::MAX)))
+}
+
+/// How much a process may write.
+pub(super) fn output_limit(limits: &Limits, asked: Option<i64>) -> Result<Option<OutputLimit>, RpcError> {
+    let asked = optional("max_output_bytes", asked)?;
+    let then = match limits.on_output_limit {
+        OnOutputLimit::Kill => AtOutputLimit::Kill,
+        OnOutputLimit::Truncate => AtOutputLimit::Truncate,
+    };
+    Ok(limits.output_bytes(asked).map(|bytes| OutputLimit { bytes, then }))
+}
+
+/// The signal that was asked for; TERM if none was.
+pub(super) fn signal(asked: Option<&v1::Signal>) -> Result<Signal, RpcError> {
+    let parsed = match asked {
+        None => Some(Signal::TERM),
+        Some(v1::Signal::Name(name)) => Signal::parse(name),
+        Some(v1::Signal::Number(number)) => i32::try_from(*number).ok().and_then(Signal::from_number),
+    };
+    parsed.ok_or_else(|| invalid("signal", "no such signal"))
+}
+
+/// A path of a request, relative to the session's directory.
+pub(super) fn path(roots: &Roots, cwd: &Path, asked: &str) -> Result<RootedPath, RpcError> {
+    roots.admit(cwd, Path::new(asked)).map_err(rpc_error)
+}
+
+/// As [`path`], where an empty path names nothing.
+pub(super) fn named_path(roots: &Roots, cwd: &Path, asked: &str) -> Result<RootedPath, RpcError> {
+    if asked.is_empty() { Err(invalid("path", "path is required")) } else { path(roots, cwd, asked) }
+}
+
+/// The roots a session hears: what it asked for and lies inside, else those it asked around, else all.
+pub(super) fn reported_roots(roots: &Roots, asked: &[String]) -> Vec<String> {
+    let configured = roots.paths();
+    let mut reported: Vec<String> = Vec::new();
+    for asked in asked.iter().filter(|asked| asked.starts_with('/')) {
+        let asked = lexical(asked);
+        if configured.iter().any(|root| Path::new(&asked).starts_with(root)) {
+            reported.push(asked);
+        } else {
+            reported.extend(configured.iter().filter(|root| root.starts_with(&asked)).map(|root| text(root)));
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    reported.retain(|root| seen.insert(root.clone()));
+    if reported.is_empty() { configured.iter().map(|root| text(root)).collect() } else { reported }
+}
+
+/// An absolute path without `.`, `..` and doubled slashes.
+fn lexical(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+/// The limits a session wishes for.
+pub(super) fn limits_wish(asked: Option<&v1::RequestedLimits>) -> Result<LimitsWish, RpcError> {
+    let Some(asked) = asked else { return Ok(LimitsWish::default()) };
+    Ok(LimitsWish {
+        default_timeout: optional_time("limits.default_timeout_ms", asked.default_timeout_ms)?,
+        hard_timeout: optional_time("limits.hard_timeout_ms", asked.hard_timeout_ms)?,
+        max_output_bytes: optional("limits.max_output_bytes", asked.max_output_bytes)?,
+        hard_output_bytes: optional("limits.hard_output_bytes", asked.hard_output_bytes)?,
+        max_file_read_bytes: optional("limits.max_file_read_bytes", asked.max_file_read_bytes)?,
+        max_processes_per_session: optional_count("limits.max_processes_per_session", asked.max_processes_per_session)?,
+        max_concurrent_sessions: None,
+    })
+}
+
+/// The limits as numbers; what is unlimited is the largest number every reader of JSON keeps.
+pub(super) fn limits_report(limits: &Limits) -> LimitsReport {
+    let time = |limit: Option<Duration>| limit.map_or(UNLIMITED, |limit| u64::try_from(limit.as_millis()).unwrap_or(UNLIMITED));
+    let bytes = |limit: Option<u64>| limit.unwrap_or(UNLIMITED);
+    LimitsReport {
+        default_timeout_ms: time(limits.default_timeout),
+        hard_timeout_ms: time(limits.hard_timeout),
+        max_output_bytes: bytes(limits.max_output_bytes),
+        hard_output_bytes: Some(bytes(limits.hard_output_bytes)),
+        max_file_read_bytes: limits.max_file_read_bytes,
+        max_processes_per_session: limits.max_processes_per_session as u64,
+        max_concurrent_sessions: limits.max_concurrent_sessions as u64,
+    }
+}
+
+/// The name of a process's terminal.
+pub(super) fn pty_id(process: &ProcessId) -> String {
+    format!("pty_{}", process.0.strip_prefix("p_").unwrap_or(&process.0))
+}
+
+/// The process of a terminal's name.
+pub(super) fn process_of_pty(pty_id: &str) -> Option<ProcessId> {
+    pty_id.strip_prefix("pty_").map(|rest| ProcessId(format!("p_{rest}")))
+}
+
+/// The status as clients want it: always a number, -1 for a signal.
+pub(super) fn exit_code(exit: Exit) -> i64 {
+    match exit {
+        Exit::Code(code) => i64::from(code),
+        Exit::Signal(_) => -1,
+    }
+}
+
+/// The signal that ended a process, by its name.
+pub(super) fn exit_signal(exit: Exit) -> Option<String> {
+    match exit {
+        Exit::Code(_) => None,
+        Exit::Signal(signal) => Some(signal.to_string()),
+    }
+}
+
+/// Where a process stands.
+pub(super) fn status(facts: &Facts) -> &'static str {
+    match (&facts.closed, facts.exited) {
+        (Some(closed), _) if closed.cause == Cause::TimedOut => "timed_out",
+        (Some(closed), _) if closed.cause != Cause::Itself || matches!(closed.exit, Exit::Signal(_)) => "killed",
+        (Some(_), _) => "exited",
+        (None, _) => "running",
+    }
+}
+
+/// A moment as the protocol writes it.
+pub(super) fn timestamp(time: SystemTime) -> String {
+    match jiff::Timestamp::try_from(time) {
+        Ok(time) => format!("{time:.9}"),
+        Err(_out_of_range) => "1970-01-01T00:00:00.000000000Z".to_owned(),
+    }
+}

@@ -1,0 +1,88 @@
+//! Idempotency keys: a request that was answered is not done again, its answer is given again.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use wire::jsonrpc::RpcError;
+
+use super::errors::rpc_error;
+
+/// Keys remembered per session; past it the oldest is forgotten.
+const KEYS_KEPT: usize = 1_000;
+
+/// The answers of one session by key. Shared with the tasks that finish requests; locked for moments only.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Keys(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    answers: HashMap<String, Entry>,
+    oldest: VecDeque<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// What the request said, as a fingerprint: the request itself may be large.
+    request: u64,
+    answer: Option<Result<Value, RpcError>>,
+}
+
+/// What is known about a key.
+#[derive(Debug)]
+pub(super) enum Seen {
+    /// Never seen: do it, and keep the answer under this.
+    First(Kept),
+    /// Done before.
+    Answered(Result<Value, RpcError>),
+}
+
+/// A key whose request is being done. Dropped without an answer, the key is free again.
+#[derive(Debug)]
+pub(super) struct Kept {
+    keys: Keys,
+    key: String,
+    is_answered: bool,
+}
+
+impl Keys {
+    /// Looks a key up for a request; the same key for another request, or while the first is under way, is refused.
+    pub(super) fn look(&self, key: &str, request: u64) -> Result<Seen, RpcError> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.answers.get(key) {
+            Some(Entry { request: first, answer: Some(answer) }) if *first == request => Ok(Seen::Answered(answer.clone())),
+            Some(_) => Err(rpc_error(engine::Error::KeyInUse)),
+            None => {
+                known.answers.insert(key.to_owned(), Entry { request, answer: None });
+                known.oldest.push_back(key.to_owned());
+                if known.oldest.len() > KEYS_KEPT {
+                    if let Some(oldest) = known.oldest.pop_front() {
+                        known.answers.remove(&oldest);
+                    }
+                }
+                Ok(Seen::First(Kept { keys: self.clone(), key: key.to_owned(), is_answered: false }))
+            }
+        }
+    }
+}
+
+impl Kept {
+    /// Remembers the answer.
+    pub(super) fn answered(mut self, answer: Result<Value, RpcError>) {
+        self.is_answered = true;
+        let mut known = self.keys.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = known.answers.get_mut(&self.key) {
+            entry.answer = Some(answer);
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let mut known = self.keys.0.lock().unwrap_or_else(PoisonError::into_inner);
+            known.answers.remove(&self.key);
+            known.oldest.retain(|key| *key != self.key);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Commands: started, fed, waited for, ended and listed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::time::Duration;
+
+use engine::files::RootedPath;
+use engine::policy::CommandLine;
+use engine::process::{Cursor, Process, ProcessSpec, Program, Starting};
+use tokio::time::Instant;
+use wire::rexd::v1::{self, RpcError, encode_event};
+
+use super::super::FACE;
+use super::super::answer::Answer;
+use super::super::convert::{self, exit_code, exit_signal, pty_id, status, timestamp};
+use super::super::errors::{rpc_error, unsupported};
+use super::super::events::{EventOrder, Events, Follow};
+use super::super::order::Turn;
+use super::super::session::Session;
+use super::launch::Saying;
+
+impl Session {
+    /// `exec.start`: answered when the program runs or could not be started.
+    pub(super) fn exec_start(&mut self, params: v1::ExecStart, answer: Answer, turn: Turn) {
+        let key = params.idempotency_key.clone();
+        let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
+        let started = self.exec_spec(&params).and_then(|spec| self.begin(spec));
+        let starting = match started {
+            Ok(starting) => starting,
+            Err(error) => return self.refuse(answer, error),
+        };
+        let launch = self.launch(starting);
+        let events = self.events();
+        self.spawn(async move {
+            let result = |process: &Process| v1::ExecStartResult {
+                process_id: process.id().0.clone(),
+                started_at: timestamp(process.description().started_at),
+            };
+            if let Some(process) = launch.running(answer, turn, kept, result, Saying::Queued).await {
+                follow(&events, process, None).await;
+            }
+        });
+    }
+
+    fn exec_spec(&self, params: &v1::ExecStart) -> Result<ProcessSpec, RpcError> {
+        if params.detach {
+            return Err(unsupported("detach", "this version cannot detach a process from its session yet"));
+        }
+        self.no_sandbox(params.sandbox.as_deref())?;
+        let program = convert::exec_program(params)?;
+        self.allowed(&program)?;
+        let cwd = self.path(params.cwd.as_deref().unwrap_or_default())?;
+        let stdin = convert::stdin(params.stdin.as_deref(), params.stdin_encoding.as_deref(), self.limits.stdin_start_bytes)?;
+        let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
+        Ok(ProcessSpec {
+            program,
+            env: self.environment(&params.env, &cwd, false),
+            cwd,
+            terminal: None,
+            stdin,
+            stop_after: self.limits.timeout(asked),
+            output_limit: convert::output_limit(&self.limits, params.max_output_bytes)?,
+            origin: FACE,
+        })
+    }
+
+    /// What the operator's policy says about a command.
+    pub(super) fn allowed(&self, program: &Program) -> Result<(), RpcError> {
+        let line = match program {
+            Program::Argv(argv) => CommandLine::Argv(argv),
+            Program::Shell { line, login } => CommandLine::Shell { line, login: *login },
+        };
+        self.service.policy.decide(&line).into_result().map_err(rpc_error)
+    }
+
+    /// A sandbox that cannot be enforced is refused, never silently absent.
+    pub(super) fn no_sandbox(&self, asked: Option<&str>) -> Result<(), RpcError> {
+        match asked {
+            None | Some("off") => Ok(()),
+            Some(_) => Err(unsupported("sandbox", "this version cannot confine a process in the kernel yet")),
+        }
+    }
+
+    /// What a command inherits, with what the request sets or takes away.
+    pub(super) fn environment(
+        &self,
+        asked: &BTreeMap<String, Option<String>>,
+        cwd: &RootedPath,
+        has_terminal: bool,
+    ) -> Vec<(OsString, OsString)> {
+        let inherited = self.service.environment.iter().cloned();
+        let mut env = if asked.is_empty() {
+            inherited.collect()
+        } else {
+            self.service.policy.environment().apply(inherited, asked)
+        };
+        if !asked.contains_key("PWD") {
+            env.retain(|(name, _)| name != "PWD");
+            env.push(("PWD".into(), cwd.as_path().into()));
+        }
+        if has_terminal && !env.iter().any(|(name, _)| name == "TERM") {
+            env.push(("TERM".into(), "xterm-256color".into()));
+        }
+        env
+    }
+
+    /// Registers a process and begins to start it, if the session may have another one.
+    pub(super) fn begin(&mut self, spec: ProcessSpec) -> Result<Starting, RpcError> {
+        let limit = self.limits.max_processes_per_session;
+        if self.engine.running() >= limit {
+            let error = engine::Error::LimitReached { what: "processes per session", limit: limit as u64 };
+            return Err(rpc_error(error));
+        }
+        self.engine.start(spec).map_err(rpc_error)
+    }
+
+    /// `exec.wait`: passes everything else by, and may be cancelled.
+    pub(super) fn exec_wait(&self, params: v1::ExecWait, answer: Answer) {
+        let (process, limit) = match self.process(&params.process_id).and_then(|process| Ok((process, self.wait_limit(params.timeout_ms)?))) {
+            Ok(found) => found,
+            Err(error) => return self.refuse(answer, error),
+        };
+        let cancel = answer.cancel.clone();
+        self.spawn(async move {
+            let wait = async {
+                match limit {
+                    Some(limit) => drop(tokio::time::timeout(limit, process.closed()).await),
+                    None => drop(process.closed().await),
+                }
+            };
+            tokio::select! {
+                () = wait => answer.send(Ok(waited(&process))).await,
+                () = cancel.cancelled() => answer.send(Err::<(), _>(RpcError::cancelled())).await,
+            }
+        });
+    }
+
+    /// How long to wait: nothing asked means until the end, within the ceiling; 0 means not at all.
+    fn wait_limit(&self, asked: Option<i64>) -> Result<Option<Duration>, RpcError> {
+        match asked {
+            None => Ok(self.limits.hard_timeout),
+            Some(0) => Ok(Some(Duration::ZERO)),
+            Some(asked) => convert::optional_time("timeout_ms", Some(asked)),
+        }
+    }
+
+    /// `exec.kill`: answered when the tree is empty, saying who died.
+    pub(super) fn exec_kill(&self, params: v1::ExecKill, answer: Answer) {
+        let (process, signal) = match self.process(&params.process_id).and_then(|process| Ok((process, convert::signal(params.signal.as_ref())?))) {
+            Ok(found) => found,
+            Err(error) => return self.refuse(answer, error),
+        };
+        self.spawn(async move {
+            let result = match process.kill(signal).await {
+                Ok(ended) => v1::ExecKillResult {
+                    ok: !signal.ends() || ended.left.is_empty(),
+                    killed: ended.killed.into_iter().map(member).collect(),
+                    left: ended.left.into_iter().map(member).collect(),
+                },
+                // It ended before: there was nothing left to kill.
+                Err(_gone) => v1::ExecKillResult { ok: false, killed: Vec::new(), left: Vec::new() },
+            };
+            answer.send(Ok(result)).await;
+        });
+    }
+
+    /// `exec.input`.
+    pub(super) fn exec_input(&self, params: v1::ExecInput, answer: Answer) {
+        let bytes = convert::data("data", &params.data, params.encoding.as_deref(), "encoding");
+        match self.process(&params.process_id).and_then(|process| Ok((process, bytes?))) {
+            Ok((process, bytes)) => self.feed(process, bytes, params.eof, answer),
+            Err(error) => self.refuse(answer, error),
+        }
+    }
+
+    /// Gives a process input. The first poll queues it, so that pipelined input keeps its order.
+    pub(super) fn feed(&self, process: Process, bytes: bytes::Bytes, is_last: bool, answer: Answer) {
+        self.spawn(async move {
+            let result = process.input(bytes, is_last).await;
+            let result = result.map(|accepted| v1::AcceptedResult { accepted_bytes: accepted as u64 });
+            answer.send(result.map_err(rpc_error)).await;
+        });
+    }
+
+    /// `exec.list`: every process of this daemon.
+    pub(super) fn exec_list(&self, answer: Answer) {
+        let engine = self.service.engine.clone();
+        self.spawn(async move {
+            let mut processes: Vec<v1::ListedProcess> = engine.processes().await.iter().map(listed).collect();
+            processes.sort_by(|one, other| one.started_at.cmp(&other.started_at));
+            answer.send(Ok(v1::ExecListResult { processes })).await;
+        });
+    }
+}
+
+/// Lets a session's events tell of a process.
+pub(super) async fn follow(events: &Events, process: Process, not_before: Option<Instant>) {
+    let reader = process.primary_reader(Cursor(0));
+    let order = EventOrder::Follow(Box::new(Follow { process, reader, not_before }));
+    // A session that is gone tells nothing any more.
+    events.send(order).await.ok();
+}
+
+/// Tells of a process that never ran.
+pub(super) async fn tell_failure(events: &Events, session_id: String, process_id: String, error: RpcError) {
+    let encode = move |event_id| {
+        let RpcError { code, message, data } = error;
+        encode_event(&v1::ExecError { session_id, process_id, code, message, data, event_id })
+    };
+    events.send(EventOrder::Tell(Box::new(encode))).await.ok();
+}
+
+fn waited(process: &Process) -> v1::ExecWaitResult {
+    let facts = process.facts();
+    let exit = facts.closed.as_ref().map(|closed| closed.exit);
+    v1::ExecWaitResult {
+        status: status(&facts).to_owned(),
+        exit_code: exit.map(exit_code),
+        signal: exit.and_then(exit_signal),
+        bytes_stdout: facts.stdout_bytes,
+        bytes_stderr: facts.stderr_bytes,
+    }
+}
+
+fn listed(process: &Process) -> v1::ListedProcess {
+    let (facts, description) = (process.facts(), process.description());
+    let exit = facts.closed.as_ref().map(|closed| closed.exit);
+    v1::ListedProcess {
+        process_id: process.id().0.clone(),
+        pty_id: description.has_terminal.then(|| pty_id(process.id())),
+        argv: description.argv.clone(),
+        cwd: description.cwd.to_string_lossy().into_owned(),
+        pid: facts.pid.map(i64::from),
+        status: status(&facts).to_owned(),
+        exit_code: exit.map(exit_code),
+        signal: exit.and_then(exit_signal),
+        started_at: timestamp(description.started_at),
+        detached: false,
+        face: description.origin.to_owned(),
+        cursor: facts.end.0,
+    }
+}
+
+fn member(member: engine::process::Member) -> v1::KilledProcess {
+    v1::KilledProcess { pid: i64::from(member.pid), name: member.name }
+}

@@ -1,0 +1,114 @@
+//! From a start that was begun to its answer: the same for commands and terminals.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use engine::process::{Process, Starting};
+use serde::Serialize;
+use tokio::sync::mpsc;
+use wire::rexd::v1::RpcError;
+
+use super::super::answer::Answer;
+use super::super::connection::Notice;
+use super::super::errors::rpc_error;
+use super::super::events::Events;
+use super::super::keys::{Kept, Seen};
+use super::super::order::Turn;
+use super::super::session::Session;
+use super::exec::tell_failure;
+
+/// A start under way.
+pub(super) struct Launch {
+    starting: Starting,
+    session_id: std::sync::Arc<str>,
+    events: Events,
+    notices: mpsc::Sender<Notice>,
+    hint: Option<String>,
+}
+
+/// Whether the answer must have left before anything else may be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Saying {
+    Queued,
+    Written,
+}
+
+impl Session {
+    pub(super) fn launch(&mut self, starting: Starting) -> Launch {
+        let events = self.events();
+        let hint = self.service.no_roots.clone();
+        Launch { starting, session_id: self.id.clone(), events, notices: self.notices(), hint }
+    }
+
+    /// Sorts out a request with an idempotency key: nothing comes back when it was answered from memory.
+    pub(super) fn once<P: Serialize>(&self, answer: Answer, key: Option<&str>, params: &P) -> Option<(Answer, Option<Kept>)> {
+        let Some(key) = key else { return Some((answer, None)) };
+        match self.keys.look(key, fingerprint(params)) {
+            Ok(Seen::First(kept)) => Some((answer, Some(kept))),
+            Ok(Seen::Answered(result)) => {
+                self.reply(answer, result);
+                None
+            }
+            Err(error) => {
+                self.refuse(answer, error);
+                None
+            }
+        }
+    }
+}
+
+impl Launch {
+    /// Waits until the program runs and answers; a failure is answered, told as an event, and forgotten.
+    pub(super) async fn running<T: Serialize>(
+        self,
+        answer: Answer,
+        turn: Turn,
+        kept: Option<Kept>,
+        result: impl FnOnce(&Process) -> T,
+        saying: Saying,
+    ) -> Option<Process> {
+        let id = self.starting.process().id().clone();
+        let outcome = self.starting.running().await;
+        drop(turn);
+        match outcome {
+            Ok(process) => {
+                let result = Ok(result(&process));
+                remember(kept, &result);
+                match saying {
+                    Saying::Queued => answer.send(result).await,
+                    Saying::Written => answer.send_written(result).await,
+                }
+                Some(process)
+            }
+            Err(error) => {
+                let mut error = rpc_error(error);
+                if let (wire::rexd::v1::codes::FORBIDDEN_PATH, Some(hint)) = (error.code, self.hint) {
+                    error.message = hint;
+                }
+                let result: Result<T, RpcError> = Err(error.clone());
+                remember(kept, &result);
+                answer.send(result).await;
+                tell_failure(&self.events, self.session_id.to_string(), id.0.clone(), error).await;
+                self.notices.send(Notice::NeverRan { session_id: self.session_id, process: id }).await.ok();
+                None
+            }
+        }
+    }
+}
+
+/// Keeps an answer under its key.
+pub(super) fn remember<T: Serialize>(kept: Option<Kept>, result: &Result<T, RpcError>) {
+    if let Some(kept) = kept {
+        let value = match result {
+            Ok(result) => serde_json::to_value(result).map_err(|error| RpcError::internal(error.to_string())),
+            Err(error) => Err(error.clone()),
+        };
+        kept.answered(value);
+    }
+}
+
+/// What makes two requests the same request.
+fn fingerprint<P: Serialize>(params: &P) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_vec(params).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}

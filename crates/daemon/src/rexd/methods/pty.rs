@@ -1,0 +1,108 @@
+//! Terminals: opened at their size, typed into, resized and closed.
+
+use engine::process::{Process, ProcessSpec, Signal, Stdin};
+use serde_json::json;
+use tokio::time::Instant;
+use wire::rexd::v1::{self, RpcError};
+
+use super::super::FACE;
+use super::super::answer::Answer;
+use super::super::convert::{self, process_of_pty, pty_id, timestamp};
+use super::super::errors::{rpc_error, unsupported};
+use super::super::order::Turn;
+use super::super::session::Session;
+use super::exec::follow;
+use super::launch::Saying;
+
+impl Session {
+    /// `pty.open`. Clients that lose early output get it a little later.
+    pub(super) fn pty_open(&mut self, params: v1::PtyOpen, answer: Answer, turn: Turn) {
+        let key = params.idempotency_key.clone();
+        let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
+        let starting = match self.pty_spec(&params).and_then(|spec| self.begin(spec)) {
+            Ok(starting) => starting,
+            Err(error) => return self.refuse(answer, error),
+        };
+        let launch = self.launch(starting);
+        let events = self.events();
+        let hold = self.manners.quirks.terminal_hold;
+        self.spawn(async move {
+            let result = |process: &Process| v1::PtyOpenResult {
+                pty_id: pty_id(process.id()),
+                process_id: process.id().0.clone(),
+                started_at: Some(timestamp(process.description().started_at)),
+            };
+            let saying = if hold.is_some() { Saying::Written } else { Saying::Queued };
+            if let Some(process) = launch.running(answer, turn, kept, result, saying).await {
+                follow(&events, process, hold.map(|hold| Instant::now() + hold)).await;
+            }
+        });
+    }
+
+    fn pty_spec(&self, params: &v1::PtyOpen) -> Result<ProcessSpec, RpcError> {
+        if params.detach {
+            return Err(unsupported("detach", "this version cannot detach a process from its session yet"));
+        }
+        self.no_sandbox(params.sandbox.as_deref())?;
+        let program = convert::pty_program(params)?;
+        self.allowed(&program)?;
+        let cwd = self.path(params.cwd.as_deref().unwrap_or_default())?;
+        let size = convert::terminal_size(params.cols, params.rows, None)?;
+        let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
+        Ok(ProcessSpec {
+            program,
+            env: self.environment(&params.env, &cwd, true),
+            cwd,
+            terminal: Some(size),
+            stdin: Stdin::Open,
+            // A terminal runs until it is closed, unless its opener says otherwise.
+            stop_after: asked.map(|asked| self.limits.hard_timeout.map_or(asked, |hard| asked.min(hard))),
+            output_limit: None,
+            origin: FACE,
+        })
+    }
+
+    /// `pty.input`.
+    pub(super) fn pty_input(&self, params: v1::PtyInput, answer: Answer) {
+        let bytes = convert::data("data", &params.data, params.encoding.as_deref(), "encoding");
+        match self.terminal(&params.pty_id).and_then(|process| Ok((process, bytes?))) {
+            Ok((process, bytes)) => self.feed(process, bytes, false, answer),
+            Err(error) => self.refuse(answer, error),
+        }
+    }
+
+    /// `pty.resize`.
+    pub(super) fn pty_resize(&self, params: v1::PtyResize, answer: Answer) {
+        let size = convert::terminal_size(params.cols, params.rows, None);
+        let (process, size) = match self.terminal(&params.pty_id).and_then(|process| Ok((process, size?))) {
+            Ok(found) => found,
+            Err(error) => return self.refuse(answer, error),
+        };
+        self.spawn(async move {
+            let resized = process.resize(size).await.map(|()| v1::OkResult::DONE);
+            answer.send(resized.map_err(rpc_error)).await;
+        });
+    }
+
+    /// `pty.close`: ends the process too, unless only the hang-up is wanted.
+    pub(super) fn pty_close(&self, params: v1::PtyClose, answer: Answer) {
+        let process = match self.terminal(&params.pty_id) {
+            Ok(process) => process,
+            Err(error) => return self.refuse(answer, error),
+        };
+        let signal = if params.kill.unwrap_or(true) { Signal::KILL } else { Signal::HUP };
+        self.spawn(async move {
+            // A process that has ended already is closed as well.
+            drop(process.kill(signal).await);
+            answer.send(Ok(v1::OkResult::DONE)).await;
+        });
+    }
+
+    /// The process behind a terminal of this session.
+    fn terminal(&self, id: &str) -> Result<Process, RpcError> {
+        let process = process_of_pty(id).and_then(|process| self.engine.process(&process).ok());
+        process.filter(|process| process.description().has_terminal).cloned().ok_or_else(|| {
+            RpcError::invalid_params("pty not found").with_data(json!({ "field": "pty_id", "pty_id": id }))
+        })
+    }
+}

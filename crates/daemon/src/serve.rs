@@ -1,0 +1,104 @@
+//! From a configuration to a running daemon: one engine, the faces over it, and an orderly end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use engine::audit::{AuditSink, NoAudit};
+use engine::files::Durability;
+use engine::process::{Bounds, Containment};
+use engine::{Engine, Limits, Roots, Settings};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::audit::AuditFile;
+use crate::config::{Config, Places};
+use crate::rexd;
+
+/// Serves REXD on standard input and output until its peer is done or a signal asks for the end.
+pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
+    let stop = stop_on_signals()?;
+    let audit = open_audit(config)?;
+    let service = Arc::new(service(config, places, audit.clone()));
+    let engine = service.engine.clone();
+    let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
+    rexd::serve(service, link, stop).await;
+    engine.shut_down();
+    Ok(())
+}
+
+/// What every face over the engine shares, as the configuration has it.
+pub fn service(config: &Config, places: &Places, audit: Arc<dyn AuditSink>) -> rexd::Service {
+    let settings = Settings {
+        bounds: bounds(&config.limits, places),
+        containment: containment(),
+        max_sessions: config.limits.max_concurrent_sessions,
+    };
+    let filter = config.policy.environment();
+    rexd::Service {
+        engine: Engine::start(settings),
+        roots: Roots::new(config.roots.clone()),
+        no_roots: config.no_roots_message(),
+        limits: config.limits.clone(),
+        environment: filter.apply(std::env::vars_os(), &Default::default()),
+        policy: config.policy.clone(),
+        durability: if config.durable_writes { Durability::Synced } else { Durability::Relaxed },
+        audit,
+    }
+}
+
+/// Few events wait in the lane, so that an answer overtakes nearly all of a flood and memory stays flat.
+fn link_limits() -> link::Limits {
+    link::Limits { event_slots: 2, ..link::Limits::default() }
+}
+
+fn bounds(limits: &Limits, places: &Places) -> Bounds {
+    Bounds {
+        log_bytes: limits.log_bytes,
+        spill_bytes: limits.spill_bytes,
+        spill_folder: spill_folder(places),
+        kill_grace: limits.kill_grace,
+        drain_idle: limits.drain_idle,
+        drain_at_most: limits.drain_max,
+    }
+}
+
+/// Unnamed files go where the state is, if there is such a place yet, and else where temporary files go.
+fn spill_folder(places: &Places) -> PathBuf {
+    places.state.clone().filter(|folder| folder.is_dir()).unwrap_or_else(std::env::temp_dir)
+}
+
+/// `REXD_CONTAINMENT=marks` is for hosts whose cgroups are somebody else's business, and for tests.
+fn containment() -> Containment {
+    match std::env::var_os("REXD_CONTAINMENT") {
+        Some(name) if name == "marks" => Containment::Marks,
+        _ => Containment::Best,
+    }
+}
+
+/// A configured file that cannot be written stops the start; the default one only warns.
+fn open_audit(config: &Config) -> anyhow::Result<Arc<dyn AuditSink>> {
+    match AuditFile::from_config(&config.audit) {
+        Ok(Some(file)) => Ok(Arc::new(file)),
+        Ok(None) => Ok(Arc::new(NoAudit)),
+        Err(error) if config.audit.configured => Err(error).context("the audit file cannot be written"),
+        Err(error) => {
+            tracing::error!("NOTHING IS BEING AUDITED: {error}");
+            Ok(Arc::new(NoAudit))
+        }
+    }
+}
+
+fn stop_on_signals() -> anyhow::Result<CancellationToken> {
+    let stop = CancellationToken::new();
+    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
+        let mut received = signal(kind).context("cannot listen for signals")?;
+        let stop = stop.clone();
+        // Lives as long as the runtime.
+        tokio::spawn(async move {
+            received.recv().await;
+            stop.cancel();
+        });
+    }
+    Ok(stop)
+}

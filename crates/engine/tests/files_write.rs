@@ -1,0 +1,257 @@
+//! Writes and edits: what is kept, what is refused, and that nothing is left lying around.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use engine::Error;
+use engine::error::EditError;
+use engine::files::{self, Durability, Edit, RootedPath, Roots, Strategy, WriteMode, WriteOptions};
+
+struct Folder {
+    _folder: tempfile::TempDir,
+    top: PathBuf,
+    roots: Roots,
+}
+
+fn folder() -> Folder {
+    folder_by(Strategy::Kernel)
+}
+
+fn folder_by(strategy: Strategy) -> Folder {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().canonicalize().unwrap();
+    let roots = Roots::with_strategy(vec![top.clone()], strategy);
+    Folder { _folder: folder, top, roots }
+}
+
+impl Folder {
+    fn path(&self, name: &str) -> RootedPath {
+        self.roots.admit(&self.top, Path::new(name)).unwrap()
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.top.join(name)).unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(&self.top)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn options(mode: WriteMode) -> WriteOptions {
+    WriteOptions { mode, ..WriteOptions::default() }
+}
+
+#[test]
+fn a_new_file_has_the_usual_mode_and_a_replaced_one_keeps_its_own() {
+    let folder = folder();
+    let written = files::write(&folder.path("new"), b"one", &WriteOptions::default()).unwrap();
+    assert!(written.created && written.bytes == 3 && written.mtime_ms > 0);
+    // The umask belongs to the process, so an ordinary file is made to compare with.
+    fs::write(folder.top.join("plain"), "").unwrap();
+    let mode = |name: &str| fs::metadata(folder.top.join(name)).unwrap().permissions().mode();
+    assert_eq!(mode("new"), mode("plain"));
+    for (name, bits) in [("script", 0o751), ("secret", 0o600), ("setgid", 0o2755)] {
+        fs::write(folder.top.join(name), "old").unwrap();
+        fs::set_permissions(folder.top.join(name), fs::Permissions::from_mode(bits)).unwrap();
+        let written = files::write(&folder.path(name), b"new", &WriteOptions::default()).unwrap();
+        assert!(!written.created);
+        assert_eq!(mode(name) & 0o7777, bits, "{name}");
+        assert_eq!(folder.text(name), "new");
+    }
+}
+
+#[test]
+fn owner_and_attributes_of_a_replaced_file_are_kept() {
+    let folder = folder();
+    fs::write(folder.top.join("file"), "old").unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root {
+        std::os::unix::fs::chown(folder.top.join("file"), Some(12345), Some(54321)).unwrap();
+    }
+    let flags = rustix::fs::XattrFlags::empty();
+    let marked = rustix::fs::setxattr(folder.top.join("file"), "user.note", b"kept", flags).is_ok();
+    files::write(&folder.path("file"), b"new", &WriteOptions::default()).unwrap();
+    let metadata = fs::metadata(folder.top.join("file")).unwrap();
+    if is_root {
+        assert_eq!((metadata.uid(), metadata.gid()), (12345, 54321));
+    }
+    if marked {
+        let mut value = [0; 4];
+        assert_eq!(rustix::fs::getxattr(folder.top.join("file"), "user.note", &mut value[..]).unwrap(), 4);
+        assert_eq!(&value, b"kept");
+    }
+}
+
+#[test]
+fn a_link_is_written_through_and_stays() {
+    let folder = folder();
+    fs::create_dir(folder.top.join("sub")).unwrap();
+    fs::write(folder.top.join("sub/real"), "old").unwrap();
+    symlink("sub/real", folder.top.join("relative")).unwrap();
+    symlink(folder.top.join("sub/real"), folder.top.join("absolute")).unwrap();
+    symlink("sub/fresh", folder.top.join("dangling")).unwrap();
+    for atomic in [true, false] {
+        for name in ["relative", "absolute"] {
+            let content = format!("{name} {atomic}");
+            let options = WriteOptions { atomic, ..WriteOptions::default() };
+            files::write(&folder.path(name), content.as_bytes(), &options).unwrap();
+            assert_eq!(folder.text("sub/real"), content);
+            assert!(fs::symlink_metadata(folder.top.join(name)).unwrap().is_symlink());
+        }
+    }
+    assert!(files::write(&folder.path("dangling"), b"made", &WriteOptions::default()).unwrap().created);
+    assert_eq!(folder.text("sub/fresh"), "made");
+    assert!(matches!(
+        files::write(&folder.path("relative"), b"", &options(WriteMode::Create)),
+        Err(Error::Exists { .. })
+    ));
+}
+
+#[test]
+fn of_many_that_create_one_succeeds() {
+    let ways = [(true, Strategy::Kernel), (true, Strategy::Walk), (false, Strategy::Kernel)];
+    for (atomic, strategy) in ways {
+        let folder = folder_by(strategy);
+        let options = WriteOptions { mode: WriteMode::Create, atomic, ..WriteOptions::default() };
+        let wins = std::thread::scope(|scope| {
+            let create = |index: u8| {
+                let path = folder.path("contested");
+                scope.spawn(move || match files::write(&path, &[index; 1000], &options) {
+                    Ok(written) => usize::from(written.created),
+                    Err(Error::Exists { .. }) => 0,
+                    Err(other) => panic!("{other}"),
+                })
+            };
+            let threads: Vec<_> = (0..8).map(create).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
+        });
+        assert_eq!(wins, 1);
+        assert_eq!(folder.names(), ["contested"]);
+        assert_eq!(folder.text("contested").len(), 1000);
+    }
+}
+
+#[test]
+fn many_that_replace_all_succeed_and_readers_see_whole_files() {
+    replace_at_once(&folder_by(Strategy::Kernel));
+    replace_at_once(&folder_by(Strategy::Walk));
+}
+
+fn replace_at_once(folder: &Folder) {
+    let quick = WriteOptions { durability: Durability::Relaxed, ..WriteOptions::default() };
+    files::write(&folder.path("file"), &[b'0'; 5000], &quick).unwrap();
+    std::thread::scope(|scope| {
+        for letter in b'a'..b'e' {
+            let path = folder.path("file");
+            scope.spawn(move || {
+                for round in 1..100 {
+                    files::write(&path, &vec![letter; round * 50], &quick).unwrap();
+                }
+            });
+        }
+        for _ in 0..500 {
+            let content = files::read(&folder.path("file"), files::Range::whole(1 << 20)).unwrap().bytes;
+            assert!(!content.is_empty() && content.iter().all(|byte| *byte == content[0]));
+        }
+    });
+    assert_eq!(folder.names(), ["file"]);
+}
+
+#[test]
+fn appending_adds_and_creates() {
+    let folder = folder();
+    assert!(files::write(&folder.path("log"), b"one\n", &options(WriteMode::Append)).unwrap().created);
+    let inode = fs::metadata(folder.top.join("log")).unwrap().ino();
+    assert!(!files::write(&folder.path("log"), b"two\n", &options(WriteMode::Append)).unwrap().created);
+    assert_eq!(folder.text("log"), "one\ntwo\n");
+    assert_eq!(fs::metadata(folder.top.join("log")).unwrap().ino(), inode);
+}
+
+#[test]
+fn a_file_changed_or_missing_since_it_was_seen_is_a_conflict() {
+    let folder = folder();
+    let seen = files::write(&folder.path("file"), b"one", &WriteOptions::default()).unwrap().mtime_ms;
+    for mode in [WriteMode::Replace, WriteMode::Append] {
+        let stale = WriteOptions { expected_mtime_ms: Some(seen - 1), mode, ..WriteOptions::default() };
+        match files::write(&folder.path("file"), b"two", &stale).unwrap_err() {
+            Error::Conflict { expected_ms, found_ms, .. } => {
+                assert_eq!((expected_ms, found_ms), (seen - 1, Some(seen)))
+            }
+            other => panic!("{other}"),
+        }
+        let missing = files::write(&folder.path("missing"), b"two", &stale).unwrap_err();
+        assert!(matches!(missing, Error::Conflict { found_ms: None, .. }));
+    }
+    let fresh = WriteOptions { expected_mtime_ms: Some(seen), ..WriteOptions::default() };
+    files::write(&folder.path("file"), b"two", &fresh).unwrap();
+    let none = WriteOptions { expected_mtime_ms: Some(0), ..WriteOptions::default() };
+    files::write(&folder.path("other"), b"x", &none).unwrap();
+    assert_eq!(folder.names(), ["file", "other"]);
+}
+
+#[test]
+fn a_write_that_fails_leaves_nothing() {
+    let folder = folder();
+    fs::create_dir(folder.top.join("directory")).unwrap();
+    assert!(files::write(&folder.path("directory"), b"x", &WriteOptions::default()).is_err());
+    assert!(files::write(&folder.path("no/such/parent"), b"x", &WriteOptions::default()).is_err());
+    assert!(files::write(&folder.path("."), b"x", &WriteOptions::default()).is_err());
+    assert_eq!(folder.names(), ["directory"]);
+}
+
+#[test]
+fn an_edit_replaces_what_was_meant_and_shows_before_and_after() {
+    let folder = folder();
+    fs::write(folder.top.join("file"), "let a = 1;\r\nlet b = 2;\r\nend").unwrap();
+    let change = Edit { old: "1;\nlet b".into(), new: "3;\nlet c".into(), ..Edit::default() };
+    let edited = files::edit(&folder.path("file"), &change).unwrap();
+    assert_eq!(folder.text("file"), "let a = 3;\r\nlet c = 2;\r\nend");
+    assert_eq!(edited.replacements, 1);
+    assert_eq!(edited.before.as_deref(), Some("let a = 1;\r\nlet b = 2;\r\nend"));
+    assert_eq!(&*edited.after, folder.text("file"));
+    let all = Edit { old: "let".into(), new: "var".into(), replace_all: true, ..Edit::default() };
+    assert_eq!(files::edit(&folder.path("file"), &all).unwrap().replacements, 2);
+    let cases = [
+        ("file", "var", "x", EditError::Ambiguous { count: 2 }),
+        ("file", "nothing", "x", EditError::NotFound),
+        ("file", "var", "var", EditError::Identical),
+        ("missing", "a", "b", EditError::NoFile),
+    ];
+    for (name, old, new, expected) in cases {
+        let change = Edit { old: old.into(), new: new.into(), ..Edit::default() };
+        match files::edit(&folder.path(name), &change).unwrap_err() {
+            Error::Edit(error) => assert_eq!(error, expected),
+            other => panic!("{other}"),
+        }
+    }
+    let whole = Edit { new: "fresh".into(), ..Edit::default() };
+    assert!(files::edit(&folder.path("made/for/it"), &whole).unwrap().written.created);
+    assert_eq!(folder.text("made/for/it"), "fresh");
+}
+
+#[test]
+fn an_edit_is_not_made_to_a_file_that_changed_since_it_was_planned() {
+    let folder = folder();
+    fs::write(folder.top.join("file"), "one two").unwrap();
+    let change = Edit { old: "one".into(), new: "three".into(), ..Edit::default() };
+    let planned = files::plan_edit(&folder.path("file"), &change).unwrap();
+    assert_eq!(&*planned.after, "three two");
+    fs::write(folder.top.join("file"), "one two!").unwrap();
+    assert!(matches!(planned.apply(), Err(Error::Conflict { .. })));
+    assert_eq!(folder.text("file"), "one two!");
+    let whole = Edit { new: "mine".into(), ..Edit::default() };
+    let planned = files::plan_edit(&folder.path("new"), &whole).unwrap();
+    fs::write(folder.top.join("new"), "theirs").unwrap();
+    assert!(matches!(planned.apply(), Err(Error::Conflict { .. })));
+    assert_eq!(folder.text("new"), "theirs");
+    assert_eq!(folder.names(), ["file", "new"]);
+}

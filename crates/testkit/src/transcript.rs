@@ -1,0 +1,283 @@
+//! Transcripts: a conversation written down as text, replayed against anything that carries lines.
+//!
+//! The format is described in `spec/rexd-v1/README.md`.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+pub use crate::pattern::Vars;
+use crate::pattern::{matches, parse};
+
+/// How long an expected line may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What carries the lines: a child's stdio now, sockets as well later.
+pub trait Transport {
+    /// Sends bytes as they are; a line has its newline already.
+    fn send(&mut self, bytes: &[u8]) -> Result<()>;
+    /// The next line without its newline; nothing at the end. Fails when `within` passes.
+    fn recv_line(&mut self, within: Duration) -> Result<Option<String>>;
+    /// Closes our side.
+    fn close(&mut self) -> Result<()>;
+    /// How the peer ended, once its lines have: 0 where there is no such thing.
+    fn exit_code(&mut self) -> Result<i32>;
+}
+
+/// Replays the file at `path`. The error tells the line of the file and what came instead.
+pub fn check_file(path: &Path, transport: &mut dyn Transport, vars: &Vars) -> Result<()> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    check(&text, transport, vars).with_context(|| path.display().to_string())
+}
+
+/// Replays a transcript.
+pub fn check(text: &str, transport: &mut dyn Transport, vars: &Vars) -> Result<()> {
+    let steps = read(text)?;
+    let mut replay = Replay { transport, vars: vars.clone(), early: VecDeque::new() };
+    for (number, step) in &steps {
+        replay.step(step).with_context(|| format!("line {number}"))?;
+    }
+    Ok(())
+}
+
+/// One step of a transcript.
+#[derive(Debug, PartialEq)]
+enum Step {
+    Send(String),
+    SendRaw(Vec<u8>),
+    /// Lines in this order within each channel; a group of several may come in any order.
+    Expect(Vec<Value>),
+    Close,
+    End,
+}
+
+fn read(text: &str) -> Result<Vec<(usize, Step)>> {
+    let mut steps: Vec<(usize, Step)> = Vec::new();
+    let mut grows = false;
+    for (index, line) in text.lines().enumerate() {
+        let number = index + 1;
+        let is_group = line.starts_with("<? ");
+        if let (true, true, Some((_, Step::Expect(group)))) = (is_group, grows, steps.last_mut()) {
+            group.push(parse(&line[3..]).with_context(|| format!("line {number}"))?);
+            continue;
+        }
+        grows = is_group;
+        let step = match line.split_once(' ').unwrap_or((line, "")) {
+            (">", rest) => Step::Send(rest.to_owned()),
+            (">raw", rest) => Step::SendRaw(unescape(rest).with_context(|| format!("line {number}"))?),
+            ("<" | "<?", rest) => Step::Expect(vec![parse(rest).with_context(|| format!("line {number}"))?]),
+            ("close", "") => Step::Close,
+            ("end", "") => Step::End,
+            ("", "") => continue,
+            (word, _) if word.starts_with('#') => continue,
+            _ => bail!("line {number}: unknown step: {line}"),
+        };
+        steps.push((number, step));
+    }
+    Ok(steps)
+}
+
+/// `\r`, `\n`, `\t`, `\0`, `\\` and `\xNN`; there is no newline at the end unless it is written.
+fn unescape(text: &str) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut rest = text.chars();
+    while let Some(character) = rest.next() {
+        if character != '\\' {
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            continue;
+        }
+        out.push(match rest.next() {
+            Some('r') => b'\r',
+            Some('n') => b'\n',
+            Some('t') => b'\t',
+            Some('0') => 0,
+            Some('\\') => b'\\',
+            Some('x') => {
+                let digits: String = rest.by_ref().take(2).collect();
+                ensure!(digits.len() == 2, "\\x needs two hexadecimal digits");
+                u8::from_str_radix(&digits, 16).context("\\x needs two hexadecimal digits")?
+            }
+            other => bail!("unknown escape \\{}", other.map_or(String::new(), String::from)),
+        });
+    }
+    Ok(out)
+}
+
+struct Replay<'a> {
+    transport: &'a mut dyn Transport,
+    vars: Vars,
+    /// Lines of other channels that came while one was awaited.
+    early: VecDeque<Value>,
+}
+
+impl Replay<'_> {
+    fn step(&mut self, step: &Step) -> Result<()> {
+        match step {
+            Step::Send(line) => self.transport.send(format!("{}\n", self.vars.fill(line)).as_bytes()),
+            Step::SendRaw(bytes) => self.transport.send(bytes),
+            Step::Expect(group) => self.expect(group),
+            Step::Close => self.transport.close(),
+            Step::End => self.expect_end(),
+        }
+    }
+
+    /// Each pattern of the group takes the first line of its channel; within a group the order is free.
+    fn expect(&mut self, group: &[Value]) -> Result<()> {
+        let mut open: Vec<&Value> = group.iter().collect();
+        let mut passed = VecDeque::new();
+        while !open.is_empty() {
+            let line = match self.early.pop_front() {
+                Some(line) => line,
+                None => self.receive().with_context(|| format!("waiting for {}", open[0]))?,
+            };
+            let mut reason = None;
+            let taken = open.iter().position(|pattern| match matches(pattern, &line, &mut self.vars) {
+                Ok(()) => true,
+                Err(error) => {
+                    if channel(pattern, &self.vars) == channel(&line, &self.vars) {
+                        reason = Some(error);
+                    }
+                    false
+                }
+            });
+            match (taken, reason) {
+                (Some(index), _) => drop(open.remove(index)),
+                // In a group another line of the channel may still fit, so only a lone pattern fails here.
+                (None, Some(reason)) if group.len() == 1 => return Err(reason.context(format!("got {line}"))),
+                (None, _) => passed.push_back(line),
+            }
+        }
+        passed.append(&mut self.early);
+        self.early = passed;
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<Value> {
+        let Some(line) = self.transport.recv_line(PATIENCE)? else {
+            bail!("the peer closed; not expected so far: {:?}", self.early)
+        };
+        serde_json::from_str(&line).with_context(|| format!("not JSON: {line}"))
+    }
+
+    fn expect_end(&mut self) -> Result<()> {
+        ensure!(self.early.is_empty(), "lines that nothing expected: {:?}", self.early);
+        let line = self.transport.recv_line(PATIENCE)?;
+        ensure!(line.is_none(), "expected the end, got {}", line.unwrap_or_default());
+        let code = self.transport.exit_code()?;
+        ensure!(code == 0, "the peer exited with {code}");
+        Ok(())
+    }
+}
+
+/// What keeps its order: the answers to one id, and the events of one process or, without one, of one method.
+fn channel(line: &Value, vars: &Vars) -> String {
+    let text = |value: &Value| match value {
+        Value::String(name) => match name.strip_prefix('$').and_then(|name| vars.get(name)) {
+            Some(bound) => bound.to_string(),
+            None => value.to_string(),
+        },
+        other => other.to_string(),
+    };
+    match (line.get("method"), line.get("id")) {
+        (Some(method), _) => match line.pointer("/params/process_id") {
+            Some(process) => format!("process {}", text(process)),
+            None => format!("event {}", text(method)),
+        },
+        (None, Some(id)) => format!("answer {}", text(id)),
+        (None, None) => "other".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has its lines ready and keeps what was sent.
+    #[derive(Default)]
+    struct Script {
+        lines: VecDeque<String>,
+        sent: Vec<u8>,
+        closed: bool,
+        code: i32,
+    }
+
+    impl Transport for Script {
+        fn send(&mut self, bytes: &[u8]) -> Result<()> {
+            self.sent.extend_from_slice(bytes);
+            Ok(())
+        }
+
+        fn recv_line(&mut self, _within: Duration) -> Result<Option<String>> {
+            Ok(self.lines.pop_front())
+        }
+
+        fn close(&mut self) -> Result<()> {
+            self.closed = true;
+            Ok(())
+        }
+
+        fn exit_code(&mut self) -> Result<i32> {
+            Ok(self.code)
+        }
+    }
+
+    fn run(transcript: &str, lines: &[&str]) -> (Result<()>, Script) {
+        let mut script =
+            Script { lines: lines.iter().map(|line| (*line).to_owned()).collect(), ..Script::default() };
+        let result = check(transcript, &mut script, &Vars::new().with("ROOT", "/r"));
+        (result, script)
+    }
+
+    #[test]
+    fn a_conversation_is_replayed_with_bound_names() {
+        let transcript = "# opening\n\n> {\"id\":1,\"root\":\"$ROOT\"}\n< {\"id\":1,\"result\":{\"s\":\"$S\", ...}}\n> {\"s\":\"$S\"}\nclose\nend\n";
+        let (result, script) = run(transcript, &[r#"{"id":1,"result":{"s":"s_1","x":1}}"#]);
+        result.unwrap();
+        assert_eq!(String::from_utf8(script.sent).unwrap(), "{\"id\":1,\"root\":\"/r\"}\n{\"s\":\"s_1\"}\n");
+        assert!(script.closed);
+    }
+
+    #[test]
+    fn answers_and_events_of_different_channels_may_pass_each_other() {
+        let transcript = "< {\"id\":1}\n< {\"id\":2}\n< {\"method\":\"e\",\"params\":{\"process_id\":\"p\",\"n\":1}}\n< {\"method\":\"e\",\"params\":{\"process_id\":\"p\",\"n\":2}}\nend";
+        let (first, second) = (
+            r#"{"method":"e","params":{"process_id":"p","n":1}}"#,
+            r#"{"method":"e","params":{"process_id":"p","n":2}}"#,
+        );
+        run(transcript, &[r#"{"id":2}"#, first, r#"{"id":1}"#, second]).0.unwrap();
+        let error = run(transcript, &[r#"{"id":2}"#, second, r#"{"id":1}"#, first]).0.unwrap_err();
+        assert!(format!("{error:#}").starts_with("line 3: got "), "{error:#}");
+    }
+
+    #[test]
+    fn a_group_comes_in_any_order() {
+        let transcript = "<? {\"method\":\"e\",\"n\":1}\n<? {\"method\":\"e\",\"n\":2}\nend";
+        run(transcript, &[r#"{"method":"e","n":2}"#, r#"{"method":"e","n":1}"#]).0.unwrap();
+        assert!(run(transcript, &[r#"{"method":"e","n":2}"#, r#"{"method":"e","n":2}"#]).0.is_err());
+    }
+
+    #[test]
+    fn what_nothing_expects_fails_at_the_end() {
+        assert!(run("< {\"id\":1}\nend", &[r#"{"method":"e"}"#, r#"{"id":1}"#]).0.is_err());
+        assert!(run("end", &["{}"]).0.is_err());
+        assert!(run("< {\"id\":1}", &[]).0.is_err());
+        assert!(run("< {\"id\":1}", &["not json"]).0.is_err());
+        let mut script = Script { code: 1, ..Script::default() };
+        assert!(check("end", &mut script, &Vars::new()).is_err());
+    }
+
+    #[test]
+    fn broken_input_is_written_with_escapes() {
+        let (result, script) = run(">raw {\"a\\\\\\r\\n\\0\\xff", &[]);
+        result.unwrap();
+        assert_eq!(script.sent, b"{\"a\\\r\n\0\xff");
+        assert!(
+            run(">raw \\q", &[]).0.is_err()
+                && run(">raw \\x1", &[]).0.is_err()
+                && run("? what", &[]).0.is_err()
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! The answer to `fs.read`, written straight into the line: contents are large and must not be copied for encoding.
+
+use crate::base64::push_base64;
+use crate::jsonrpc::{Id, push_u64};
+use crate::text::{push_json_fragment, push_json_string};
+
+use super::Encoding;
+
+/// What surrounds the content.
+const ENVELOPE_BYTES: usize = 256;
+
+/// A file's content on its way to the client.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadResponse<'a> {
+    /// The path as the client knows it.
+    pub path: &'a str,
+    /// The whole file's size.
+    pub size: u64,
+    /// When it last changed, in milliseconds.
+    pub mtime: i64,
+    /// Whether more follows what is here.
+    pub truncated: bool,
+    /// Text as it is, or bytes as base64.
+    pub content: ReadContent<'a>,
+}
+
+/// The content and how it travels.
+#[derive(Debug, Clone, Copy)]
+pub enum ReadContent<'a> {
+    /// As `utf8`.
+    Text(&'a str),
+    /// As `base64`.
+    Bytes(&'a [u8]),
+}
+
+impl ReadResponse<'_> {
+    /// The whole response to the request with this id.
+    pub fn encode(&self, id: &Id) -> Vec<u8> {
+        let (encoding, room) = match self.content {
+            ReadContent::Text(text) => (Encoding::Utf8, text.len() + text.len() / 16),
+            ReadContent::Bytes(bytes) => (Encoding::Base64, bytes.len().div_ceil(3) * 4),
+        };
+        let mut out = Vec::with_capacity(ENVELOPE_BYTES + self.path.len() * 2 + room);
+        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        id.push_json(&mut out);
+        out.extend_from_slice(b",\"result\":{\"path\":");
+        push_json_string(&mut out, self.path);
+        out.extend_from_slice(b",\"size\":");
+        push_u64(&mut out, self.size);
+        out.extend_from_slice(b",\"mtime\":");
+        out.extend_from_slice(self.mtime.to_string().as_bytes());
+        out.extend_from_slice(b",\"truncated\":");
+        out.extend_from_slice(if self.truncated { b"true" } else { b"false" });
+        out.extend_from_slice(b",\"encoding\":");
+        push_json_string(&mut out, encoding.as_str());
+        out.extend_from_slice(b",\"content\":\"");
+        match self.content {
+            ReadContent::Text(text) => push_json_fragment(&mut out, text),
+            ReadContent::Bytes(bytes) => push_base64(&mut out, bytes),
+        }
+        out.extend_from_slice(b"\"}}");
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rexd::v1::FsReadResult;
+
+    #[test]
+    fn it_reads_back_as_the_result_it_stands_for() {
+        let id = Id::from_json("7").unwrap();
+        for (content, encoding, text) in
+            [(ReadContent::Text("a\"b\n"), "utf8", "a\"b\n"), (ReadContent::Bytes(b"\xff\x00"), "base64", "/wA=")]
+        {
+            let line = ReadResponse { path: "/a \"b\"", size: 9, mtime: -5, truncated: true, content }.encode(&id);
+            let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
+            assert_eq!(value["id"], 7);
+            let result: FsReadResult = serde_json::from_value(value["result"].clone()).unwrap();
+            assert_eq!((result.path.as_str(), result.size, result.mtime, result.truncated), ("/a \"b\"", 9, -5, true));
+            assert_eq!((result.encoding.as_str(), result.content.as_str()), (encoding, text));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Documents that are derived from the code: the method reference and the listing beside the spec.
+
+use std::fmt::Write;
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use wire::rexd::v1::{METHODS, Origin, PROTOCOL, codes};
+
+use crate::tree::root;
+
+/// Whether files are written or only compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Write,
+    Check,
+}
+
+/// Writes every derived file, or fails when one would change.
+pub(crate) fn run(mode: Mode) -> Result<()> {
+    let mut stale = Vec::new();
+    for (path, text) in files()? {
+        let place = root().join(path);
+        if fs::read_to_string(&place).is_ok_and(|present| present == text) {
+            continue;
+        }
+        if mode == Mode::Check {
+            stale.push(path);
+            continue;
+        }
+        if let Some(folder) = place.parent() {
+            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        }
+        fs::write(&place, text).with_context(|| path.to_owned())?;
+    }
+    match stale.is_empty() {
+        true => Ok(()),
+        false => bail!("derived files are stale: {}\n  run `cargo xtask generate`", stale.join(", ")),
+    }
+}
+
+fn files() -> Result<[(&'static str, String); 2]> {
+    Ok([("docs/reference/rexd-v1-methods.md", reference()?), ("spec/rexd-v1/schema.json", listing()?)])
+}
+
+fn reference() -> Result<String> {
+    let mut text = String::from(
+        "# REXD v1 methods\n\nWritten by `cargo xtask generate` from `crates/wire`; do not edit.\n\n\
+         | method | | params | result | what it does |\n|---|---|---|---|---|\n",
+    );
+    for info in METHODS {
+        let marks = match (info.origin, info.changes) {
+            (Origin::Seed, true) => "changes",
+            (Origin::Seed, false) => "",
+            (Origin::Addition, true) => "addition, changes",
+            (Origin::Addition, false) => "addition",
+        };
+        let (params, result) = ((info.params)().join(", "), (info.result)().join(", "));
+        writeln!(text, "| `{}` | {marks} | {params} | {result} | {} |", info.name, info.summary)?;
+    }
+    text.push_str("\n## Error codes\n\n| code | name |\n|---|---|\n");
+    for code in codes::ALL {
+        writeln!(text, "| {code} | {} |", codes::name(*code).unwrap_or_default())?;
+    }
+    Ok(text)
+}
+
+fn listing() -> Result<String> {
+    let methods: Vec<_> = METHODS
+        .iter()
+        .map(|info| {
+            json!({
+                "name": info.name,
+                "changes": info.changes,
+                "addition": info.origin == Origin::Addition,
+                "params": (info.params)(),
+                "secret_params": info.secrets().collect::<Vec<_>>(),
+                "result": (info.result)(),
+            })
+        })
+        .collect();
+    let codes: Vec<_> =
+        codes::ALL.iter().map(|code| json!({ "code": code, "name": codes::name(*code) })).collect();
+    let listing = json!({ "protocol": PROTOCOL, "methods": methods, "errors": codes });
+    Ok(serde_json::to_string_pretty(&listing)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn derived_files_are_up_to_date() {
+        run(Mode::Check).unwrap();
+    }
+}

@@ -1,0 +1,39 @@
+//! Rules about dependencies.
+
+use super::Broken;
+use crate::tree::Tree;
+
+/// More packages than this are a decision, not an accident.
+const PACKAGE_CEILING: usize = 260;
+
+pub(super) fn dependencies_come_from_the_workspace(tree: &Tree) -> Vec<Broken> {
+    let instead = "write `name.workspace = true` and put the version into [workspace.dependencies]";
+    let mut broken = Vec::new();
+    for manifest in tree.manifests() {
+        let Ok(table) = manifest.text.parse::<toml::Table>() else {
+            broken.push(Broken::new(&manifest.path, "cannot be read", "mend the manifest"));
+            continue;
+        };
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let names = table.get(kind).and_then(toml::Value::as_table).into_iter().flatten();
+            for (name, value) in names {
+                if value.get("workspace").and_then(toml::Value::as_bool) != Some(true) {
+                    broken.push(Broken::new(&manifest.path, format!("{kind}.{name} = {value}"), instead));
+                }
+            }
+        }
+    }
+    broken
+}
+
+pub(super) fn packages_have_a_ceiling(tree: &Tree) -> Vec<Broken> {
+    let count = tree.file("Cargo.lock").map_or(0, |lock| lock.text.matches("[[package]]").count());
+    match count > PACKAGE_CEILING {
+        true => vec![Broken::new(
+            "Cargo.lock",
+            format!("{count} packages, the ceiling is {PACKAGE_CEILING}"),
+            "do without the newest dependency, or raise the ceiling and say why in the commit",
+        )],
+        false => Vec::new(),
+    }
+}
