@@ -440,7 +440,7 @@ fn writes_in_chunks_as_one_client_makes_them_add_up() {
 }
 
 #[test]
-fn dozens_of_stats_in_one_go_are_answered_in_order() {
+fn dozens_of_stats_in_one_go_are_all_answered() {
     let sandbox = Sandbox::new();
     let mut rexd = Rexd::start(REXD, &sandbox);
     let session = rexd.open_as("opencode-transit");
@@ -449,8 +449,7 @@ fn dozens_of_stats_in_one_go_are_answered_in_order() {
         .map(|_| rexd.request("fs.stat", json!({ "session_id": session, "path": "out" })))
         .collect();
     for id in ids {
-        let message = rexd.receive().unwrap();
-        assert_eq!(message["id"], id, "quick requests keep their order");
+        let message = rexd.response(id);
         assert_eq!(message["result"]["type"], "symlink", "a link out of the roots can still be looked at");
         assert_eq!(message["result"]["symlink_target"], "/etc/passwd");
     }

@@ -58,18 +58,19 @@ fn when_the_local_ssh_is_killed_the_remote_tree_is_gone_within_a_second() {
     let mark = format!("REXD_SSH_TEST={}", sandbox.root().display());
     let (name, value) = mark.split_once('=').unwrap();
     // A leader, a child, one that left its session, and a terminal; none of them ends by itself.
-    let line = "trap '' TERM HUP; sleep 1000 & setsid sleep 1000 & echo daemon $PPID; sleep 1000";
+    let line = "trap '' TERM HUP; sleep 1000 & one=$!; setsid sleep 1000 & echo $PPID $$ $one $!; wait";
     let process = rexd.begin(json!({ "session_id": session, "shell": true, "command": line, "env": { name: value } }));
-    let said = rexd.until(&process, "\n");
-    let daemon: i32 = said.trim().rsplit(' ').next().unwrap().parse().unwrap();
-    let open = json!({ "session_id": session, "argv": ["sh", "-c", "echo up; sleep 1000"], "env": { name: value } });
+    let mut said = rexd.until(&process, "\n");
+    let line = "sleep 1000 & echo $$ $!; wait";
+    let open = json!({ "session_id": session, "argv": ["sh", "-c", line], "env": { name: value } });
     let terminal = rexd.call("pty.open", open)["process_id"].as_str().unwrap().to_owned();
-    rexd.until(&terminal, "up");
+    said += &rexd.until(&terminal, "\n");
 
-    let mut watched = proc::watch_marked(&mark);
-    assert!(watched.len() >= 5, "everybody carries the mark: {watched:?}");
+    let pids: Vec<i32> = said.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    let watched: Vec<proc::Watched> = pids.iter().copied().map(proc::watch).collect();
+    assert_eq!(watched.len(), 6, "the daemon, three and two");
+    let daemon = pids[0];
     assert_ne!(daemon, rexd.pid(), "the daemon is behind sshd, the client's child is ssh");
-    watched.push(proc::watch(daemon));
     rexd.signal(rustix::process::Signal::KILL);
     let alive = proc::survivors(&watched, Duration::from_secs(1));
     assert!(alive.is_empty(), "{alive:?} outlived the connection; the daemon was {daemon}");
