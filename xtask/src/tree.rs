@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Directories that are not the project's text.
+/// What is not the project's text.
 const SKIPPED: &[&str] = &["target", ".git", "node_modules", "corpus", "artifacts"];
 
 /// A file as the rules see it.
@@ -78,7 +78,11 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<File>) -> Result<()> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = format!("{prefix}{name}");
         let kind = entry.file_type()?;
-        if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
+        // `.git` is a file in a worktree.
+        if SKIPPED.contains(&name.as_str()) {
+            continue;
+        }
+        if kind.is_dir() {
             collect(&entry.path(), &format!("{path}/"), files)?;
         } else if kind.is_file()
             && let Ok(text) = fs::read_to_string(entry.path())

@@ -1,4 +1,5 @@
 //! Lines over a byte stream: where they are cut, how long they may be, and in which order they leave.
+#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,10 +1,15 @@
 //! Text as a JSON string, fast: bulk output passes through here.
 //!
-//! The usual encoder looks at one byte at a time. Here 32 bytes are tested at once with arithmetic that the
-//! compiler turns into vector instructions, runs without an escape are copied whole, and the exact place of an
-//! escape is found eight bytes at a time.
+//! The usual encoder looks at one byte at a time. Here 32 bytes are counted at once with arithmetic that the
+//! compiler turns into vector instructions. Where nothing needs an escape the bytes join a run that is copied whole;
+//! where little does, the few places are sought eight bytes at a time; where much does, every byte is looked up in a
+//! table and stored without a branch.
 
 const CHUNK: usize = 32;
+/// Room for a chunk of the longest escapes, and for the store of the last one.
+const LOOKED_UP: usize = 256 + 8;
+/// Escapes in a chunk up to which seeking them is faster than looking every byte up.
+const FEW: u8 = 2;
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
@@ -17,38 +22,44 @@ pub fn push_json_string(out: &mut Vec<u8>, text: &str) {
 
 /// Appends `text` as the inside of a JSON string, without the quotes.
 pub fn push_json_fragment(out: &mut Vec<u8>, text: &str) {
-    let mut rest = text.as_bytes();
-    out.reserve(rest.len() + rest.len() / 16);
-    loop {
-        let clean = clean_prefix(rest);
-        let (run, tail) = rest.split_at(clean);
-        out.extend_from_slice(run);
-        let Some((&byte, tail)) = tail.split_first() else { return };
-        push_escape(out, byte);
-        rest = tail;
-    }
-}
-
-/// How many bytes from the start need no escape.
-fn clean_prefix(bytes: &[u8]) -> usize {
-    let mut done = 0;
+    let bytes = text.as_bytes();
+    out.reserve(bytes.len() + bytes.len() / 16);
     let (chunks, tail) = bytes.as_chunks::<CHUNK>();
-    for chunk in chunks {
-        if is_dirty(chunk) {
-            return done + first_escape(chunk).unwrap_or(CHUNK);
+    // Where the bytes begin that are still to be copied.
+    let mut run = 0;
+    let mut buffer = [0; LOOKED_UP];
+    for (index, chunk) in chunks.iter().enumerate() {
+        let start = index * CHUNK;
+        match count_escapes(chunk) {
+            0 => {}
+            few @ 1..=FEW => {
+                let mut from = 0;
+                for _ in 0..few {
+                    let place = from + first_escape(&chunk[from..]).unwrap_or(0);
+                    out.extend_from_slice(&bytes[run..start + place]);
+                    push_escape(out, chunk[place]);
+                    from = place + 1;
+                    run = start + from;
+                }
+            }
+            _ => {
+                out.extend_from_slice(&bytes[run..start]);
+                push_looked_up(out, chunk, &mut buffer);
+                run = start + CHUNK;
+            }
         }
-        done += CHUNK;
     }
-    done + first_escape(tail).unwrap_or(tail.len())
+    out.extend_from_slice(&bytes[run..bytes.len() - tail.len()]);
+    push_looked_up(out, tail, &mut buffer);
 }
 
-/// Whether any byte needs an escape. Without a branch inside, so that it becomes vector code.
-fn is_dirty(chunk: &[u8; CHUNK]) -> bool {
-    let mut dirty = 0u8;
+/// How many bytes need an escape. Without a branch inside, so that it becomes vector code.
+fn count_escapes(chunk: &[u8; CHUNK]) -> u8 {
+    let mut count = 0;
     for &byte in chunk {
-        dirty |= u8::from(byte < 0x20) | u8::from(byte == b'"') | u8::from(byte == b'\\');
+        count += u8::from(byte < 0x20) | u8::from(byte == b'"') | u8::from(byte == b'\\');
     }
-    dirty != 0
+    count
 }
 
 /// The place of the first byte that needs an escape.
@@ -74,24 +85,56 @@ fn escape_marks(word: u64) -> u64 {
     (control | quote | backslash) & HIGH
 }
 
+/// Appends at most a chunk by the table: eight bytes are stored for each, of which those count that it stands for.
+fn push_looked_up(out: &mut Vec<u8>, bytes: &[u8], buffer: &mut [u8; LOOKED_UP]) {
+    let mut used = 0;
+    for &byte in bytes {
+        let (text, length) = TABLE[usize::from(byte)];
+        // A chunk never passes 192 bytes; the mask only lets the compiler know that too.
+        let place = used & 0xff;
+        buffer[place..place + 8].copy_from_slice(&text.to_le_bytes());
+        used += length as usize;
+    }
+    out.extend_from_slice(&buffer[..used]);
+}
+
+/// Appends one byte that needs an escape.
 fn push_escape(out: &mut Vec<u8>, byte: u8) {
+    let (text, length) = TABLE[usize::from(byte)];
+    match length {
+        2 => out.extend_from_slice(&(text as u16).to_le_bytes()),
+        _ => out.extend_from_slice(&text.to_le_bytes()[..length as usize]),
+    }
+}
+
+/// What each byte becomes, lowest byte first, and how many bytes that are.
+static TABLE: [(u64, u64); 256] = table();
+
+const fn table() -> [(u64, u64); 256] {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    let short = match byte {
-        b'\n' => b'n',
-        b'"' => b'"',
-        b'\\' => b'\\',
-        b'\r' => b'r',
-        b'\t' => b't',
-        0x08 => b'b',
-        0x0c => b'f',
-        other => {
-            let digits = [HEX[usize::from(other >> 4)], HEX[usize::from(other & 15)]];
-            out.extend_from_slice(b"\\u00");
-            out.extend_from_slice(&digits);
-            return;
-        }
-    };
-    out.extend_from_slice(&[b'\\', short]);
+    let mut table = [(0, 1); 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let short = match byte as u8 {
+            b'\n' => b'n',
+            b'"' => b'"',
+            b'\\' => b'\\',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0x08 => b'b',
+            0x0c => b'f',
+            _ => 0,
+        };
+        table[byte] = if short != 0 {
+            (u64::from_le_bytes([b'\\', short, 0, 0, 0, 0, 0, 0]), 2)
+        } else if byte < 0x20 {
+            (u64::from_le_bytes([b'\\', b'u', b'0', b'0', HEX[byte >> 4], HEX[byte & 15], 0, 0]), 6)
+        } else {
+            (byte as u64, 1)
+        };
+        byte += 1;
+    }
+    table
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 //! REXD v1 as its spec words it: loose params, errors that name the member, exact events.
+#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 use serde_json::{Value, json};
 use wire::jsonrpc::{Item, Message, RpcError, parse};
@@ -148,6 +149,14 @@ fn output_is_text_where_it_is_text_and_base64_otherwise() {
         (&asked["encoding"], &asked["data"], &asked["cursor"]),
         (&json!("base64"), &json!("aGk="), &json!(9))
     );
+}
+
+#[test]
+fn a_long_piece_of_zeros_is_not_sent_at_six_times_its_size() {
+    assert_eq!(encoded(&output(&[0; 4_096], None), Encoding::Utf8)["encoding"], json!("base64"));
+    assert_eq!(encoded(&output(&[0; 100], None), Encoding::Utf8)["encoding"], json!("utf8"));
+    let names = "some/path\0".repeat(1_000);
+    assert_eq!(encoded(&output(names.as_bytes(), None), Encoding::Utf8)["data"], json!(names));
 }
 
 #[test]

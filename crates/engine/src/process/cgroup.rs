@@ -173,9 +173,8 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let is_empty = self.is_empty();
         let Some(cgroup) = self.cgroup.take() else { return };
-        let has_children = fs::read_dir(&cgroup.path).is_ok_and(|mut entries| {
-            entries.any(|entry| entry.is_ok_and(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())))
-        });
+        // A folder has a link from each folder in it, beside its own two.
+        let has_children = rustix::fs::fstat(&cgroup.folder).map_or(true, |stat| stat.st_nlink > 2);
         if is_empty && !has_children && !self.was_killed.load(Ordering::Relaxed) {
             self.pool.free().idle.push(cgroup);
         } else {

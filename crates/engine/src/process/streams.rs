@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -117,21 +118,22 @@ fn exact(buffer: Vec<u8>) -> Bytes {
     if buffer.len() * 2 < buffer.capacity() { Bytes::copy_from_slice(&buffer) } else { Bytes::from(buffer) }
 }
 
-/// The writing end of a process's standard input.
+/// The writing end of a process's standard input. Watched only once it has been full: most never are.
 #[derive(Debug)]
 pub(super) struct Input {
-    fd: AsyncFd<OwnedFd>,
+    fd: OwnedFd,
+    watched: OnceLock<AsyncFd<OwnedFd>>,
 }
 
 impl Input {
     pub(super) fn new(fd: OwnedFd) -> io::Result<Input> {
         rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok(Input { fd: sys::watch(fd, Interest::WRITABLE)? })
+        Ok(Input { fd, watched: OnceLock::new() })
     }
 
     /// Writes what fits without waiting: the number of bytes, or nothing when there is no room now.
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        match rustix::io::write(self.fd.get_ref(), bytes) {
+        match rustix::io::write(&self.fd, bytes) {
             Ok(count) => Ok(Some(count)),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
@@ -140,8 +142,19 @@ impl Input {
 
     /// Waits for room and writes what fits. Safe to drop while it waits.
     pub(super) async fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(count) = self.try_write(bytes)? {
+            return Ok(count);
+        }
+        let watched = match self.watched.get() {
+            Some(watched) => watched,
+            None => {
+                let fd = rustix::io::fcntl_dupfd_cloexec(&self.fd, 3)?;
+                let watched = sys::watch(fd, Interest::WRITABLE)?;
+                self.watched.get_or_init(|| watched)
+            }
+        };
         loop {
-            let mut guard = self.fd.writable().await?;
+            let mut guard = watched.writable().await?;
             match guard.try_io(|fd| Ok(rustix::io::write(fd.get_ref(), bytes)?)) {
                 Ok(result) => return result,
                 Err(_would_block) => {}

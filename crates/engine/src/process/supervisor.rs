@@ -79,6 +79,8 @@ pub(super) struct Supervisor {
     inputs: mpsc::Receiver<InputRequest>,
     stop: CancellationToken,
     live: Launched,
+    /// Outputs that came to their end, closed once nobody waits any more.
+    ended: Vec<Output>,
     stdin: StdinQueue,
     flow: Flow,
     ending: Option<Ending>,
@@ -132,6 +134,7 @@ pub(super) async fn supervise(assignment: Assignment) {
         inputs,
         stop,
         live,
+        ended: Vec::new(),
         stdin,
         ending: None,
         waiting: Vec::new(),
@@ -158,6 +161,9 @@ impl Supervisor {
             self.handle(happening).await;
         }
         self.close().await;
+        // Whoever waits for the end hears of it before the cleaning up.
+        tokio::task::yield_now().await;
+        self.ended.clear();
         self.mind_the_background().await;
     }
 
@@ -223,6 +229,7 @@ impl Supervisor {
         if index < self.live.outputs.len() {
             let mut output = self.live.outputs.remove(index);
             self.record(output.stream, output.rest());
+            self.ended.push(output);
             if let Some(drain) = &mut self.drain {
                 drain.ended(index);
             }

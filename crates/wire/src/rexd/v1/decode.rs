@@ -5,6 +5,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::RpcError;
+use super::place::member_at;
 use crate::limits::MAX_QUOTED_BYTES;
 
 /// Decodes the params of a call. Absent and `null` are the empty object.
@@ -23,19 +24,20 @@ pub fn decode_params_text<T: DeserializeOwned>(text: Option<&str>) -> Result<T, 
                 .with_data(json!({ "expected": "object", "got": got })));
         }
     };
-    serde_json::from_str(text).map_err(|error| explain::<T>(text, &error))
+    serde_json::from_str(text).map_err(|error| explain(text, &error))
 }
 
-/// The second, slower reading: only a failed decode pays for knowing where it failed.
-fn explain<T: DeserializeOwned>(text: &str, first: &serde_json::Error) -> RpcError {
-    let input = &mut serde_json::Deserializer::from_str(text);
-    let (path, reason) = match serde_path_to_error::deserialize::<_, T>(input) {
-        Ok(_) => (String::new(), first.to_string()),
-        Err(error) => (error.path().to_string(), error.inner().to_string()),
-    };
+/// Says which member is wrong and how.
+fn explain(text: &str, error: &serde_json::Error) -> RpcError {
+    let mut path = member_at(text, bytes_read(text, error));
+    let reason = error.to_string();
+    if reason.starts_with("invalid type: sequence") {
+        // It is the list itself that is wrong, not what was read of it.
+        path.truncate(path.strip_suffix("[0]").map_or(path.len(), str::len));
+    }
     let reason = without_position(&reason);
     if let Some(field) = reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
-        let field = if path == "." || path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
+        let field = field.to_owned();
         return RpcError::invalid_params(format!("invalid params: {field}: missing"))
             .with_data(json!({ "field": field, "expected": "a value" }));
     }
@@ -52,6 +54,12 @@ fn explain<T: DeserializeOwned>(text: &str, first: &serde_json::Error) -> RpcErr
 }
 
 /// Where in the text it happened says nothing to somebody who did not write the text by hand.
+/// How far the decoder had come: lines and columns count bytes.
+fn bytes_read(text: &str, error: &serde_json::Error) -> usize {
+    let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    before + error.column()
+}
+
 fn without_position(reason: &str) -> &str {
     reason.rfind(" at line ").map_or(reason, |place| &reason[..place])
 }

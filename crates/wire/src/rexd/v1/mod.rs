@@ -14,6 +14,7 @@ mod params_fs;
 mod params_session;
 mod results_exec;
 mod results_fs;
+mod place;
 mod read;
 mod results_session;
 

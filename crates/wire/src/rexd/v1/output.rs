@@ -12,7 +12,7 @@ const ENVELOPE_BYTES: usize = 224;
 /// How output is put into text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
-    /// As text where it is text, else in base64.
+    /// As text where it is text, else in base64; a long piece that begins as mostly control characters is not text.
     #[default]
     Utf8,
     /// Always in base64: a third of the work at both ends.
@@ -54,6 +54,7 @@ impl OutputEvent<'_> {
     /// Appends the notification. A fresh buffer is allocated once, unless the text is mostly escapes.
     pub fn encode(&self, out: &mut Vec<u8>, encoding: Encoding) {
         let text = match encoding {
+            Encoding::Utf8 if is_mostly_control(self.bytes) => None,
             Encoding::Utf8 => std::str::from_utf8(self.bytes).ok(),
             Encoding::Base64 => None,
         };
@@ -98,6 +99,14 @@ impl OutputEvent<'_> {
             number(b",\"cursor\":", cursor);
         }
     }
+}
+
+/// Whether bytes are text in name only: a disk of zeros is valid UTF-8, and as text six times its size.
+fn is_mostly_control(bytes: &[u8]) -> bool {
+    const WORTH_COUNTING: usize = 1_024;
+    let is_control = |byte: &&u8| **byte < 0x20 && !matches!(**byte, b'\n' | b'\r' | b'\t');
+    let sample = &bytes[..bytes.len().min(WORTH_COUNTING)];
+    sample.len() == WORTH_COUNTING && sample.iter().filter(is_control).count() > WORTH_COUNTING / 2
 }
 
 /// One piece of output as a client reads it.

@@ -1,0 +1,14 @@
+//! Any params of any method are decoded or refused with a code of the spec.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wire::rexd::v1::{METHODS, codes};
+
+fuzz_target!(|text: &str| {
+    for method in METHODS {
+        if let Err(error) = (method.check)(Some(text)) {
+            assert_eq!(error.code, codes::INVALID_PARAMS);
+            assert!(error.data.is_object());
+        }
+    }
+});
