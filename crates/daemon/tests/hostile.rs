@@ -216,6 +216,31 @@ fn two_thousand_requests_at_once_are_all_answered() {
 }
 
 #[test]
+fn a_scan_holds_up_nobody_and_can_be_withdrawn() {
+    let sandbox = Sandbox::with_config("[[security.allowed_roots]]\npath = \"/\"\n");
+    let mut rexd = Rexd::start(REXD, &sandbox);
+    let session = rexd.open();
+    // The whole machine takes far longer than the few requests behind it.
+    for (method, params) in [
+        ("fs.glob", json!({ "session_id": session, "pattern": "/**/no-such-name-anywhere" })),
+        ("fs.grep", json!({ "session_id": session, "pattern": "no such text anywhere[0-9]", "path": "/", "hidden": true, "no_ignore": true })),
+        ("fs.list", json!({ "session_id": session, "path": "/", "recursive": true })),
+    ] {
+        let scan = rexd.request(method, params);
+        let path = sandbox.root().join("note.txt");
+        let write = rexd.request("fs.write", json!({ "session_id": session, "path": path, "content": "x" }));
+        let ping = rexd.request("server.ping", json!({}));
+        for id in [ping, write] {
+            let answer = rexd.response(id);
+            assert!(answer["result"].is_object(), "{method}: {answer}");
+        }
+        rexd.send(&json!({ "jsonrpc": "2.0", "method": "$/cancel", "params": { "id": scan } }).to_string());
+        let withdrawn = rexd.response(scan);
+        assert_eq!(withdrawn["error"]["code"], -32800, "{method}: {withdrawn}");
+    }
+}
+
+#[test]
 fn a_batch_that_is_too_long_is_refused_whole() {
     let sandbox = Sandbox::new();
     let mut rexd = Rexd::start(REXD, &sandbox);
