@@ -578,6 +578,11 @@ fn a_client_that_stops_listening_takes_every_tree_along() {
 }
 
 #[test]
+fn a_client_that_stops_listening_is_noticed_before_there_is_anything_to_say() {
+    an_ending(None, "closed output, in silence", Rexd::close_output);
+}
+
+#[test]
 fn signals_end_the_daemon_well_and_take_every_tree_along() {
     for containment in CONTAINMENTS {
         for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
@@ -631,5 +636,17 @@ fn a_signal_ends_every_tree_even_when_nobody_reads_and_the_rest_can_still_be_rea
     let ended = rexd.finish(&process);
     assert_eq!(ended.exit["bytes_stdout"], ended.stdout.len());
     assert!(ended.stdout.chunks(2).all(|line| line == b"y\n"));
+    assert_eq!(rexd.wait().code(), Some(0));
+}
+
+#[test]
+fn a_peer_that_never_reads_cannot_keep_a_signalled_daemon_alive() {
+    let sandbox = Sandbox::new();
+    let mut rexd = Rexd::start_open(REXD, &sandbox);
+    let session = rexd.open();
+    rexd.begin(json!({ "session_id": session, "shell": true, "command": "touch ready; exec yes" }));
+    sandbox.appears("root/ready", Instant::now() + Duration::from_secs(10));
+    rexd.patience = Duration::from_secs(10);
+    rexd.signal(Signal::TERM);
     assert_eq!(rexd.wait().code(), Some(0));
 }

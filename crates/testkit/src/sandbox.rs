@@ -95,15 +95,25 @@ impl Sandbox {
 
     /// Waits until something by this name is there. The kernel tells; nothing is polled.
     pub fn appears(&self, name: &str, deadline: Instant) {
+        self.becomes(name, "appear", deadline, Path::exists);
+    }
+
+    /// Waits until a file contains a text.
+    pub fn gains(&self, name: &str, text: &str, deadline: Instant) {
+        let contains = |path: &Path| fs::read_to_string(path).is_ok_and(|content| content.contains(text));
+        self.becomes(name, &format!("gain {text:?}"), deadline, contains);
+    }
+
+    fn becomes(&self, name: &str, what: &str, deadline: Instant, holds: impl Fn(&Path) -> bool) {
         let path = self.path(name);
         let folder = path.parent().expect("a parent");
         let news = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).expect("inotify");
-        let wanted = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+        let wanted = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::MODIFY;
         inotify::add_watch(&news, folder, wanted).expect("a watch");
         let mut buffer = [0; 4096];
         // Looked at only after the watch is set, so that nothing slips through between the two.
-        while !path.exists() {
-            assert!(wait_readable(&news, deadline), "{} does not appear", path.display());
+        while !holds(&path) {
+            assert!(wait_readable(&news, deadline), "{} does not {what}", path.display());
             rustix::io::read(&news, &mut buffer).expect("news");
         }
     }
