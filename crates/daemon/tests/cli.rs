@@ -110,15 +110,20 @@ fn the_doctor_speaks_json() {
     let file = sandbox.config();
     let ran = run(&sandbox, REXD, &["doctor", "--json", "--config", file.to_str().unwrap()]);
     assert!(matches!(ran.code, Some(0 | 1)), "{:?}: {}", ran.code, ran.stderr);
-    let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout));
+    let report: Value =
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout));
     assert!(report.as_object().is_some_and(|report| !report.is_empty()), "{report}");
 }
 
 #[test]
 fn the_configuration_is_found_in_the_documented_order() {
     let sandbox = Sandbox::new();
-    sandbox.write("home/config/rexd/config.toml", sandbox.expand("[[security.allowed_roots]]\npath = \"$DIR/user\"\n"));
-    let named = sandbox.write("named.toml", sandbox.expand("[[security.allowed_roots]]\npath = \"$DIR/named\"\n"));
+    sandbox.write(
+        "home/config/rexd/config.toml",
+        sandbox.expand("[[security.allowed_roots]]\npath = \"$DIR/user\"\n"),
+    );
+    let named =
+        sandbox.write("named.toml", sandbox.expand("[[security.allowed_roots]]\npath = \"$DIR/named\"\n"));
     let shown = |arguments: &[&str], variable: Option<&str>| {
         let mut command = sandbox.command(REXD);
         command.args(arguments).envs(variable.map(|value| ("REXD_CONFIG", value)));

@@ -129,7 +129,11 @@ fn the_handshake_has_what_the_strictest_client_demands() {
         assert!(capabilities.contains(&json!(wanted)), "{wanted} is missing in {capabilities:?}");
     }
     assert!(capabilities.iter().all(Value::is_string), "{capabilities:?}");
-    assert_eq!(opened["workspace_roots"], json!([sandbox.root(), staging]), "echoed, missing directories too");
+    assert_eq!(
+        opened["workspace_roots"],
+        json!([sandbox.root(), staging]),
+        "echoed, missing directories too"
+    );
 }
 
 #[test]
@@ -168,7 +172,8 @@ fn a_root_of_slash_permits_everything() {
     let opened = rexd.open_with(json!({ "client_name": "opencode-transit", "workspace_roots": ["/"] }));
     assert_eq!(opened["workspace_roots"], json!(["/"]));
     let session = &opened["session_id"];
-    let read = rexd.call("fs.read", json!({ "session_id": session, "path": sandbox.outside().join("secret.txt") }));
+    let read =
+        rexd.call("fs.read", json!({ "session_id": session, "path": sandbox.outside().join("secret.txt") }));
     assert_eq!(read["content"], "not yours\n");
     let listed = rexd.call("fs.list", json!({ "session_id": session, "path": "/" }));
     assert!(listed["entries"].as_array().unwrap().iter().any(|entry| entry["name"] == "etc"), "{listed}");
@@ -186,8 +191,7 @@ fn a_root_that_does_not_exist_yet_is_echoed_and_becomes_usable() {
     let session = &opened["session_id"];
     let stat = rexd.call("fs.stat", json!({ "session_id": session, "path": later.join("a/file.txt") }));
     assert_eq!(stat["exists"], false);
-    let write =
-        json!({ "session_id": session, "path": later.join("a/file.txt"), "content": "x", "mkdir_parents": true });
+    let write = json!({ "session_id": session, "path": later.join("a/file.txt"), "content": "x", "mkdir_parents": true });
     assert_eq!(rexd.call("fs.write", write)["created"], true);
     let ran = rexd.run(json!({ "session_id": session, "argv": ["cat", "a/file.txt"] }));
     assert_eq!(ran.text(), "x");
@@ -445,9 +449,8 @@ fn dozens_of_stats_in_one_go_are_all_answered() {
     let mut rexd = Rexd::start(REXD, &sandbox);
     let session = rexd.open_as("opencode-transit");
     sandbox.link("root/out", "/etc/passwd");
-    let ids: Vec<u64> = (0..64)
-        .map(|_| rexd.request("fs.stat", json!({ "session_id": session, "path": "out" })))
-        .collect();
+    let ids: Vec<u64> =
+        (0..64).map(|_| rexd.request("fs.stat", json!({ "session_id": session, "path": "out" }))).collect();
     for id in ids {
         let message = rexd.response(id);
         assert_eq!(message["result"]["type"], "symlink", "a link out of the roots can still be looked at");

@@ -160,7 +160,8 @@ fn a_kill_is_answered_before_the_output_that_waits() {
         let flood = rexd.begin(json!({ "session_id": session, "shell": true, "command": line }));
         sandbox.appears("root/flooded", Instant::now() + Duration::from_secs(20));
         let leader = proc::watch(sandbox.read("root/pid").trim().parse().unwrap());
-        let kill = rexd.request("exec.kill", json!({ "session_id": session, "process_id": flood, "signal": "KILL" }));
+        let kill = rexd
+            .request("exec.kill", json!({ "session_id": session, "process_id": flood, "signal": "KILL" }));
         assert!(leader.ends_before(Instant::now() + Duration::from_secs(1)), "killed although nobody reads");
         // The audit tells that it was answered.
         sandbox.gains("home/state/rexd/audit.log", "exec.kill", Instant::now() + Duration::from_secs(5));
@@ -187,7 +188,10 @@ fn a_kill_is_answered_before_the_output_that_waits() {
                 }
             }
         };
-        assert!(after > 0, "the answer overtook nothing; {before:?} came before it ({containment:?}): {exit}");
+        assert!(
+            after > 0,
+            "the answer overtook nothing; {before:?} came before it ({containment:?}): {exit}"
+        );
         assert_eq!(exit["params"]["exit_code"], -1, "{exit}");
         assert_eq!(exit["params"]["signal"], "KILL", "{exit}");
     }
@@ -288,7 +292,8 @@ fn a_grandchild_that_holds_the_output_does_not_delay_the_exit_and_lives_until_it
         let mut rexd = start(&sandbox, containment);
         let session = rexd.open();
         let began = Instant::now();
-        let ran = rexd.run(json!({ "session_id": session, "shell": true, "command": "sleep 1000 & echo $!" }));
+        let ran =
+            rexd.run(json!({ "session_id": session, "shell": true, "command": "sleep 1000 & echo $!" }));
         assert!(began.elapsed() < Duration::from_secs(2), "{:?} ({containment:?})", began.elapsed());
         let pid: i32 = ran.text().trim().parse().unwrap();
         assert_eq!(ran.exit["exit_code"], 0, "{}", ran.exit);

@@ -25,7 +25,9 @@ fn a_line_over_the_limit_is_refused_and_the_next_one_works() {
     let mut rexd = Rexd::start(REXD, &sandbox);
     let session = rexd.open();
     let before = proc::resident_bytes(rexd.pid());
-    rexd.send_bytes(br#"{"jsonrpc":"2.0","id":77,"method":"fs.write","params":{"session_id":"x","path":"y","content":""#);
+    rexd.send_bytes(
+        br#"{"jsonrpc":"2.0","id":77,"method":"fs.write","params":{"session_id":"x","path":"y","content":""#,
+    );
     let chunk = vec![b'a'; MIB];
     for _ in 0..70 {
         rexd.send_bytes(&chunk);
@@ -62,10 +64,15 @@ fn deep_nesting_costs_no_stack() {
     for (line, codes) in [
         (format!("{open}{close}"), [-32600, -32700]),
         (open.clone(), [-32700, -32700]),
-        (format!(r#"{{"jsonrpc":"2.0","id":1,"method":"server.ping","params":{open}{close}}}"#), [-32602, -32700]),
+        (
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"server.ping","params":{open}{close}}}"#),
+            [-32602, -32700],
+        ),
         (format!(r#"{{"a":{open}{close},"jsonrpc":"2.0","id":1,"method":"nope"}}"#), [-32601, -32700]),
         (
-            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"fs.stat","params":{{"session_id":"{session}","path":{open}{close}}}}}"#),
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"fs.stat","params":{{"session_id":"{session}","path":{open}{close}}}}}"#
+            ),
             [-32602, -32700],
         ),
     ] {
@@ -104,7 +111,11 @@ fn text_that_is_no_text_is_refused_and_the_connection_lives() {
     ] {
         rexd.send_bytes(line);
         let answer = rexd.receive().unwrap();
-        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(null), &json!(-32700)), "{line:?}: {answer}");
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (&json!(null), &json!(-32700)),
+            "{line:?}: {answer}"
+        );
         still_serves(&mut rexd);
     }
 }
@@ -164,7 +175,11 @@ fn ids_of_every_type_come_back_or_are_refused() {
                 assert!(line.contains(&format!("\"id\":{id}")), "{id} is not what came back: {line}");
             }
             false => {
-                assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(null), &json!(-32600)), "{id}: {line}");
+                assert_eq!(
+                    (&answer["id"], &answer["error"]["code"]),
+                    (&json!(null), &json!(-32600)),
+                    "{id}: {line}"
+                );
             }
         }
     }
@@ -183,7 +198,9 @@ fn two_thousand_requests_at_once_are_all_answered() {
     let ping = rexd.request("server.ping", json!({}));
     let answer = rexd.response(ping);
     assert!(answer["error"]["code"] == -32008 || answer["result"].is_object(), "{answer}");
-    rexd.send(r#"{"jsonrpc":"2.0","method":"exec.input","params":{"session_id":"x","process_id":"y","eof":true}}"#);
+    rexd.send(
+        r#"{"jsonrpc":"2.0","method":"exec.input","params":{"session_id":"x","process_id":"y","eof":true}}"#,
+    );
     let mut refused = 0;
     let mut answered = 0;
     let mut has_cancelled = false;
@@ -223,7 +240,10 @@ fn a_scan_holds_up_nobody_and_can_be_withdrawn() {
     // The whole machine takes far longer than the few requests behind it.
     for (method, params) in [
         ("fs.glob", json!({ "session_id": session, "pattern": "/**/no-such-name-anywhere" })),
-        ("fs.grep", json!({ "session_id": session, "pattern": "no such text anywhere[0-9]", "path": "/", "hidden": true, "no_ignore": true })),
+        (
+            "fs.grep",
+            json!({ "session_id": session, "pattern": "no such text anywhere[0-9]", "path": "/", "hidden": true, "no_ignore": true }),
+        ),
         ("fs.list", json!({ "session_id": session, "path": "/", "recursive": true })),
     ] {
         let scan = rexd.request(method, params);
@@ -277,7 +297,10 @@ fn directory_uses_of(session: &str, path: &str) -> Vec<(&'static str, Value)> {
         ("fs.glob", json!({ "session_id": session, "pattern": "*", "cwd": path })),
         ("fs.grep", json!({ "session_id": session, "pattern": "yours", "path": path })),
         ("fs.watch", json!({ "session_id": session, "path": path })),
-        ("fs.patch", json!({ "session_id": session, "patch_text": "*** Begin Patch\n*** Add File: p\n+x\n*** End Patch\n", "cwd": path })),
+        (
+            "fs.patch",
+            json!({ "session_id": session, "patch_text": "*** Begin Patch\n*** Add File: p\n+x\n*** End Patch\n", "cwd": path }),
+        ),
         ("exec.start", json!({ "session_id": session, "argv": ["pwd"], "cwd": path })),
         ("pty.open", json!({ "session_id": session, "argv": ["pwd"], "cwd": path })),
         ("session.set_cwd", json!({ "session_id": session, "path": path })),
@@ -306,7 +329,9 @@ fn names_a_link(method: &str, params: &Value, links: &[&str]) -> bool {
     let deletes = params["patch_text"].as_str().and_then(|text| text.split("Delete File: ").nth(1));
     match method {
         "fs.copy" => is_link(&params["from"]) || is_link(&params["to"]),
-        "fs.patch" => deletes.is_some_and(|rest| links.iter().any(|link| rest.starts_with(&format!("{link}\n")))),
+        "fs.patch" => {
+            deletes.is_some_and(|rest| links.iter().any(|link| rest.starts_with(&format!("{link}\n"))))
+        }
         _ => false,
     }
 }
@@ -367,7 +392,11 @@ fn no_link_and_no_dots_lead_out_of_the_roots_through_any_method() {
         ("fs.glob", json!({ "session_id": session, "pattern": "*/secret.txt" }), "matches"),
         ("fs.glob", json!({ "session_id": session, "pattern": "dir-link/*" }), "matches"),
         ("fs.glob", json!({ "session_id": session, "pattern": "../outside/*" }), "matches"),
-        ("fs.grep", json!({ "session_id": session, "pattern": "yours", "hidden": true, "no_ignore": true }), "matches"),
+        (
+            "fs.grep",
+            json!({ "session_id": session, "pattern": "yours", "hidden": true, "no_ignore": true }),
+            "matches",
+        ),
     ] {
         let id = rexd.request(method, params.clone());
         let answer = rexd.response(id);
@@ -456,7 +485,8 @@ fn fifos_and_sockets_neither_hang_nor_are_read() {
                 std::fs::remove_file(root.join(name)).ok();
             }
             let mode = rustix::fs::Mode::from_raw_mode(0o600);
-            rustix::fs::mknodat(rustix::fs::CWD, root.join("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+            rustix::fs::mknodat(rustix::fs::CWD, root.join("fifo"), rustix::fs::FileType::Fifo, mode, 0)
+                .unwrap();
             assert!(std::fs::metadata(root.join("fifo")).unwrap().file_type().is_fifo());
             let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
             let id = rexd.request(method, params.clone());
@@ -487,12 +517,16 @@ fn devices_neither_hang_nor_are_read() {
     // Only looked at: with this root, anything else would reach the devices of the machine.
     for path in ["/dev/zero", "/dev/null", "/dev/tty", "/dev/ptmx"] {
         for encoding in ["utf8", "base64"] {
-            let error = rexd.refused("fs.read", json!({ "session_id": session, "path": path, "encoding": encoding }));
+            let error =
+                rexd.refused("fs.read", json!({ "session_id": session, "path": path, "encoding": encoding }));
             assert_eq!(error["code"], -32602, "{path}: {error}");
         }
         let id = rexd.request("fs.grep", json!({ "session_id": session, "pattern": "x", "path": path }));
         let answer = rexd.response(id);
-        assert!(answer["error"]["code"] == -32602 || answer["result"]["matches"] == json!([]), "{path}: {answer}");
+        assert!(
+            answer["error"]["code"] == -32602 || answer["result"]["matches"] == json!([]),
+            "{path}: {answer}"
+        );
         let stat = rexd.call("fs.stat", json!({ "session_id": session, "path": path }));
         assert_eq!(stat["type"], "other", "{path}: {stat}");
     }
@@ -510,7 +544,8 @@ fn a_name_that_no_variable_can_have_is_refused() {
     let session = rexd.open();
     for name in ["A=B", ""] {
         for method in ["exec.start", "pty.open"] {
-            let error = rexd.refused(method, json!({ "session_id": session, "argv": ["true"], "env": { name: "x" } }));
+            let error = rexd
+                .refused(method, json!({ "session_id": session, "argv": ["true"], "env": { name: "x" } }));
             assert_eq!(error["code"], -32602, "{method} {name:?}: {error}");
         }
     }
@@ -549,6 +584,7 @@ fn an_ending(containment: Option<&str>, name: &str, end: impl FnOnce(&mut Rexd))
     let session = rexd.open();
     let mark = format!("REXD_CROWD={}", sandbox.root().display());
     let crowd = start_crowd(&mut rexd, &session, &mark);
+    rexd.patience = Duration::from_secs(5);
     let began = Instant::now();
     end(&mut rexd);
     let status = rexd.wait();

@@ -36,7 +36,8 @@ fn a_session_over_ssh_is_a_session() {
     let flood = rexd.run(json!({ "session_id": session, "shell": true, "command": "seq 1 100000; exit 3" }));
     assert_eq!((flood.stdout.len(), &flood.exit["exit_code"]), (588_895, &json!(3)));
 
-    let terminal = rexd.call("pty.open", json!({ "session_id": session, "argv": ["sh"], "cols": 90, "rows": 30 }));
+    let terminal =
+        rexd.call("pty.open", json!({ "session_id": session, "argv": ["sh"], "cols": 90, "rows": 30 }));
     let process = terminal["process_id"].as_str().unwrap().to_owned();
     let typed = json!({ "session_id": session, "pty_id": terminal["pty_id"], "data": "stty size; exit 5\r" });
     rexd.call("pty.input", typed);
@@ -59,7 +60,8 @@ fn when_the_local_ssh_is_killed_the_remote_tree_is_gone_within_a_second() {
     let (name, value) = mark.split_once('=').unwrap();
     // A leader, a child, one that left its session, and a terminal; none of them ends by itself.
     let line = "trap '' TERM HUP; sleep 1000 & one=$!; setsid sleep 1000 & echo $PPID $$ $one $!; wait";
-    let process = rexd.begin(json!({ "session_id": session, "shell": true, "command": line, "env": { name: value } }));
+    let process =
+        rexd.begin(json!({ "session_id": session, "shell": true, "command": line, "env": { name: value } }));
     let mut said = rexd.until(&process, "\n");
     let line = "sleep 1000 & echo $$ $!; wait";
     let open = json!({ "session_id": session, "argv": ["sh", "-c", line], "env": { name: value } });

@@ -42,7 +42,10 @@ fn every_transcript_holds_over_stdio_and_its_audit_is_whole() {
                         Err(panic.downcast::<String>().map_or("a panic".to_owned(), |text| *text))
                     });
                     if let Err(failure) = result {
-                        failures.lock().unwrap().push(format!("{}: {failure}", file.file_stem().unwrap().display()));
+                        failures
+                            .lock()
+                            .unwrap()
+                            .push(format!("{}: {failure}", file.file_stem().unwrap().display()));
                     }
                 }
             });
@@ -265,8 +268,13 @@ fn every_method_event_and_error_code_has_a_transcript() {
         .filter(|name| !all.contains(&format!("\"method\":\"{name}\"")))
         .collect();
     assert!(missing.is_empty(), "no transcript of {missing:?}");
-    for event in ["exec.stdout", "exec.stderr", "exec.exit", "exec.error", "pty.output", "pty.exit", "fs.changed"] {
-        assert!(all.contains(&format!("< {{\"jsonrpc\":\"2.0\",\"method\":\"{event}\"")), "no transcript of {event}");
+    for event in
+        ["exec.stdout", "exec.stderr", "exec.exit", "exec.error", "pty.output", "pty.exit", "fs.changed"]
+    {
+        assert!(
+            all.contains(&format!("< {{\"jsonrpc\":\"2.0\",\"method\":\"{event}\"")),
+            "no transcript of {event}"
+        );
     }
     for code in wire::rexd::v1::codes::ALL.iter().filter(|code| **code != -32603) {
         assert!(all.contains(&format!("\"code\":{code}")), "no transcript of {code}");

@@ -186,12 +186,6 @@ impl Rexd {
         }
     }
 
-    /// The next message, kept ones first; nothing at the end.
-    pub fn next(&mut self) -> Option<Value> {
-        let kept = self.inbox.pop_front();
-        kept.or_else(|| self.receive())
-    }
-
     /// The next message off the wire, past those that are kept; nothing at the end.
     pub fn receive(&mut self) -> Option<Value> {
         self.receive_until(Instant::now() + self.patience)

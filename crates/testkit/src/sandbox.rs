@@ -44,7 +44,7 @@ impl Sandbox {
         if !more.contains("[audit]") {
             text.push_str("\n[audit]\npath = \"$DIR/audit.log\"\n");
         }
-        self.write("config.toml", &self.expand(&text));
+        self.write("config.toml", self.expand(&text));
     }
 
     /// A text with `$ROOT`, `$OUTSIDE` and `$DIR` filled in.
@@ -107,8 +107,10 @@ impl Sandbox {
     fn becomes(&self, name: &str, what: &str, deadline: Instant, holds: impl Fn(&Path) -> bool) {
         let path = self.path(name);
         let folder = path.parent().expect("a parent");
-        let news = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).expect("inotify");
-        let wanted = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::MODIFY;
+        let news =
+            inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).expect("inotify");
+        let wanted =
+            inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::MODIFY;
         inotify::add_watch(&news, folder, wanted).expect("a watch");
         let mut buffer = [0; 4096];
         // Looked at only after the watch is set, so that nothing slips through between the two.

@@ -41,8 +41,7 @@ impl Sshd {
             match serve(sandbox, port, &host_key) {
                 Ok(child) => {
                     let host = sandbox.read("ssh/host_key.pub");
-                    let known_hosts =
-                        sandbox.write("ssh/known_hosts", format!("[127.0.0.1]:{port} {host}"));
+                    let known_hosts = sandbox.write("ssh/known_hosts", format!("[127.0.0.1]:{port} {host}"));
                     return Sshd { child, port, key, known_hosts, user: user() };
                 }
                 Err(refusal) => refusals.push(refusal),
