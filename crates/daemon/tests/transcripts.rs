@@ -28,6 +28,15 @@ fn transcripts() -> Vec<PathBuf> {
 
 #[test]
 fn every_transcript_holds_over_stdio_and_its_audit_is_whole() {
+    every_transcript_holds(None);
+}
+
+#[test]
+fn every_transcript_holds_without_cgroups() {
+    every_transcript_holds(Some("marks"));
+}
+
+fn every_transcript_holds(containment: Option<&str>) {
     let files = transcripts();
     assert!(files.len() > 100, "only {} transcripts in {FOLDER}", files.len());
     let waiting = Mutex::new(files.iter());
@@ -38,14 +47,13 @@ fn every_transcript_holds_over_stdio_and_its_audit_is_whole() {
                 loop {
                     let Some(file) = waiting.lock().unwrap().next() else { return };
                     // A promise broken on any line panics; that is a failure of this file alone.
-                    let result = std::panic::catch_unwind(|| replay(file)).unwrap_or_else(|panic| {
+                    let result = std::panic::catch_unwind(|| replay(file, containment));
+                    let result = result.unwrap_or_else(|panic| {
                         Err(panic.downcast::<String>().map_or("a panic".to_owned(), |text| *text))
                     });
                     if let Err(failure) = result {
-                        failures
-                            .lock()
-                            .unwrap()
-                            .push(format!("{}: {failure}", file.file_stem().unwrap().display()));
+                        let name = file.file_stem().unwrap().display();
+                        failures.lock().unwrap().push(format!("{name}: {failure}"));
                     }
                 }
             });
@@ -57,7 +65,7 @@ fn every_transcript_holds_over_stdio_and_its_audit_is_whole() {
 }
 
 /// Replays one file, then looks at its audit.
-fn replay(file: &Path) -> Result<(), String> {
+fn replay(file: &Path, containment: Option<&str>) -> Result<(), String> {
     let text = fs::read_to_string(file).unwrap();
     let config: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("#config ")).collect();
     let sandbox = Sandbox::with_config(&config.join("\n"));
@@ -65,7 +73,10 @@ fn replay(file: &Path) -> Result<(), String> {
         .with("ROOT", sandbox.root().to_str().unwrap())
         .with("OUTSIDE", sandbox.outside().to_str().unwrap())
         .with("VERSION", env!("CARGO_PKG_VERSION"));
-    let mut rexd = Rexd::start(REXD, &sandbox);
+    let mut command = sandbox.command(REXD);
+    command.arg("--stdio").arg("--config").arg(sandbox.config());
+    command.envs(containment.map(|value| ("REXD_CONTAINMENT", value)));
+    let mut rexd = Rexd::spawn(command);
     check(&text, &mut rexd, &vars).map_err(|error| format!("{error:#}"))?;
     drop(rexd);
     check_audit(&text, &sandbox)
