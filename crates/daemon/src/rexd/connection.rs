@@ -64,6 +64,8 @@ impl Connection {
         let peer = self.outgoing.clone();
         loop {
             tokio::select! {
+                // What has happened goes first: an answered set_cwd is in force for the request that follows it.
+                biased;
                 Some(notice) = self.inbox.recv() => self.heed(notice),
                 request = requests.next() => match request {
                     Some(request) => self.answer(request),

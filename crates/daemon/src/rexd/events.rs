@@ -168,7 +168,7 @@ impl Followed {
             ],
             Item::Closed(closed) => {
                 let mut lines = Vec::new();
-                if closed.cause == Cause::OutputLimit {
+                if closed.cause == Cause::OutputLimit || closed.truncated_bytes > 0 {
                     lines.push(output_limit(telling, process_id, closed, number()));
                 }
                 lines.push(self.exit(telling, closed, number()));

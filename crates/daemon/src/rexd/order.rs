@@ -77,8 +77,8 @@ mod tests {
     #[tokio::test]
     async fn a_change_waits_for_looks_and_later_looks_wait_for_it() {
         let order = Order::default();
-        let first = order.turn(Kind::Looks).unwrap();
-        let second = order.turn(Kind::Looks).unwrap();
+        let first = order.turn(Kind::Looks).ok().expect("free");
+        let second = order.turn(Kind::Looks).ok().expect("free");
         let change = order.turn(Kind::Changes).err().expect("in line");
         let mut late = order.turn(Kind::Looks).err().expect("behind the change");
         drop((first, second));
@@ -92,7 +92,7 @@ mod tests {
     async fn a_scan_waits_for_its_turn_but_holds_up_nobody() {
         let order = Order::default();
         assert!(matches!(order.turn(Kind::Scans), Ok(Turn::None)));
-        let change = order.turn(Kind::Changes).unwrap();
+        let change = order.turn(Kind::Changes).ok().expect("free");
         let scan = order.turn(Kind::Scans).err().expect("in line");
         drop(change);
         scan.await;

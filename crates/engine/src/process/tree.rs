@@ -164,16 +164,24 @@ impl Tree {
     async fn handles(&self, signal: Option<Signal>) -> Vec<(Member, OwnedFd)> {
         let tree = self.clone();
         let find = move || {
-            let opened: Vec<_> =
-                tree.pids().into_iter().filter_map(|pid| Some((pid, proc::open(pid)?))).collect();
+            let mut pids = tree.pids();
+            // The leader first: a shell that sees its child die of a signal would exit with a status of its own.
+            pids.sort_by_key(|pid| *pid != tree.leader());
+            let opened: Vec<_> = pids.into_iter().filter_map(|pid| Some((pid, proc::open(pid)?))).collect();
             let still = tree.pids();
             let members = opened.into_iter().filter(|(pid, _)| still.contains(pid));
+            // Named before it is told: who is told may be gone at once.
+            let members = members.map(|(pid, handle)| (Member { pid, name: proc::name(pid) }, handle));
             let told = members.filter(|(_, handle)| match signal {
                 None => true,
                 Some(Signal::KILL) => sys::send(handle.as_fd(), Signal::KILL),
-                Some(signal) => sys::send(handle.as_fd(), signal) && sys::send(handle.as_fd(), Signal::CONT),
+                Some(signal) => {
+                    let told = sys::send(handle.as_fd(), signal);
+                    sys::send(handle.as_fd(), Signal::CONT);
+                    told
+                }
             });
-            told.map(|(pid, handle)| (Member { pid, name: proc::name(pid) }, handle)).collect()
+            told.collect()
         };
         tokio::task::spawn_blocking(find).await.unwrap_or_default()
     }

@@ -107,7 +107,8 @@ impl Session {
     /// Registers a process and begins to start it, if the session may have another one.
     pub(super) fn begin(&mut self, spec: ProcessSpec) -> Result<Starting, RpcError> {
         let limit = self.limits.max_processes_per_session;
-        if self.engine.running() >= limit {
+        // The quick count includes processes whose end the client may have been told already.
+        if self.engine.running() >= limit && self.running() >= limit {
             let error = engine::Error::LimitReached { what: "processes per session", limit: limit as u64 };
             return Err(rpc_error(error));
         }

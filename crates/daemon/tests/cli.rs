@@ -1,0 +1,141 @@
+//! The command line: versions, help, configuration checks, doctor, exit statuses.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+use serde_json::Value;
+use testkit::daemon::run;
+use testkit::sandbox::Sandbox;
+
+const REXD: &str = env!("CARGO_BIN_EXE_rexd");
+
+#[test]
+fn the_version_is_printed_in_each_spelling() {
+    let sandbox = Sandbox::new();
+    for arguments in [["version"], ["--version"], ["-version"], ["-V"]] {
+        let ran = run(&sandbox, REXD, &arguments);
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stdout.contains(env!("CARGO_PKG_VERSION")), "{arguments:?}: {:?}", ran.stdout);
+        assert_eq!(ran.stdout.lines().count(), 1, "{arguments:?}: {:?}", ran.stdout);
+    }
+}
+
+#[test]
+fn help_exits_with_zero_because_installers_ask_for_it() {
+    let sandbox = Sandbox::new();
+    for arguments in [["-h"], ["--help"], ["-help"], ["help"]] {
+        let ran = run(&sandbox, REXD, &arguments);
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+        let text = ran.stdout + &ran.stderr;
+        for word in ["--stdio", "--config", "--root", "doctor", "audit verify"] {
+            assert!(text.contains(word), "{arguments:?} does not mention {word}: {text}");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_flag_exits_with_two_and_suggests_the_nearest() {
+    let sandbox = Sandbox::new();
+    let ran = run(&sandbox, REXD, &["--confg", "x"]);
+    assert_eq!(ran.code, Some(2));
+    assert_eq!(ran.stdout, "", "complaints go to standard error");
+    assert!(ran.stderr.contains("--confg") && ran.stderr.contains("--config"), "{}", ran.stderr);
+    assert_eq!(run(&sandbox, REXD, &["frobnicate"]).code, Some(2));
+}
+
+#[test]
+fn a_good_configuration_is_accepted_and_shown() {
+    let sandbox = Sandbox::with_config("[limits]\ndefault_timeout_ms = 1234\n");
+    let file = sandbox.config();
+    let ran = run(&sandbox, REXD, &["check-config", file.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    for part in ["1234", sandbox.root().to_str().unwrap(), "audit.log"] {
+        assert!(ran.stdout.contains(part), "{part} is missing in {}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_bad_configuration_is_refused_with_its_place() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("bad.toml", "[limits]\ndefault_timeout_ms = \"soon\"\n");
+    let ran = run(&sandbox, REXD, &["check-config", file.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(1), "{}{}", ran.stdout, ran.stderr);
+    let text = ran.stdout + &ran.stderr;
+    let place = format!("{}:2:22", file.display());
+    assert!(text.contains(&place), "{place} is missing in {text}");
+    assert!(text.contains("default_timeout_ms"), "{text}");
+}
+
+#[test]
+fn a_daemon_with_a_bad_configuration_does_not_start_and_says_why_on_standard_error() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("bad.toml", "[limits\n");
+    let ran = run(&sandbox, REXD, &["--stdio", "--config", file.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(1));
+    assert_eq!(ran.stdout, "", "standard output belongs to the protocol");
+    assert!(ran.stderr.contains("bad.toml:1:"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_named_configuration_that_is_missing_stops_the_start() {
+    let sandbox = Sandbox::new();
+    let ran = run(&sandbox, REXD, &["--stdio", "--config", "/nowhere/config.toml"]);
+    assert_eq!(ran.code, Some(1));
+    assert_eq!(ran.stdout, "");
+    assert!(ran.stderr.contains("/nowhere/config.toml"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no such file"), "{}", ran.stderr);
+}
+
+#[test]
+fn an_audit_file_that_was_named_and_cannot_be_written_stops_the_start() {
+    let sandbox = Sandbox::with_config("[audit]\npath = \"/proc/nowhere/audit.log\"\n");
+    let file = sandbox.config();
+    let ran = run(&sandbox, REXD, &["--stdio", "--config", file.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("/proc/nowhere/audit.log"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_doctor_names_what_it_looked_at() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.config();
+    let ran = run(&sandbox, REXD, &["doctor", "--config", file.to_str().unwrap()]);
+    assert!(matches!(ran.code, Some(0 | 1)), "{:?}: {}", ran.code, ran.stderr);
+    for word in ["cgroup", "root ", "audit", "openat2"] {
+        assert!(ran.stdout.to_lowercase().contains(word), "{word} is missing in {}", ran.stdout);
+    }
+}
+
+#[test]
+fn the_doctor_speaks_json() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.config();
+    let ran = run(&sandbox, REXD, &["doctor", "--json", "--config", file.to_str().unwrap()]);
+    assert!(matches!(ran.code, Some(0 | 1)), "{:?}: {}", ran.code, ran.stderr);
+    let report: Value =
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout));
+    assert!(report.as_object().is_some_and(|report| !report.is_empty()), "{report}");
+}
+
+#[test]
+fn the_configuration_is_found_in_the_documented_order() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "home/config/rexd/config.toml",
+        sandbox.expand("[[security.allowed_roots]]\npath = \"$DIR/user\"\n"),
+    );
+    let named =
+        sandbox.write("named.toml", sandbox.expand("[[security.allowed_roots]]\npath = \"$DIR/named\"\n"));
+    let shown = |arguments: &[&str], variable: Option<&str>| {
+        let mut command = sandbox.command(REXD);
+        command.args(arguments).envs(variable.map(|value| ("REXD_CONFIG", value)));
+        let output = command.output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let flag = sandbox.config();
+    let flag = flag.to_str().unwrap();
+    let variable = named.to_str();
+    assert!(shown(&["check-config", "--config", flag], variable).contains("/root"), "a flag goes first");
+    assert!(shown(&["check-config"], variable).contains("/named"), "then the variable");
+    if !std::path::Path::new("/etc/rexd/config.toml").exists() {
+        assert!(shown(&["check-config"], None).contains("/user"), "then the user's file");
+    }
+}

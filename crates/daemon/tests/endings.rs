@@ -1,0 +1,150 @@
+//! Endings nobody announced: whatever happens to the daemon or its client, nothing it started is left.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+use testkit::daemon::Rexd;
+use testkit::proc;
+use testkit::sandbox::Sandbox;
+
+const REXD: &str = env!("CARGO_BIN_EXE_rexd");
+/// Ways to hold a tree together; the second is for machines without cgroups.
+const CONTAINMENTS: [Option<&str>; 2] = [None, Some("marks")];
+
+/// Starts processes that never end by themselves, terminals among them, and returns all that belong to them.
+fn start_crowd(rexd: &mut Rexd, session: &str, mark: &str) -> Vec<proc::Watched> {
+    let (name, value) = mark.split_once('=').unwrap();
+    let line = "trap '' TERM HUP INT; (setsid sh -c 'echo away $$ .; exec sleep 1000' &); \
+                echo leader $$ .; exec sleep 1000";
+    let mut started = Vec::new();
+    for number in 0..20 {
+        let params = json!({ "session_id": session, "argv": ["sh", "-c", line], "env": { name: value } });
+        let method = if number % 5 == 0 { "pty.open" } else { "exec.start" };
+        started.push(rexd.call(method, params)["process_id"].as_str().unwrap().to_owned());
+    }
+    let mut crowd = Vec::new();
+    for process in &started {
+        let mut said = String::new();
+        while said.matches(" .").count() < 2 {
+            said += &rexd.until(process, ".");
+        }
+        crowd.extend(said.split_whitespace().filter_map(|word| word.parse().ok()).map(proc::watch));
+    }
+    assert_eq!(crowd.len(), 40, "two of each");
+    crowd
+}
+
+/// Starts a crowd, ends the daemon in some way, and expects exit status 0 and nobody left.
+fn an_ending(containment: Option<&str>, name: &str, end: impl FnOnce(&mut Rexd)) {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command(REXD);
+    command.arg("--stdio").arg("--root").arg(sandbox.root());
+    command.envs(containment.map(|value| ("REXD_CONTAINMENT", value)));
+    let mut rexd = Rexd::spawn(command);
+    let session = rexd.open();
+    let mark = format!("REXD_CROWD={}", sandbox.root().display());
+    let crowd = start_crowd(&mut rexd, &session, &mark);
+    rexd.patience = Duration::from_secs(5);
+    let began = Instant::now();
+    end(&mut rexd);
+    let status = rexd.wait();
+    assert_eq!(status.code(), Some(0), "{name} ({containment:?}): {status}; {}", rexd.log());
+    assert!(began.elapsed() < Duration::from_secs(3), "{name} ({containment:?}): {:?}", began.elapsed());
+    let alive = proc::survivors(&crowd, Duration::ZERO);
+    assert!(alive.is_empty(), "{name} ({containment:?}): {alive:?} outlived the daemon");
+    assert_eq!(proc::marked(&mark), Vec::<i32>::new(), "{name} ({containment:?})");
+}
+
+#[test]
+fn a_client_that_closes_its_end_takes_every_tree_along() {
+    for containment in CONTAINMENTS {
+        an_ending(containment, "end of input", Rexd::close_input);
+    }
+}
+
+#[test]
+fn a_client_that_stops_listening_takes_every_tree_along() {
+    for containment in CONTAINMENTS {
+        an_ending(containment, "closed output", |rexd| {
+            rexd.close_output();
+            // The daemon learns of it when it says something.
+            rexd.send(r#"{"jsonrpc":"2.0","id":"last","method":"server.ping"}"#);
+        });
+    }
+}
+
+#[test]
+fn a_client_that_stops_listening_is_noticed_before_there_is_anything_to_say() {
+    an_ending(None, "closed output, in silence", Rexd::close_output);
+}
+
+#[test]
+fn signals_end_the_daemon_well_and_take_every_tree_along() {
+    for containment in CONTAINMENTS {
+        for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+            an_ending(containment, &format!("{signal:?}"), |rexd| rexd.signal(signal));
+        }
+    }
+}
+
+#[test]
+fn a_daemon_that_is_killed_leaves_at_most_what_its_successor_cleans_up() {
+    let sandbox = Sandbox::new();
+    let mut rexd = Rexd::start_open(REXD, &sandbox);
+    let session = rexd.open();
+    let mark = format!("REXD_CROWD={}", sandbox.root().display());
+    let (name, value) = mark.split_once('=').unwrap();
+    let params = json!({ "session_id": session, "argv": ["sh", "-c", "echo up; exec sleep 1000"], "env": { name: value } });
+    let process = rexd.begin(params);
+    rexd.until(&process, "up");
+    let crowd = proc::watch_marked(&mark);
+    assert_eq!(crowd.len(), 1);
+    rexd.signal(Signal::KILL);
+    rexd.wait();
+    let alive = proc::survivors(&crowd, Duration::from_secs(1));
+    assert!(alive.is_empty(), "{alive:?} outlived a daemon that was killed");
+}
+
+#[test]
+fn a_client_that_never_reads_and_leaves_is_no_reason_to_hang() {
+    let sandbox = Sandbox::new();
+    let mut rexd = Rexd::start_open(REXD, &sandbox);
+    let session = rexd.open();
+    let flood = rexd.begin(json!({ "session_id": session, "shell": true, "command": "echo $$ > pid; touch pid.ready; exec yes" }));
+    sandbox.appears("root/pid.ready", Instant::now() + Duration::from_secs(10));
+    let leader = proc::watch(sandbox.read("root/pid").trim().parse().unwrap());
+    rexd.close_input();
+    rexd.close_output();
+    assert_eq!(rexd.wait().code(), Some(0), "{flood}");
+    assert!(leader.has_ended());
+}
+
+#[test]
+fn a_signal_ends_every_tree_even_when_nobody_reads_and_the_rest_can_still_be_read() {
+    let sandbox = Sandbox::new();
+    let mut rexd = Rexd::start_open(REXD, &sandbox);
+    let session = rexd.open();
+    let process = rexd.begin(json!({ "session_id": session, "shell": true, "command": "echo $$ > pid; touch pid.ready; exec yes" }));
+    sandbox.appears("root/pid.ready", Instant::now() + Duration::from_secs(10));
+    let leader = proc::watch(sandbox.read("root/pid").trim().parse().unwrap());
+    rexd.signal(Signal::TERM);
+    assert!(leader.ends_before(Instant::now() + Duration::from_secs(1)), "it does not wait for a reader");
+    let ended = rexd.finish(&process);
+    assert_eq!(ended.exit["bytes_stdout"], ended.stdout.len());
+    assert!(ended.stdout.chunks(2).all(|line| line == b"y\n"));
+    assert_eq!(rexd.wait().code(), Some(0));
+}
+
+#[test]
+fn a_peer_that_never_reads_cannot_keep_a_signalled_daemon_alive() {
+    let sandbox = Sandbox::new();
+    let mut rexd = Rexd::start_open(REXD, &sandbox);
+    let session = rexd.open();
+    rexd.begin(json!({ "session_id": session, "shell": true, "command": "touch ready; exec yes" }));
+    sandbox.appears("root/ready", Instant::now() + Duration::from_secs(10));
+    rexd.patience = Duration::from_secs(10);
+    rexd.signal(Signal::TERM);
+    assert_eq!(rexd.wait().code(), Some(0));
+}

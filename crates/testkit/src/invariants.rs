@@ -1,0 +1,94 @@
+//! What must hold on every line a daemon writes, whatever a test is about.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+/// Watches a connection and panics at the first line that breaks a promise.
+#[derive(Debug, Default)]
+pub struct Invariants {
+    /// Nothing longer than this may arrive.
+    pub longest_line: Option<usize>,
+    last_event: HashMap<String, u64>,
+    last_seq: HashMap<(String, String), u64>,
+    known: HashSet<String>,
+    ended: HashSet<String>,
+}
+
+impl Invariants {
+    /// Looks at one line.
+    pub fn check(&mut self, line: &str, message: &Value) {
+        if let Some(longest) = self.longest_line {
+            assert!(line.len() < longest, "a line of {} bytes; {longest} kill this client", line.len());
+        }
+        match message {
+            Value::Array(parts) => {
+                assert!(!parts.is_empty(), "an empty batch of answers");
+                parts.iter().for_each(|part| self.check_object(part));
+            }
+            other => self.check_object(other),
+        }
+    }
+
+    fn check_object(&mut self, message: &Value) {
+        assert!(message.is_object(), "not an object: {message}");
+        assert_eq!(message["jsonrpc"], "2.0", "{message}");
+        let is_response = message.get("id").is_some();
+        let is_event = message["method"].is_string();
+        assert!(is_response != is_event, "neither or both of id and method: {message}");
+        match is_event {
+            true => self.check_event(message),
+            false => self.check_response(message),
+        }
+    }
+
+    fn check_response(&mut self, message: &Value) {
+        let (result, error) = (message.get("result"), message.get("error"));
+        assert!(result.is_some() != error.is_some(), "neither or both of result and error: {message}");
+        if let Some(error) = error {
+            assert!(error["code"].is_i64(), "{message}");
+            assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{message}");
+        }
+        if let Some(id) = result.and_then(|result| result["process_id"].as_str()) {
+            self.known.insert(id.to_owned());
+        }
+    }
+
+    fn check_event(&mut self, message: &Value) {
+        let params = &message["params"];
+        let method = message["method"].as_str().unwrap_or_default();
+        let session = params["session_id"].as_str().unwrap_or_else(|| panic!("no session: {message}"));
+        let number = params["event_id"].as_u64().unwrap_or_else(|| panic!("no event_id: {message}"));
+        let last = self.last_event.insert(session.to_owned(), number).unwrap_or(0);
+        assert_eq!(number, last + 1, "event_id has a gap: {}", shorten(message));
+        let Some(process) = params["process_id"].as_str() else { return };
+        assert!(!self.ended.contains(process), "after the exit: {}", shorten(message));
+        if method != "exec.error" {
+            assert!(self.known.contains(process), "before the response: {}", shorten(message));
+        }
+        if let Some(seq) = params.get("seq") {
+            let stream = (process.to_owned(), method.to_owned());
+            let last = self.last_seq.insert(stream, seq.as_u64().expect("a number")).unwrap_or(0);
+            assert_eq!(seq.as_u64(), Some(last + 1), "seq has a gap: {}", shorten(message));
+            let encoding = params["encoding"].as_str();
+            assert!(matches!(encoding, Some("utf8" | "base64")), "encoding: {}", shorten(message));
+        }
+        if matches!(method, "exec.exit" | "pty.exit") {
+            assert!(params["exit_code"].is_i64(), "exit_code is no number: {message}");
+            self.ended.insert(process.to_owned());
+        }
+    }
+}
+
+/// A message cut to a length that a person reads.
+pub fn shorten(message: &Value) -> String {
+    shorten_text(&message.to_string())
+}
+
+/// A text cut to a length that a person reads.
+pub fn shorten_text(text: &str) -> String {
+    match text.char_indices().nth(400) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,149 @@
+//! Sandbox: a directory of its own for one test: a root to serve, a place outside it, a home, a configuration.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use rustix::fs::inotify;
+
+use crate::proc::wait_readable;
+
+/// A directory that goes when this does.
+#[derive(Debug)]
+pub struct Sandbox {
+    folder: tempfile::TempDir,
+}
+
+impl Sandbox {
+    /// Makes `root`, `outside` and `home`, with a configuration that serves `root` and audits to `audit.log`.
+    pub fn new() -> Sandbox {
+        Sandbox::with_config("")
+    }
+
+    /// The same, with more in the configuration. `$DIR` and `$ROOT` in it are the sandbox and its root. A text with
+    /// `[[security.allowed_roots]]` or `[audit]` of its own replaces those of the sandbox.
+    pub fn with_config(more: &str) -> Sandbox {
+        let folder = tempfile::Builder::new().prefix("rexd-test-").tempdir().expect("a temporary directory");
+        let sandbox = Sandbox { folder };
+        for name in ["root", "outside", "home"] {
+            fs::create_dir(sandbox.path(name)).expect("a directory of the sandbox");
+        }
+        sandbox.write("outside/secret.txt", "not yours\n");
+        sandbox.configure(more);
+        sandbox
+    }
+
+    /// Writes the configuration again.
+    pub fn configure(&self, more: &str) {
+        let mut text = more.to_owned();
+        if !more.contains("allowed_roots") {
+            text.push_str("\n[[security.allowed_roots]]\npath = \"$ROOT\"\n");
+        }
+        if !more.contains("[audit]") {
+            text.push_str("\n[audit]\npath = \"$DIR/audit.log\"\n");
+        }
+        self.write("config.toml", self.expand(&text));
+    }
+
+    /// A text with `$ROOT`, `$OUTSIDE` and `$DIR` filled in.
+    pub fn expand(&self, text: &str) -> String {
+        let name = |path: PathBuf| path.to_str().expect("a UTF-8 path").to_owned();
+        let text = text.replace("$ROOT", &name(self.root())).replace("$OUTSIDE", &name(self.outside()));
+        text.replace("$DIR", &name(self.folder.path().to_owned()))
+    }
+
+    /// The root that is served.
+    pub fn root(&self) -> PathBuf {
+        self.path("root")
+    }
+
+    /// A directory that is not served.
+    pub fn outside(&self) -> PathBuf {
+        self.path("outside")
+    }
+
+    /// The audit file.
+    pub fn audit(&self) -> PathBuf {
+        self.path("audit.log")
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> PathBuf {
+        self.path("config.toml")
+    }
+
+    /// Anything in the sandbox.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file of the sandbox, with the directories it needs.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(&path, content).unwrap_or_else(|error| panic!("write {}: {error}", path.display()));
+        path
+    }
+
+    /// What a file of the sandbox holds.
+    pub fn read(&self, name: &str) -> String {
+        let path = self.path(name);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
+    }
+
+    /// Waits until something by this name is there. The kernel tells; nothing is polled.
+    pub fn appears(&self, name: &str, deadline: Instant) {
+        self.becomes(name, "appear", deadline, Path::exists);
+    }
+
+    /// Waits until a file contains a text.
+    pub fn gains(&self, name: &str, text: &str, deadline: Instant) {
+        let contains = |path: &Path| fs::read_to_string(path).is_ok_and(|content| content.contains(text));
+        self.becomes(name, &format!("gain {text:?}"), deadline, contains);
+    }
+
+    fn becomes(&self, name: &str, what: &str, deadline: Instant, holds: impl Fn(&Path) -> bool) {
+        let path = self.path(name);
+        let folder = path.parent().expect("a parent");
+        let news =
+            inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).expect("inotify");
+        let wanted =
+            inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::MODIFY;
+        inotify::add_watch(&news, folder, wanted).expect("a watch");
+        let mut buffer = [0; 4096];
+        // Looked at only after the watch is set, so that nothing slips through between the two.
+        while !holds(&path) {
+            assert!(wait_readable(&news, deadline), "{} does not {what}", path.display());
+            rustix::io::read(&news, &mut buffer).expect("news");
+        }
+    }
+
+    /// Makes a link in the sandbox.
+    pub fn link(&self, name: &str, target: impl AsRef<Path>) {
+        symlink(target, self.path(name)).expect("a link");
+    }
+
+    /// A command with nothing of the surrounding environment but what every program needs.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("HOME", self.path("home"))
+            .env("XDG_STATE_HOME", self.path("home/state"))
+            .env("XDG_CONFIG_HOME", self.path("home/config"))
+            .env("LANG", "C.UTF-8")
+            .env("TMPDIR", std::env::temp_dir())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+impl Default for Sandbox {
+    fn default() -> Sandbox {
+        Sandbox::new()
+    }
+}
