@@ -18,8 +18,10 @@ fn main() -> ExitCode {
     };
     match run(command) {
         Ok(code) => ExitCode::from(code),
+        // Whoever reads our output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&format!("rexd: {error:#}"));
+            complain(&format!("rexd: {}", story(&error)));
             ExitCode::FAILURE
         }
     }
@@ -80,6 +82,23 @@ fn log_to_stderr(config: &Config) {
         _ => tracing::Level::INFO,
     };
     tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(level).with_target(false).init();
+}
+
+/// The error and its causes, each said once: some name their cause themselves.
+fn story(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |told, cause| {
+        let cause = cause.to_string();
+        let reason = cause.split(" (os error").next().unwrap_or_default().to_lowercase();
+        match told.as_str() {
+            "" => cause,
+            _ if told.to_lowercase().contains(&reason) => told,
+            _ => format!("{told}: {cause}"),
+        }
+    })
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn complain(message: &str) {

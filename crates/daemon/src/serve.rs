@@ -57,6 +57,7 @@ fn bounds(limits: &Limits, places: &Places) -> Bounds {
         log_bytes: limits.log_bytes,
         spill_bytes: limits.spill_bytes,
         spill_folder: spill_folder(places),
+        commands_waiting: limits.commands_waiting,
         kill_grace: limits.kill_grace,
         drain_idle: limits.drain_idle,
         drain_at_most: limits.drain_max,

@@ -68,15 +68,13 @@ impl Config {
             Some(file) => {
                 let text = std::fs::read_to_string(&file)
                     .map_err(|source| ConfigError::Unreadable { file: file.clone(), source })?;
-                let mut config = Self::parse(&text, &file, args, places)?;
-                config.source = Some(file);
-                Ok(config)
+                Self::parse(&text, &file, args, places)
             }
             None => Self::parse("", Path::new(""), args, places),
         }
     }
 
-    /// Reads a configuration from its text; `file` is only named in messages.
+    /// Reads a configuration from its text; `file` is where it came from, if anywhere.
     pub fn parse(text: &str, file: &Path, args: &ConfigArgs, places: &Places) -> Result<Self, ConfigError> {
         let document = Document { file, text, warnings: RefCell::default() };
         let table = toml::de::DeTable::parse(text)
@@ -102,6 +100,9 @@ impl Config {
             file_to_write: places.file_to_write(),
         };
         root.finish();
+        if !file.as_os_str().is_empty() {
+            config.source = Some(file.to_owned());
+        }
         config.warnings = document.warnings.into_inner();
         config.warn_about_roots();
         Ok(config)

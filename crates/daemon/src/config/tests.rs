@@ -10,7 +10,7 @@ fn places() -> Places {
         user: Some("/home/u/.config/rexd/config.toml".into()),
         state: Some("/home/u/.local/state/rexd".into()),
         home: Some("/home/u".into()),
-        current: "/work".into(),
+        current: "/here".into(),
         ..Places::default()
     }
 }
@@ -95,7 +95,7 @@ fn a_root_flag_replaces_the_roots_and_lifts_the_ceilings_nobody_set() {
     let args = ConfigArgs { file: None, roots: vec![".".into(), "/abs/".into(), "sub".into()] };
     let text = format!("{}\n", SEED.replace("default_timeout_ms = 30000", ""));
     let config = Config::parse(&text, Path::new("c.toml"), &args, &places()).unwrap();
-    assert_eq!(config.roots, ["/work", "/abs", "/work/sub"].map(PathBuf::from));
+    assert_eq!(config.roots, ["/here", "/abs", "/here/sub"].map(PathBuf::from));
     assert_eq!(config.limits.hard_timeout, Some(Duration::from_secs(300)), "the file says so");
     assert_eq!(config.limits.default_timeout, None, "the file is silent");
     let config = Config::parse("", Path::new(""), &args, &places()).unwrap();

@@ -64,14 +64,19 @@ pub(super) fn output_encoding(name: Option<&str>, field: &str) -> Result<Encodin
     }
 }
 
-/// The size of a terminal: what is absent or 0 stays as it is or takes the default.
-pub(super) fn terminal_size(cols: Option<i64>, rows: Option<i64>, now: Option<TerminalSize>) -> Result<TerminalSize, RpcError> {
-    let now = now.unwrap_or(DEFAULT_SIZE);
-    let side = |field, asked: Option<i64>, now| match asked {
-        None | Some(0) => Ok(now),
-        Some(asked) => u16::try_from(asked).map_err(|_range| invalid(field, "expected 0 to 65535")),
+/// The size of a new terminal: what is absent or 0 takes the default.
+pub(super) fn new_size(cols: Option<i64>, rows: Option<i64>) -> Result<TerminalSize, RpcError> {
+    let asked = size(cols, rows)?;
+    let or_default = |asked, default| if asked == 0 { default } else { asked };
+    Ok(TerminalSize { cols: or_default(asked.cols, DEFAULT_SIZE.cols), rows: or_default(asked.rows, DEFAULT_SIZE.rows) })
+}
+
+/// A size that was asked for: what is absent is 0, which keeps what is.
+pub(super) fn size(cols: Option<i64>, rows: Option<i64>) -> Result<TerminalSize, RpcError> {
+    let side = |field, asked: Option<i64>| {
+        u16::try_from(asked.unwrap_or(0)).map_err(|_range| invalid(field, "expected 0 to 65535"))
     };
-    Ok(TerminalSize { cols: side("cols", cols, now.cols)?, rows: side("rows", rows, now.rows)? })
+    Ok(TerminalSize { cols: side("cols", cols)?, rows: side("rows", rows)? })
 }
 
 /// A number that must not be negative; 0 and absence leave the choice to the server.

@@ -48,8 +48,6 @@ use log::OutputLog;
 use stdin::InputRequest;
 use supervisor::{Assignment, Command};
 
-/// Commands that wait for one supervisor; past it the asker waits, which slows that asker only.
-const COMMANDS_WAITING: usize = 16;
 /// Inputs that wait for one supervisor, beside what it has queued for the program itself.
 const INPUTS_WAITING: usize = 4;
 
@@ -62,6 +60,8 @@ pub struct Bounds {
     pub spill_bytes: u64,
     /// Where it is kept.
     pub spill_folder: PathBuf,
+    /// Commands that wait for one supervisor; past it the asker waits, which slows that asker only.
+    pub commands_waiting: usize,
     /// Between the request to end and the kill.
     pub kill_grace: Duration,
     /// Silence after the leader's end that counts as the end of output.
@@ -116,7 +116,7 @@ impl Process {
         (launcher, registry): (&Arc<Launcher>, &Registry),
         (tasks, stop): (&TaskTracker, CancellationToken),
     ) -> Starting {
-        let (command_sender, commands) = mpsc::channel(COMMANDS_WAITING);
+        let (command_sender, commands) = mpsc::channel(bounds.commands_waiting.max(1));
         let (input_sender, inputs) = mpsc::channel(INPUTS_WAITING);
         let (started, outcome) = oneshot::channel();
         let log = Arc::new(OutputLog::new(bounds.log_bytes));
@@ -214,7 +214,7 @@ impl Process {
         answer.await.map_err(|_ended| Error::Gone)?
     }
 
-    /// Changes the size of its terminal.
+    /// Changes the size of its terminal. A side of 0 stays as it is.
     pub async fn resize(&self, size: TerminalSize) -> Result<(), Error> {
         let (reply, answer) = oneshot::channel();
         self.shared.commands.send(Command::Resize { size, reply }).await.map_err(|_ended| Error::Gone)?;

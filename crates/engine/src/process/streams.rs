@@ -94,9 +94,16 @@ impl Output {
         link.into_os_string().into_string().ok()
     }
 
-    /// Tells the terminal its size; the kernel tells the programs.
+    /// Tells the terminal its size; the kernel tells the programs. A side of 0 stays as it is.
     pub(super) fn resize(&self, size: TerminalSize) -> io::Result<()> {
-        Ok(rustix::termios::tcsetwinsize(self.fd.get_ref(), winsize(size))?)
+        let mut now = rustix::termios::tcgetwinsize(self.fd.get_ref())?;
+        if size.cols > 0 {
+            now.ws_col = size.cols;
+        }
+        if size.rows > 0 {
+            now.ws_row = size.rows;
+        }
+        Ok(rustix::termios::tcsetwinsize(self.fd.get_ref(), now)?)
     }
 
     fn adapt(&mut self, count: usize) {

@@ -17,6 +17,7 @@ pub fn bounds() -> Bounds {
         log_bytes: 1024 * 1024,
         spill_bytes: 64 * 1024 * 1024,
         spill_folder: std::env::temp_dir(),
+        commands_waiting: 16,
         kill_grace: Duration::from_millis(400),
         drain_idle: Duration::from_millis(100),
         drain_at_most: Duration::from_millis(500),

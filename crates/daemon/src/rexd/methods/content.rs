@@ -56,6 +56,12 @@ impl Reading {
         Reading { range, wanted, frame_bytes }
     }
 
+    /// Whether these bytes are all that was asked for, though the file goes on.
+    pub(super) fn is_met_by(&self, bytes: &[u8]) -> bool {
+        let asked = self.range.length.unwrap_or(u64::MAX).min(self.range.max);
+        bytes.len() as u64 >= asked
+    }
+
     /// The result of the read, encoded as wanted.
     pub(super) fn respond(&self, path: &RootedPath, content: Result<Content, engine::Error>) -> Result<Response, RpcError> {
         let Content { bytes, size, mtime_ms, more } = content.map_err(rpc_error)?;

@@ -24,8 +24,10 @@ impl Session {
             Ok(found) => found,
             Err(error) => return self.refuse(answer, error),
         };
-        if reading.range.length.unwrap_or(reading.range.max).min(reading.range.max) <= SMALL_READ || reading.range.max <= SMALL_READ {
-            if let Some(content) = files::read_cached(&path, reading.range) {
+        let small = Range { max: reading.range.max.min(SMALL_READ), ..reading.range };
+        if let Some(content) = files::read_cached(&path, small) {
+            let is_whole = content.as_ref().map_or(true, |content| !content.more || reading.is_met_by(&content.bytes));
+            if is_whole {
                 return self.spawn(send_content(answer, reading.respond(&path, content)));
             }
         }

@@ -47,7 +47,7 @@ impl Session {
         let program = convert::pty_program(params)?;
         self.allowed(&program)?;
         let cwd = self.path(params.cwd.as_deref().unwrap_or_default())?;
-        let size = convert::terminal_size(params.cols, params.rows, None)?;
+        let size = convert::new_size(params.cols, params.rows)?;
         let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
         Ok(ProcessSpec {
             program,
@@ -73,7 +73,7 @@ impl Session {
 
     /// `pty.resize`.
     pub(super) fn pty_resize(&self, params: v1::PtyResize, answer: Answer) {
-        let size = convert::terminal_size(params.cols, params.rows, None);
+        let size = convert::size(params.cols, params.rows);
         let (process, size) = match self.terminal(&params.pty_id).and_then(|process| Ok((process, size?))) {
             Ok(found) => found,
             Err(error) => return self.refuse(answer, error),

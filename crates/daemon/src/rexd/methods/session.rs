@@ -18,10 +18,10 @@ const CAPABILITIES: &[&str] = &[
     "exec", "fs", "events", "pty", "login", "exec.input", "exec.list", "fs.edit", "fs.patch", "fs.grep", "fs.watch",
     "fs.mkdir", "fs.remove", "fs.rename", "fs.copy", "names_only", "session.set_cwd", "session.limits", "server.ping",
     "event_id", "cursor", "kill_report", "output_encoding", "stdin_encoding", "max_frame_bytes", "idempotency_key",
-    "cancel", "policy", "approvals",
+    "cancel", "policy",
 ];
 /// The shortest line a client may limit us to: an answer must fit.
-const SMALLEST_FRAME: usize = 4096;
+const SMALLEST_FRAME: usize = 16 * 1024;
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Connection {
@@ -92,7 +92,7 @@ fn manners(params: &v1::SessionOpen) -> Result<Manners, RpcError> {
     let quirks = quirks::of(client);
     let asked = convert::optional_count("max_frame_bytes", params.max_frame_bytes)?;
     if asked.is_some_and(|bytes| bytes < SMALLEST_FRAME) {
-        return Err(invalid("max_frame_bytes", "must be at least 4096"));
+        return Err(invalid("max_frame_bytes", "must be at least 16384"));
     }
     let frame_bytes = match (asked, quirks.frame_bytes) {
         (Some(asked), Some(known)) => Some(asked.min(known)),
