@@ -32,7 +32,9 @@ fn run(command: Command) -> anyhow::Result<u8> {
     let out = &mut io::stdout().lock();
     match command {
         Command::Help => out.write_all(HELP.as_bytes()).map(|()| 0).map_err(Into::into),
-        Command::Version => writeln!(out, "rexd {}", env!("CARGO_PKG_VERSION")).map(|()| 0).map_err(Into::into),
+        Command::Version => {
+            writeln!(out, "rexd {}", env!("CARGO_PKG_VERSION")).map(|()| 0).map_err(Into::into)
+        }
         Command::CheckConfig(config) => Ok(check_config(&config, &places, out)?),
         Command::AuditVerify(file) => Ok(audit::verify_command(&file, out)?),
         Command::Doctor { json, config } => {
@@ -50,7 +52,9 @@ fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
         tracing::warn!("{warning}");
     }
     if let Some(missing) = not_built_yet(faces, &config) {
-        anyhow::bail!("{missing} is not in this version yet; `rexd --stdio` serves standard input and output");
+        anyhow::bail!(
+            "{missing} is not in this version yet; `rexd --stdio` serves standard input and output"
+        );
     }
     // One thread serves all: a command's way through the daemon then never waits for another core to wake up.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -54,13 +54,13 @@ impl Engine {
         let limit = shared.settings.max_sessions;
         let place = Place::take(&shared.sessions, limit)
             .ok_or(Error::LimitReached { what: "concurrent sessions", limit: limit as u64 })?;
-        Ok(Session::new(
+        Session::new(
             shared.settings.bounds.clone(),
             shared.launcher.clone(),
             shared.registry.clone(),
             shared.stop.child_token(),
             place,
-        ))
+        )
     }
 
     /// Every process of every session that is still remembered.

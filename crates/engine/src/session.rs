@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::engine::Place;
-use crate::process::{Bounds, Launcher, Process, ProcessId, ProcessSpec, Starting};
+use crate::process::{self, Bounds, Launcher, Process, ProcessId, ProcessSpec, Starting};
 use crate::registry::Registry;
 
 /// Output of finished processes that one session keeps in memory; past it the oldest is dropped and declared lost.
@@ -24,6 +24,9 @@ pub struct Session {
     processes: HashMap<ProcessId, Process>,
     finished: VecDeque<Finished>,
     finished_bytes: usize,
+    /// What the marks of all its processes start with.
+    mark: String,
+    has_started: bool,
     tasks: TaskTracker,
     stop: CancellationToken,
     _place: Place,
@@ -52,26 +55,30 @@ impl Session {
         registry: Registry,
         stop: CancellationToken,
         place: Place,
-    ) -> Session {
-        Session {
+    ) -> Result<Session, Error> {
+        Ok(Session {
             bounds,
             launcher,
             registry,
             processes: HashMap::new(),
             finished: VecDeque::new(),
             finished_bytes: 0,
+            mark: format!("{}.{}.", std::process::id(), random_name()?),
+            has_started: false,
             tasks: TaskTracker::new(),
             stop,
             _place: place,
-        }
+        })
     }
 
     /// Registers a process and begins to start it. From now on it can be killed.
     pub fn start(&mut self, spec: ProcessSpec) -> Result<Starting, Error> {
-        let id = ProcessId(format!("p_{}", random_name()?));
+        let name = random_name()?;
+        let id = (ProcessId(format!("p_{name}")), format!("{}{name}", self.mark));
         let life = (&self.tasks, self.stop.clone());
-        let starting = Process::begin(id.clone(), spec, &self.bounds, (&self.launcher, &self.registry), life);
-        self.processes.insert(id, starting.process().clone());
+        let starting = Process::begin(id, spec, &self.bounds, (&self.launcher, &self.registry), life);
+        self.processes.insert(starting.process().id().clone(), starting.process().clone());
+        self.has_started = true;
         Ok(starting)
     }
 
@@ -121,6 +128,9 @@ impl Session {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        if self.has_started {
+            process::end_runaways(self.mark.clone()).await;
+        }
     }
 }
 

@@ -139,3 +139,36 @@ async fn a_dropped_session_leaves_nothing_running() {
     process.closed().await.unwrap();
     assert!(!is_alive(leader));
 }
+
+/// Moves itself out of its cgroup, as root or the owner of the hierarchy may, and lets go of everything else.
+const DESERTER: &str = r#"
+setsid sh -c 'for f in $(awk "/ - cgroup2 /{print \$5}" /proc/self/mountinfo); do echo 0 > $f/cgroup.procs; done; echo deserter $$; exec >/dev/null 2>&1 </dev/null; while :; do sleep 1000; done' &
+echo leader $$
+"#;
+
+#[tokio::test]
+async fn a_process_that_leaves_its_cgroup_is_found_all_the_same() {
+    let engine = engine(Containment::Best);
+    let mut session = engine.open_session().unwrap();
+    let process = session
+        .start(shell(&format!("{DESERTER} while :; do sleep 1000; done")))
+        .unwrap()
+        .running()
+        .await
+        .unwrap();
+    let mut reader = process.primary_reader(Cursor(0));
+    let text = read_until(&mut reader, "deserter ").await;
+    let deserter = number(&text, "deserter");
+    let ended = process.kill(Signal::TERM).await.unwrap();
+    assert!(!is_alive(deserter) && ended.killed.iter().any(|member| member.pid == deserter), "{ended:?}");
+    let result = run(&mut session, shell(DESERTER)).await;
+    let deserter = number(result.text(), "deserter");
+    assert!(is_alive(deserter));
+    session.close().await;
+    let mut waited = 0;
+    while is_alive(deserter) && waited < 1_000_000 {
+        tokio::task::yield_now().await;
+        waited += 1;
+    }
+    assert!(!is_alive(deserter), "a session leaves nobody behind");
+}

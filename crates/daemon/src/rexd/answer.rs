@@ -43,8 +43,19 @@ struct Draft {
 }
 
 impl Answer {
-    pub(super) fn new(reply: Reply, cancel: CancellationToken, sink: Arc<dyn AuditSink>, method: String) -> Answer {
-        let draft = Draft { sink, asker: Asker::default(), operation: Cow::Owned(method), details: Vec::new(), since: Instant::now() };
+    pub(super) fn new(
+        reply: Reply,
+        cancel: CancellationToken,
+        sink: Arc<dyn AuditSink>,
+        method: String,
+    ) -> Answer {
+        let draft = Draft {
+            sink,
+            asker: Asker::default(),
+            operation: Cow::Owned(method),
+            details: Vec::new(),
+            since: Instant::now(),
+        };
         Answer { reply: Some(reply), draft: Some(draft), cancel }
     }
 

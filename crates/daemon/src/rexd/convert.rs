@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use engine::files::Roots;
 use engine::limits::{LimitsWish, OnOutputLimit};
-use engine::process::{AtOutputLimit, Cause, Exit, Facts, OutputLimit, ProcessId, Program, Signal, Stdin, TerminalSize};
+use engine::process::{
+    AtOutputLimit, Cause, Exit, Facts, OutputLimit, ProcessId, Program, Signal, Stdin, TerminalSize,
+};
 use engine::{Limits, RootedPath};
 use wire::rexd::v1::{self, Encoding, LimitsReport, RpcError, UNLIMITED};
 
@@ -29,7 +31,9 @@ pub(super) fn exec_program(params: &v1::ExecStart) -> Result<Program, RpcError> 
 pub(super) fn pty_program(params: &v1::PtyOpen) -> Result<Program, RpcError> {
     match (&params.command, params.argv.is_empty()) {
         (Some(line), true) => Ok(Program::Shell { line: line.clone(), login: params.login.unwrap_or(true) }),
-        (Some(line), false) if params.shell => Ok(Program::Shell { line: line.clone(), login: params.login.unwrap_or(true) }),
+        (Some(line), false) if params.shell => {
+            Ok(Program::Shell { line: line.clone(), login: params.login.unwrap_or(true) })
+        }
         (_, false) => Ok(Program::Argv(params.argv.clone())),
         (None, true) => Err(invalid("argv", "argv is required")),
     }
@@ -40,13 +44,21 @@ pub(super) fn stdin(text: Option<&str>, encoding: Option<&str>, most: usize) -> 
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(Stdin::Open) };
     let bytes = data("stdin", text, encoding, "stdin_encoding")?;
     if bytes.len() > most {
-        return Err(rpc_error(engine::Error::LimitReached { what: "stdin bytes at start", limit: most as u64 }));
+        return Err(rpc_error(engine::Error::LimitReached {
+            what: "stdin bytes at start",
+            limit: most as u64,
+        }));
     }
     Ok(Stdin::Given(bytes))
 }
 
 /// Bytes from text in one of the two encodings.
-pub(super) fn data(field: &str, text: &str, encoding: Option<&str>, encoding_field: &str) -> Result<Bytes, RpcError> {
+pub(super) fn data(
+    field: &str,
+    text: &str,
+    encoding: Option<&str>,
+    encoding_field: &str,
+) -> Result<Bytes, RpcError> {
     match output_encoding(encoding, encoding_field)? {
         Encoding::Utf8 => Ok(Bytes::copy_from_slice(text.as_bytes())),
         Encoding::Base64 => {
@@ -68,7 +80,10 @@ pub(super) fn output_encoding(name: Option<&str>, field: &str) -> Result<Encodin
 pub(super) fn new_size(cols: Option<i64>, rows: Option<i64>) -> Result<TerminalSize, RpcError> {
     let asked = size(cols, rows)?;
     let or_default = |asked, default| if asked == 0 { default } else { asked };
-    Ok(TerminalSize { cols: or_default(asked.cols, DEFAULT_SIZE.cols), rows: or_default(asked.rows, DEFAULT_SIZE.rows) })
+    Ok(TerminalSize {
+        cols: or_default(asked.cols, DEFAULT_SIZE.cols),
+        rows: or_default(asked.rows, DEFAULT_SIZE.rows),
+    })
 }
 
 /// A size that was asked for: what is absent is 0, which keeps what is.
@@ -83,7 +98,9 @@ pub(super) fn size(cols: Option<i64>, rows: Option<i64>) -> Result<TerminalSize,
 pub(super) fn optional(field: &str, asked: Option<i64>) -> Result<Option<u64>, RpcError> {
     match asked {
         None | Some(0) => Ok(None),
-        Some(asked) => u64::try_from(asked).map(Some).map_err(|_negative| invalid(field, "must not be negative")),
+        Some(asked) => {
+            u64::try_from(asked).map(Some).map_err(|_negative| invalid(field, "must not be negative"))
+        }
     }
 }
 
@@ -168,14 +185,19 @@ pub(super) fn limits_wish(asked: Option<&v1::RequestedLimits>) -> Result<LimitsW
         max_output_bytes: optional("limits.max_output_bytes", asked.max_output_bytes)?,
         hard_output_bytes: optional("limits.hard_output_bytes", asked.hard_output_bytes)?,
         max_file_read_bytes: optional("limits.max_file_read_bytes", asked.max_file_read_bytes)?,
-        max_processes_per_session: optional_count("limits.max_processes_per_session", asked.max_processes_per_session)?,
+        max_processes_per_session: optional_count(
+            "limits.max_processes_per_session",
+            asked.max_processes_per_session,
+        )?,
         max_concurrent_sessions: None,
     })
 }
 
 /// The limits as numbers; what is unlimited is the largest number every reader of JSON keeps.
 pub(super) fn limits_report(limits: &Limits) -> LimitsReport {
-    let time = |limit: Option<Duration>| limit.map_or(UNLIMITED, |limit| u64::try_from(limit.as_millis()).unwrap_or(UNLIMITED));
+    let time = |limit: Option<Duration>| {
+        limit.map_or(UNLIMITED, |limit| u64::try_from(limit.as_millis()).unwrap_or(UNLIMITED))
+    };
     let bytes = |limit: Option<u64>| limit.unwrap_or(UNLIMITED);
     LimitsReport {
         default_timeout_ms: time(limits.default_timeout),
@@ -218,7 +240,9 @@ pub(super) fn exit_signal(exit: Exit) -> Option<String> {
 pub(super) fn status(facts: &Facts) -> &'static str {
     match (&facts.closed, facts.exited) {
         (Some(closed), _) if closed.cause == Cause::TimedOut => "timed_out",
-        (Some(closed), _) if closed.cause != Cause::Itself || matches!(closed.exit, Exit::Signal(_)) => "killed",
+        (Some(closed), _) if closed.cause != Cause::Itself || matches!(closed.exit, Exit::Signal(_)) => {
+            "killed"
+        }
         (Some(_), _) => "exited",
         (None, _) => "running",
     }

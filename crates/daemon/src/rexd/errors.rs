@@ -13,7 +13,9 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
     let say = |code: i64, message: String, data: Value| RpcError::new(code, message).with_data(data);
     match error {
         Error::NoSuchProcess(id) => process_not_found(&id.0),
-        Error::Gone => say(codes::PROCESS_NOT_FOUND, "process not found".to_owned(), json!({ "reason": message })),
+        Error::Gone => {
+            say(codes::PROCESS_NOT_FOUND, "process not found".to_owned(), json!({ "reason": message }))
+        }
         Error::InputClosed => say(codes::INVALID_PARAMS, message, json!({ "reason": "stdin_closed" })),
         Error::Spawn { program, source } => {
             say(codes::INVALID_PARAMS, message, json!({ "program": program, "errno": source.raw_os_error() }))
@@ -24,30 +26,43 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
             let data = json!({ "path": text(&path), "allowed_roots": roots, "resolved_path": resolved });
             say(codes::FORBIDDEN_PATH, "Path is outside allowed roots".to_owned(), data)
         }
-        Error::BadPath { path, .. } => say(codes::INVALID_PARAMS, message, json!({ "field": "path", "path": text(&path) })),
+        Error::BadPath { path, .. } => {
+            say(codes::INVALID_PARAMS, message, json!({ "field": "path", "path": text(&path) }))
+        }
         Error::File { path, source, .. } => {
-            let data = json!({ "path": text(&path), "errno": source.raw_os_error(), "reason": errno_text(&source) });
+            let data =
+                json!({ "path": text(&path), "errno": source.raw_os_error(), "reason": errno_text(&source) });
             say(codes::INVALID_PARAMS, message, data)
         }
         Error::NotRegular { path } => say(codes::INVALID_PARAMS, message, json!({ "path": text(&path) })),
-        Error::Exists { path } => {
-            say(codes::CONCURRENCY_CONFLICT, format!("{}: file exists", path.display()), json!({ "path": text(&path), "reason": "exists" }))
-        }
+        Error::Exists { path } => say(
+            codes::CONCURRENCY_CONFLICT,
+            format!("{}: file exists", path.display()),
+            json!({ "path": text(&path), "reason": "exists" }),
+        ),
         Error::Conflict { path, expected_ms, found_ms } => {
             let data = json!({ "path": text(&path), "expected_mtime": expected_ms, "mtime": found_ms });
             say(codes::CONCURRENCY_CONFLICT, "expected mtime does not match".to_owned(), data)
         }
         Error::Edit(edit) => edit_error(&edit),
-        Error::Patch(patch) => say(codes::INVALID_PARAMS, patch.to_string(), json!({ "field": "patch_text" })),
-        Error::Pattern { pattern, reason } => {
-            say(codes::INVALID_PARAMS, message, json!({ "field": "pattern", "pattern": pattern, "reason": reason }))
+        Error::Patch(patch) => {
+            say(codes::INVALID_PARAMS, patch.to_string(), json!({ "field": "patch_text" }))
         }
+        Error::Pattern { pattern, reason } => say(
+            codes::INVALID_PARAMS,
+            message,
+            json!({ "field": "pattern", "pattern": pattern, "reason": reason }),
+        ),
         Error::KeyInUse => say(codes::CONCURRENCY_CONFLICT, message, json!({ "field": "idempotency_key" })),
-        Error::Denied { rule, reason } => say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason })),
+        Error::Denied { rule, reason } => {
+            say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
+        }
         Error::Unsupported { what, reason } => {
             say(codes::UNSUPPORTED_CAPABILITY, message, json!({ "capability": what, "reason": reason }))
         }
-        Error::LimitReached { what, limit } => say(codes::RESOURCE_LIMIT, message, json!({ "resource": what, "limit": limit })),
+        Error::LimitReached { what, limit } => {
+            say(codes::RESOURCE_LIMIT, message, json!({ "resource": what, "limit": limit }))
+        }
         Error::Deadline { what, after } => {
             let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
             say(codes::TIMEOUT, message, json!({ "operation": what, "deadline_ms": after_ms }))
@@ -61,10 +76,13 @@ fn edit_error(error: &EditError) -> RpcError {
     let (message, data) = match error {
         EditError::Identical => ("old_string and new_string are identical", json!({ "field": "new_string" })),
         EditError::NotFound => ("old_string not found", json!({ "field": "old_string" })),
-        EditError::Ambiguous { count } => {
-            ("old_string matched multiple locations; set replace_all=true", json!({ "field": "old_string", "count": count }))
+        EditError::Ambiguous { count } => (
+            "old_string matched multiple locations; set replace_all=true",
+            json!({ "field": "old_string", "count": count }),
+        ),
+        EditError::NoFile => {
+            ("file does not exist; old_string cannot be matched", json!({ "field": "path" }))
         }
-        EditError::NoFile => ("file does not exist; old_string cannot be matched", json!({ "field": "path" })),
         EditError::NotText => ("file is not UTF-8 text", json!({ "field": "path" })),
     };
     RpcError::invalid_params(message).with_data(data)
@@ -77,18 +95,21 @@ pub(super) fn process_not_found(id: &str) -> RpcError {
 
 /// No such session on this connection.
 pub(super) fn session_not_found(id: &str) -> RpcError {
-    RpcError::invalid_params("session not found").with_data(json!({ "field": "session_id", "session_id": id }))
+    RpcError::invalid_params("session not found")
+        .with_data(json!({ "field": "session_id", "session_id": id }))
 }
 
 /// A member whose value cannot be used.
 pub(super) fn invalid(field: &str, reason: &str) -> RpcError {
-    RpcError::invalid_params(format!("invalid params: {field}: {reason}")).with_data(json!({ "field": field, "reason": reason }))
+    RpcError::invalid_params(format!("invalid params: {field}: {reason}"))
+        .with_data(json!({ "field": field, "reason": reason }))
 }
 
 /// Something this build does not do yet.
 pub(super) fn unsupported(capability: &str, reason: &str) -> RpcError {
     let message = format!("{capability} is not available: {reason}");
-    RpcError::new(codes::UNSUPPORTED_CAPABILITY, message).with_data(json!({ "capability": capability, "reason": reason }))
+    RpcError::new(codes::UNSUPPORTED_CAPABILITY, message)
+        .with_data(json!({ "capability": capability, "reason": reason }))
 }
 
 /// A path as the wire carries it: text. What is not UTF-8 is shown as well as it can be.

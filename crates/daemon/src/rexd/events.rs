@@ -229,7 +229,11 @@ impl Telling {
             client: self.asker.client.clone(),
             face: FACE,
             session: self.asker.session.clone(),
-            operation: if process.description().has_terminal { "pty.exit".into() } else { "exec.exit".into() },
+            operation: if process.description().has_terminal {
+                "pty.exit".into()
+            } else {
+                "exec.exit".into()
+            },
             details: vec![("process_id".into(), audit::Detail::Text(process.id().0.clone()))],
             outcome: Outcome::Done("ended".into()),
             exit: Some(exit),

@@ -50,7 +50,9 @@ impl Keys {
     pub(super) fn look(&self, key: &str, request: u64) -> Result<Seen, RpcError> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match known.answers.get(key) {
-            Some(Entry { request: first, answer: Some(answer) }) if *first == request => Ok(Seen::Answered(answer.clone())),
+            Some(Entry { request: first, answer: Some(answer) }) if *first == request => {
+                Ok(Seen::Answered(answer.clone()))
+            }
             Some(_) => Err(rpc_error(engine::Error::KeyInUse)),
             None => {
                 known.answers.insert(key.to_owned(), Entry { request, answer: None });

@@ -28,11 +28,17 @@ const HOLD: Duration = Duration::from_millis(40);
 /// The quirks of the client that calls itself `name`.
 pub(super) fn of(name: &str) -> Quirks {
     match name {
-        "opencode-rexd-target" => Quirks { pinned_version: None, frame_bytes: Some(SMALL_FRAME), terminal_hold: Some(HOLD) },
-        "claudecode-rexd-target" => Quirks { pinned_version: None, frame_bytes: None, terminal_hold: Some(HOLD) },
-        "opencode-transit" | "opencode-rexd" => {
-            Quirks { pinned_version: Some("0.1.5"), frame_bytes: Some(SMALL_FRAME), terminal_hold: Some(HOLD) }
+        "opencode-rexd-target" => {
+            Quirks { pinned_version: None, frame_bytes: Some(SMALL_FRAME), terminal_hold: Some(HOLD) }
         }
+        "claudecode-rexd-target" => {
+            Quirks { pinned_version: None, frame_bytes: None, terminal_hold: Some(HOLD) }
+        }
+        "opencode-transit" | "opencode-rexd" => Quirks {
+            pinned_version: Some("0.1.5"),
+            frame_bytes: Some(SMALL_FRAME),
+            terminal_hold: Some(HOLD),
+        },
         _ => Quirks::default(),
     }
 }

@@ -65,7 +65,12 @@ pub(super) struct Opening {
 }
 
 impl Session {
-    pub(super) fn new(opening: Opening, outgoing: Outgoing, notices: mpsc::Sender<Notice>, tasks: TaskTracker) -> Session {
+    pub(super) fn new(
+        opening: Opening,
+        outgoing: Outgoing,
+        notices: mpsc::Sender<Notice>,
+        tasks: TaskTracker,
+    ) -> Session {
         let Opening { id, service, engine, manners, reported_roots, limits } = opening;
         Session {
             cwd: reported_roots.first().map_or_else(|| PathBuf::from("/"), PathBuf::from),
@@ -115,7 +120,11 @@ impl Session {
     }
 
     /// Answers at once with an error or a result that is at hand.
-    pub(super) fn reply<T: serde::Serialize + Send + 'static>(&self, answer: Answer, result: Result<T, RpcError>) {
+    pub(super) fn reply<T: serde::Serialize + Send + 'static>(
+        &self,
+        answer: Answer,
+        result: Result<T, RpcError>,
+    ) {
         self.spawn(answer.send(result));
     }
 
@@ -170,11 +179,21 @@ fn kind(call: &Call) -> Kind {
     match call {
         Call::FsWrite(_) | Call::FsEdit(_) | Call::FsPatch(_) => Kind::Changes,
         Call::FsMkdir(_) | Call::FsRemove(_) | Call::FsRename(_) | Call::FsCopy(_) => Kind::Changes,
-        Call::FsRead(_) | Call::FsStat(_) | Call::FsWatch(_) | Call::ExecStart(_) | Call::PtyOpen(_) => Kind::Looks,
+        Call::FsRead(_) | Call::FsStat(_) | Call::FsWatch(_) | Call::ExecStart(_) | Call::PtyOpen(_) => {
+            Kind::Looks
+        }
         Call::FsList(_) | Call::FsGlob(_) | Call::FsGrep(_) | Call::SessionSetCwd(_) => Kind::Scans,
-        Call::SessionOpen(_) | Call::SessionResume(_) | Call::SessionClose(_) | Call::SessionInfo(_) => Kind::Free,
-        Call::ServerPing(_) | Call::ApprovalList(_) | Call::ApprovalAnswer(_) | Call::FsUnwatch(_) => Kind::Free,
-        Call::ExecWait(_) | Call::ExecKill(_) | Call::ExecInput(_) | Call::ExecList(_) | Call::ExecAttach(_) => Kind::Free,
+        Call::SessionOpen(_) | Call::SessionResume(_) | Call::SessionClose(_) | Call::SessionInfo(_) => {
+            Kind::Free
+        }
+        Call::ServerPing(_) | Call::ApprovalList(_) | Call::ApprovalAnswer(_) | Call::FsUnwatch(_) => {
+            Kind::Free
+        }
+        Call::ExecWait(_)
+        | Call::ExecKill(_)
+        | Call::ExecInput(_)
+        | Call::ExecList(_)
+        | Call::ExecAttach(_) => Kind::Free,
         Call::PtyInput(_) | Call::PtyResize(_) | Call::PtyClose(_) => Kind::Free,
     }
 }

@@ -17,6 +17,8 @@ use super::{proc, sys};
 
 /// Made at a time, when the pool is empty.
 const BATCH: usize = 8;
+/// Kept for the next commands; more than that were only needed for a moment.
+const KEPT: usize = 64;
 const FOLDER_PREFIX: &str = "rexd-";
 /// Two engines in one process must not share a cgroup: to end a process of one would end one of the other.
 static POOLS_MADE: AtomicUsize = AtomicUsize::new(0);
@@ -175,9 +177,12 @@ impl Drop for Lease {
         let Some(cgroup) = self.cgroup.take() else { return };
         // A folder has a link from each folder in it, beside its own two.
         let has_children = rustix::fs::fstat(&cgroup.folder).map_or(true, |stat| stat.st_nlink > 2);
-        if is_empty && !has_children && !self.was_killed.load(Ordering::Relaxed) {
-            self.pool.free().idle.push(cgroup);
+        let is_clean = is_empty && !has_children && !self.was_killed.load(Ordering::Relaxed);
+        let mut free = self.pool.free();
+        if is_clean && free.idle.len() < KEPT {
+            free.idle.push(cgroup);
         } else {
+            drop(free);
             remove(&cgroup.path);
         }
     }

@@ -1,6 +1,6 @@
 //! From a spec to a running child: pipes or terminal, cgroup or mark, clone, and the verdict of exec.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,8 +21,8 @@ use super::tree::Tree;
 use crate::Error;
 use crate::files::RootedPath;
 
-/// The name of the mark in the environment of processes that no cgroup holds.
-const MARK: &str = "REXD_TREE";
+/// The name of the mark in the environment of every process.
+pub(super) const MARK: &str = "REXD_TREE";
 
 /// How trees are held together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,14 +40,16 @@ pub(crate) struct Launcher {
     containment: Containment,
     /// Opened by the first start, so that a daemon that runs nothing makes nothing.
     pool: OnceLock<Option<Arc<Pool>>>,
-    leaders: Arc<Leaders>,
     /// Whether the daemon has a terminal that commands must not reach.
     has_terminal: bool,
 }
 
-/// The children whose status belongs to a supervisor; every other child is an orphan that was handed to us.
-#[derive(Debug, Default)]
-pub(super) struct Leaders(Mutex<HashSet<i32>>);
+/// The children whose status belongs to a supervisor; every other child is an orphan that was handed to us. Children
+/// are those of the whole process, whichever engine made them, so this is the one table of the process.
+#[derive(Debug)]
+pub(super) struct Leaders(Mutex<BTreeSet<i32>>);
+
+pub(super) static LEADERS: Leaders = Leaders(Mutex::new(BTreeSet::new()));
 
 /// A child that was started, wired to this process.
 #[derive(Debug)]
@@ -62,12 +64,12 @@ pub(super) struct Launched {
 impl Launcher {
     pub(crate) fn new(containment: Containment) -> Launcher {
         let terminal = rustix::fs::open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-        Launcher { containment, pool: OnceLock::new(), leaders: Arc::default(), has_terminal: terminal.is_ok() }
+        Launcher { containment, pool: OnceLock::new(), has_terminal: terminal.is_ok() }
     }
 
     /// The leader was reaped.
     pub(super) fn reaped(&self, pid: i32) {
-        self.leaders.forget(pid);
+        LEADERS.forget(pid);
     }
 
     /// Whether cgroups hold the trees. Opens the pool if nobody has yet.
@@ -100,8 +102,14 @@ impl Launcher {
         Ok(Launched { leader, pid: started.pid.as_raw_nonzero().get(), tree, input, outputs })
     }
 
-    /// Clones the child into a cgroup of its own or, where there is none, with a mark in its environment.
-    fn start(&self, spec: &ProcessSpec, cwd: BorrowedFd<'_>, wiring: &Wiring, id: &str) -> io::Result<(Started, Tree)> {
+    /// Clones the child with a mark in its environment and, where it can be had, into a cgroup of its own.
+    fn start(
+        &self,
+        spec: &ProcessSpec,
+        cwd: BorrowedFd<'_>,
+        wiring: &Wiring,
+        id: &str,
+    ) -> io::Result<(Started, Tree)> {
         let argv = spec.program.argv();
         let order = |env, cgroup: Option<_>| Start {
             argv: &argv,
@@ -115,15 +123,14 @@ impl Launcher {
             },
             cgroup,
         };
-        if let Some(lease) = self.pool().and_then(|pool| pool.take().ok()) {
-            let started = spawn::start(&order(&spec.env, lease.folder()))?;
-            let tree = Tree::Cgroup { leader: started.pid, lease: Arc::new(lease) };
-            return Ok((started, tree));
-        }
-        let mark = format!("{MARK}={}.{id}", std::process::id());
-        let env = with_mark(&spec.env, &mark);
-        let started = self.leaders.hold(|| spawn::start(&order(&env, None)))?;
-        let tree = Tree::Marked { leader: started.pid, mark };
+        let mark = format!("{MARK}={id}");
+        let env = with_mark(&spec.env, id);
+        let lease = self.pool().and_then(|pool| pool.take().ok());
+        let started = match &lease {
+            Some(lease) => LEADERS.hold(|| spawn::start(&order(&env, lease.folder())))?,
+            None => LEADERS.hold(|| spawn::start(&order(&env, None)))?,
+        };
+        let tree = Tree { leader: started.pid, mark, cgroup: lease.map(Arc::new) };
         Ok((started, tree))
     }
 
@@ -135,7 +142,7 @@ impl Launcher {
             };
             if let Err(error) = &pool {
                 tracing::debug!(%error, "no cgroup to be had: trees are held together by marks");
-                orphans::adopt(self.leaders.clone());
+                orphans::adopt();
             }
             pool.ok()
         };
@@ -185,10 +192,8 @@ async fn verdict(pending: Pending) -> io::Result<()> {
     }
 }
 
-fn with_mark(env: &[(OsString, OsString)], mark: &str) -> Vec<(OsString, OsString)> {
-    let mut marked = env.to_vec();
-    if let Some((name, value)) = mark.split_once('=') {
-        marked.push((name.into(), value.into()));
-    }
-    marked
+/// The environment with our mark in it and nobody else's: a client may have copied one from another command.
+fn with_mark(env: &[(OsString, OsString)], id: &str) -> Vec<(OsString, OsString)> {
+    let others = env.iter().filter(|(name, _)| name != MARK).cloned();
+    others.chain([(MARK.into(), id.into())]).collect()
 }

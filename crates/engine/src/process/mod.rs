@@ -22,6 +22,7 @@ mod supervisor;
 mod sys;
 mod tree;
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
@@ -110,7 +111,7 @@ pub struct Starting {
 impl Process {
     /// Begins to start a process under a supervisor that `tasks` owns and `stop` ends.
     pub(crate) fn begin(
-        id: ProcessId,
+        (id, mark): (ProcessId, String),
         spec: ProcessSpec,
         bounds: &Bounds,
         (launcher, registry): (&Arc<Launcher>, &Registry),
@@ -138,7 +139,7 @@ impl Process {
         let process = Process { shared: Arc::new(shared) };
         let assignment = Assignment {
             registration: (registry.clone(), WeakProcess(Arc::downgrade(&process.shared))),
-            id: id.0,
+            mark,
             spec,
             log,
             bounds: bounds.clone(),
@@ -230,6 +231,22 @@ impl WeakProcess {
     pub(crate) fn upgrade(&self) -> Option<Process> {
         self.0.upgrade().map(|shared| Process { shared })
     }
+}
+
+/// Ends whatever still carries a mark that starts with `prefix`: members that got away from their trees.
+pub(crate) async fn end_runaways(prefix: String) {
+    let end = move || {
+        for pid in proc::marked(launch::MARK, &prefix) {
+            // Opened first, then looked at again: the handle is bound to a process that carries the mark.
+            if let Some(handle) =
+                proc::open(pid).filter(|_| proc::marked(launch::MARK, &prefix).contains(&pid))
+            {
+                sys::send(handle.as_fd(), Signal::KILL);
+            }
+        }
+    };
+    // A runtime that shuts down runs it no more; then there is nobody to wait for it either.
+    let _swept: Result<(), _> = tokio::task::spawn_blocking(end).await;
 }
 
 impl Starting {

@@ -1,15 +1,13 @@
 //! Orphans: where no cgroup holds a tree together, its runaways are made children of the daemon, found and reaped.
 
-use std::sync::Arc;
-
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::launch::Leaders;
+use super::launch::LEADERS;
 use super::proc;
 
 /// Makes this process the parent of everything that loses its own below it, and reaps what ends.
-pub(super) fn adopt(leaders: Arc<Leaders>) {
+pub(super) fn adopt() {
     let own = Pid::from_raw(1);
     if let Err(error) = rustix::process::set_child_subreaper(own) {
         tracing::warn!(%error, "cannot become the reaper of orphans: runaways of a command may outlive it");
@@ -20,7 +18,7 @@ pub(super) fn adopt(leaders: Arc<Leaders>) {
             // Lives as long as the runtime; it owns nothing that would need an orderly end.
             tokio::spawn(async move {
                 while ended.recv().await.is_some() {
-                    leaders.others(proc::children(), reap);
+                    LEADERS.others(proc::children(), reap);
                 }
             });
         }

@@ -59,6 +59,12 @@ pub(super) fn tree(leader: i32, mark: &str) -> Vec<i32> {
     found.into_iter().filter(|pid| table.get(pid).is_some_and(|entry| !entry.is_zombie)).collect()
 }
 
+/// Every process that carries a mark whose value starts with `prefix`.
+pub(super) fn marked(name: &str, prefix: &str) -> Vec<i32> {
+    let start = format!("{name}={prefix}");
+    pids().filter(|pid| environment_has(*pid, |pair| pair.starts_with(start.as_bytes()))).collect()
+}
+
 /// Those of `pids` that hold one of these pipes or terminals open.
 pub(super) fn holders(pids: &[i32], targets: &[String]) -> Vec<i32> {
     let holds = |pid: &&i32| {
@@ -88,8 +94,12 @@ pub(super) fn ancestry(pid: i32) -> Option<Ancestry> {
 }
 
 fn carries(pid: i32, mark: &str) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|pair| pair == mark.as_bytes()))
+    environment_has(pid, |pair| pair == mark.as_bytes())
+}
+
+fn environment_has(pid: i32, wanted: impl Fn(&[u8]) -> bool) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ"));
+    environment.is_ok_and(|environment| environment.split(|byte| *byte == 0).any(wanted))
 }
 
 fn pids() -> impl Iterator<Item = i32> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Signal;
-use crate::files::RootedPath;
 use super::tree::Member;
+use crate::files::RootedPath;
 
 /// Names one process within one engine. Opaque to everyone else.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

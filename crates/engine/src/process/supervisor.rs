@@ -41,7 +41,8 @@ pub(super) enum Command {
 /// Everything a supervisor is given.
 #[derive(Debug)]
 pub(super) struct Assignment {
-    pub(super) id: String,
+    /// What every process of the tree carries in its environment.
+    pub(super) mark: String,
     /// Where the process is listed once it runs.
     pub(super) registration: (Registry, WeakProcess),
     pub(super) spec: ProcessSpec,
@@ -100,7 +101,7 @@ pub(super) struct Supervisor {
 /// and nothing more can be done.
 pub(super) async fn supervise(assignment: Assignment) {
     let Assignment {
-        id,
+        mark,
         registration: (registry, process),
         spec,
         log,
@@ -111,7 +112,7 @@ pub(super) async fn supervise(assignment: Assignment) {
         started,
         stop,
     } = assignment;
-    let live = match launcher.launch(&spec, &id).await {
+    let live = match launcher.launch(&spec, &mark).await {
         Ok(live) => live,
         Err(error) => {
             // The starter hears it, or has gone and does not care.

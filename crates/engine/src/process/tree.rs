@@ -32,13 +32,16 @@ pub struct Ended {
     pub left: Vec<Member>,
 }
 
-/// How a tree is held together.
+/// A leader and how what came from it is found again.
+///
+/// Every member carries a mark in its environment and has its ancestry. Where cgroups can be had, one holds the tree
+/// as well: nothing leaves it by accident, and it can be ended at once. A member that has the right to move itself
+/// out of the cgroup is still found by the rest.
 #[derive(Debug, Clone)]
-pub(super) enum Tree {
-    /// By a cgroup, which nothing leaves.
-    Cgroup { leader: Pid, lease: Arc<Lease> },
-    /// By session, group, ancestry and a mark in the environment.
-    Marked { leader: Pid, mark: String },
+pub(super) struct Tree {
+    pub(super) leader: Pid,
+    pub(super) mark: String,
+    pub(super) cgroup: Option<Arc<Lease>>,
 }
 
 /// After KILL was sent; what the kernel has not ended by then is stuck in the kernel.
@@ -46,26 +49,28 @@ const AFTER_KILL: Duration = Duration::from_millis(250);
 
 impl Tree {
     fn leader(&self) -> i32 {
-        match self {
-            Tree::Cgroup { leader, .. } | Tree::Marked { leader, .. } => leader.as_raw_nonzero().get(),
-        }
+        self.leader.as_raw_nonzero().get()
     }
 
     /// The numbers of everything alive in the tree. Reads many files: keep off the event loop.
-    pub(super) fn pids(&self) -> Vec<i32> {
-        match self {
-            Tree::Cgroup { lease, .. } => lease.members(),
-            Tree::Marked { mark, .. } => proc::tree(self.leader(), mark),
+    fn pids(&self) -> Vec<i32> {
+        let mut pids = proc::tree(self.leader(), &self.mark);
+        if let Some(lease) = &self.cgroup {
+            pids.extend(lease.members());
+            pids.sort_unstable();
+            pids.dedup();
         }
+        pids
     }
 
-    /// Whether nothing of it is alive. Cheap where it usually is so; looks at all of `/proc` only in doubt.
+    /// Whether nothing of it is alive. Cheap where it usually is so; looks at all of `/proc` only in doubt. Where
+    /// there is a cgroup its word is taken: who moved out of it is looked for when the session ends.
     pub(super) async fn is_gone(&self) -> bool {
-        match self {
-            Tree::Cgroup { lease, .. } => lease.is_empty(),
-            Tree::Marked { leader, mark } => {
-                let looks_empty = rustix::process::test_kill_process_group(*leader).is_err()
-                    && !proc::has_marked_child(mark);
+        match &self.cgroup {
+            Some(lease) => lease.is_empty(),
+            None => {
+                let has_group = rustix::process::test_kill_process_group(self.leader).is_ok();
+                let looks_empty = !has_group && !proc::has_marked_child(&self.mark);
                 looks_empty || self.handles(None).await.is_empty()
             }
         }
@@ -73,11 +78,11 @@ impl Tree {
 
     /// Waits until nothing of it may be alive any more; look again with `is_gone`.
     pub(super) async fn emptied(self) {
-        match &self {
-            Tree::Cgroup { lease, .. } => {
+        match &self.cgroup {
+            Some(lease) => {
                 let _empty = wait_cgroup(lease).await;
             }
-            Tree::Marked { .. } => {
+            None => {
                 let alive = self.handles(None).await;
                 wait_all(alive.into_iter().map(|(_, handle)| handle).collect()).await;
             }
@@ -123,25 +128,19 @@ impl Tree {
         self.ended(seen).await
     }
 
+    /// Ends all members. The cgroup goes first and at once, so that nobody in it can make more.
     async fn kill_all(&self, seen: &mut Vec<Member>) {
-        match self {
-            Tree::Cgroup { lease, .. } => {
-                self.note(seen).await;
-                lease.kill();
-            }
-            Tree::Marked { .. } => {
-                self.signal_all(Signal::KILL, seen).await;
-            }
+        self.note(seen).await;
+        if let Some(lease) = &self.cgroup {
+            lease.kill();
         }
+        self.signal_all(Signal::KILL, seen).await;
     }
 
-    /// Waits until the tree is empty. Where no cgroup tells, each member is waited for and the tree looked at again,
-    /// and killed again if it has `kill` and still grows.
+    /// Waits until the tree is empty. Each member is waited for and the tree looked at again, and killed again if it
+    /// has `kill` and still grows.
     async fn wait_empty(&self, limit: Duration, kill: Option<Signal>, seen: &mut Vec<Member>) -> bool {
         let deadline = Instant::now() + limit;
-        if let Tree::Cgroup { lease, .. } = self {
-            return matches!(timeout_at(deadline, wait_cgroup(lease)).await, Ok(Ok(()))) || lease.is_empty();
-        }
         loop {
             let alive = self.handles(kill).await;
             if alive.is_empty() {

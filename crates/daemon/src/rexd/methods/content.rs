@@ -63,7 +63,11 @@ impl Reading {
     }
 
     /// The result of the read, encoded as wanted.
-    pub(super) fn respond(&self, path: &RootedPath, content: Result<Content, engine::Error>) -> Result<Response, RpcError> {
+    pub(super) fn respond(
+        &self,
+        path: &RootedPath,
+        content: Result<Content, engine::Error>,
+    ) -> Result<Response, RpcError> {
         let Content { bytes, size, mtime_ms, more } = content.map_err(rpc_error)?;
         let mut truncated = more;
         let content = match self.wanted {
@@ -72,7 +76,9 @@ impl Reading {
             Wanted::Whatever => match String::from_utf8(bytes) {
                 Ok(text) => Encoded::Text(text),
                 // Only the end is cut in the middle of a character: that is still text.
-                Err(error) if more && error.utf8_error().error_len().is_none() => Encoded::Text(lossy(error.into_bytes(), more)),
+                Err(error) if more && error.utf8_error().error_len().is_none() => {
+                    Encoded::Text(lossy(error.into_bytes(), more))
+                }
                 Err(error) => Encoded::Bytes(error.into_bytes()),
             },
         };
@@ -95,7 +101,13 @@ impl Response {
             Encoded::Text(text) => ReadContent::Text(text),
             Encoded::Bytes(bytes) => ReadContent::Bytes(bytes),
         };
-        let response = ReadResponse { path: &self.path, size: self.size, mtime: self.mtime, truncated: self.truncated, content };
+        let response = ReadResponse {
+            path: &self.path,
+            size: self.size,
+            mtime: self.mtime,
+            truncated: self.truncated,
+            content,
+        };
         id.map(|id| response.encode(id))
     }
 }

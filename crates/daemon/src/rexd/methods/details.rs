@@ -56,7 +56,8 @@ fn open(params: &v1::SessionOpen) -> Details {
 }
 
 fn start(params: &v1::ExecStart) -> Details {
-    let mut details = command(&params.argv, params.command.as_deref(), params.cwd.as_deref(), params.env.keys());
+    let mut details =
+        command(&params.argv, params.command.as_deref(), params.cwd.as_deref(), params.env.keys());
     if let Some(stdin) = &params.stdin {
         details = with_size(details, "stdin", stdin);
     }
@@ -67,7 +68,12 @@ fn terminal(params: &v1::PtyOpen) -> Details {
     command(&params.argv, params.command.as_deref(), params.cwd.as_deref(), params.env.keys())
 }
 
-fn command<'a>(argv: &[String], line: Option<&str>, cwd: Option<&str>, env: impl Iterator<Item = &'a String>) -> Details {
+fn command<'a>(
+    argv: &[String],
+    line: Option<&str>,
+    cwd: Option<&str>,
+    env: impl Iterator<Item = &'a String>,
+) -> Details {
     let mut details: Details = Vec::new();
     if !argv.is_empty() {
         details.push(("argv".into(), Detail::Argv(argv.to_vec())));

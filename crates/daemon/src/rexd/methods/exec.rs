@@ -50,7 +50,11 @@ impl Session {
         let program = convert::exec_program(params)?;
         self.allowed(&program)?;
         let cwd = self.path(params.cwd.as_deref().unwrap_or_default())?;
-        let stdin = convert::stdin(params.stdin.as_deref(), params.stdin_encoding.as_deref(), self.limits.stdin_start_bytes)?;
+        let stdin = convert::stdin(
+            params.stdin.as_deref(),
+            params.stdin_encoding.as_deref(),
+            self.limits.stdin_start_bytes,
+        )?;
         let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
         Ok(ProcessSpec {
             program,
@@ -117,7 +121,10 @@ impl Session {
 
     /// `exec.wait`: passes everything else by, and may be cancelled.
     pub(super) fn exec_wait(&self, params: v1::ExecWait, answer: Answer) {
-        let (process, limit) = match self.process(&params.process_id).and_then(|process| Ok((process, self.wait_limit(params.timeout_ms)?))) {
+        let (process, limit) = match self
+            .process(&params.process_id)
+            .and_then(|process| Ok((process, self.wait_limit(params.timeout_ms)?)))
+        {
             Ok(found) => found,
             Err(error) => return self.refuse(answer, error),
         };
@@ -147,7 +154,10 @@ impl Session {
 
     /// `exec.kill`: answered when the tree is empty, saying who died.
     pub(super) fn exec_kill(&self, params: v1::ExecKill, answer: Answer) {
-        let (process, signal) = match self.process(&params.process_id).and_then(|process| Ok((process, convert::signal(params.signal.as_ref())?))) {
+        let (process, signal) = match self
+            .process(&params.process_id)
+            .and_then(|process| Ok((process, convert::signal(params.signal.as_ref())?)))
+        {
             Ok(found) => found,
             Err(error) => return self.refuse(answer, error),
         };

@@ -26,7 +26,8 @@ impl Session {
         };
         let small = Range { max: reading.range.max.min(SMALL_READ), ..reading.range };
         if let Some(content) = files::read_cached(&path, small) {
-            let is_whole = content.as_ref().map_or(true, |content| !content.more || reading.is_met_by(&content.bytes));
+            let is_whole =
+                content.as_ref().map_or(true, |content| !content.more || reading.is_met_by(&content.bytes));
             if is_whole {
                 return self.spawn(send_content(answer, reading.respond(&path, content)));
             }
@@ -139,13 +140,18 @@ impl Session {
         };
         let (roots, durability) = (self.roots.clone(), self.service.durability);
         self.change(answer, turn, kept, move || {
-            let patched = files::patch::patch(&roots, base.as_path(), &params.patch_text, durability).map_err(rpc_error)?;
+            let patched = files::patch::patch(&roots, base.as_path(), &params.patch_text, durability)
+                .map_err(rpc_error)?;
             let texts = |paths: &[std::path::PathBuf]| paths.iter().map(|path| text(path)).collect();
             Ok(v1::FsPatchResult {
                 added: texts(&patched.added),
                 updated: texts(&patched.updated),
                 deleted: texts(&patched.deleted),
-                moved: patched.moved.iter().map(|(from, to)| v1::Move { from: text(from), to: text(to) }).collect(),
+                moved: patched
+                    .moved
+                    .iter()
+                    .map(|(from, to)| v1::Move { from: text(from), to: text(to) })
+                    .collect(),
             })
         });
     }
@@ -174,7 +180,9 @@ impl Session {
         let key = params.idempotency_key.clone();
         let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
         match self.named_path(&params.path) {
-            Ok(path) => self.change(answer, turn, kept, move || done(files::make_directory(&path, params.parents))),
+            Ok(path) => {
+                self.change(answer, turn, kept, move || done(files::make_directory(&path, params.parents)))
+            }
             Err(error) => self.refuse(answer, error),
         }
     }
@@ -185,7 +193,9 @@ impl Session {
         let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
         let scan = Scan::unbounded();
         match self.named_path(&params.path) {
-            Ok(path) => self.change(answer, turn, kept, move || done(files::remove(&path, params.recursive, &scan))),
+            Ok(path) => {
+                self.change(answer, turn, kept, move || done(files::remove(&path, params.recursive, &scan)))
+            }
             Err(error) => self.refuse(answer, error),
         }
     }
@@ -195,7 +205,9 @@ impl Session {
         let key = params.idempotency_key.clone();
         let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
         match self.two_paths(&params.from, &params.to) {
-            Ok((from, to)) => self.change(answer, turn, kept, move || done(files::rename(&from, &to, params.overwrite))),
+            Ok((from, to)) => {
+                self.change(answer, turn, kept, move || done(files::rename(&from, &to, params.overwrite)))
+            }
             Err(error) => self.refuse(answer, error),
         }
     }
@@ -207,7 +219,9 @@ impl Session {
         let options = CopyOptions { recursive: params.recursive, overwrite: params.overwrite };
         match self.two_paths(&params.from, &params.to) {
             Ok((from, to)) => {
-                self.change(answer, turn, kept, move || done(files::copy(&from, &to, options, &Scan::unbounded())));
+                self.change(answer, turn, kept, move || {
+                    done(files::copy(&from, &to, options, &Scan::unbounded()))
+                });
             }
             Err(error) => self.refuse(answer, error),
         }
@@ -244,7 +258,9 @@ impl Session {
 }
 
 /// Runs what may wait for a disk on a thread that may wait.
-pub(super) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T, RpcError> + Send + 'static) -> Result<T, RpcError> {
+pub(super) async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
+) -> Result<T, RpcError> {
     let finished = tokio::task::spawn_blocking(work).await;
     finished.unwrap_or_else(|_panicked| Err(RpcError::internal("the operation failed inside the server")))
 }
@@ -287,4 +303,3 @@ pub(super) fn kind_name(kind: Kind) -> &'static str {
         Kind::Other => "other",
     }
 }
-

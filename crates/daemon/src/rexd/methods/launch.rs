@@ -40,7 +40,12 @@ impl Session {
     }
 
     /// Sorts out a request with an idempotency key: nothing comes back when it was answered from memory.
-    pub(super) fn once<P: Serialize>(&self, answer: Answer, key: Option<&str>, params: &P) -> Option<(Answer, Option<Kept>)> {
+    pub(super) fn once<P: Serialize>(
+        &self,
+        answer: Answer,
+        key: Option<&str>,
+        params: &P,
+    ) -> Option<(Answer, Option<Kept>)> {
         let Some(key) = key else { return Some((answer, None)) };
         match self.keys.look(key, fingerprint(params)) {
             Ok(Seen::First(kept)) => Some((answer, Some(kept))),

@@ -29,7 +29,9 @@ impl Session {
             Call::ExecKill(params) => self.exec_kill(params, answer),
             Call::ExecInput(params) => self.exec_input(params, answer),
             Call::ExecList(_) => self.exec_list(answer),
-            Call::ExecAttach(_) => self.refuse(answer, unsupported("exec.attach", "this version cannot attach yet")),
+            Call::ExecAttach(_) => {
+                self.refuse(answer, unsupported("exec.attach", "this version cannot attach yet"))
+            }
             Call::PtyOpen(params) => self.pty_open(params, answer, turn),
             Call::PtyInput(params) => self.pty_input(params, answer),
             Call::PtyResize(params) => self.pty_resize(params, answer),

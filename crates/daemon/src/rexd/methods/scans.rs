@@ -19,7 +19,9 @@ const MATCHES: usize = 10_000;
 impl Session {
     /// `fs.list`.
     pub(super) fn fs_list(&self, params: v1::FsList, answer: Answer) {
-        let prepared = self.path(&params.path).and_then(|path| Ok((path, optional_count("max_entries", params.max_entries)?)));
+        let prepared = self
+            .path(&params.path)
+            .and_then(|path| Ok((path, optional_count("max_entries", params.max_entries)?)));
         let (path, max_entries) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return self.refuse(answer, error),
@@ -36,7 +38,11 @@ impl Session {
                 mtime: entry.mtime_ms,
             });
             let (entries, was_cut) = fit(entries, frame, |entry| entry.name.len() + entry.path.len() + 96);
-            Ok(v1::FsListResult { path: text(path.as_path()), entries, truncated: listing.truncated || was_cut })
+            Ok(v1::FsListResult {
+                path: text(path.as_path()),
+                entries,
+                truncated: listing.truncated || was_cut,
+            })
         });
     }
 
@@ -46,15 +52,18 @@ impl Session {
             Some(cwd) => self.path(cwd).map(|path| path.as_path().to_owned()),
             None => Ok(self.cwd.clone()),
         };
-        let (base, max_matches) = match base.and_then(|base| Ok((base, optional_count("max_matches", params.max_matches)?))) {
-            Ok(prepared) => prepared,
-            Err(error) => return self.refuse(answer, error),
-        };
-        let (roots, frame, no_roots) = (self.roots.clone(), self.manners.frame_bytes, self.service.no_roots.clone());
+        let (base, max_matches) =
+            match base.and_then(|base| Ok((base, optional_count("max_matches", params.max_matches)?))) {
+                Ok(prepared) => prepared,
+                Err(error) => return self.refuse(answer, error),
+            };
+        let (roots, frame, no_roots) =
+            (self.roots.clone(), self.manners.frame_bytes, self.service.no_roots.clone());
         self.scan(answer, move |scan| {
             let found = files::glob(&roots, &base, &params.pattern, GlobOptions { max_matches }, &scan);
             let found = found.map_err(|error| with_hint(rpc_error(error), no_roots))?;
-            let (matches, was_cut) = fit(found.paths.iter().map(|path| text(path)), frame, |path| path.len() + 8);
+            let (matches, was_cut) =
+                fit(found.paths.iter().map(|path| text(path)), frame, |path| path.len() + 8);
             Ok(v1::FsGlobResult { matches, truncated: found.truncated || was_cut })
         });
     }
@@ -81,7 +90,9 @@ impl Session {
                 after: found.after,
             });
             let lines = |lines: &[String]| lines.iter().map(|line| escaped(line) + 4).sum::<usize>();
-            let size = |found: &v1::GrepMatch| found.path.len() + escaped(&found.text) + lines(&found.before) + lines(&found.after) + 96;
+            let size = |found: &v1::GrepMatch| {
+                found.path.len() + escaped(&found.text) + lines(&found.before) + lines(&found.after) + 96
+            };
             let (matches, was_cut) = fit(matches, frame, size);
             Ok(v1::FsGrepResult { matches, truncated: found.truncated || was_cut })
         });
@@ -132,7 +143,11 @@ fn grep(params: v1::FsGrep) -> Result<Grep, RpcError> {
 }
 
 /// As many items as fit into a line of `frame` bytes, and whether some had to go.
-fn fit<T>(items: impl Iterator<Item = T>, frame: Option<usize>, size: impl Fn(&T) -> usize) -> (Vec<T>, bool) {
+fn fit<T>(
+    items: impl Iterator<Item = T>,
+    frame: Option<usize>,
+    size: impl Fn(&T) -> usize,
+) -> (Vec<T>, bool) {
     let Some(frame) = frame else { return (items.collect(), false) };
     let mut room = frame.saturating_sub(8 * 1024);
     let mut fitting = Vec::new();
@@ -159,4 +174,3 @@ fn with_hint(mut error: RpcError, no_roots: Option<String>) -> RpcError {
     }
     error
 }
-

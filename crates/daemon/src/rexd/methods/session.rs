@@ -15,10 +15,34 @@ use super::super::session::{Manners, Opening, Session};
 
 /// What this server can do beyond opening a session.
 const CAPABILITIES: &[&str] = &[
-    "exec", "fs", "events", "pty", "login", "exec.input", "exec.list", "fs.edit", "fs.patch", "fs.grep", "fs.watch",
-    "fs.mkdir", "fs.remove", "fs.rename", "fs.copy", "names_only", "session.set_cwd", "session.limits", "server.ping",
-    "event_id", "cursor", "kill_report", "output_encoding", "stdin_encoding", "max_frame_bytes", "idempotency_key",
-    "cancel", "policy",
+    "exec",
+    "fs",
+    "events",
+    "pty",
+    "login",
+    "exec.input",
+    "exec.list",
+    "fs.edit",
+    "fs.patch",
+    "fs.grep",
+    "fs.watch",
+    "fs.mkdir",
+    "fs.remove",
+    "fs.rename",
+    "fs.copy",
+    "names_only",
+    "session.set_cwd",
+    "session.limits",
+    "server.ping",
+    "event_id",
+    "cursor",
+    "kill_report",
+    "output_encoding",
+    "stdin_encoding",
+    "max_frame_bytes",
+    "idempotency_key",
+    "cancel",
+    "policy",
 ];
 /// The shortest line a client may limit us to: an answer must fit.
 const SMALLEST_FRAME: usize = 16 * 1024;
@@ -57,7 +81,10 @@ impl Connection {
             implementation_version: OWN_VERSION.to_owned(),
             resume_token: None,
             lost: None,
-            output_encoding: params.output_encoding.as_ref().map(|_asked| manners.encoding.as_str().to_owned()),
+            output_encoding: params
+                .output_encoding
+                .as_ref()
+                .map(|_asked| manners.encoding.as_str().to_owned()),
             compress: None,
             max_frame_bytes: manners.frame_bytes.map(|bytes| bytes as u64),
         };
@@ -78,7 +105,10 @@ impl Connection {
 
     /// `session.resume`, which only a connection that outlives its link can do.
     pub(in super::super) fn refuse_resume(&self, answer: Answer) {
-        self.spawn(answer.send(Err::<(), _>(unsupported("resume", "sessions on this transport end with their connection"))));
+        self.spawn(answer.send(Err::<(), _>(unsupported(
+            "resume",
+            "sessions on this transport end with their connection",
+        ))));
     }
 
     /// `server.ping`.

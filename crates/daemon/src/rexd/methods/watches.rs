@@ -78,7 +78,13 @@ fn teller(session_id: String, watch_id: String, events: Events) -> impl FnMut(Ch
                 kind: kind_name(change.kind).to_owned(),
                 to: change.to.as_deref().map(text),
             });
-            encode_event(&v1::FsChanged { session_id, watch_id, changes: changes.collect(), overflow, event_id })
+            encode_event(&v1::FsChanged {
+                session_id,
+                watch_id,
+                changes: changes.collect(),
+                overflow,
+                event_id,
+            })
         };
         // A session that is gone hears nothing; its watch goes with it.
         drop(events.blocking_send(EventOrder::Tell(Box::new(encode))));

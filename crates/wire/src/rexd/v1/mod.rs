@@ -12,10 +12,10 @@ mod output;
 mod params_exec;
 mod params_fs;
 mod params_session;
-mod results_exec;
-mod results_fs;
 mod place;
 mod read;
+mod results_exec;
+mod results_fs;
 mod results_session;
 
 pub use crate::jsonrpc::RpcError;

@@ -71,14 +71,19 @@ mod tests {
     #[test]
     fn it_reads_back_as_the_result_it_stands_for() {
         let id = Id::from_json("7").unwrap();
-        for (content, encoding, text) in
-            [(ReadContent::Text("a\"b\n"), "utf8", "a\"b\n"), (ReadContent::Bytes(b"\xff\x00"), "base64", "/wA=")]
-        {
-            let line = ReadResponse { path: "/a \"b\"", size: 9, mtime: -5, truncated: true, content }.encode(&id);
+        for (content, encoding, text) in [
+            (ReadContent::Text("a\"b\n"), "utf8", "a\"b\n"),
+            (ReadContent::Bytes(b"\xff\x00"), "base64", "/wA="),
+        ] {
+            let line =
+                ReadResponse { path: "/a \"b\"", size: 9, mtime: -5, truncated: true, content }.encode(&id);
             let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
             assert_eq!(value["id"], 7);
             let result: FsReadResult = serde_json::from_value(value["result"].clone()).unwrap();
-            assert_eq!((result.path.as_str(), result.size, result.mtime, result.truncated), ("/a \"b\"", 9, -5, true));
+            assert_eq!(
+                (result.path.as_str(), result.size, result.mtime, result.truncated),
+                ("/a \"b\"", 9, -5, true)
+            );
             assert_eq!((result.encoding.as_str(), result.content.as_str()), (encoding, text));
         }
     }
