@@ -256,6 +256,34 @@ fn a_scan_holds_up_nobody_and_can_be_withdrawn() {
 }
 
 #[test]
+fn input_that_nobody_reads_holds_up_nobody() {
+    let sandbox = Sandbox::new();
+    let mut rexd = Rexd::start_open(REXD, &sandbox);
+    let session = rexd.open();
+    let deaf = rexd.begin(json!({ "session_id": session, "argv": ["sleep", "1000"] }));
+    let before = proc::resident_bytes(rexd.pid());
+    let data = "x".repeat(4 * MIB);
+    let inputs: Vec<u64> = (0..8)
+        .map(|_| {
+            rexd.request("exec.input", json!({ "session_id": session, "process_id": deaf, "data": data }))
+        })
+        .collect();
+    still_serves(&mut rexd);
+    let other = rexd.run(json!({ "session_id": session, "argv": ["cat"], "stdin": "heard\n" }));
+    assert_eq!(other.text(), "heard\n");
+    let grown = proc::resident_bytes(rexd.pid()).saturating_sub(before);
+    assert!(grown < 96 * MIB as u64, "{grown} bytes are held of 32 MiB that nobody reads");
+    let killed =
+        rexd.call("exec.kill", json!({ "session_id": session, "process_id": deaf, "signal": "KILL" }));
+    assert_eq!(killed["ok"], true);
+    for id in inputs {
+        let answer = rexd.response(id);
+        assert!(answer["result"]["accepted_bytes"].is_u64() || answer["error"]["code"].is_i64(), "{answer}");
+    }
+    assert_eq!(rexd.event("exec.exit", &deaf)["signal"], "KILL");
+}
+
+#[test]
 fn a_batch_that_is_too_long_is_refused_whole() {
     let sandbox = Sandbox::new();
     let mut rexd = Rexd::start(REXD, &sandbox);
