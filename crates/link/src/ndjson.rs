@@ -17,10 +17,20 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
+    link_until(input, output, limits, std::future::pending())
+}
+
+/// As [`link`], for an output that can tell when its reader is gone.
+pub(crate) fn link_until<R, W, G>(input: R, output: W, limits: &Limits, gone: G) -> Link
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+    G: Future<Output = ()> + Send + 'static,
+{
     let (outgoing, ends) = lanes(limits);
     Link {
         incoming: Receiver::new(Lines::new(input, limits.line_bytes)),
         outgoing,
-        writing: Writing::spawn(write_lines(output, ends)),
+        writing: Writing::spawn(write_lines(output, ends, gone)),
     }
 }

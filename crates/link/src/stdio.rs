@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::io::fcntl_dupfd_cloexec;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::unix::pipe;
 
 use crate::{Limits, Link, ndjson};
@@ -31,7 +31,8 @@ pub fn over(input: BorrowedFd<'_>, output: BorrowedFd<'_>, limits: &Limits) -> i
     let (input_flags, output_flags) = (fcntl_getfl(input)?, fcntl_getfl(output)?);
     let input = Input::open(input, input_flags)?;
     let output = Output::open(output, output_flags)?;
-    Ok(ndjson::link(input, output, limits))
+    let gone = output.reader_gone();
+    Ok(ndjson::link_until(input, output, limits, gone))
 }
 
 /// A descriptor that is non-blocking for us.
@@ -133,6 +134,26 @@ impl Output {
             Ok(output) => Ok(Output::Waited { output, may_grow: true, _restore: restore }),
             Err(error) if is_always_ready(&error) => Ok(Output::InPlace(File::from(spare))),
             Err(error) => Err(error),
+        }
+    }
+}
+
+impl Output {
+    /// Comes true when whoever reads our output has closed it; never where that cannot be seen.
+    fn reader_gone(&self) -> impl Future<Output = ()> + Send + 'static {
+        let watched = match self {
+            Output::Waited { output, .. } => output.as_fd().try_clone_to_owned().ok(),
+            Output::InPlace(_) => None,
+        };
+        let watched = watched.and_then(|descriptor| pipe::Sender::from_owned_fd_unchecked(descriptor).ok());
+        async move {
+            let gone = match &watched {
+                Some(output) => output.ready(Interest::ERROR).await.is_ok(),
+                None => false,
+            };
+            if !gone {
+                std::future::pending::<()>().await;
+            }
         }
     }
 }

@@ -17,12 +17,20 @@ const EVENT_BATCH: usize = 4;
 
 /// Writes until every sender is gone, or until writing fails. A line is a message and a newline. `output` must not
 /// keep bytes back, or a message would be reported as written before the kernel has it.
-pub(crate) async fn write_lines<W>(mut output: W, mut lanes: Lanes) -> io::Result<()>
+/// Ends as well when `gone` says that nobody reads any more: with nothing to write, writing would not tell.
+pub(crate) async fn write_lines<W>(mut output: W, mut lanes: Lanes, gone: impl Future<Output = ()>) -> io::Result<()>
 where
     W: AsyncWrite + Unpin + Send,
 {
     let mut queue = Queue::default();
-    while let Some(first) = lanes.recv().await {
+    tokio::pin!(gone);
+    loop {
+        let first = tokio::select! {
+            biased;
+            first = lanes.recv() => first,
+            () = &mut gone => return Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        let Some(first) = first else { break };
         queue.began = Some(Began { outbound: first, done: 0 });
         while queue.began.is_some() {
             poll_fn(|cx| queue.poll_write(cx, &mut lanes, Pin::new(&mut output))).await?;

@@ -66,11 +66,12 @@ fn the_documented_example_is_read_without_a_word() {
 
 #[test]
 fn an_empty_configuration_serves_nothing_and_says_what_to_write() {
-    let config = read("").unwrap();
+    let config = Config::parse("", Path::new(""), &ConfigArgs::default(), &places()).unwrap();
     assert_eq!(config.limits, Limits::seed());
     assert_eq!(config.audit.path, Some("/home/u/.local/state/rexd/audit.log".into()));
     assert!(config.audit.enabled && !config.audit.configured);
     assert!(config.no_roots_message().unwrap().contains("/home/u/.config/rexd/config.toml"));
+    assert!(read("").unwrap().no_roots_message().unwrap().contains("c.toml"), "a file that is there is the one to change");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! One connection: reads requests, owns the sessions they belong to, and ends them with itself.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ const NOTICES_WAITING: usize = 256;
 
 /// How long a peer that has closed its side may take to read the rest.
 const LAST_WORDS: Duration = Duration::from_secs(30);
+/// How long it may take when the daemon was asked to end: longer than any tree takes to die.
+const FAREWELL: Duration = Duration::from_secs(3);
 
 /// What a task tells the connection it works for.
 pub(super) enum Notice {
@@ -37,7 +40,7 @@ pub(super) enum Notice {
     /// A watch was set up.
     Watching { session_id: Arc<str>, watch_id: String, watch: Watch },
     /// A session's directory was found to be one.
-    Cwd { session_id: Arc<str>, path: std::path::PathBuf },
+    Cwd { session_id: Arc<str>, path: PathBuf, turn: Turn },
 }
 
 /// One connection and everything that lives on it.
@@ -76,9 +79,16 @@ impl Connection {
             }
         }
         drop((requests, peer));
-        self.end().await;
-        if let Err(error) = writing.finished().await {
-            tracing::debug!(%error, "the peer did not take everything");
+        // Who asks the daemon to end does not want to wait for a client that reads no more.
+        let patience = if stop.is_cancelled() { FAREWELL } else { LAST_WORDS };
+        let said = async {
+            self.end().await;
+            writing.finished().await
+        };
+        match tokio::time::timeout(patience, said).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the peer did not take everything"),
+            Err(_late) => tracing::warn!("the peer reads no more: what it was to be told is dropped"),
         }
     }
 
@@ -95,7 +105,6 @@ impl Connection {
             Ok(Call::SessionOpen(params)) => self.open(params, answer),
             Ok(Call::SessionResume(_)) => self.refuse_resume(answer),
             Ok(Call::ServerPing(_)) => self.ping(answer),
-            Ok(Call::SessionClose(params)) => self.close(&params.session_id, answer),
             Ok(call) => {
                 let id = call.session_id().unwrap_or_default().to_owned();
                 match self.sessions.get_mut(id.as_str()) {
@@ -118,6 +127,7 @@ impl Connection {
                     session.engine.never_ran(&process);
                 }
             }
+            Notice::Turn { session_id, call: Call::SessionClose(_), answer, .. } => self.close(&session_id, answer),
             Notice::Turn { session_id, call, answer, turn } => match self.sessions.get_mut(&session_id) {
                 Some(session) => session.act(call, answer, turn),
                 None => self.spawn(answer.send(Err::<(), _>(session_not_found(&session_id)))),
@@ -127,10 +137,12 @@ impl Connection {
                     session.watches.insert(watch_id, watch);
                 }
             }
-            Notice::Cwd { session_id, path } => {
+            Notice::Cwd { session_id, path, turn } => {
                 if let Some(session) = self.sessions.get_mut(&session_id) {
                     session.cwd = path;
                 }
+                // Only now may the next in line go on: it finds the new directory.
+                drop(turn);
             }
         }
     }
@@ -154,9 +166,7 @@ impl Connection {
         // Whoever still has a notice must be heard, or it would wait for ever; nothing has to be done about it.
         let listen = async { while inbox.recv().await.is_some() {} };
         let wait = async { tokio::join!(closing.wait(), tasks.wait()) };
-        if tokio::time::timeout(LAST_WORDS, async { tokio::join!(listen, wait) }).await.is_err() {
-            tracing::warn!("the peer reads no more: what it was to be told is dropped");
-        }
+        tokio::join!(listen, wait);
     }
 
     /// Lets every request that is in line have its turn.

@@ -100,15 +100,18 @@ impl Session {
     pub(super) fn take(&mut self, call: Call, answer: Answer) {
         match self.order.turn(kind(&call)) {
             Ok(turn) => self.act(call, answer, turn),
-            Err(place) => {
-                let (session_id, notices) = (self.id.clone(), self.notices.clone());
-                self.spawn(async move {
-                    let turn = place.await;
-                    // A connection that is gone drops the request, and with it the answer.
-                    notices.send(Notice::Turn { session_id, call, answer, turn }).await.ok();
-                });
-            }
+            Err(place) => self.call_back(call, answer, place),
         }
+    }
+
+    /// Has the connection take the request up again when its turn comes.
+    pub(super) fn call_back(&self, call: Call, answer: Answer, place: impl Future<Output = Turn> + Send + 'static) {
+        let (session_id, notices) = (self.id.clone(), self.notices.clone());
+        self.spawn(async move {
+            let turn = place.await;
+            // A connection that is gone drops the request, and with it the answer.
+            notices.send(Notice::Turn { session_id, call, answer, turn }).await.ok();
+        });
     }
 
     /// Goes on with a piece of work: here if it is done at once, else in a task.
@@ -179,11 +182,12 @@ fn kind(call: &Call) -> Kind {
     match call {
         Call::FsWrite(_) | Call::FsEdit(_) | Call::FsPatch(_) => Kind::Changes,
         Call::FsMkdir(_) | Call::FsRemove(_) | Call::FsRename(_) | Call::FsCopy(_) => Kind::Changes,
+        Call::SessionSetCwd(_) | Call::SessionClose(_) => Kind::Changes,
         Call::FsRead(_) | Call::FsStat(_) | Call::FsWatch(_) | Call::ExecStart(_) | Call::PtyOpen(_) => {
             Kind::Looks
         }
-        Call::FsList(_) | Call::FsGlob(_) | Call::FsGrep(_) | Call::SessionSetCwd(_) => Kind::Scans,
-        Call::SessionOpen(_) | Call::SessionResume(_) | Call::SessionClose(_) | Call::SessionInfo(_) => {
+        Call::FsList(_) | Call::FsGlob(_) | Call::FsGrep(_) => Kind::Scans,
+        Call::SessionOpen(_) | Call::SessionResume(_) | Call::SessionInfo(_) => {
             Kind::Free
         }
         Call::ServerPing(_) | Call::ApprovalList(_) | Call::ApprovalAnswer(_) | Call::FsUnwatch(_) => {

@@ -13,7 +13,7 @@ use wire::rexd::v1::{self, RpcError, encode_event};
 use super::super::FACE;
 use super::super::answer::Answer;
 use super::super::convert::{self, exit_code, exit_signal, pty_id, status, timestamp};
-use super::super::errors::{rpc_error, unsupported};
+use super::super::errors::{invalid, rpc_error, unsupported};
 use super::super::events::{EventOrder, Events, Follow};
 use super::super::order::Turn;
 use super::super::session::Session;
@@ -58,7 +58,7 @@ impl Session {
         let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
         Ok(ProcessSpec {
             program,
-            env: self.environment(&params.env, &cwd, false),
+            env: self.environment(&params.env, &cwd, false)?,
             cwd,
             terminal: None,
             stdin,
@@ -91,7 +91,10 @@ impl Session {
         asked: &BTreeMap<String, Option<String>>,
         cwd: &RootedPath,
         has_terminal: bool,
-    ) -> Vec<(OsString, OsString)> {
+    ) -> Result<Vec<(OsString, OsString)>, RpcError> {
+        if let Some(name) = asked.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+            return Err(invalid(&format!("env.{name}"), "no variable can have this name"));
+        }
         let inherited = self.service.environment.iter().cloned();
         let mut env = if asked.is_empty() {
             inherited.collect()
@@ -105,7 +108,7 @@ impl Session {
         if has_terminal && !env.iter().any(|(name, _)| name == "TERM") {
             env.push(("TERM".into(), "xterm-256color".into()));
         }
-        env
+        Ok(env)
     }
 
     /// Registers a process and begins to start it, if the session may have another one.

@@ -23,7 +23,9 @@ impl Session {
     pub(super) fn act(&mut self, call: Call, answer: Answer, turn: Turn) {
         match call {
             Call::SessionInfo(_) => self.info(answer),
-            Call::SessionSetCwd(params) => self.set_cwd(params, answer),
+            Call::SessionSetCwd(params) => self.set_cwd(params, answer, turn),
+            // Only the connection can let go of a session.
+            Call::SessionClose(_) => self.call_back(call, answer, std::future::ready(turn)),
             Call::ExecStart(params) => self.exec_start(params, answer, turn),
             Call::ExecWait(params) => self.exec_wait(params, answer),
             Call::ExecKill(params) => self.exec_kill(params, answer),
@@ -53,7 +55,7 @@ impl Session {
             Call::ApprovalList(_) => self.approval_list(answer),
             Call::ApprovalAnswer(params) => self.approval_answer(&params, answer),
             // The connection answers these itself.
-            Call::SessionOpen(_) | Call::SessionResume(_) | Call::SessionClose(_) | Call::ServerPing(_) => {
+            Call::SessionOpen(_) | Call::SessionResume(_) | Call::ServerPing(_) => {
                 self.refuse(answer, session_not_found(&self.id));
             }
         }

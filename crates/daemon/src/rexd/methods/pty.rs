@@ -51,7 +51,7 @@ impl Session {
         let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
         Ok(ProcessSpec {
             program,
-            env: self.environment(&params.env, &cwd, true),
+            env: self.environment(&params.env, &cwd, true)?,
             cwd,
             terminal: Some(size),
             stdin: Stdin::Open,

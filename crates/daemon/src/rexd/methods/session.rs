@@ -10,6 +10,7 @@ use super::super::answer::Answer;
 use super::super::connection::{Connection, Notice};
 use super::super::convert::{self, limits_report, timestamp};
 use super::super::errors::{invalid, rpc_error, session_not_found, text, unsupported};
+use super::super::order::Turn;
 use super::super::quirks;
 use super::super::session::{Manners, Opening, Session};
 
@@ -149,7 +150,7 @@ impl Session {
     }
 
     /// `session.set_cwd`: relative paths start there, if it is a directory within the roots.
-    pub(super) fn set_cwd(&self, params: v1::SessionSetCwd, answer: Answer) {
+    pub(super) fn set_cwd(&self, params: v1::SessionSetCwd, answer: Answer, turn: Turn) {
         let path = match self.path(&params.path) {
             Ok(path) => path,
             Err(error) => return self.refuse(answer, error),
@@ -162,7 +163,7 @@ impl Session {
                 Ok(_directory) => {
                     let result = v1::SessionSetCwdResult { ok: true, cwd: text(&cwd) };
                     // In force before it is answered, so that the next request finds it.
-                    notices.send(Notice::Cwd { session_id, path: cwd }).await.ok();
+                    notices.send(Notice::Cwd { session_id, path: cwd, turn }).await.ok();
                     answer.send(Ok(result)).await;
                 }
                 Err(error) => answer.send(Err::<(), _>(rpc_error(error))).await,
