@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use tokio::sync::{Notify, watch};
 
 use super::spec::{Closed, Exit, Stream};
@@ -70,6 +70,11 @@ pub(crate) enum Room {
     /// The primary reader has not taken what would have to go.
     Full,
 }
+
+/// Chunks below this are told together with those that follow.
+const SMALL_CHUNK: usize = 4 * 1024;
+/// The most that is put together.
+const JOINED_CHUNK: usize = 32 * 1024;
 
 #[derive(Debug)]
 struct Chunk {
@@ -148,6 +153,7 @@ impl OutputLog {
         let Some(chunk) = held.chunks.get(index) else { return Found::Nothing };
         let skip = usize::try_from(from.0.saturating_sub(chunk.start)).unwrap_or(usize::MAX);
         let rest = chunk.bytes.slice(skip.min(chunk.bytes.len())..);
+        let rest = if rest.len() < SMALL_CHUNK { held.joined(index, rest) } else { rest };
         let bytes = cut_at_character(rest, max);
         Found::Output { stream: chunk.stream, next: Cursor(from.0 + bytes.len() as u64), bytes }
     }
@@ -285,6 +291,25 @@ impl OutputLog {
 }
 
 impl Held {
+    /// `first` and the small chunks of the same stream that follow it, as one: a reader that comes late to many small
+    /// writes is told of them in few pieces.
+    fn joined(&self, index: usize, first: Bytes) -> Bytes {
+        let Some(stream) = self.chunks.get(index).map(|chunk| chunk.stream) else { return first };
+        let following = self.chunks.iter().skip(index + 1).take_while(|chunk| chunk.stream == stream);
+        let mut small = following.take_while(|chunk| chunk.bytes.len() < SMALL_CHUNK).peekable();
+        if small.peek().is_none() {
+            return first;
+        }
+        let mut joined = BytesMut::from(&first[..]);
+        for chunk in small {
+            if joined.len() + chunk.bytes.len() > JOINED_CHUNK {
+                break;
+            }
+            joined.extend_from_slice(&chunk.bytes);
+        }
+        joined.freeze()
+    }
+
     /// Gives up what the primary reader has taken from disk: a file that is read once need not be kept.
     fn forget_spilled_before(&mut self, cursor: u64) {
         let Some(spill) = &mut self.spill else { return };
@@ -361,6 +386,23 @@ mod tests {
     }
 
     #[test]
+    fn many_small_writes_are_told_in_few_pieces() {
+        let log = OutputLog::new(1024 * 1024);
+        for _ in 0..10_000 {
+            log.push(Stream::Stdout, Bytes::from_static(b"line\n"));
+        }
+        log.push(Stream::Stderr, Bytes::from_static(b"oops"));
+        let (mut at, mut pieces, mut all) = (Cursor(0), 0, String::new());
+        while let Found::Output { bytes, next, stream } = log.look(at, usize::MAX) {
+            assert_eq!(stream == Stream::Stderr, &bytes[..] == b"oops");
+            all.push_str(std::str::from_utf8(&bytes).unwrap());
+            (at, pieces) = (next, pieces + 1);
+        }
+        assert_eq!(all, "line\n".repeat(10_000) + "oops");
+        assert!(pieces < 10, "{pieces} pieces");
+    }
+
+    #[test]
     fn a_slow_reader_learns_what_it_lost() {
         let log = OutputLog::new(4);
         log.push(Stream::Stdout, Bytes::from_static(b"abcd"));
@@ -376,7 +418,7 @@ mod tests {
         log.push(Stream::Stdout, Bytes::from_static(b"abcd"));
         assert_eq!(log.room(), Room::Full);
         log.push(Stream::Stdout, Bytes::from_static(b"efgh"));
-        assert_eq!(text(log.look(Cursor(0), 9)), ("abcd".to_owned(), 4));
+        assert_eq!(text(log.look(Cursor(0), 4)), ("abcd".to_owned(), 4));
         log.take(Cursor(4));
         assert_eq!(log.room(), Room::Yes);
         log.release();

@@ -1,0 +1,22 @@
+//! Any text may be a pattern: it matches something within the root or is refused.
+#![no_main]
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use engine::files::{GlobOptions, Roots, Scan, glob};
+use libfuzzer_sys::fuzz_target;
+
+static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = std::env::temp_dir().join(format!("rexd-fuzz-glob-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("a/.b")).expect("folders");
+    std::fs::write(folder.join("a/.b/c.rs"), "").expect("a file");
+    folder
+});
+
+fuzz_target!(|pattern: &str| {
+    let roots = Roots::new(vec![FOLDER.clone()]);
+    if let Ok(found) = glob(&roots, &FOLDER, pattern, GlobOptions { max_matches: Some(10) }, &Scan::unbounded()) {
+        assert!(found.paths.iter().all(|path| path.starts_with(&*FOLDER)), "{:?}", found.paths);
+    }
+});

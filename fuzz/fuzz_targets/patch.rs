@@ -1,0 +1,16 @@
+//! Any text may be sent as a patch: it is parsed or refused, and applying it touches nothing outside its root.
+#![no_main]
+
+use std::path::Path;
+
+use engine::files::{Durability, Roots, patch};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    drop(patch::parse(text));
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a"), "one\r\ntwo\nthree").expect("a file");
+    let roots = Roots::new(vec![folder.path().to_owned()]);
+    drop(patch::patch(&roots, folder.path(), text, Durability::Relaxed));
+    assert!(!Path::new("/escaped").exists());
+});

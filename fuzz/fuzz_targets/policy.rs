@@ -1,0 +1,33 @@
+//! Any text may be a command: it is judged without a panic, and what cannot be read is never allowed.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use daemon::config::{Config, ConfigArgs, Places};
+use engine::policy::{CommandLine, Verdict};
+use libfuzzer_sys::fuzz_target;
+
+const RULES: &str = r#"
+[policy]
+default = "allow"
+[[policy.rules]]
+name = "no-removal"
+action = "deny"
+argv = ["rm", "*"]
+[[policy.rules]]
+name = "no-privilege"
+action = "deny"
+class = "privilege"
+"#;
+
+static CONFIG: LazyLock<Config> = LazyLock::new(|| {
+    Config::parse(RULES, std::path::Path::new("rules"), &ConfigArgs::default(), &Places::default()).expect("rules")
+});
+
+fuzz_target!(|line: &str| {
+    let judged = CONFIG.policy.decide(&CommandLine::Shell { line, login: false });
+    let plain = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    CONFIG.policy.decide(&CommandLine::Argv(&plain));
+    let removes = CONFIG.policy.decide(&CommandLine::Shell { line: &format!("rm -rf x\n{line}"), login: false });
+    assert_ne!(removes.verdict, Verdict::Allow, "{line:?} hides a command before it; alone it is {judged:?}");
+});
