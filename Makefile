@@ -54,7 +54,7 @@ fuzz:           ## every decoder for a minute each
 	done
 
 dist:           ## a static rexd in dist/
-	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd
+	RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd
 	@mkdir -p dist && cp target/$(TRIPLE)/release/rexd dist/rexd && ls -l dist/rexd
 
 install: dist   ## puts the static rexd into $(PREFIX)/bin

@@ -4,5 +4,6 @@ pub mod args;
 pub mod audit;
 pub mod config;
 pub mod doctor;
+pub mod log;
 pub mod rexd;
 pub mod serve;

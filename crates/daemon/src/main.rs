@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use daemon::args::{self, Command, HELP, Serve, UsageError};
 use daemon::config::{Config, Places, check_config};
 use daemon::doctor::{Doctor, colours_wanted};
-use daemon::{audit, serve};
+use daemon::{audit, log, serve};
 
 fn main() -> ExitCode {
     let command = match args::parse(std::env::args_os().skip(1)) {
@@ -47,7 +47,7 @@ fn run(command: Command) -> anyhow::Result<u8> {
 
 fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
     let config = Config::load(&faces.config, places)?;
-    log_to_stderr(&config);
+    log::to_stderr(config.server.log_level);
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -74,18 +74,6 @@ fn not_built_yet(faces: &Serve, config: &Config) -> Option<&'static str> {
         (faces.tls.is_some() || faces.client_ca.is_some(), "TLS"),
     ];
     asked.iter().find(|(is_asked, _)| *is_asked).map(|(_, name)| *name)
-}
-
-/// Standard output belongs to the protocol.
-fn log_to_stderr(config: &Config) {
-    let level = match config.server.log_level.name() {
-        "error" => tracing::Level::ERROR,
-        "warn" => tracing::Level::WARN,
-        "debug" => tracing::Level::DEBUG,
-        "trace" => tracing::Level::TRACE,
-        _ => tracing::Level::INFO,
-    };
-    tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(level).with_target(false).init();
 }
 
 /// The error and its causes, each said once: some name their cause themselves.

@@ -30,7 +30,7 @@ use writer::Writer;
 /// How long records gather before they are written together.
 pub const BATCH: Duration = Duration::from_millis(20);
 /// Records that may wait for the writer; past it callers wait.
-const QUEUE: usize = 4_096;
+const QUEUE: usize = 1_024;
 
 /// Why there is no audit file.
 #[derive(Debug, thiserror::Error)]
