@@ -33,7 +33,7 @@ pub(super) enum Notice {
     /// A process could not be started.
     NeverRan { session_id: Arc<str>, process: ProcessId },
     /// A request's turn has come.
-    Turn { session_id: Arc<str>, call: Call, answer: Answer, turn: Turn },
+    Turn { session_id: Arc<str>, call: Box<Call>, answer: Answer, turn: Turn },
     /// A watch was set up.
     Watching { session_id: Arc<str>, watch_id: String, watch: Watch },
     /// A session's directory was found to be one.
@@ -119,7 +119,7 @@ impl Connection {
                 }
             }
             Notice::Turn { session_id, call, answer, turn } => match self.sessions.get_mut(&session_id) {
-                Some(session) => session.act(call, answer, turn),
+                Some(session) => session.act(*call, answer, turn),
                 None => self.spawn(answer.send(Err::<(), _>(session_not_found(&session_id)))),
             },
             Notice::Watching { session_id, watch_id, watch } => {

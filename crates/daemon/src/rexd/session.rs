@@ -22,7 +22,7 @@ use super::connection::Notice;
 use super::errors::process_not_found;
 use super::events::{self, Events, Telling};
 use super::keys::Keys;
-use super::order::{Kind, Order, Turn};
+use super::order::{Kind, Order};
 use super::quirks::Quirks;
 
 /// What a client said of itself and of what it can take.
@@ -101,7 +101,7 @@ impl Session {
         match self.order.turn(kind(&call)) {
             Ok(turn) => self.act(call, answer, turn),
             Err(place) => {
-                let (session_id, notices) = (self.id.clone(), self.notices.clone());
+                let (session_id, notices, call) = (self.id.clone(), self.notices.clone(), Box::new(call));
                 self.spawn(async move {
                     let turn = place.await;
                     // A connection that is gone drops the request, and with it the answer.
