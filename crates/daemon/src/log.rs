@@ -42,7 +42,8 @@ impl Subscriber for Stderr {
         event.record(&mut line);
         let time = jiff::Timestamp::now();
         // A log that cannot be written must not stop the daemon; there is nobody left to tell.
-        let _told = writeln!(std::io::stderr(), "{time:.3} {} {}", word(*event.metadata().level()), line.text.trim());
+        let _told =
+            writeln!(std::io::stderr(), "{time:.3} {} {}", word(*event.metadata().level()), line.text.trim());
     }
 
     fn new_span(&self, _span: &Attributes<'_>) -> Id {

@@ -1,4 +1,5 @@
 //! Trees that die whole, and what a leader leaves behind: with cgroups and without.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod support;
 

@@ -18,7 +18,11 @@ const EVENT_BATCH: usize = 4;
 /// Writes until every sender is gone, or until writing fails. A line is a message and a newline. `output` must not
 /// keep bytes back, or a message would be reported as written before the kernel has it.
 /// Ends as well when `gone` says that nobody reads any more: with nothing to write, writing would not tell.
-pub(crate) async fn write_lines<W>(mut output: W, mut lanes: Lanes, gone: impl Future<Output = ()>) -> io::Result<()>
+pub(crate) async fn write_lines<W>(
+    mut output: W,
+    mut lanes: Lanes,
+    gone: impl Future<Output = ()>,
+) -> io::Result<()>
 where
     W: AsyncWrite + Unpin + Send,
 {

@@ -112,6 +112,8 @@ fn a_broken_border_is_found() {
     assert_eq!(found(borders::unsafe_is_confined, &[("crates/engine/src/process/a.rs", bare)]).len(), 1);
     let sound = format!("// SAFETY: nothing is shared.\n{bare}");
     assert_eq!(found(borders::unsafe_is_confined, &[("crates/engine/src/process/a.rs", &sound)]).len(), 0);
+    let contract = concat!("/// # Safety\n/// The pointer is valid.\nun", "safe fn f() {}");
+    assert_eq!(found(borders::unsafe_is_confined, &[("crates/engine/src/process/a.rs", contract)]).len(), 0);
     let files = [
         ("crates/daemon/src/rexd/a.rs", "std::fs::read(p)"),
         ("crates/daemon/src/config.rs", "std::fs::read(p)"),

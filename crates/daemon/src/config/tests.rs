@@ -71,7 +71,10 @@ fn an_empty_configuration_serves_nothing_and_says_what_to_write() {
     assert_eq!(config.audit.path, Some("/home/u/.local/state/rexd/audit.log".into()));
     assert!(config.audit.enabled && !config.audit.configured);
     assert!(config.no_roots_message().unwrap().contains("/home/u/.config/rexd/config.toml"));
-    assert!(read("").unwrap().no_roots_message().unwrap().contains("c.toml"), "a file that is there is the one to change");
+    assert!(
+        read("").unwrap().no_roots_message().unwrap().contains("c.toml"),
+        "a file that is there is the one to change"
+    );
 }
 
 #[test]

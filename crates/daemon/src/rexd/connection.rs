@@ -36,7 +36,7 @@ pub(super) enum Notice {
     /// A process could not be started.
     NeverRan { session_id: Arc<str>, process: ProcessId },
     /// A request's turn has come.
-    Turn { session_id: Arc<str>, call: Call, answer: Answer, turn: Turn },
+    Turn { session_id: Arc<str>, call: Box<Call>, answer: Answer, turn: Turn },
     /// A watch was set up.
     Watching { session_id: Arc<str>, watch_id: String, watch: Watch },
     /// A session's directory was found to be one.
@@ -127,11 +127,13 @@ impl Connection {
                     session.engine.never_ran(&process);
                 }
             }
-            Notice::Turn { session_id, call: Call::SessionClose(_), answer, .. } => self.close(&session_id, answer),
-            Notice::Turn { session_id, call, answer, turn } => match self.sessions.get_mut(&session_id) {
-                Some(session) => session.act(call, answer, turn),
-                None => self.spawn(answer.send(Err::<(), _>(session_not_found(&session_id)))),
-            },
+            Notice::Turn { session_id, call, answer, turn } => {
+                match (*call, self.sessions.get_mut(&session_id)) {
+                    (Call::SessionClose(_), _) => self.close(&session_id, answer),
+                    (call, Some(session)) => session.act(call, answer, turn),
+                    (_, None) => self.spawn(answer.send(Err::<(), _>(session_not_found(&session_id)))),
+                }
+            }
             Notice::Watching { session_id, watch_id, watch } => {
                 if let Some(session) = self.sessions.get_mut(&session_id) {
                     session.watches.insert(watch_id, watch);

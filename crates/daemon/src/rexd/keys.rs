@@ -57,10 +57,10 @@ impl Keys {
             None => {
                 known.answers.insert(key.to_owned(), Entry { request, answer: None });
                 known.oldest.push_back(key.to_owned());
-                if known.oldest.len() > KEYS_KEPT {
-                    if let Some(oldest) = known.oldest.pop_front() {
-                        known.answers.remove(&oldest);
-                    }
+                if known.oldest.len() > KEYS_KEPT
+                    && let Some(oldest) = known.oldest.pop_front()
+                {
+                    known.answers.remove(&oldest);
                 }
                 Ok(Seen::First(Kept { keys: self.clone(), key: key.to_owned(), is_answered: false }))
             }

@@ -79,8 +79,8 @@ mod tests {
         let order = Order::default();
         let first = order.turn(Kind::Looks).ok().expect("free");
         let second = order.turn(Kind::Looks).ok().expect("free");
-        let change = order.turn(Kind::Changes).err().expect("in line");
-        let mut late = order.turn(Kind::Looks).err().expect("behind the change");
+        let change = order.turn(Kind::Changes).expect_err("in line");
+        let mut late = order.turn(Kind::Looks).expect_err("behind the change");
         drop((first, second));
         assert!(late.as_mut().now_or_never().is_none());
         drop(change.await);
@@ -93,7 +93,7 @@ mod tests {
         let order = Order::default();
         assert!(matches!(order.turn(Kind::Scans), Ok(Turn::None)));
         let change = order.turn(Kind::Changes).ok().expect("free");
-        let scan = order.turn(Kind::Scans).err().expect("in line");
+        let scan = order.turn(Kind::Scans).expect_err("in line");
         drop(change);
         scan.await;
         assert!(order.turn(Kind::Changes).is_ok());

@@ -105,8 +105,13 @@ impl Session {
     }
 
     /// Has the connection take the request up again when its turn comes.
-    pub(super) fn call_back(&self, call: Call, answer: Answer, place: impl Future<Output = Turn> + Send + 'static) {
-        let (session_id, notices) = (self.id.clone(), self.notices.clone());
+    pub(super) fn call_back(
+        &self,
+        call: Call,
+        answer: Answer,
+        place: impl Future<Output = Turn> + Send + 'static,
+    ) {
+        let (session_id, notices, call) = (self.id.clone(), self.notices.clone(), Box::new(call));
         self.spawn(async move {
             let turn = place.await;
             // A connection that is gone drops the request, and with it the answer.
@@ -187,9 +192,7 @@ fn kind(call: &Call) -> Kind {
             Kind::Looks
         }
         Call::FsList(_) | Call::FsGlob(_) | Call::FsGrep(_) => Kind::Scans,
-        Call::SessionOpen(_) | Call::SessionResume(_) | Call::SessionInfo(_) => {
-            Kind::Free
-        }
+        Call::SessionOpen(_) | Call::SessionResume(_) | Call::SessionInfo(_) => Kind::Free,
         Call::ServerPing(_) | Call::ApprovalList(_) | Call::ApprovalAnswer(_) | Call::FsUnwatch(_) => {
             Kind::Free
         }

@@ -117,6 +117,9 @@ fn follow(orders: &Orders) -> isize {
 }
 
 /// Default dispositions, nothing blocked: what a program started from a login shell would find.
+///
+/// # Safety
+/// Only for a child between clone and exec: it changes the dispositions of the whole process.
 unsafe fn reset_signals(which: u64) {
     // The kernel's `struct sigaction`, all zero: default disposition.
     let default = [0usize; 4];
@@ -138,6 +141,9 @@ unsafe fn reset_signals(which: u64) {
 }
 
 /// Tries each candidate as `execvp` would: a missing one is passed over, a forbidden one remembered.
+///
+/// # Safety
+/// Only for a child between clone and exec, whose orders are all valid: their pointers are followed.
 unsafe fn execute(orders: &Orders) -> isize {
     let mut remembered = libc::ENOENT as isize;
     let mut candidate = orders.candidates;

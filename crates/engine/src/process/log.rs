@@ -37,7 +37,7 @@ pub struct Facts {
 
 /// What a reader finds at its cursor.
 #[derive(Debug)]
-pub enum Found {
+pub(super) enum Found {
     /// Output in memory, of one stream, whole characters where it is text.
     Output {
         /// Where it came from.
@@ -64,7 +64,7 @@ pub enum Found {
 
 /// Whether the writer may push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(super) enum Room {
     /// There is room, or only bytes that nobody waits for would go.
     Yes,
     /// The primary reader has not taken what would have to go.
@@ -104,7 +104,7 @@ struct Held {
 
 /// The log itself. Shared between the supervisor and the readers; the lock is held for moments and never across a wait.
 #[derive(Debug)]
-pub struct OutputLog {
+pub(super) struct OutputLog {
     held: Mutex<Held>,
     facts: watch::Sender<Facts>,
     taken: Notify,
@@ -113,7 +113,7 @@ pub struct OutputLog {
 
 impl OutputLog {
     /// An empty log that keeps at most `memory_limit` bytes in memory.
-    pub fn new(memory_limit: usize) -> OutputLog {
+    pub(super) fn new(memory_limit: usize) -> OutputLog {
         OutputLog {
             held: Mutex::default(),
             facts: watch::Sender::new(Facts::default()),
@@ -123,17 +123,17 @@ impl OutputLog {
     }
 
     /// The facts so far, and a way to wait for more of them.
-    pub fn facts(&self) -> watch::Receiver<Facts> {
+    pub(super) fn facts(&self) -> watch::Receiver<Facts> {
         self.facts.subscribe()
     }
 
     /// Bytes held in memory.
-    pub fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         self.held().memory
     }
 
     /// What stands at `from`, at most `max` bytes of it.
-    pub fn look(&self, from: Cursor, max: usize) -> Found {
+    pub(super) fn look(&self, from: Cursor, max: usize) -> Found {
         let held = self.held();
         if from.0 < held.first {
             return Found::Lost { bytes: held.first - from.0, next: Cursor(held.first) };
@@ -164,18 +164,18 @@ impl OutputLog {
     }
 
     /// Whether what stands at `from` is still held; what was loaded from disk is only true if it is.
-    pub fn holds(&self, from: Cursor) -> bool {
+    pub(super) fn holds(&self, from: Cursor) -> bool {
         self.held().first <= from.0
     }
 
     /// Makes the reader at `from` the one that must not lose anything.
-    pub fn claim(&self, from: Cursor) {
+    pub(super) fn claim(&self, from: Cursor) {
         self.held().primary = Some(from.0);
         self.taken.notify_one();
     }
 
     /// The primary reader has taken everything before `cursor`.
-    pub fn take(&self, cursor: Cursor) {
+    pub(super) fn take(&self, cursor: Cursor) {
         let mut held = self.held();
         if held.primary.is_some_and(|at| at < cursor.0) {
             held.primary = Some(cursor.0);
@@ -186,13 +186,13 @@ impl OutputLog {
     }
 
     /// The primary reader is gone: nobody holds back the oldest bytes any more.
-    pub fn release(&self) {
+    pub(super) fn release(&self) {
         self.held().primary = None;
         self.taken.notify_one();
     }
 
     /// Drops all that is held of a process that ended, leaving its facts. Readers are told what they lost.
-    pub fn forget(&self) {
+    pub(super) fn forget(&self) {
         let mut held = self.held();
         held.chunks = VecDeque::new();
         held.memory = 0;
@@ -200,7 +200,7 @@ impl OutputLog {
         held.first = held.end;
     }
 
-    pub(crate) fn room(&self) -> Room {
+    pub(super) fn room(&self) -> Room {
         let held = self.held();
         if held.memory < self.memory_limit {
             return Room::Yes;
@@ -212,12 +212,12 @@ impl OutputLog {
     }
 
     /// Waits until the primary reader has moved or gone.
-    pub(crate) async fn taken(&self) {
+    pub(super) async fn taken(&self) {
         self.taken.notified().await;
     }
 
     /// Adds output; the oldest goes when memory is full and nobody waits for it.
-    pub(crate) fn push(&self, stream: Stream, bytes: Bytes) {
+    pub(super) fn push(&self, stream: Stream, bytes: Bytes) {
         if bytes.is_empty() {
             return;
         }
@@ -240,23 +240,23 @@ impl OutputLog {
         });
     }
 
-    pub(crate) fn running(&self, pid: i32) {
+    pub(super) fn running(&self, pid: i32) {
         self.facts.send_modify(|facts| facts.pid = Some(pid));
     }
 
     /// Hands out the oldest chunk so that the writer can put it on disk, off the event loop.
-    pub(crate) fn oldest(&self) -> Option<(u64, Stream, Bytes)> {
+    pub(super) fn oldest(&self) -> Option<(u64, Stream, Bytes)> {
         let held = self.held();
         held.chunks.front().map(|chunk| (chunk.start, chunk.stream, chunk.bytes.clone()))
     }
 
     /// The chunk that starts at `start` is on disk now: it leaves memory.
-    pub(crate) fn moved_to_disk(&self, start: u64, spill: Spill) {
+    pub(super) fn moved_to_disk(&self, start: u64, spill: Spill) {
         let mut held = self.held();
-        if held.chunks.front().is_some_and(|chunk| chunk.start == start) {
-            if let Some(chunk) = held.chunks.pop_front() {
-                held.memory -= chunk.bytes.len();
-            }
+        if held.chunks.front().is_some_and(|chunk| chunk.start == start)
+            && let Some(chunk) = held.chunks.pop_front()
+        {
+            held.memory -= chunk.bytes.len();
         }
         held.spill = Some(spill);
         if let Some(primary) = held.primary {
@@ -265,18 +265,18 @@ impl OutputLog {
     }
 
     /// The spill as it is now, to be written to; `moved_to_disk` makes what was written visible.
-    pub(crate) fn spill(&self, make: impl FnOnce() -> io::Result<Spill>) -> io::Result<Spill> {
+    pub(super) fn spill(&self, make: impl FnOnce() -> io::Result<Spill>) -> io::Result<Spill> {
         match &self.held().spill {
             Some(spill) => Ok(spill.clone()),
             None => make(),
         }
     }
 
-    pub(crate) fn exited(&self, exit: Exit) {
+    pub(super) fn exited(&self, exit: Exit) {
         self.facts.send_modify(|facts| facts.exited = Some(exit));
     }
 
-    pub(crate) fn close(&self, closed: Closed) {
+    pub(super) fn close(&self, closed: Closed) {
         self.facts.send_modify(|facts| {
             facts.exited = Some(closed.exit);
             facts.closed = Some(Arc::new(closed));
@@ -339,7 +339,7 @@ impl Held {
 }
 
 /// At most `max` bytes, ending where a character ends if the bytes are text there.
-pub(crate) fn cut_at_character(bytes: Bytes, max: usize) -> Bytes {
+pub(super) fn cut_at_character(bytes: Bytes, max: usize) -> Bytes {
     if bytes.len() <= max {
         return bytes;
     }
@@ -349,7 +349,7 @@ pub(crate) fn cut_at_character(bytes: Bytes, max: usize) -> Bytes {
 }
 
 /// How many bytes at the end begin a UTF-8 character that is not complete; 0 when the end is whole or no text at all.
-pub(crate) fn incomplete_tail(bytes: &[u8]) -> usize {
+pub(super) fn incomplete_tail(bytes: &[u8]) -> usize {
     for back in 1..=bytes.len().min(3) {
         let byte = bytes[bytes.len() - back];
         let needs = match byte {

@@ -24,7 +24,7 @@ struct Segment {
 
 /// What is on disk. Cheap to clone: segments of a log are few, since neighbours are joined.
 #[derive(Debug, Clone)]
-pub(crate) struct Spill {
+pub(super) struct Spill {
     file: Arc<OwnedFd>,
     segments: VecDeque<Segment>,
     next_position: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Spill {
 
 /// A piece of the log on disk, ready to be loaded.
 #[derive(Debug)]
-pub struct Spilled {
+pub(super) struct Spilled {
     file: Arc<OwnedFd>,
     segment: Segment,
     offset: u64,
@@ -42,7 +42,7 @@ pub struct Spilled {
 
 impl Spill {
     /// An unnamed file in `folder`; it is gone with the process that holds it, whatever happens.
-    pub(crate) fn create(folder: &Path) -> io::Result<Spill> {
+    pub(super) fn create(folder: &Path) -> io::Result<Spill> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = match rustix::fs::open(folder, flags, mode) {
@@ -55,17 +55,17 @@ impl Spill {
     }
 
     /// Bytes on disk now.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// The oldest position on disk.
-    pub(crate) fn first(&self) -> Option<u64> {
+    pub(super) fn first(&self) -> Option<u64> {
         self.segments.front().map(|segment| segment.start)
     }
 
     /// Adds the chunk that follows everything spilled so far. Blocks on the disk.
-    pub(crate) fn append(&mut self, start: u64, stream: Stream, bytes: &Bytes) -> io::Result<()> {
+    pub(super) fn append(&mut self, start: u64, stream: Stream, bytes: &Bytes) -> io::Result<()> {
         let mut written = 0;
         while written < bytes.len() {
             let at = self.next_position + written as u64;
@@ -87,7 +87,7 @@ impl Spill {
     }
 
     /// What is on disk at `from`, at most `max` bytes of it.
-    pub(crate) fn find(&self, from: u64, max: usize) -> Option<Spilled> {
+    pub(super) fn find(&self, from: u64, max: usize) -> Option<Spilled> {
         let segment = self.segments.iter().find(|segment| from < segment.start + segment.len)?;
         let offset = from.checked_sub(segment.start)?;
         let len = usize::try_from(segment.len - offset).unwrap_or(usize::MAX).min(max);
@@ -95,7 +95,7 @@ impl Spill {
     }
 
     /// Gives back the disk space of everything before `cursor`.
-    pub(crate) fn forget_before(&mut self, cursor: u64) {
+    pub(super) fn forget_before(&mut self, cursor: u64) {
         let mut punched: Option<(u64, u64)> = None;
         while let Some(front) = self.segments.front_mut() {
             let gone = cursor.saturating_sub(front.start).min(front.len);
@@ -128,12 +128,12 @@ impl Spill {
 
 impl Spilled {
     /// The position it starts at.
-    pub fn start(&self) -> Cursor {
+    pub(super) fn start(&self) -> Cursor {
         Cursor(self.segment.start + self.offset)
     }
 
     /// Reads it. Blocks on the disk.
-    pub fn load(&self) -> io::Result<(Stream, Bytes, Cursor)> {
+    pub(super) fn load(&self) -> io::Result<(Stream, Bytes, Cursor)> {
         let mut bytes = vec![0; self.len];
         let mut filled = 0;
         while filled < bytes.len() {

@@ -1,5 +1,6 @@
 //! What the process tests share: an engine, specs, and readers that gather everything.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

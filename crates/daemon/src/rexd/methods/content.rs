@@ -114,12 +114,11 @@ impl Response {
 
 /// Text whose broken parts are replaced; a character that only the end of the read cut in two is left out instead.
 fn lossy(mut bytes: Vec<u8>, more: bool) -> String {
-    if more {
-        if let Err(error) = std::str::from_utf8(&bytes) {
-            if error.error_len().is_none() {
-                bytes.truncate(error.valid_up_to());
-            }
-        }
+    if more
+        && let Err(error) = std::str::from_utf8(&bytes)
+        && error.error_len().is_none()
+    {
+        bytes.truncate(error.valid_up_to());
     }
     match String::from_utf8(bytes) {
         Ok(text) => text,

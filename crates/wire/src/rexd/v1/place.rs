@@ -23,10 +23,10 @@ pub(super) fn member_at(text: &str, read: usize) -> String {
             },
             b'"' => {
                 let end = string_end(bytes, place + 1);
-                if let Some(Open::Object { key, expects_key }) = open.last_mut() {
-                    if std::mem::take(expects_key) {
-                        *key = text.get(place + 1..end).unwrap_or_default();
-                    }
+                if let Some(Open::Object { key, expects_key }) = open.last_mut()
+                    && std::mem::take(expects_key)
+                {
+                    *key = text.get(place + 1..end).unwrap_or_default();
                 }
                 place = end;
             }
@@ -58,7 +58,7 @@ fn name(open: &[Open<'_>]) -> String {
     let mut path = String::new();
     for step in open {
         match step {
-            Open::Object { key, .. } if key.is_empty() => {}
+            Open::Object { key: "", .. } => {}
             Open::Object { key, .. } => {
                 if !path.is_empty() {
                     path.push('.');
