@@ -141,7 +141,7 @@ impl Launcher {
             Some(lease) => LEADERS.hold(|| spawn::start(&order(&env, lease.folder())))?,
             None => LEADERS.hold(|| spawn::start(&order(&env, None)))?,
         };
-        let tree = Tree { leader: started.pid, mark, cgroup: lease.map(Arc::new) };
+        let tree = Tree { leader: started.pid, mark, cgroup: lease.map(Arc::new), is_reaped: Arc::default() };
         Ok((started, tree))
     }
 

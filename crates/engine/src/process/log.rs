@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn many_small_writes_are_told_in_few_pieces() {
-        let log = OutputLog::new(1024 * 1024);
+        let log = OutputLog::new(4 * 1024 * 1024);
         for _ in 0..10_000 {
             log.push(Stream::Stdout, Bytes::from_static(b"line\n"));
         }

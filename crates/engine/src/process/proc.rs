@@ -32,16 +32,27 @@ pub(super) fn open(pid: i32) -> Option<OwnedFd> {
     rustix::process::pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
+/// Whether the number of a leader is still its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Number {
+    /// It was not reaped.
+    Kept,
+    /// It was reaped. The kernel gives the number to nobody while a session or group is called so; who has it now is
+    /// a stranger, and then so is everybody in a session or group of that number.
+    Free,
+}
+
 /// Everything that descends from `leader`, runs in its session or group, or carries `mark` in its environment.
 ///
 /// Used where no cgroup holds the tree together. A process that left the session, lost its parents and wiped its
 /// environment is not found; that is the limit of what the kernel tells without cgroups.
-pub(super) fn tree(leader: i32, mark: &str) -> Vec<i32> {
+pub(super) fn tree(leader: i32, number: Number, mark: &str) -> Vec<i32> {
     let table: HashMap<i32, Ancestry> = pids().filter_map(|pid| Some((pid, ancestry(pid)?))).collect();
+    let is_strangers = number == Number::Free && table.contains_key(&leader);
     let mut found: HashSet<i32> = HashSet::new();
     for (pid, entry) in &table {
         let is_kin = *pid == leader || entry.session == leader || entry.group == leader;
-        if is_kin || carries(*pid, mark) {
+        if (is_kin && !is_strangers) || carries(*pid, mark) {
             found.insert(*pid);
         }
     }
@@ -119,4 +130,16 @@ pub(super) fn children() -> Vec<i32> {
 /// Whether a child of this process carries `mark`: a runaway that was handed to us.
 pub(super) fn has_marked_child(mark: &str) -> bool {
     children().into_iter().any(|pid| is_alive(pid) && carries(pid, mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_the_number_of_a_reaped_leader_is_a_stranger() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(tree(own, Number::Kept, "NO=mark").contains(&own));
+        assert!(!tree(own, Number::Free, "NO=mark").contains(&own));
+    }
 }

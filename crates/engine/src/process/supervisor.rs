@@ -258,6 +258,7 @@ impl Supervisor {
 
     fn leader_ended(&mut self, exit: Exit) {
         self.launcher.reaped(self.live.pid);
+        self.live.tree.reaped();
         self.exit = Some((exit, self.started_at.elapsed()));
         self.log.exited(exit);
         self.drain = Some(Drain::new(&self.live.outputs, &self.bounds));
@@ -274,7 +275,7 @@ impl Supervisor {
                 }
             }
             Command::Kill { signal, reply } => {
-                self.live.tree.tell(signal, self.exit.is_some());
+                self.live.tree.tell(signal);
                 let _heard = reply.send(Ended::default());
             }
             Command::Resize { size, reply } => {

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -42,6 +43,8 @@ pub(super) struct Tree {
     pub(super) leader: Pid,
     pub(super) mark: String,
     pub(super) cgroup: Option<Arc<Lease>>,
+    /// Set once the leader was reaped.
+    pub(super) is_reaped: Arc<AtomicBool>,
 }
 
 /// After KILL was sent; what the kernel has not ended by then is stuck in the kernel.
@@ -52,9 +55,18 @@ impl Tree {
         self.leader.as_raw_nonzero().get()
     }
 
+    /// The leader was reaped: its number may belong to anybody from now on.
+    pub(super) fn reaped(&self) {
+        self.is_reaped.store(true, Ordering::Relaxed);
+    }
+
+    fn number(&self) -> proc::Number {
+        if self.is_reaped.load(Ordering::Relaxed) { proc::Number::Free } else { proc::Number::Kept }
+    }
+
     /// The numbers of everything alive in the tree. Reads many files: keep off the event loop.
     fn pids(&self) -> Vec<i32> {
-        let mut pids = proc::tree(self.leader(), &self.mark);
+        let mut pids = proc::tree(self.leader(), self.number(), &self.mark);
         if let Some(lease) = &self.cgroup {
             pids.extend(lease.members());
             pids.sort_unstable();
@@ -91,8 +103,8 @@ impl Tree {
 
     /// Sends a signal once to the leader's process group, through handles if the leader was reaped already, so that
     /// no stranger who got its number is hit.
-    pub(super) fn tell(&self, signal: Signal, leader_is_reaped: bool) -> bool {
-        if !leader_is_reaped {
+    pub(super) fn tell(&self, signal: Signal) -> bool {
+        if self.number() == proc::Number::Kept {
             return sys::send_to_group(self.leader(), signal);
         }
         let in_group = |pid: &i32| proc::ancestry(*pid).is_some_and(|found| found.group == self.leader());
