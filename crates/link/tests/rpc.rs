@@ -204,3 +204,22 @@ async fn params_are_the_text_that_arrived_and_decode_by_name() {
     let error = request.params.decode::<wire::rexd::v1::FsRead>().unwrap_err();
     assert_eq!(error.message, "invalid params: offset: expected integer, got string \"x\"");
 }
+
+#[tokio::test]
+async fn requests_that_are_too_large_together_are_refused_and_the_rest_goes_on() {
+    let (mut client, mut requests) = start(RpcLimits { in_flight_bytes: 100, ..RpcLimits::default() });
+    let large = |id: u32, size: usize| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m","params":{{"x":"{}"}}}}"#, "a".repeat(size))
+    };
+    send(&client, &large(1, 200)).await;
+    let first = requests.next().await.unwrap();
+    send(&client, &large(2, 10)).await;
+    send(&client, &call("3", "kill")).await;
+    let third = requests.next().await.unwrap();
+    assert_eq!(third.method, "kill", "what is small passes what is too large");
+    let refused = receive(&mut client).await;
+    assert_eq!((refused["id"].clone(), refused["error"]["code"].clone()), (json!(2), json!(-32008)));
+    drop(first);
+    send(&client, &large(4, 60)).await;
+    assert_eq!(requests.next().await.unwrap().reply.id().unwrap().to_string(), "4");
+}

@@ -12,6 +12,9 @@ pub const MAX_ID_BYTES: usize = 1_024;
 /// Requests of one connection that may run at the same time.
 pub const MAX_IN_FLIGHT: usize = 1_024;
 
+/// Bytes of params of one connection's running requests together: large ones wait for each other in memory.
+pub const MAX_IN_FLIGHT_BYTES: usize = 4 * MAX_LINE_BYTES;
+
 /// Bytes of a client's value that an error message quotes back.
 pub const MAX_QUOTED_BYTES: usize = 200;
 

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::Id;
 
+use super::requests::RpcLimits;
+
 /// Every request of one connection that runs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InFlight {
@@ -15,6 +17,7 @@ pub(super) struct InFlight {
 #[derive(Debug, Default)]
 struct State {
     running: usize,
+    bytes: usize,
     next: u64,
     by_id: HashMap<Id, (u64, CancellationToken)>,
 }
@@ -25,23 +28,41 @@ pub(super) struct Slot {
     all: InFlight,
     id: Option<Id>,
     number: u64,
+    bytes: usize,
+}
+
+/// What there is too much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Crowded {
+    Requests,
+    Bytes,
 }
 
 impl InFlight {
-    /// Takes a place, unless `limit` are taken.
-    pub(super) fn enter(&self, id: Option<&Id>, limit: usize, cancel: &CancellationToken) -> Option<Slot> {
+    /// Takes a place for a request of so many `bytes`, unless all that `limits` gives are taken. The first one is
+    /// always let in, however large.
+    pub(super) fn enter(
+        &self,
+        (id, bytes): (Option<&Id>, usize),
+        limits: &RpcLimits,
+        cancel: &CancellationToken,
+    ) -> Result<Slot, Crowded> {
         self.with(|state| {
-            if state.running >= limit {
-                return None;
+            if state.running >= limits.in_flight {
+                return Err(Crowded::Requests);
+            }
+            if state.running > 0 && bytes > limits.in_flight_bytes.saturating_sub(state.bytes) {
+                return Err(Crowded::Bytes);
             }
             state.running += 1;
+            state.bytes += bytes;
             state.next += 1;
             let number = state.next;
             if let Some(id) = id {
                 // A client that uses an id twice at once can only withdraw the later request.
                 state.by_id.insert(id.clone(), (number, cancel.clone()));
             }
-            Some(Slot { all: self.clone(), id: id.cloned(), number })
+            Ok(Slot { all: self.clone(), id: id.cloned(), number, bytes })
         })
     }
 
@@ -66,6 +87,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         self.all.with(|state| {
             state.running -= 1;
+            state.bytes -= self.bytes;
             if let Some(id) = &self.id
                 && state.by_id.get(id).is_some_and(|(number, _)| *number == self.number)
             {

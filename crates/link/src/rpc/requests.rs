@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::{self, Call, Fault, Id, Item, Message, RpcError};
 use wire::rexd::v1::{OkResult, decode_params_text};
 
-use super::in_flight::InFlight;
+use super::in_flight::{Crowded, InFlight};
 use super::reply::{Batch, Reply};
 use crate::{Incoming, Outgoing, Receiver};
 
@@ -19,13 +19,19 @@ use crate::{Incoming, Outgoing, Receiver};
 pub struct RpcLimits {
     /// Requests that may run at the same time; one more is answered `-32008` at once.
     pub in_flight: usize,
+    /// Bytes of params that running requests may have together; one more is answered `-32008` at once.
+    pub in_flight_bytes: usize,
     /// The longest line, to be told to a client that passed it. The link enforces it.
     pub line_bytes: usize,
 }
 
 impl Default for RpcLimits {
     fn default() -> RpcLimits {
-        RpcLimits { in_flight: wire::limits::MAX_IN_FLIGHT, line_bytes: wire::limits::MAX_LINE_BYTES }
+        RpcLimits {
+            in_flight: wire::limits::MAX_IN_FLIGHT,
+            in_flight_bytes: wire::limits::MAX_IN_FLIGHT_BYTES,
+            line_bytes: wire::limits::MAX_LINE_BYTES,
+        }
     }
 }
 
@@ -178,11 +184,12 @@ impl Requests {
         let params = Params(call.params.map(|raw| line.slice_ref(raw.get().as_bytes())));
         let cancel = CancellationToken::new();
         let is_cancel = call.method == "$/cancel";
-        let slot = match is_cancel {
-            true => None,
-            false => self.in_flight.enter(call.id.as_ref(), self.limits.in_flight, &cancel),
+        let entered = match is_cancel {
+            true => Ok(None),
+            false => self.in_flight.enter((call.id.as_ref(), params.len()), &self.limits, &cancel).map(Some),
         };
-        let refused = slot.is_none() && !is_cancel;
+        let crowded = entered.as_ref().err().copied();
+        let slot = entered.ok().flatten();
         let reply = match reply {
             Some(make) => make(outgoing, slot),
             None => Reply::nobody(outgoing, slot),
@@ -190,9 +197,14 @@ impl Requests {
         if is_cancel {
             let answer = withdrawn(&params).map(|id| OkResult { ok: self.in_flight.cancel(&id) });
             self.due.extend(reply.into_line(answer));
-        } else if refused {
-            let limit = self.limits.in_flight;
-            let error = RpcError::resource_limit("too many requests are running", limit as u64);
+        } else if let Some(crowded) = crowded {
+            let (message, limit) = match crowded {
+                Crowded::Requests => ("too many requests are running", self.limits.in_flight),
+                Crowded::Bytes => {
+                    ("the requests that are running are too large", self.limits.in_flight_bytes)
+                }
+            };
+            let error = RpcError::resource_limit(message, limit as u64);
             self.due.extend(reply.into_line(Err::<(), _>(error)));
         } else {
             self.ready.push_back(Request { method: call.method.into_owned(), params, reply, cancel });
