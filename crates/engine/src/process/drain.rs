@@ -13,7 +13,7 @@ use super::streams::Output;
 /// Decides when a process whose leader has ended is closed.
 #[derive(Debug)]
 pub(super) struct Drain {
-    /// Bytes of each output that were there when the leader ended.
+    /// How far each output goes with what was there when the leader ended.
     owed: Vec<u64>,
     idle: Duration,
     quiet_at: Instant,
@@ -25,7 +25,7 @@ impl Drain {
     pub(super) fn new(outputs: &[Output], bounds: &Bounds) -> Drain {
         let now = Instant::now();
         Drain {
-            owed: outputs.iter().map(Output::waiting_bytes).collect(),
+            owed: outputs.iter().map(|output| output.read_bytes() + output.waiting_bytes()).collect(),
             idle: bounds.drain_idle,
             quiet_at: now + bounds.drain_idle,
             latest: now + bounds.drain_at_most,
@@ -43,23 +43,21 @@ impl Drain {
     }
 
     /// Nothing came for a while: over, unless something that was there has not been seen yet.
-    pub(super) fn quiet(&mut self) {
-        self.is_over = self.owes_nothing();
+    pub(super) fn quiet(&mut self, outputs: &[Output]) {
+        self.is_over = self.owes_nothing(outputs);
         self.quiet_at = Instant::now() + self.idle;
     }
 
-    fn owes_nothing(&self) -> bool {
-        self.owed.iter().all(|owed| *owed == 0)
+    /// Counts what was read from the pipe, not what was made of it: half a character is read and held back.
+    fn owes_nothing(&self, outputs: &[Output]) -> bool {
+        self.owed.iter().zip(outputs).all(|(owed, output)| output.read_bytes() >= *owed)
     }
 
     /// Output was read, perhaps long after it was written because its reader was slow.
-    pub(super) fn read(&mut self, index: usize, bytes: usize) {
+    pub(super) fn read(&mut self, outputs: &[Output]) {
         let now = Instant::now();
-        if let Some(owed) = self.owed.get_mut(index) {
-            *owed = owed.saturating_sub(bytes as u64);
-        }
         self.quiet_at = now + self.idle;
-        if now >= self.latest && self.owes_nothing() {
+        if now >= self.latest && self.owes_nothing(outputs) {
             self.is_over = true;
         }
     }

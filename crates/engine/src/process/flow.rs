@@ -95,7 +95,7 @@ impl Flow {
         let Some((start, stream, bytes)) = self.log.oldest() else { return true };
         let folder = self.folder.clone();
         let Ok(mut spill) = self.log.spill(|| Spill::create(&folder)) else { return false };
-        if spill.bytes() + bytes.len() as u64 > self.quota {
+        if !spill.has_room(bytes.len(), self.quota) {
             return false;
         }
         let write = move || spill.append(start, stream, &bytes).map(|()| spill);

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, WaitId, WaitIdOptions};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -94,12 +95,22 @@ impl Launcher {
         let (started, tree) = self.start(spec, cwd.as_fd(), &wiring, id)?;
         let Wiring { child, input, outputs } = wiring;
         drop(child);
-        let leader = sys::watch(started.pidfd, Interest::READABLE)?;
-        verdict(started.pending).await?;
-        let outputs =
-            outputs.into_iter().map(|(fd, stream)| Output::new(fd, stream)).collect::<io::Result<_>>()?;
-        let input = input.map(Input::new).transpose()?;
-        Ok(Launched { leader, pid: started.pid.as_raw_nonzero().get(), tree, input, outputs })
+        let Started { pid, pidfd, pending } = started;
+        let wired = async {
+            let leader = sys::watch(pidfd, Interest::READABLE)?;
+            verdict(pending).await?;
+            let outputs =
+                outputs.into_iter().map(|(fd, stream)| Output::new(fd, stream)).collect::<io::Result<_>>()?;
+            let input = input.map(Input::new).transpose()?;
+            Ok(Launched { leader, pid: pid.as_raw_nonzero().get(), tree, input, outputs })
+        };
+        match wired.await {
+            Ok(launched) => Ok(launched),
+            Err(error) => {
+                discard(pid).await;
+                Err(error)
+            }
+        }
     }
 
     /// Clones the child with a mark in its environment and, where it can be had, into a cgroup of its own.
@@ -178,6 +189,18 @@ async fn open_directory(path: &RootedPath) -> Result<OwnedFd, Error> {
     }
     let path = path.clone();
     tokio::task::spawn_blocking(move || path.open_directory()).await.unwrap_or(Err(Error::Gone))
+}
+
+/// Ends and reaps a child that came to nothing: it could not execute, or could not be wired.
+async fn discard(leader: Pid) {
+    // Its number is its own until it is reaped, which nobody else does.
+    let _ended = rustix::process::kill_process(leader, rustix::process::Signal::KILL);
+    let reap = move || {
+        let _status = rustix::process::waitid(WaitId::Pid(leader), WaitIdOptions::EXITED);
+        LEADERS.forget(leader.as_raw_nonzero().get());
+    };
+    // A killed child ends within moments, but a thread that may wait is there for it.
+    let _reaped: Result<(), _> = tokio::task::spawn_blocking(reap).await;
 }
 
 /// Waits for exec to happen or fail. The child's memory is freed only then, or never.

@@ -18,6 +18,10 @@ use super::spill::{Spill, Spilled};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Cursor(pub u64);
 
+/// What a chunk costs beside its bytes: its entry, and what the allocator keeps. A program that writes byte by byte
+/// must not take a hundred times the memory it was given.
+const CHUNK_COST: usize = 128;
+
 /// What a log holds beside its bytes. Facts are only ever added.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
@@ -87,12 +91,16 @@ impl Chunk {
     fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
+
+    fn cost(&self) -> usize {
+        self.bytes.len() + CHUNK_COST
+    }
 }
 
 #[derive(Debug, Default)]
 struct Held {
     chunks: VecDeque<Chunk>,
-    /// Bytes in `chunks`.
+    /// What `chunks` cost.
     memory: usize,
     /// The oldest position still held, in memory or on disk.
     first: u64,
@@ -100,6 +108,8 @@ struct Held {
     spill: Option<Spill>,
     /// How far the primary reader has come; nothing when there is none.
     primary: Option<u64>,
+    /// How many primary readers there have been; the number of the one that counts.
+    claims: u64,
 }
 
 /// The log itself. Shared between the supervisor and the readers; the lock is held for moments and never across a wait.
@@ -168,16 +178,21 @@ impl OutputLog {
         self.held().first <= from.0
     }
 
-    /// Makes the reader at `from` the one that must not lose anything.
-    pub(super) fn claim(&self, from: Cursor) {
-        self.held().primary = Some(from.0);
+    /// Makes the reader at `from` the one that must not lose anything; its number is for `take` and `release`.
+    pub(super) fn claim(&self, from: Cursor) -> u64 {
+        let mut held = self.held();
+        held.primary = Some(from.0);
+        held.claims += 1;
+        let claim = held.claims;
+        drop(held);
         self.taken.notify_one();
+        claim
     }
 
     /// The primary reader has taken everything before `cursor`.
-    pub(super) fn take(&self, cursor: Cursor) {
+    pub(super) fn take(&self, claim: u64, cursor: Cursor) {
         let mut held = self.held();
-        if held.primary.is_some_and(|at| at < cursor.0) {
+        if held.claims == claim && held.primary.is_some_and(|at| at < cursor.0) {
             held.primary = Some(cursor.0);
             held.forget_spilled_before(cursor.0);
             drop(held);
@@ -185,9 +200,13 @@ impl OutputLog {
         }
     }
 
-    /// The primary reader is gone: nobody holds back the oldest bytes any more.
-    pub(super) fn release(&self) {
-        self.held().primary = None;
+    /// The primary reader is gone: nobody holds back the oldest bytes any more, unless another has taken its place.
+    pub(super) fn release(&self, claim: u64) {
+        let mut held = self.held();
+        if held.claims == claim {
+            held.primary = None;
+        }
+        drop(held);
         self.taken.notify_one();
     }
 
@@ -225,8 +244,9 @@ impl OutputLog {
             let mut held = self.held();
             let start = held.end;
             held.end += bytes.len() as u64;
-            held.memory += bytes.len();
-            held.chunks.push_back(Chunk { start, stream, bytes });
+            let chunk = Chunk { start, stream, bytes };
+            held.memory += chunk.cost();
+            held.chunks.push_back(chunk);
             held.evict(self.memory_limit);
             held.end
         };
@@ -256,7 +276,7 @@ impl OutputLog {
         if held.chunks.front().is_some_and(|chunk| chunk.start == start)
             && let Some(chunk) = held.chunks.pop_front()
         {
-            held.memory -= chunk.bytes.len();
+            held.memory -= chunk.cost();
         }
         held.spill = Some(spill);
         if let Some(primary) = held.primary {
@@ -330,7 +350,7 @@ impl Held {
                 return;
             }
             self.first = oldest.end();
-            self.memory -= oldest.bytes.len();
+            self.memory -= oldest.cost();
             self.chunks.pop_front();
             // Whatever was spilled is older still, so its readers have lost it too.
             self.spill = None;
@@ -412,16 +432,38 @@ mod tests {
     }
 
     #[test]
+    fn a_log_of_single_bytes_costs_no_more_than_it_may() {
+        let log = OutputLog::new(64 * 1024);
+        for _ in 0..64 * 1024 {
+            log.push(Stream::Stdout, Bytes::from_static(b"a"));
+        }
+        assert!(log.held().chunks.len() < 1024, "{} chunks", log.held().chunks.len());
+        assert!(matches!(log.look(Cursor(0), 9), Found::Lost { .. }));
+    }
+
+    #[test]
+    fn a_reader_that_was_replaced_takes_nothing_with_it() {
+        let log = OutputLog::new(4);
+        let old = log.claim(Cursor(0));
+        let new = log.claim(Cursor(0));
+        log.release(old);
+        log.push(Stream::Stdout, Bytes::from_static(b"abcd"));
+        assert_eq!(log.room(), Room::Full, "the new one is still waited for");
+        log.release(new);
+        assert_eq!(log.room(), Room::Yes);
+    }
+
+    #[test]
     fn nothing_is_dropped_that_the_primary_reader_waits_for() {
         let log = OutputLog::new(4);
-        log.claim(Cursor(0));
+        let claim = log.claim(Cursor(0));
         log.push(Stream::Stdout, Bytes::from_static(b"abcd"));
         assert_eq!(log.room(), Room::Full);
         log.push(Stream::Stdout, Bytes::from_static(b"efgh"));
         assert_eq!(text(log.look(Cursor(0), 4)), ("abcd".to_owned(), 4));
-        log.take(Cursor(4));
+        log.take(claim, Cursor(4));
         assert_eq!(log.room(), Room::Yes);
-        log.release();
+        log.release(claim);
         assert_eq!(log.room(), Room::Yes);
     }
 

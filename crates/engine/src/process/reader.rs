@@ -37,17 +37,18 @@ pub struct LogReader {
     log: Arc<OutputLog>,
     facts: watch::Receiver<Facts>,
     at: Cursor,
-    is_primary: bool,
+    /// Its number, if it is the one that must not lose anything.
+    claim: Option<u64>,
 }
 
 impl LogReader {
     pub(super) fn primary(log: Arc<OutputLog>, from: Cursor) -> LogReader {
-        log.claim(from);
-        LogReader { facts: log.facts(), log, at: from, is_primary: true }
+        let claim = Some(log.claim(from));
+        LogReader { facts: log.facts(), log, at: from, claim }
     }
 
     pub(super) fn viewer(log: Arc<OutputLog>, from: Cursor) -> LogReader {
-        LogReader { facts: log.facts(), log, at: from, is_primary: false }
+        LogReader { facts: log.facts(), log, at: from, claim: None }
     }
 
     /// Where this reader is.
@@ -94,16 +95,16 @@ impl LogReader {
 
     fn advance(&mut self, next: Cursor) {
         self.at = next;
-        if self.is_primary {
-            self.log.take(next);
+        if let Some(claim) = self.claim {
+            self.log.take(claim, next);
         }
     }
 }
 
 impl Drop for LogReader {
     fn drop(&mut self) {
-        if self.is_primary {
-            self.log.release();
+        if let Some(claim) = self.claim {
+            self.log.release(claim);
         }
     }
 }

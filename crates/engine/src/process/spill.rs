@@ -13,6 +13,10 @@ use rustix::io::Errno;
 use super::log::{Cursor, cut_at_character};
 use super::spec::Stream;
 
+/// Runs that one log may have on disk. They are kept in memory, and looked through: a program that changes streams with
+/// every byte is slowed by its pipe sooner than one that writes much to one of them.
+const MOST_SEGMENTS: usize = 4096;
+
 /// One run of bytes of one stream, at `position` in the file.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
@@ -22,7 +26,7 @@ struct Segment {
     position: u64,
 }
 
-/// What is on disk. Cheap to clone: segments of a log are few, since neighbours are joined.
+/// What is on disk. Cheap to clone: segments of a log are few, since neighbours are joined and their number is bounded.
 #[derive(Debug, Clone)]
 pub(super) struct Spill {
     file: Arc<OwnedFd>,
@@ -57,6 +61,11 @@ impl Spill {
     /// Bytes on disk now.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether `more` bytes may be added within `quota`.
+    pub(super) fn has_room(&self, more: usize, quota: u64) -> bool {
+        self.bytes + more as u64 <= quota && self.segments.len() < MOST_SEGMENTS
     }
 
     /// The oldest position on disk.

@@ -30,6 +30,7 @@ pub(super) struct Output {
     pub(super) stream: Stream,
     read_size: usize,
     is_grown: bool,
+    read_bytes: u64,
     /// The beginning of a character whose rest has not come yet.
     held: Vec<u8>,
 }
@@ -38,7 +39,7 @@ impl Output {
     pub(super) fn new(fd: OwnedFd, stream: Stream) -> io::Result<Output> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         let fd = sys::watch(fd, Interest::READABLE)?;
-        Ok(Output { fd, stream, read_size: SMALLEST_READ, is_grown: false, held: Vec::new() })
+        Ok(Output { fd, stream, read_size: SMALLEST_READ, is_grown: false, read_bytes: 0, held: Vec::new() })
     }
 
     /// Waits for the next piece; nothing at the end. Safe to drop while it waits.
@@ -58,6 +59,7 @@ impl Output {
                 Ok(Ok(0)) => return None,
                 Ok(Ok(count)) => {
                     self.adapt(count);
+                    self.read_bytes += count as u64;
                     self.held.clear();
                     let tail = incomplete_tail(&buffer);
                     self.held.extend_from_slice(&buffer[buffer.len() - tail..]);
@@ -71,6 +73,11 @@ impl Output {
                 Ok(Err(_ended)) => return None,
             }
         }
+    }
+
+    /// Bytes that were read so far.
+    pub(super) fn read_bytes(&self) -> u64 {
+        self.read_bytes
     }
 
     /// Bytes that are in the pipe now.

@@ -211,7 +211,7 @@ impl Supervisor {
                 self.stop_at = None;
                 self.end_tree(Cause::TimedOut, Some(self.bounds.kill_grace));
             }
-            Happening::Drained => self.drain.iter_mut().for_each(Drain::quiet),
+            Happening::Drained => self.drain.iter_mut().for_each(|drain| drain.quiet(&self.live.outputs)),
             Happening::RoomOrStall => self.flow.relieve().await,
             Happening::Stop => {
                 self.is_stopping = true;
@@ -222,7 +222,7 @@ impl Supervisor {
 
     fn take_output(&mut self, index: usize, bytes: Bytes) {
         if let Some(drain) = &mut self.drain {
-            drain.read(index, bytes.len());
+            drain.read(&self.live.outputs);
         }
         let Some(stream) = self.live.outputs.get(index).map(|output| output.stream) else { return };
         self.record(stream, bytes);
@@ -312,6 +312,11 @@ impl Supervisor {
             self.record(stream, rest);
         }
         self.stdin.close(&mut self.live.input);
+        // Nobody looks at these again: who waits hears that it is too late, and so does who comes later.
+        self.inputs.close();
+        while let Ok(request) = self.inputs.try_recv() {
+            self.stdin.accept(request, &mut self.live.input);
+        }
         let facts = self.log.facts().borrow().clone();
         self.log.close(Closed {
             exit,
@@ -327,6 +332,10 @@ impl Supervisor {
     /// Keeps what the leader left behind: its output is read and discarded, since closing the pipe would kill it.
     async fn mind_the_background(mut self) {
         while self.ending.is_some() || !self.live.tree.is_gone().await {
+            if self.is_stopping && self.ending.is_none() {
+                // Ended as far as it can be: what is left is stuck in the kernel.
+                return;
+            }
             let tree = self.live.tree.clone();
             tokio::select! {
                 biased;

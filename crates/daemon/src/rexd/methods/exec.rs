@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::files::RootedPath;
 use engine::policy::CommandLine;
-use engine::process::{Cursor, Process, ProcessSpec, Program, Starting};
+use engine::process::{LogReader, Process, ProcessSpec, Program, Starting};
 use tokio::time::Instant;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
@@ -36,8 +36,8 @@ impl Session {
                 process_id: process.id().0.clone(),
                 started_at: timestamp(process.description().started_at),
             };
-            if let Some(process) = launch.running(answer, turn, kept, result, Saying::Queued).await {
-                follow(&events, process, None).await;
+            if let Some(running) = launch.running(answer, turn, kept, result, Saying::Queued).await {
+                follow(&events, running, None).await;
             }
         });
     }
@@ -208,8 +208,11 @@ impl Session {
 }
 
 /// Lets a session's events tell of a process.
-pub(super) async fn follow(events: &Events, process: Process, not_before: Option<Instant>) {
-    let reader = process.primary_reader(Cursor(0));
+pub(super) async fn follow(
+    events: &Events,
+    (process, reader): (Process, LogReader),
+    not_before: Option<Instant>,
+) {
     let order = EventOrder::Follow(Box::new(Follow { process, reader, not_before }));
     // A session that is gone tells nothing any more.
     events.send(order).await.ok();

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use engine::process::{Process, Starting};
+use engine::process::{Cursor, LogReader, Process, Starting};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use wire::rexd::v1::RpcError;
@@ -19,6 +19,8 @@ use super::exec::tell_failure;
 /// A start under way.
 pub(super) struct Launch {
     starting: Starting,
+    /// Taken before the program runs: what it writes while its start is still being answered is kept for it.
+    reader: LogReader,
     session_id: std::sync::Arc<str>,
     events: Events,
     notices: mpsc::Sender<Notice>,
@@ -36,7 +38,8 @@ impl Session {
     pub(super) fn launch(&mut self, starting: Starting) -> Launch {
         let events = self.events();
         let hint = self.service.no_roots.clone();
-        Launch { starting, session_id: self.id.clone(), events, notices: self.notices(), hint }
+        let reader = starting.process().primary_reader(Cursor(0));
+        Launch { starting, reader, session_id: self.id.clone(), events, notices: self.notices(), hint }
     }
 
     /// Sorts out a request with an idempotency key: nothing comes back when it was answered from memory.
@@ -70,7 +73,7 @@ impl Launch {
         kept: Option<Kept>,
         result: impl FnOnce(&Process) -> T,
         saying: Saying,
-    ) -> Option<Process> {
+    ) -> Option<(Process, LogReader)> {
         let id = self.starting.process().id().clone();
         let outcome = self.starting.running().await;
         drop(turn);
@@ -82,7 +85,7 @@ impl Launch {
                     Saying::Queued => answer.send(result).await,
                     Saying::Written => answer.send_written(result).await,
                 }
-                Some(process)
+                Some((process, self.reader))
             }
             Err(error) => {
                 let mut error = rpc_error(error);

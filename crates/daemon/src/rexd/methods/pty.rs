@@ -33,8 +33,8 @@ impl Session {
                 started_at: Some(timestamp(process.description().started_at)),
             };
             let saying = if hold.is_some() { Saying::Written } else { Saying::Queued };
-            if let Some(process) = launch.running(answer, turn, kept, result, saying).await {
-                follow(&events, process, hold.map(|hold| Instant::now() + hold)).await;
+            if let Some(running) = launch.running(answer, turn, kept, result, saying).await {
+                follow(&events, running, hold.map(|hold| Instant::now() + hold)).await;
             }
         });
     }

@@ -1,0 +1,66 @@
+//! Ends that are easy to miss: a start that failed, a pipe that ends within a character, input that comes too late.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+mod support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::Error;
+use engine::process::{Containment, Exit};
+use support::{argv, engine, gather, run, shell};
+
+/// Children of this process that have ended and were not reaped.
+fn zombies() -> usize {
+    let parent = format!(" Z {} ", std::process::id());
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter(|entry| {
+            std::fs::read_to_string(entry.path().join("stat")).is_ok_and(|stat| stat.contains(&parent))
+        })
+        .count()
+}
+
+#[tokio::test]
+async fn a_start_that_fails_leaves_no_zombie() {
+    for containment in [Containment::Best, Containment::Marks] {
+        let mut session = engine(containment).open_session().unwrap();
+        for _ in 0..20 {
+            let failed = session.start(argv(&["/there/is/no/such/program"])).unwrap().running().await;
+            assert!(matches!(failed, Err(Error::Spawn { .. })), "{failed:?}");
+        }
+        session.close().await;
+    }
+    // Others of this file may have one for a moment.
+    let mut looks = 0;
+    while zombies() > 0 {
+        looks += 1;
+        assert!(looks < 1_000, "{} zombies", zombies());
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn half_a_character_in_a_held_pipe_does_not_delay_the_end() {
+    for _ in 0..10 {
+        let mut session = engine(Containment::Best).open_session().unwrap();
+        let running = run(&mut session, shell(r"sleep 1000 & printf 'abc\303'"));
+        let result = tokio::time::timeout(Duration::from_secs(5), running).await.unwrap();
+        assert_eq!(result.closed.exit, Exit::Code(0));
+        assert_eq!(result.closed.stdout_bytes, 4, "what was held back is told at the end");
+        session.close().await;
+    }
+}
+
+#[tokio::test]
+async fn input_for_a_process_that_left_only_a_background_job_is_refused() {
+    let mut session = engine(Containment::Best).open_session().unwrap();
+    let process = session.start(shell("sleep 1000 >/dev/null 2>&1 &")).unwrap().running().await.unwrap();
+    gather(&process).await;
+    for _ in 0..8 {
+        let input = process.input(Bytes::from_static(b"late"), false);
+        let refused = tokio::time::timeout(Duration::from_secs(5), input).await.unwrap();
+        assert!(matches!(refused, Err(Error::Gone | Error::InputClosed)), "{refused:?}");
+    }
+    session.close().await;
+}
