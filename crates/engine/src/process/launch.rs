@@ -18,7 +18,7 @@ use super::spawn::{self, Pending, Start, Started};
 use super::spec::{ProcessSpec, Stdin};
 use super::streams::{self, Input, Output, Wiring};
 use super::sys;
-use super::tree::Tree;
+use super::tree::{Reach, Tree};
 use crate::Error;
 use crate::files::RootedPath;
 
@@ -141,7 +141,13 @@ impl Launcher {
             Some(lease) => LEADERS.hold(|| spawn::start(&order(&env, lease.folder())))?,
             None => LEADERS.hold(|| spawn::start(&order(&env, None)))?,
         };
-        let tree = Tree { leader: started.pid, mark, cgroup: lease.map(Arc::new), is_reaped: Arc::default() };
+        let tree = Tree {
+            leader: started.pid,
+            mark,
+            cgroup: lease.map(Arc::new),
+            is_reaped: Arc::default(),
+            reach: Reach::default(),
+        };
         Ok((started, tree))
     }
 

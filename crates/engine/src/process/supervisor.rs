@@ -214,8 +214,7 @@ impl Supervisor {
             Happening::Drained => self.drain.iter_mut().for_each(|drain| drain.quiet(&self.live.outputs)),
             Happening::RoomOrStall => self.flow.relieve().await,
             Happening::Stop => {
-                self.is_stopping = true;
-                self.end_tree(Cause::Killed, Some(self.bounds.kill_grace));
+                self.session_ends();
             }
         }
     }
@@ -296,6 +295,13 @@ impl Supervisor {
         self.ending = Some(Box::pin(self.live.tree.clone().end(grace)));
     }
 
+    /// The session ends, and looks itself for whoever left the tree.
+    fn session_ends(&mut self) {
+        self.is_stopping = true;
+        self.live.tree = self.live.tree.of_ending_session();
+        self.end_tree(Cause::Killed, Some(self.bounds.kill_grace));
+    }
+
     fn tree_ended(&mut self, ended: &Ended) {
         self.ending = None;
         for reply in self.waiting.drain(..) {
@@ -342,8 +348,7 @@ impl Supervisor {
                 biased;
                 Some(command) = self.commands.recv() => self.obey(command),
                 () = self.stop.cancelled(), if !self.is_stopping => {
-                    self.is_stopping = true;
-                    self.end_tree(Cause::Killed, Some(self.bounds.kill_grace));
+                    self.session_ends();
                 }
                 ended = wait_ending(&mut self.ending), if self.ending.is_some() => {
                     self.tree_ended(&ended);

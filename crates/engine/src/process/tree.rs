@@ -45,6 +45,17 @@ pub(super) struct Tree {
     pub(super) cgroup: Option<Arc<Lease>>,
     /// Set once the leader was reaped.
     pub(super) is_reaped: Arc<AtomicBool>,
+    pub(super) reach: Reach,
+}
+
+/// Where the members of a tree are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Reach {
+    /// Wherever they may have gone: looks at every process there is.
+    #[default]
+    Everywhere,
+    /// In the tree's cgroup, if it has one. Who left it is somebody else's to find.
+    Cgroup,
 }
 
 /// After KILL was sent; what the kernel has not ended by then is stuck in the kernel.
@@ -60,12 +71,21 @@ impl Tree {
         self.is_reaped.store(true, Ordering::Relaxed);
     }
 
+    /// This tree for a session that ends: it looks once for all who left their cgroups, so that a thousand trees do
+    /// not each look at every process there is.
+    pub(super) fn of_ending_session(&self) -> Tree {
+        Tree { reach: Reach::Cgroup, ..self.clone() }
+    }
+
     fn number(&self) -> proc::Number {
         if self.is_reaped.load(Ordering::Relaxed) { proc::Number::Free } else { proc::Number::Kept }
     }
 
     /// The numbers of everything alive in the tree. Reads many files: keep off the event loop.
     fn pids(&self) -> Vec<i32> {
+        if let (Some(lease), Reach::Cgroup) = (&self.cgroup, self.reach) {
+            return lease.members();
+        }
         let mut pids = proc::tree(self.leader(), self.number(), &self.mark);
         if let Some(lease) = &self.cgroup {
             pids.extend(lease.members());
