@@ -299,3 +299,11 @@ fn check_config_prints_what_holds_or_what_is_wrong() {
     assert_eq!(status, 1);
     assert!(text.contains("c.toml:2:19: limits.hard_timeout_ms must be"), "{text}");
 }
+
+#[test]
+fn the_example_that_people_copy_is_valid_and_knows_no_unknown_key() {
+    let text = include_str!("../../../../docs/config.example.toml");
+    let config =
+        Config::parse(text, Path::new("config.example.toml"), &ConfigArgs::default(), &places()).unwrap();
+    assert_eq!(config.warnings, Vec::<String>::new());
+}
