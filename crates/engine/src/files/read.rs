@@ -4,6 +4,7 @@ use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{OFlags, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
 
@@ -84,12 +85,13 @@ pub(super) fn read_open(file: &OwnedFd, stat: &Stat, range: Range, asked: &Path)
                 break;
             }
         }
-        bytes.resize(start + room, 0);
-        let got =
-            retry(|| rustix::io::pread(file, &mut bytes[start..], at)).map_err(refused("read", asked))?;
-        bytes.truncate(start + got);
-        at += got as u64;
-        if got == 0 {
+        bytes.reserve_exact(room);
+        // Into memory that nothing has touched yet: to clear it first would take as long as to fill it.
+        retry(|| rustix::io::pread(file, spare_capacity(&mut bytes), at)).map_err(refused("read", asked))?;
+        // The allocator may have given more room than was asked for.
+        bytes.truncate(start + room);
+        at = range.offset + bytes.len() as u64;
+        if bytes.len() == start {
             break;
         }
     }
