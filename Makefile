@@ -24,7 +24,7 @@ run:            ## builds rexd and shows a live session on a sample workspace
 	@target/debug/examples/demo target/debug/rexd
 
 test: setup check   ## installs what the tests need and runs all of them
-	$(CARGO) test --workspace --locked --quiet -- --quiet
+	$(CARGO) test --workspace --locked --quiet
 	$(CARGO) xtask tidy
 	$(CARGO) xtask generate --check
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// What is not the project's text.
-const SKIPPED: &[&str] = &["target", ".git", "node_modules", "corpus", "artifacts"];
+const SKIPPED: &[&str] = &["target", ".git", ".bench", "dist", "node_modules", "corpus", "artifacts"];
 
 /// A file as the rules see it.
 #[derive(Debug, Clone)]

@@ -112,6 +112,14 @@ pub(super) fn unsupported(capability: &str, reason: &str) -> RpcError {
         .with_data(json!({ "capability": capability, "reason": reason }))
 }
 
+/// A forbidden path while no root is configured at all: says what to write where instead.
+pub(super) fn with_hint(mut error: RpcError, no_roots: Option<&str>) -> RpcError {
+    if let (codes::FORBIDDEN_PATH, Some(hint)) = (error.code, no_roots) {
+        error.message = hint.to_owned();
+    }
+    error
+}
+
 /// A path as the wire carries it: text. What is not UTF-8 is shown as well as it can be.
 pub(super) fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()

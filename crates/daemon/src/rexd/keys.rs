@@ -57,12 +57,22 @@ impl Keys {
             None => {
                 known.answers.insert(key.to_owned(), Entry { request, answer: None });
                 known.oldest.push_back(key.to_owned());
-                if known.oldest.len() > KEYS_KEPT
-                    && let Some(oldest) = known.oldest.pop_front()
-                {
-                    known.answers.remove(&oldest);
-                }
+                known.forget_oldest();
                 Ok(Seen::First(Kept { keys: self.clone(), key: key.to_owned(), is_answered: false }))
+            }
+        }
+    }
+}
+
+impl Known {
+    /// Forgets the oldest answers beyond the bound. A request that is under way keeps its key: in-flight requests
+    /// have a bound of their own.
+    fn forget_oldest(&mut self) {
+        while self.oldest.len() > KEYS_KEPT {
+            let is_answered = |key: &String| self.answers.get(key).is_none_or(|entry| entry.answer.is_some());
+            let Some(place) = self.oldest.iter().position(is_answered) else { return };
+            if let Some(key) = self.oldest.remove(place) {
+                self.answers.remove(&key);
             }
         }
     }

@@ -114,7 +114,14 @@ pub fn grep(
     scan.check("grep")?;
     let matcher = matcher(grep)?;
     let filter = filter(path.as_path(), grep)?;
-    let shared = Shared { grep, matcher: &matcher, scan, found: AtomicUsize::new(0), deliver };
+    let shared = Shared {
+        grep,
+        matcher: &matcher,
+        scan,
+        found: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
+        deliver,
+    };
     let truncated = match path.open_listing() {
         Ok(top) => search_tree(path, top, filter, &shared)?,
         Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotADirectory => {

@@ -38,8 +38,13 @@ pub(super) struct Shared<'a> {
     pub(super) matcher: &'a RegexMatcher,
     pub(super) scan: &'a Scan,
     pub(super) found: AtomicUsize,
+    /// Bytes of text handed on so far, context included.
+    pub(super) bytes: AtomicUsize,
     pub(super) deliver: &'a (dyn Fn(Vec<Match>) + Sync),
 }
+
+/// All the text of one search, context included. A search that finds more is cut, however few matches that is.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 /// Collects the matches of one file.
 pub(super) struct FileSink<'a, 'b> {
@@ -72,6 +77,7 @@ impl<'a, 'b> FileSink<'a, 'b> {
         if after > 0 {
             for found in self.matches.iter_mut().rev().take_while(|found| line - found.line <= after) {
                 if found.line < line {
+                    self.shared.bytes.fetch_add(text.len(), Ordering::Relaxed);
                     found.after.push(text.to_owned());
                 }
             }
@@ -122,7 +128,8 @@ impl Sink for FileSink<'_, '_> {
 
     fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         let most = self.shared.grep.max_matches;
-        if self.shared.found.fetch_add(1, Ordering::Relaxed) >= most {
+        let is_enough = self.shared.bytes.load(Ordering::Relaxed) > MOST_BYTES;
+        if is_enough || self.shared.found.fetch_add(1, Ordering::Relaxed) >= most {
             self.full = true;
             return Ok(false);
         }
@@ -133,6 +140,8 @@ impl Sink for FileSink<'_, '_> {
         };
         let text = self.text(found.bytes());
         let before = self.before(line);
+        let size = text.len() + before.iter().map(String::len).sum::<usize>();
+        self.shared.bytes.fetch_add(size, Ordering::Relaxed);
         self.pass(line, &text);
         self.hand_on(line);
         self.matches.push_back(Match {

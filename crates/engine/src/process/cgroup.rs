@@ -60,7 +60,7 @@ impl Pool {
         let parent = own_folder()?;
         remove_strays(&parent);
         let number = POOLS_MADE.fetch_add(1, Ordering::Relaxed);
-        let folder = parent.join(format!("{FOLDER_PREFIX}{}.{number}", std::process::id()));
+        let folder = parent.join(format!("{}{}.{number}", prefix(), std::process::id()));
         fs::create_dir(&folder)?;
         let pool = Arc::new(Pool { folder, free: Mutex::default() });
         // A cgroup can be made by some who may not put a process into it; ask before relying on it.
@@ -210,13 +210,21 @@ fn remove(path: &Path) {
     }
 }
 
+/// What the folders of daemons are named: after the namespace their numbers belong to, so that a daemon in another
+/// container that shares the hierarchy is not taken for a dead one.
+fn prefix() -> String {
+    use std::os::unix::fs::MetadataExt as _;
+    let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
+    format!("{FOLDER_PREFIX}{namespace}-")
+}
+
 /// Ends and removes what daemons that are gone have left.
 fn remove_strays(parent: &Path) {
+    let prefix = prefix();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let owner = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(FOLDER_PREFIX)?.split_once('.')?.0.parse::<i32>().ok());
+        let owner =
+            name.to_str().and_then(|name| name.strip_prefix(&prefix)?.split_once('.')?.0.parse::<i32>().ok());
         if owner.is_some_and(|pid| !proc::is_alive(pid)) {
             let _ended = fs::write(entry.path().join("cgroup.kill"), "1");
             remove(&entry.path());

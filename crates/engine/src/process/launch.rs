@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::cgroup::Pool;
+use super::cgroup::{Lease, Pool};
 use super::child::Apart;
 use super::orphans;
 use super::spawn::{self, Pending, Start, Started};
@@ -41,6 +41,7 @@ pub(crate) struct Launcher {
     containment: Containment,
     /// Opened by the first start, so that a daemon that runs nothing makes nothing.
     pool: OnceLock<Option<Arc<Pool>>>,
+    adopting: Once,
     /// Whether the daemon has a terminal that commands must not reach.
     has_terminal: bool,
 }
@@ -65,7 +66,7 @@ pub(super) struct Launched {
 impl Launcher {
     pub(crate) fn new(containment: Containment) -> Launcher {
         let terminal = rustix::fs::open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-        Launcher { containment, pool: OnceLock::new(), has_terminal: terminal.is_ok() }
+        Launcher { containment, pool: OnceLock::new(), adopting: Once::new(), has_terminal: terminal.is_ok() }
     }
 
     /// The leader was reaped.
@@ -137,9 +138,14 @@ impl Launcher {
         let mark = format!("{MARK}={id}");
         let env = with_mark(&spec.env, id);
         let lease = self.pool().and_then(|pool| pool.take().ok());
-        let started = match &lease {
-            Some(lease) => LEADERS.hold(|| spawn::start(&order(&env, lease.folder())))?,
-            None => LEADERS.hold(|| spawn::start(&order(&env, None)))?,
+        let within = LEADERS.hold(|| spawn::start(&order(&env, lease.as_ref().and_then(Lease::folder))));
+        let (started, lease) = match within {
+            Err(error) if lease.is_some() && is_refusal(&error) => {
+                // The cgroup is there, but this kernel or its filter lets nobody be cloned into it.
+                self.adopting.call_once(orphans::adopt);
+                (LEADERS.hold(|| spawn::start(&order(&env, None)))?, None)
+            }
+            started => (started?, lease),
         };
         let tree = Tree {
             leader: started.pid,
@@ -159,7 +165,10 @@ impl Launcher {
             };
             if let Err(error) = &pool {
                 tracing::debug!(%error, "no cgroup to be had: trees are held together by marks");
-                orphans::adopt();
+            }
+            // The first process of a container is handed every orphan there, cgroups or not.
+            if pool.is_err() || std::process::id() == 1 {
+                self.adopting.call_once(orphans::adopt);
             }
             pool.ok()
         };
@@ -186,6 +195,13 @@ impl Leaders {
         let leaders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         children.into_iter().filter(|pid| !leaders.contains(pid)).for_each(reap);
     }
+}
+
+/// Whether a start failed because of the cgroup, and not for want of memory or processes.
+fn is_refusal(error: &io::Error) -> bool {
+    let refusals =
+        [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP, libc::EINVAL, libc::ENODEV, libc::EBUSY];
+    error.raw_os_error().is_some_and(|number| refusals.contains(&number))
 }
 
 /// Opens the directory on this thread if no disk is involved, else on one that may wait.

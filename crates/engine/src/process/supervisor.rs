@@ -292,6 +292,10 @@ impl Supervisor {
         if self.cause == Cause::Itself && self.exit.is_none() {
             self.cause = cause;
         }
+        if self.ending.is_some() && grace.is_some() {
+            // It is being ended already; to begin anew would only give it more time.
+            return;
+        }
         self.ending = Some(Box::pin(self.live.tree.clone().end(grace)));
     }
 

@@ -152,19 +152,22 @@ impl Tree {
             if asked == 0 || self.wait_empty(grace, None, &mut seen).await {
                 return self.ended(seen).await;
             }
-        } else {
-            self.note(&mut seen).await;
         }
         self.kill_all(&mut seen).await;
         self.wait_empty(AFTER_KILL, Some(Signal::KILL), &mut seen).await;
         self.ended(seen).await
     }
 
-    /// Ends all members. The cgroup goes first and at once, so that nobody in it can make more.
+    /// Ends all members. The cgroup goes first and at once, before anything else is looked at: nobody in it can make
+    /// more, and nothing elsewhere on the machine can delay it.
     async fn kill_all(&self, seen: &mut Vec<Member>) {
-        self.note(seen).await;
-        if let Some(lease) = &self.cgroup {
-            lease.kill();
+        if let Some(lease) = self.cgroup.clone() {
+            let kill = move || {
+                let members = named(lease.members());
+                lease.kill();
+                members
+            };
+            merge(seen, tokio::task::spawn_blocking(kill).await.unwrap_or_default());
         }
         self.signal_all(Signal::KILL, seen).await;
     }
@@ -215,14 +218,6 @@ impl Tree {
             told.collect()
         };
         tokio::task::spawn_blocking(find).await.unwrap_or_default()
-    }
-
-    async fn note(&self, seen: &mut Vec<Member>) -> usize {
-        let tree = self.clone();
-        let alive = tokio::task::spawn_blocking(move || named(tree.pids())).await.unwrap_or_default();
-        let count = alive.len();
-        merge(seen, alive);
-        count
     }
 
     async fn ended(&self, seen: Vec<Member>) -> Ended {

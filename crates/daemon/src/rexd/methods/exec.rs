@@ -70,6 +70,9 @@ impl Session {
 
     /// What the operator's policy says about a command.
     pub(super) fn allowed(&self, program: &Program) -> Result<(), RpcError> {
+        if program.argv().iter().any(|argument| argument.contains('\0')) {
+            return Err(invalid("argv", "an argument cannot contain NUL"));
+        }
         let line = match program {
             Program::Argv(argv) => CommandLine::Argv(argv),
             Program::Shell { line, login } => CommandLine::Shell { line, login: *login },
@@ -94,6 +97,11 @@ impl Session {
     ) -> Result<Vec<(OsString, OsString)>, RpcError> {
         if let Some(name) = asked.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             return Err(invalid(&format!("env.{name}"), "no variable can have this name"));
+        }
+        if let Some((name, _)) =
+            asked.iter().find(|(_, value)| value.as_ref().is_some_and(|value| value.contains('\0')))
+        {
+            return Err(invalid(&format!("env.{name}"), "a value cannot contain NUL"));
         }
         let inherited = self.service.environment.iter().cloned();
         let mut env = if asked.is_empty() {

@@ -9,7 +9,7 @@ use wire::rexd::v1::RpcError;
 
 use super::super::answer::Answer;
 use super::super::connection::Notice;
-use super::super::errors::rpc_error;
+use super::super::errors::{rpc_error, with_hint};
 use super::super::events::Events;
 use super::super::keys::{Kept, Seen};
 use super::super::order::Turn;
@@ -88,10 +88,7 @@ impl Launch {
                 Some((process, self.reader))
             }
             Err(error) => {
-                let mut error = rpc_error(error);
-                if let (wire::rexd::v1::codes::FORBIDDEN_PATH, Some(hint)) = (error.code, self.hint) {
-                    error.message = hint;
-                }
+                let error = with_hint(rpc_error(error), self.hint.as_deref());
                 let result: Result<T, RpcError> = Err(error.clone());
                 remember(kept, &result);
                 answer.send(result).await;
@@ -117,6 +114,8 @@ pub(super) fn remember<T: Serialize>(kept: Option<Kept>, result: &Result<T, RpcE
 /// What makes two requests the same request.
 fn fingerprint<P: Serialize>(params: &P) -> u64 {
     let mut hasher = DefaultHasher::new();
+    // Each method has params of its own type.
+    std::any::type_name::<P>().hash(&mut hasher);
     serde_json::to_vec(params).unwrap_or_default().hash(&mut hasher);
     hasher.finish()
 }

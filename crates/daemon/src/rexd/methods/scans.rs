@@ -9,12 +9,14 @@ use wire::rexd::v1::{self, RpcError};
 
 use super::super::answer::Answer;
 use super::super::convert::{optional_count, path};
-use super::super::errors::{invalid, rpc_error, text};
+use super::super::errors::{invalid, rpc_error, text, with_hint};
 use super::super::session::Session;
 use super::files::{kind_name, off_thread};
 
 /// Matches of a search that names no bound of its own.
 const MATCHES: usize = 10_000;
+/// Lines of context that anybody can read; more is a read of the file.
+const CONTEXT_LINES: usize = 1_000;
 
 impl Session {
     /// `fs.list`.
@@ -61,7 +63,7 @@ impl Session {
             (self.roots.clone(), self.manners.frame_bytes, self.service.no_roots.clone());
         self.scan(answer, move |scan| {
             let found = files::glob(&roots, &base, &params.pattern, GlobOptions { max_matches }, &scan);
-            let found = found.map_err(|error| with_hint(rpc_error(error), no_roots))?;
+            let found = found.map_err(|error| with_hint(rpc_error(error), no_roots.as_deref()))?;
             let (matches, was_cut) =
                 fit(found.paths.iter().map(|path| text(path)), frame, |path| path.len() + 8);
             Ok(v1::FsGlobResult { matches, truncated: found.truncated || was_cut })
@@ -134,8 +136,8 @@ fn grep(params: v1::FsGrep) -> Result<Grep, RpcError> {
     grep.case = case;
     grep.include = params.include;
     grep.exclude = params.exclude;
-    grep.before = optional_count("before", params.before)?.unwrap_or(0);
-    grep.after = optional_count("after", params.after)?.unwrap_or(0);
+    grep.before = optional_count("before", params.before)?.unwrap_or(0).min(CONTEXT_LINES);
+    grep.after = optional_count("after", params.after)?.unwrap_or(0).min(CONTEXT_LINES);
     grep.hidden = params.hidden;
     grep.no_ignore = params.no_ignore;
     grep.max_matches = optional_count("max_matches", params.max_matches)?.unwrap_or(MATCHES);
@@ -166,11 +168,4 @@ fn escaped(line: &str) -> usize {
     let controls = line.bytes().filter(|byte| *byte < 0x20).count();
     let quotes = line.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
     line.len() + controls * 5 + quotes
-}
-
-fn with_hint(mut error: RpcError, no_roots: Option<String>) -> RpcError {
-    if let (v1::codes::FORBIDDEN_PATH, Some(hint)) = (error.code, no_roots) {
-        error.message = hint;
-    }
-    error
 }

@@ -9,7 +9,7 @@ use wire::rexd::v1::{self, RpcError};
 use super::super::answer::Answer;
 use super::super::connection::{Connection, Notice};
 use super::super::convert::{self, limits_report, timestamp};
-use super::super::errors::{invalid, rpc_error, session_not_found, text, unsupported};
+use super::super::errors::{invalid, rpc_error, session_not_found, text, unsupported, with_hint};
 use super::super::order::Turn;
 use super::super::quirks;
 use super::super::session::{Manners, Opening, Session};
@@ -193,10 +193,7 @@ impl Session {
     }
 
     /// Adds what to do about it to an error that comes from missing configuration.
-    pub(super) fn hint(&self, mut error: RpcError) -> RpcError {
-        if let (v1::codes::FORBIDDEN_PATH, Some(message)) = (error.code, &self.service.no_roots) {
-            error.message.clone_from(message);
-        }
-        error
+    pub(super) fn hint(&self, error: RpcError) -> RpcError {
+        with_hint(error, self.service.no_roots.as_deref())
     }
 }
