@@ -21,6 +21,7 @@ mod streams;
 mod supervisor;
 mod sys;
 mod tree;
+mod waits;
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;

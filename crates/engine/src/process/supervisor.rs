@@ -5,14 +5,11 @@
 
 use std::future::Future;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rustix::process::{WaitId, WaitIdOptions};
-use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -25,6 +22,7 @@ use super::spec::{AtOutputLimit, Cause, Closed, Exit, ProcessSpec, Stdin, Stream
 use super::stdin::{InputRequest, StdinQueue};
 use super::streams::Output;
 use super::tree::Ended;
+use super::waits::{discard, next_output, step_back, wait_ending, wait_exit};
 use super::{Bounds, Signal, WeakProcess};
 use crate::Error;
 use crate::registry::Registry;
@@ -70,7 +68,7 @@ enum Happening {
     Stop,
 }
 
-type Ending = Pin<Box<dyn Future<Output = Ended> + Send>>;
+pub(super) type Ending = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 pub(super) struct Supervisor {
     log: Arc<OutputLog>,
@@ -364,64 +362,5 @@ impl Supervisor {
                 () = tree.emptied(), if self.ending.is_none() => {}
             }
         }
-    }
-}
-
-/// Lets every task that is ready go first. Unlike the runtime's own yield it does not look for new I/O before, which
-/// would put the cleaning up in front of the next request.
-async fn step_back() {
-    let mut has_stepped = false;
-    std::future::poll_fn(|context| {
-        if std::mem::replace(&mut has_stepped, true) {
-            return std::task::Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        std::task::Poll::Pending
-    })
-    .await;
-}
-
-/// Reads and forgets, for ever.
-async fn discard(outputs: &mut Vec<Output>) {
-    loop {
-        if let (index, None) = next_output(outputs).await {
-            outputs.remove(index);
-        }
-    }
-}
-
-async fn wait_ending(ending: &mut Option<Ending>) -> Ended {
-    match ending {
-        Some(ending) => ending.await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits for the leader's end through its handle, and reaps it.
-async fn wait_exit(leader: &AsyncFd<OwnedFd>) -> Exit {
-    loop {
-        let Ok(mut guard) = leader.readable().await else { return Exit::Code(-1) };
-        let handle = WaitId::PidFd(leader.get_ref().as_fd());
-        match rustix::process::waitid(handle, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
-            Ok(Some(status)) => {
-                let signal = status.terminating_signal().and_then(Signal::from_number);
-                return signal.map_or(Exit::Code(status.exit_status().unwrap_or(-1)), Exit::Signal);
-            }
-            Ok(None) => guard.clear_ready(),
-            // Nobody else reaps our children; if it happens all the same, the status is lost but the end is not.
-            Err(_taken) => return Exit::Code(-1),
-        }
-    }
-}
-
-/// The next piece of any output; waits for ever when there is none left.
-async fn next_output(outputs: &mut [Output]) -> (usize, Option<Bytes>) {
-    match outputs {
-        [first, second] => tokio::select! {
-            bytes = first.next() => (0, bytes),
-            bytes = second.next() => (1, bytes),
-        },
-        [only] => (0, only.next().await),
-        _ => std::future::pending().await,
     }
 }

@@ -1,0 +1,72 @@
+//! What a supervisor waits for: the leader's end, the next output, the end of a tree.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use bytes::Bytes;
+use rustix::process::{WaitId, WaitIdOptions};
+use tokio::io::unix::AsyncFd;
+
+use super::Signal;
+use super::spec::Exit;
+use super::streams::Output;
+use super::supervisor::Ending;
+use super::tree::Ended;
+
+/// Lets every task that is ready go first. Unlike the runtime's own yield it does not look for new I/O before, which
+/// would put the cleaning up in front of the next request.
+pub(super) async fn step_back() {
+    let mut has_stepped = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut has_stepped, true) {
+            return std::task::Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+}
+
+/// Reads and forgets, for ever.
+pub(super) async fn discard(outputs: &mut Vec<Output>) {
+    loop {
+        if let (index, None) = next_output(outputs).await {
+            outputs.remove(index);
+        }
+    }
+}
+
+pub(super) async fn wait_ending(ending: &mut Option<Ending>) -> Ended {
+    match ending {
+        Some(ending) => ending.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the leader's end through its handle, and reaps it.
+pub(super) async fn wait_exit(leader: &AsyncFd<OwnedFd>) -> Exit {
+    loop {
+        let Ok(mut guard) = leader.readable().await else { return Exit::Code(-1) };
+        let handle = WaitId::PidFd(leader.get_ref().as_fd());
+        match rustix::process::waitid(handle, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
+            Ok(Some(status)) => {
+                let signal = status.terminating_signal().and_then(Signal::from_number);
+                return signal.map_or(Exit::Code(status.exit_status().unwrap_or(-1)), Exit::Signal);
+            }
+            Ok(None) => guard.clear_ready(),
+            // Nobody else reaps our children; if it happens all the same, the status is lost but the end is not.
+            Err(_taken) => return Exit::Code(-1),
+        }
+    }
+}
+
+/// The next piece of any output; waits for ever when there is none left.
+pub(super) async fn next_output(outputs: &mut [Output]) -> (usize, Option<Bytes>) {
+    match outputs {
+        [first, second] => tokio::select! {
+            bytes = first.next() => (0, bytes),
+            bytes = second.next() => (1, bytes),
+        },
+        [only] => (0, only.next().await),
+        _ => std::future::pending().await,
+    }
+}
