@@ -50,12 +50,9 @@ pub(super) fn tests_neither_sleep_nor_are_ignored(tree: &Tree) -> Vec<Broken> {
 
 pub(super) fn name_no_build_machine(tree: &Tree) -> Vec<Broken> {
     let root = crate::tree::root().display().to_string();
-    let parent =
-        crate::tree::root().parent().map(|parent| format!("{}/", parent.display())).unwrap_or_default();
-    let mut needles =
-        vec![root, concat!("/root", "/.cargo").to_owned(), concat!("/home", "/runner").to_owned()];
-    // A project that lies directly below the root of the file system would make every path a hit.
-    needles.extend(Some(parent).filter(|parent| parent.matches('/').count() > 1));
+    let mut needles = vec![concat!("/root", "/.cargo").to_owned(), concat!("/home", "/runner").to_owned()];
+    // A checkout at a place as short as `/src` would make ordinary paths a hit.
+    needles.extend(Some(root).filter(|root| root.len() >= 10));
     let mut broken = Vec::new();
     for file in &tree.files {
         for (number, line) in
