@@ -1,7 +1,6 @@
 //! From a spec to a running child: pipes or terminal, cgroup or mark, clone, and the verdict of exec.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
@@ -123,9 +122,10 @@ impl Launcher {
         id: &str,
     ) -> io::Result<(Started, Tree)> {
         let argv = spec.program.argv();
-        let order = |env, cgroup: Option<_>| Start {
+        let order = |cgroup: Option<_>| Start {
             argv: &argv,
-            env,
+            env: &spec.env,
+            mark: (MARK, id),
             cwd,
             stdio: wiring.child.each_ref().map(AsFd::as_fd),
             apart: match (spec.terminal, cgroup) {
@@ -136,14 +136,13 @@ impl Launcher {
             cgroup,
         };
         let mark = format!("{MARK}={id}");
-        let env = with_mark(&spec.env, id);
         let lease = self.pool().and_then(|pool| pool.take().ok());
-        let within = LEADERS.hold(|| spawn::start(&order(&env, lease.as_ref().and_then(Lease::folder))));
+        let within = LEADERS.hold(|| spawn::start(&order(lease.as_ref().and_then(Lease::folder))));
         let (started, lease) = match within {
             Err(error) if lease.is_some() && is_refusal(&error) => {
                 // The cgroup is there, but this kernel or its filter lets nobody be cloned into it.
                 self.adopting.call_once(orphans::adopt);
-                (LEADERS.hold(|| spawn::start(&order(&env, None)))?, None)
+                (LEADERS.hold(|| spawn::start(&order(None)))?, None)
             }
             started => (started?, lease),
         };
@@ -235,10 +234,4 @@ async fn verdict(pending: Pending) -> io::Result<()> {
             Err(_would_block) => {}
         }
     }
-}
-
-/// The environment with our mark in it and nobody else's: a client may have copied one from another command.
-fn with_mark(env: &[(OsString, OsString)], id: &str) -> Vec<(OsString, OsString)> {
-    let others = env.iter().filter(|(name, _)| name != MARK).cloned();
-    others.chain([(MARK.into(), id.into())]).collect()
 }

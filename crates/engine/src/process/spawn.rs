@@ -35,6 +35,8 @@ static FREE_STACKS: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
 pub(super) struct Start<'a> {
     pub(super) argv: &'a [String],
     pub(super) env: &'a [(OsString, OsString)],
+    /// One more variable, which takes the place of any other of its name.
+    pub(super) mark: (&'a str, &'a str),
     pub(super) cwd: BorrowedFd<'a>,
     pub(super) stdio: [BorrowedFd<'a>; 3],
     pub(super) apart: Apart,
@@ -136,12 +138,16 @@ impl Strings {
         for argument in start.argv {
             argv.push(keep(argument.clone().into_bytes())?);
         }
-        let mut envp = Vec::with_capacity(start.env.len() + 1);
-        for (name, value) in start.env {
-            let mut pair = Vec::with_capacity(name.len() + value.len() + 1);
-            pair.extend_from_slice(name.as_bytes());
+        let mut envp = Vec::with_capacity(start.env.len() + 2);
+        // A client may have copied the mark of another command.
+        let others = start.env.iter().filter(|(name, _)| name != start.mark.0);
+        let others = others.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        for (name, value) in others.chain([(start.mark.0.as_bytes(), start.mark.1.as_bytes())]) {
+            // Room for the equals sign and for the NUL that ends it.
+            let mut pair = Vec::with_capacity(name.len() + value.len() + 2);
+            pair.extend_from_slice(name);
             pair.push(b'=');
-            pair.extend_from_slice(value.as_bytes());
+            pair.extend_from_slice(value);
             envp.push(keep(pair)?);
         }
         let mut candidates = Vec::new();
