@@ -239,3 +239,26 @@ fn an_atomic_write_is_told_as_a_change_of_the_file() {
     let changed = Change { path: folder.top.join("file"), kind: ChangeKind::Modified, to: None };
     assert_eq!(batch.changes, [changed]);
 }
+
+#[test]
+fn a_watch_whose_sink_waits_can_be_dropped_by_whoever_it_waits_for() {
+    let folder = folder();
+    let (entered, has_entered) = channel();
+    let (release, released) = channel::<()>();
+    let sink = move |_| {
+        entered.send(()).ok();
+        released.recv().ok();
+    };
+    let watch = Watch::start(&folder.path(""), true, sink).unwrap();
+    folder.make("new", "x");
+    has_entered.recv_timeout(Duration::from_secs(20)).unwrap();
+    let (dropped, is_dropped) = channel();
+    let dropping = std::thread::spawn(move || {
+        drop(watch);
+        dropped.send(()).ok();
+    });
+    let was_dropped = is_dropped.recv_timeout(Duration::from_secs(20));
+    drop(release);
+    dropping.join().unwrap();
+    assert!(was_dropped.is_ok(), "dropping a watch does not wait for its sink");
+}

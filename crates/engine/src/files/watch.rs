@@ -19,7 +19,8 @@ const WINDOW: Duration = Duration::from_millis(50);
 /// Events waiting to be gathered; past it they are dropped and the next batch says so.
 const MOST_WAITING: usize = 16 * 1024;
 
-/// A running watch. Dropping it stops it and waits for its thread; the sink is not called afterwards.
+/// A running watch. Dropping it stops it without waiting for its thread, whose sink may be waiting for whoever drops
+/// it; [`Watch::stop`] waits.
 #[derive(Debug)]
 pub struct Watch {
     watcher: Option<RecommendedWatcher>,
@@ -50,8 +51,9 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
-    fn drop(&mut self) {
+impl Watch {
+    /// Stops it and waits for its thread: the sink is not called afterwards. Blocks while the sink does.
+    pub fn stop(mut self) {
         // Without its watcher the queue ends, and with it the gatherer.
         self.watcher = None;
         if let Some(gatherer) = self.gatherer.take()

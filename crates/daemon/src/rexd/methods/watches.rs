@@ -52,7 +52,7 @@ impl Session {
         self.spawn(async move {
             // Stopping waits for a thread.
             let stopped = off_thread(move || {
-                drop(watch);
+                watch.stop();
                 Ok(v1::OkResult::DONE)
             });
             answer.send(stopped.await).await;
