@@ -92,9 +92,14 @@ impl Session {
         self.processes.values()
     }
 
-    /// Processes whose leader has not ended.
+    /// How many processes have not ended.
     pub fn running(&self) -> usize {
-        self.processes.len() - self.finished.len()
+        self.processes.values().filter(|process| process.facts().closed.is_none()).count()
+    }
+
+    /// Whether fewer than `limit` processes run. Looks at each only in doubt: those whose end was told are known.
+    pub fn has_room(&self, limit: usize) -> bool {
+        self.processes.len() - self.finished.len() < limit || self.running() < limit
     }
 
     /// Forgets a process that could not be started.

@@ -165,11 +165,6 @@ impl Session {
         self.engine.process(&ProcessId(id.to_owned())).cloned().map_err(|_unknown| process_not_found(id))
     }
 
-    /// How many processes have not ended.
-    pub(super) fn running(&self) -> usize {
-        self.engine.processes().filter(|process| process.facts().closed.is_none()).count()
-    }
-
     /// A process has ended and its events are out.
     pub(super) fn finished(&mut self, id: &ProcessId) {
         let memory = Memory { count: self.limits.finished_kept, time: self.limits.finished_for };

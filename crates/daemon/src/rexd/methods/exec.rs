@@ -122,8 +122,7 @@ impl Session {
     /// Registers a process and begins to start it, if the session may have another one.
     pub(super) fn begin(&mut self, spec: ProcessSpec) -> Result<Starting, RpcError> {
         let limit = self.limits.max_processes_per_session;
-        // The quick count includes processes whose end the client may have been told already.
-        if self.engine.running() >= limit && self.running() >= limit {
+        if !self.engine.has_room(limit) {
             let error = engine::Error::LimitReached { what: "processes per session", limit: limit as u64 };
             return Err(rpc_error(error));
         }

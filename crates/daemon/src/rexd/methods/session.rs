@@ -140,7 +140,7 @@ impl Session {
             session_id: self.id.to_string(),
             cwd: text(&self.cwd),
             workspace_roots: self.reported_roots.clone(),
-            running_processes: self.running() as u64,
+            running_processes: self.engine.running() as u64,
             limits: limits_report(&self.limits),
             client_name: Some(self.manners.client.to_string()).filter(|name| !name.is_empty()),
             last_event_id: None,
