@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod audit;
+pub mod auth;
 pub mod config;
 pub mod doctor;
 pub mod log;

@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::AuditFile;
+use crate::auth::Caller;
 use crate::config::{Config, Places};
 use crate::rexd;
 
@@ -22,7 +23,7 @@ pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
     let service = Arc::new(service(config, places, audit.clone()));
     let engine = service.engine.clone();
     let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
-    rexd::serve(service, link, stop).await;
+    rexd::serve(service, link, Caller::on_stdio(), stop).await;
     engine.shut_down();
     Ok(())
 }

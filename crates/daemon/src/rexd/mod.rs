@@ -14,6 +14,7 @@ mod methods;
 mod order;
 mod quirks;
 mod session;
+pub mod web;
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use engine::{Engine, Limits, Policy, Roots};
 use link::Link;
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::Caller;
 use connection::Connection;
 
 /// The name of this face in listings and in the audit.
@@ -56,6 +58,6 @@ impl std::fmt::Debug for Service {
 }
 
 /// Serves one connection until its peer is done or `stop` is cancelled; ends its sessions and waits for them.
-pub async fn serve(service: Arc<Service>, link: Link, stop: CancellationToken) {
+pub async fn serve(service: Arc<Service>, link: Link, _caller: Caller, stop: CancellationToken) {
     Connection::new(service, &link).run(link, stop).await;
 }

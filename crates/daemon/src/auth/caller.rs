@@ -1,0 +1,77 @@
+//! Caller: somebody who has shown who they are, with what they may do. Every connection and every request has one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// One kind of thing a caller may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Look: read and search files, list and watch processes.
+    Read,
+    /// Act: run commands, type into them, end them, change files. Includes looking.
+    Exec,
+    /// Administer: answer for others. Includes acting.
+    Admin,
+}
+
+/// What a caller may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scopes {
+    /// May look.
+    pub read: bool,
+    /// May act.
+    pub exec: bool,
+    /// May administer.
+    pub admin: bool,
+}
+
+impl Scopes {
+    /// Everything.
+    pub const ALL: Scopes = Scopes { read: true, exec: true, admin: true };
+
+    /// Whether these scopes are enough for something that needs `scope`: a larger one includes the smaller.
+    pub fn allow(self, scope: Scope) -> bool {
+        match scope {
+            Scope::Read => self.read || self.exec || self.admin,
+            Scope::Exec => self.exec || self.admin,
+            Scope::Admin => self.admin,
+        }
+    }
+}
+
+impl Scope {
+    /// The word in configurations and in errors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Read => "read",
+            Scope::Exec => "exec",
+            Scope::Admin => "admin",
+        }
+    }
+}
+
+/// Somebody who has shown who they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// What proved it and its name, as in `token:ci`, `cert:laptop`, `uid:1000`, `stdio`. Two connections with the
+    /// same name are the same somebody.
+    pub name: Arc<str>,
+    /// What they may do.
+    pub scopes: Scopes,
+    /// Only these of the operator's directories, or all of them.
+    pub roots: Option<Vec<PathBuf>>,
+    /// Where they called from, if that is another machine or a proxy said so.
+    pub address: Option<Arc<str>>,
+}
+
+impl Caller {
+    /// Whoever started this program and holds its standard streams: the operating system has vouched for them.
+    pub fn on_stdio() -> Caller {
+        Caller { name: Arc::from("stdio"), scopes: Scopes::ALL, roots: None, address: None }
+    }
+
+    /// A user of this machine, as the kernel says.
+    pub fn user(uid: u32) -> Caller {
+        Caller { name: Arc::from(format!("uid:{uid}")), scopes: Scopes::ALL, roots: None, address: None }
+    }
+}
