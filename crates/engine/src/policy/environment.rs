@@ -5,9 +5,24 @@ use std::ffi::OsString;
 
 use super::pattern::Glob;
 
-/// Secrets of the daemon itself. No command ever inherits them, whatever the operator keeps.
-const OWN_SECRETS: &[&str] =
-    &["REXD_TOKEN", "REXD_TOKEN_FILE", "REX_TOKEN", "REX_TOKEN_FILE", "HOST_TOKEN", "HUB_TOKEN"];
+/// Secrets of the daemon itself, and what the service manager tells it alone: a command that has them could speak as
+/// the daemon. No command ever inherits them, whatever the operator keeps.
+const OWN_SECRETS: &[&str] = &[
+    "REXD_TOKEN",
+    "REXD_TOKEN_FILE",
+    "REX_TOKEN",
+    "REX_TOKEN_FILE",
+    "HOST_TOKEN",
+    "HUB_TOKEN",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "NOTIFY_SOCKET",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+];
 
 /// Filters what a command inherits, and adds what the operator prescribes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
