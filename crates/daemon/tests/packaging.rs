@@ -1,5 +1,6 @@
 //! What is installed beside the program: units a service manager takes, a manual page and completions in step with
 //! the flags.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so and ends")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -132,7 +132,7 @@ impl Exposition {
         Ok(())
     }
 
-    fn samples<'e, 'n>(&'e self, name: &'n str) -> impl Iterator<Item = &'e Sample> {
+    fn samples<'e>(&'e self, name: &str) -> impl Iterator<Item = &'e Sample> {
         self.families.iter().flat_map(|family| &family.samples).filter(move |sample| sample.name == name)
     }
 }

@@ -124,6 +124,7 @@ fn what_goes_up_comes_down_with_its_guard() {
 
 #[test]
 fn bytes_losses_and_refusals_are_told_apart() {
+    type Labels = &'static [(&'static str, &'static str)];
     let metrics = Metrics::new();
     metrics.output_bytes(Written::Stderr, 5);
     metrics.link_bytes(Transport::Unix, Direction::Received, 7);
@@ -135,7 +136,7 @@ fn bytes_losses_and_refusals_are_told_apart() {
     metrics.spans_exported(12);
     metrics.spans_dropped(13);
     let page = page(&metrics);
-    let expected: [(&str, &[(&str, &str)], f64); 9] = [
+    let expected: [(&str, Labels, f64); 9] = [
         ("rexd_output_bytes_total", &[("stream", "stderr")], 5.0),
         ("rexd_link_bytes_total", &[("transport", "unix"), ("direction", "received")], 7.0),
         ("rexd_link_bytes_total", &[("transport", "unix"), ("direction", "sent")], 8.0),

@@ -75,8 +75,8 @@ pub(super) struct Exporter {
 
 /// What came of one attempt.
 enum Attempt {
-    /// The collector took it.
-    Taken,
+    /// The collector took it, all but this many spans.
+    Taken(u64),
     /// It may take it later; perhaps it said when.
     Later(Option<Duration>, String),
     /// It will never take this.
@@ -133,7 +133,7 @@ impl Exporter {
                 () = ending.is_over() => Attempt::Never("the daemon ends".to_owned()),
             };
             let (asked, why) = match came {
-                Attempt::Taken => return self.taken(batch),
+                Attempt::Taken(rejected) => return self.taken(batch, rejected),
                 Attempt::Later(asked, why) if attempt < self.settings.pace.attempts => (asked, why),
                 Attempt::Later(_, why) | Attempt::Never(why) => return self.give_up(batch, &why),
             };
@@ -162,7 +162,7 @@ impl Exporter {
             }
             let body = self.body(&batch);
             match timeout_at(until, self.attempt(&body)).await {
-                Ok(Attempt::Taken) => self.taken(&mut batch),
+                Ok(Attempt::Taken(rejected)) => self.taken(&mut batch, rejected),
                 Ok(Attempt::Later(_, why) | Attempt::Never(why)) => self.give_up(&mut batch, &why),
                 Err(_late) => self.give_up(&mut batch, "the daemon ends"),
             }
@@ -175,10 +175,7 @@ impl Exporter {
             Err(_late) => Attempt::Later(None, "no answer in time".to_owned()),
             Ok(Err(error)) => Attempt::Later(None, error.to_string()),
             Ok(Ok(answer)) => match answer.status {
-                200..300 => {
-                    self.heed(&answer.body);
-                    Attempt::Taken
-                }
+                200..300 => Attempt::Taken(rejected(&answer.body)),
                 status @ (429 | 502 | 503 | 504) => {
                     Attempt::Later(answer.retry_after, format!("status {status}"))
                 }
@@ -187,22 +184,16 @@ impl Exporter {
         }
     }
 
-    /// A collector may take a batch and still reject some of it.
-    fn heed(&self, body: &[u8]) {
-        let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-        let rejected = &answer["partialSuccess"]["rejectedSpans"];
-        // A 64-bit number is a text here, yet not every collector knows.
-        let rejected = rejected.as_u64().or_else(|| rejected.as_str()?.parse().ok()).unwrap_or_default();
-        if rejected > 0 {
-            tracing::warn!(rejected, "the collector rejected spans");
-        }
-    }
-
-    fn taken(&mut self, batch: &mut Vec<Ended>) {
+    fn taken(&mut self, batch: &mut Vec<Ended>, rejected: u64) {
         if std::mem::take(&mut self.is_failing) {
             tracing::info!("the collector takes spans again");
         }
-        self.metrics.spans_exported(batch.len() as u64);
+        let rejected = rejected.min(batch.len() as u64);
+        if rejected > 0 {
+            tracing::warn!(rejected, "the collector rejected spans");
+        }
+        self.metrics.spans_dropped(rejected);
+        self.metrics.spans_exported(batch.len() as u64 - rejected);
         batch.clear();
     }
 
@@ -217,4 +208,12 @@ impl Exporter {
     fn body(&self, batch: &[Ended]) -> Vec<u8> {
         otlp::request(&self.settings.resource, batch).to_string().into_bytes()
     }
+}
+
+/// A collector may take a batch and still reject some of it.
+fn rejected(body: &[u8]) -> u64 {
+    let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let rejected = &answer["partialSuccess"]["rejectedSpans"];
+    // A 64-bit number is a text here, yet not every collector knows.
+    rejected.as_u64().or_else(|| rejected.as_str()?.parse().ok()).unwrap_or_default()
 }

@@ -103,7 +103,6 @@ async fn read_answer(stream: &mut TcpStream) -> io::Result<Answer> {
         let came = stream.read_buf(&mut bytes).await?;
         let answer = answer(&bytes);
         match answer {
-            // An interim answer is followed by the real one; it was not asked for.
             Some((answer, is_whole)) if is_whole || came == 0 || bytes.len() >= MAX_ANSWER => {
                 return Ok(answer);
             }
@@ -117,8 +116,7 @@ async fn read_answer(stream: &mut TcpStream) -> io::Result<Answer> {
 fn answer(bytes: &[u8]) -> Option<(Answer, bool)> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
-    let mut lines = head.split("\r\n");
-    let mut first = lines.next()?.splitn(3, ' ');
+    let mut first = head.split("\r\n").next()?.splitn(3, ' ');
     let status = first.next().filter(|version| version.starts_with("HTTP/1.")).and(first.next())?;
     let status = status.parse().ok().filter(|status| (100..600).contains(status))?;
     let body = bytes.get(end + 4..)?;

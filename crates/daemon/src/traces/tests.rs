@@ -205,6 +205,20 @@ async fn what_a_collector_refuses_is_dropped_and_counted() {
 }
 
 #[tokio::test]
+async fn what_a_collector_rejects_of_a_batch_is_not_counted_as_sent() {
+    let partly =
+        "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{\"partialSuccess\":{\"rejectedSpans\":\"1\"}}";
+    let (url, _posted) = collector(&[partly]).await;
+    let metrics = Metrics::new();
+    let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
+    traces.begin(asked("fs.read"), None).end(None);
+    traces.begin(asked("fs.stat"), None).end(None);
+    exporting.finish().await;
+    assert_eq!(value(&metrics, "rexd_spans_dropped_total"), 1.0);
+    assert_eq!(value(&metrics, "rexd_spans_exported_total"), 1.0);
+}
+
+#[tokio::test]
 async fn a_full_queue_drops_spans_and_never_waits() {
     let (url, _posted) = collector(&[]).await;
     let metrics = Metrics::new();

@@ -83,6 +83,14 @@ mod tests {
     }
 
     #[test]
+    fn what_the_service_manager_tells_the_daemon_stays_with_it() {
+        let told =
+            ["NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC", "OTEL_EXPORTER_OTLP_HEADERS"];
+        assert!(told.iter().all(|name| !Environment::default().inherits(name)));
+        assert!(Environment::default().inherits("OTEL_EXPORTER_OTLP_ENDPOINT"));
+    }
+
+    #[test]
     fn keep_rescues_from_remove() {
         let environment = Environment {
             remove: vec![Glob::new("*")],
