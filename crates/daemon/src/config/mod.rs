@@ -2,6 +2,7 @@
 //! mistake.
 
 mod find;
+mod keepers;
 mod limits;
 mod policy;
 mod print;
@@ -10,6 +11,7 @@ mod server;
 mod suggest;
 
 pub use find::Places;
+pub use keepers::KeepersConfig;
 pub use print::check_config;
 pub use section::ConfigError;
 pub use server::{AuditConfig, LogLevel, ServerConfig};
@@ -49,6 +51,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// Whether a write is on the disk before it is answered.
     pub durable_writes: bool,
+    /// What detached processes may keep.
+    pub keepers: KeepersConfig,
     /// `[auth]` as it was written, for those who read it.
     pub auth: Option<toml::Table>,
     /// `[sandbox]` as it was written, for those who read it.
@@ -93,6 +97,7 @@ impl Config {
             audit: server::audit(root.section("audit")?, places)?,
             server: server::server(root.section("server")?)?,
             durable_writes: server::durable_writes(root.section("files")?)?,
+            keepers: keepers::read(root.section("keepers")?)?,
             auth: raw_table(&root, "auth", &mut raw)?,
             sandbox: raw_table(&root, "sandbox", &mut raw)?,
             source: None,

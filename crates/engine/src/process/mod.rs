@@ -3,6 +3,7 @@
 //! A [`Process`] is a handle. The child belongs to its supervisor, a task of its own; whoever holds a handle asks the
 //! supervisor for things and reads the log.
 
+mod apart;
 mod cgroup;
 mod child;
 mod drain;
@@ -11,7 +12,7 @@ mod keeper;
 mod launch;
 mod log;
 mod orphans;
-mod own;
+
 mod proc;
 mod reader;
 mod signal;
@@ -36,11 +37,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use apart::start_apart;
 pub use keeper::{Keeper, KeeperAnswer, KeeperNews, Kept, Told};
 pub use launch::Containment;
 pub(crate) use launch::Launcher;
 pub use log::{Cursor, Facts};
-pub use own::start_again;
 pub use reader::{Item, LogReader};
 pub use signal::Signal;
 pub use spec::{

@@ -1,4 +1,4 @@
-//! Starting this same program again, as a session leader of its own that nobody's end takes along.
+//! Starting a program apart: a session leader of its own that nobody's end takes along.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,21 +13,16 @@ use super::launch::{LEADERS, discard, verdict};
 use super::spawn::{self, Start, Started};
 use super::sys;
 
-/// What `/proc` calls the running program, even if its file was replaced meanwhile.
-const OWN_PROGRAM: &str = "/proc/self/exe";
-
-/// Starts this program with these arguments and this environment, in a session of its own, in `/`, with nothing open
-/// but the three streams. Returns its number once it executes. It lives on when this process ends; if it ends first,
-/// it is reaped.
-pub async fn start_again(
-    arguments: &[String],
+/// Starts a program with exactly this environment, in a session of its own, in `/`, with nothing open but the three
+/// streams. Returns its number once it executes. It lives on when this process ends; if it ends first, it is reaped.
+pub async fn start_apart(
+    argv: &[String],
     env: &[(OsString, OsString)],
     stdio: [OwnedFd; 3],
 ) -> io::Result<i32> {
-    let argv: Vec<String> = [OWN_PROGRAM.to_owned()].into_iter().chain(arguments.iter().cloned()).collect();
     let cwd = rustix::fs::open("/", OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let order = Start {
-        argv: &argv,
+        argv,
         env,
         mark: None,
         cwd: cwd.as_fd(),
