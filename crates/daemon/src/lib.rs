@@ -5,6 +5,7 @@ pub mod audit;
 pub mod auth;
 pub mod config;
 pub mod doctor;
+pub mod keeper;
 pub mod log;
 pub mod metrics;
 pub mod notify;

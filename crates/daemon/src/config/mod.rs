@@ -2,6 +2,7 @@
 //! mistake.
 
 mod find;
+mod keepers;
 mod limits;
 mod policy;
 mod print;
@@ -11,6 +12,7 @@ mod suggest;
 mod telemetry;
 
 pub use find::Places;
+pub use keepers::KeepersConfig;
 pub use print::check_config;
 pub use section::ConfigError;
 pub use server::{AuditConfig, LogLevel, ServerConfig};
@@ -53,6 +55,8 @@ pub struct Config {
     pub durable_writes: bool,
     /// Where telemetry goes.
     pub telemetry: TelemetryConfig,
+    /// What detached processes may keep.
+    pub keepers: KeepersConfig,
     /// `[auth]` as it was written, for those who read it.
     pub auth: Option<toml::Table>,
     /// `[sandbox]` as it was written, for those who read it.
@@ -98,6 +102,7 @@ impl Config {
             server: server::server(root.section("server")?)?,
             durable_writes: server::durable_writes(root.section("files")?)?,
             telemetry: telemetry::telemetry(root.section("telemetry")?)?,
+            keepers: keepers::read(root.section("keepers")?)?,
             auth: raw_table(&root, "auth", &mut raw)?,
             sandbox: raw_table(&root, "sandbox", &mut raw)?,
             source: None,

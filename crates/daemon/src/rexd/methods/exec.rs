@@ -66,7 +66,7 @@ impl Session {
             stdin,
             stop_after: self.limits.timeout(asked),
             output_limit: convert::output_limit(&self.limits, params.max_output_bytes)?,
-            origin: FACE,
+            origin: FACE.into(),
         })
     }
 
@@ -263,7 +263,7 @@ fn listed(process: &Process) -> v1::ListedProcess {
         signal: exit.and_then(exit_signal),
         started_at: timestamp(description.started_at),
         detached: false,
-        face: description.origin.to_owned(),
+        face: description.origin.to_string(),
         cursor: facts.end.0,
     }
 }

@@ -61,7 +61,7 @@ impl Session {
             // A terminal runs until it is closed, unless its opener says otherwise.
             stop_after: asked.map(|asked| self.limits.hard_timeout.map_or(asked, |hard| asked.min(hard))),
             output_limit: None,
-            origin: FACE,
+            origin: FACE.into(),
         })
     }
 
