@@ -37,6 +37,8 @@ pub struct Facts {
     pub exited: Option<Exit>,
     /// Nothing follows any more.
     pub closed: Option<Arc<Closed>>,
+    /// Nothing more is heard of it here, though it may run on: somebody else keeps it.
+    pub is_left: bool,
 }
 
 /// What a reader finds at its cursor.
@@ -62,6 +64,8 @@ pub(super) enum Found {
     },
     /// Nothing follows.
     Closed(Arc<Closed>),
+    /// Nothing follows here.
+    Left,
     /// Nothing yet.
     Nothing,
 }
@@ -168,6 +172,7 @@ impl OutputLog {
             let facts = self.facts.borrow();
             return match &facts.closed {
                 Some(closed) if from >= facts.end => Found::Closed(closed.clone()),
+                None if facts.is_left => Found::Left,
                 _ => Found::Nothing,
             };
         }
@@ -349,6 +354,11 @@ impl OutputLog {
 
     pub(super) fn exited(&self, exit: Exit) {
         self.facts.send_modify(|facts| facts.exited = Some(exit));
+    }
+
+    /// Nobody tells any more what happens to the process.
+    pub(super) fn leave(&self) {
+        self.facts.send_modify(|facts| facts.is_left = true);
     }
 
     pub(super) fn close(&self, closed: Closed) {

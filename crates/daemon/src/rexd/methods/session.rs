@@ -30,6 +30,7 @@ const CAPABILITIES: &[&str] = &[
     "exec.input",
     "exec.list",
     "exec.attach",
+    "detach",
     "fs.edit",
     "fs.patch",
     "fs.grep",
