@@ -14,6 +14,7 @@ mod suggest;
 pub use auth::{AuthConfig, CertificateConfig, TokenConfig, TokenSource};
 pub use find::Places;
 pub use listeners::Listeners;
+pub(crate) use print::EXPOSED;
 pub use print::check_config;
 pub use section::ConfigError;
 pub use server::{AuditConfig, LogLevel, ServerConfig, TelemetryConfig, TlsFiles};
@@ -154,3 +155,5 @@ fn raw_table(
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_auth;
