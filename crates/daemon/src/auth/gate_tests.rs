@@ -9,13 +9,15 @@ use std::net::SocketAddr;
 const SERVER: &str = "[server]\npublic_names = [\"Rex.example.org\", \"10.1.1.1\"]\n\
                       public_url = \"https://pub.example.org:8443\"\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\"]\n";
 
+type Headers<'t> = &'t [(&'t str, &'t str)];
+
 fn gate() -> Gate {
     let world = World::new();
     let config = world.config(&format!("{SERVER}{}", hashed("ci", "good", "")));
     Gate::new(Auth::new(&config, &world.places).unwrap(), Door::new(&config.server))
 }
 
-fn headers(list: &[(&str, &str)]) -> HeaderMap {
+fn headers(list: Headers<'_>) -> HeaderMap {
     let pair = |(name, value): &(&str, &str)| {
         (HeaderName::try_from(*name).unwrap(), HeaderValue::from_bytes(value.as_bytes()).unwrap())
     };
@@ -129,7 +131,7 @@ fn only_pages_that_are_ours_may_ask() {
 fn only_trusted_proxies_are_believed() {
     let gate = gate();
     let xff = "x-forwarded-for";
-    let table: &[(&str, &[(&str, &str)], Option<&str>)] = &[
+    let table: &[(&str, Headers<'_>, Option<&str>)] = &[
         ("127.0.0.1", &[], None),
         ("127.0.0.1", &[(xff, "203.0.113.5")], None),
         ("198.51.100.1", &[(xff, "203.0.113.5")], Some("198.51.100.1")),
@@ -180,7 +182,7 @@ fn the_name_a_proxy_was_called_by_is_believed_from_trusted_ones_only() {
 fn a_token_comes_in_one_header_or_as_a_subprotocol() {
     let gate = gate();
     let (auth, ws) = ("authorization", "sec-websocket-protocol");
-    let table: &[(&[(&str, &str)], (u16, &str))] = &[
+    let table: &[(Headers<'_>, (u16, &str))] = &[
         (&[], (401, "no_token")),
         (&[(auth, "Bearer good")], (200, "ok")),
         (&[(auth, "bEaReR   good ")], (200, "ok")),

@@ -127,11 +127,14 @@ fn listeners(line: &str, file: &str) -> Listeners {
     Listeners::new(&flags, &file.server).unwrap()
 }
 
+/// Standard streams, HTTP, unix socket.
+type Expected<'t> = (bool, Option<&'t str>, Option<&'t str>);
+
 #[test]
 fn flags_win_over_the_file_and_stdio_alone_opens_no_port() {
     let both = "http_listen = \"127.0.0.1:1\"\nunix = \"/s\"";
     let quiet = "stdio = false\nhttp_listen = \"127.0.0.1:1\"";
-    let table: &[(&str, &str, (bool, Option<&str>, Option<&str>))] = &[
+    let table: &[(&str, &str, Expected<'_>)] = &[
         ("", "", (true, None, None)),
         ("", both, (true, None, None)),
         ("", quiet, (false, Some("127.0.0.1:1"), None)),
