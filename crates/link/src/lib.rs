@@ -8,11 +8,13 @@
 //! |---|---|
 //! | stdin and stdout | [`stdio::open`] |
 //! | any pair of byte streams | [`ndjson::link`] |
+//! | a carrier of single requests | [`posted`] |
 //! | a test in the same process | [`memory::pair`] |
 
 mod lanes;
 pub mod memory;
 pub mod ndjson;
+mod posted;
 mod reader;
 pub mod rpc;
 pub mod stdio;
@@ -26,6 +28,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::task::JoinHandle;
 
 pub use lanes::{Closed, Outgoing, Refused};
+pub use posted::{Answers, posted};
 
 /// One connection.
 #[derive(Debug)]

@@ -55,15 +55,6 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// What is told to those who watch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TelemetryConfig {
-    /// Where traces are sent, if anywhere.
-    pub otlp_endpoint: Option<String>,
-    /// Whether `/metrics` is served.
-    pub metrics: bool,
-}
-
 /// How much is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogLevel {
@@ -136,18 +127,6 @@ pub(super) fn server(section: Section<'_, '_>, places: &Places) -> Result<Server
     };
     section.finish();
     Ok(server)
-}
-
-/// `[telemetry]`.
-pub(super) fn telemetry(section: Section<'_, '_>) -> Result<TelemetryConfig, ConfigError> {
-    let otlp_endpoint = section.text("otlp_endpoint")?.filter(|endpoint| !endpoint.is_empty());
-    if otlp_endpoint.as_ref().is_some_and(|url| !url.starts_with("http://") && !url.starts_with("https://")) {
-        let reason = format!("{} must start with http:// or https://", section.path_of("otlp_endpoint"));
-        return Err(section.document.error(section.span_of("otlp_endpoint"), reason));
-    }
-    let metrics = section.boolean("metrics")?.unwrap_or(true);
-    section.finish();
-    Ok(TelemetryConfig { otlp_endpoint, metrics })
 }
 
 /// A number of at least one.

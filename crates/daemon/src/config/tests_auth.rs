@@ -116,8 +116,6 @@ fn what_is_wrong_with_the_server_is_refused_with_its_place() {
         let found = refusal(&format!("[server]\n{text}\n"));
         assert!(found.starts_with(expected), "{text:?}\n  gave     {found}\n  expected {expected}");
     }
-    let found = refusal("[telemetry]\notlp_endpoint = \"localhost\"");
-    assert!(found.starts_with("c.toml:2:17: telemetry.otlp_endpoint must start with http://"), "{found}");
 }
 
 fn listeners(line: &str, file: &str) -> Listeners {
