@@ -6,5 +6,8 @@ pub mod auth;
 pub mod config;
 pub mod doctor;
 pub mod log;
+pub mod metrics;
+pub mod notify;
 pub mod rexd;
 pub mod serve;
+pub mod traces;

@@ -20,16 +20,20 @@ use crate::rexd;
 pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let audit = open_audit(config)?;
-    let service = Arc::new(service(config, places, audit.clone()));
-    let engine = service.engine.clone();
+    let service = Arc::new(service(config, places, audit.clone(), stop.clone()));
     let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
-    rexd::serve(service, link, Caller::on_stdio(), stop).await;
-    engine.shut_down();
+    rexd::serve(service.clone(), link, Caller::on_stdio(), stop).await;
+    service.shut_down().await;
     Ok(())
 }
 
 /// What every face over the engine shares, as the configuration has it.
-pub fn service(config: &Config, places: &Places, audit: Arc<dyn AuditSink>) -> rexd::Service {
+pub fn service(
+    config: &Config,
+    places: &Places,
+    audit: Arc<dyn AuditSink>,
+    stop: CancellationToken,
+) -> rexd::Service {
     let settings = Settings {
         bounds: bounds(&config.limits, places),
         containment: containment(),
@@ -45,6 +49,10 @@ pub fn service(config: &Config, places: &Places, audit: Arc<dyn AuditSink>) -> r
         policy: config.policy.clone(),
         durability: if config.durable_writes { Durability::Synced } else { Durability::Relaxed },
         audit,
+        may_resume: false,
+        retention: rexd::Retention::default(),
+        sessions: rexd::Sessions::default(),
+        stop,
     }
 }
 

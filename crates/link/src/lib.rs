@@ -9,12 +9,14 @@
 //! | stdin and stdout | [`stdio::open`] |
 //! | any pair of byte streams | [`ndjson::link`] |
 //! | a WebSocket, after its handshake | [`websocket::link`] |
+//! | a carrier of single requests | [`posted`] |
 //! | a test in the same process | [`memory::pair`] |
 
 mod intake;
 mod lanes;
 pub mod memory;
 pub mod ndjson;
+mod posted;
 mod queue;
 mod reader;
 pub mod rpc;
@@ -30,6 +32,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::task::JoinHandle;
 
 pub use lanes::{Closed, Outgoing, Refused};
+pub use posted::{Answers, posted};
 
 /// One connection.
 #[derive(Debug)]

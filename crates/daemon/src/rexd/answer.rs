@@ -11,18 +11,22 @@ use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::{Id, RpcError};
 
 use super::FACE;
+use crate::auth::Caller;
 
 /// Who asked, for the audit.
 #[derive(Debug, Clone)]
 pub(super) struct Asker {
+    /// Who they have proved to be.
+    pub(super) caller: Arc<Caller>,
+    /// What their client calls itself.
     pub(super) client: Arc<str>,
     pub(super) session: Option<Arc<str>>,
 }
 
-impl Default for Asker {
+impl Asker {
     /// Somebody who has not opened a session.
-    fn default() -> Asker {
-        Asker { client: Arc::from(""), session: None }
+    pub(super) fn new(caller: Arc<Caller>) -> Asker {
+        Asker { caller, client: Arc::from(""), session: None }
     }
 }
 
@@ -32,6 +36,8 @@ pub(super) struct Answer {
     draft: Option<Draft>,
     /// Cancelled when the caller withdraws the request.
     pub(super) cancel: CancellationToken,
+    /// While it is held, the session knows that somebody waits.
+    busy: Option<Arc<()>>,
 }
 
 struct Draft {
@@ -44,19 +50,14 @@ struct Draft {
 
 impl Answer {
     pub(super) fn new(
-        reply: Reply,
-        cancel: CancellationToken,
+        (reply, cancel): (Reply, CancellationToken),
         sink: Arc<dyn AuditSink>,
         method: String,
+        asker: Asker,
     ) -> Answer {
-        let draft = Draft {
-            sink,
-            asker: Asker::default(),
-            operation: Cow::Owned(method),
-            details: Vec::new(),
-            since: Instant::now(),
-        };
-        Answer { reply: Some(reply), draft: Some(draft), cancel }
+        let draft =
+            Draft { sink, asker, operation: Cow::Owned(method), details: Vec::new(), since: Instant::now() };
+        Answer { reply: Some(reply), draft: Some(draft), cancel, busy: None }
     }
 
     /// Adds what the audit should know about the request.
@@ -65,6 +66,11 @@ impl Answer {
             draft.asker = asker;
             draft.details = details;
         }
+    }
+
+    /// Lets the session know that somebody waits until this is answered.
+    pub(super) fn keeps_busy(&mut self, busy: Arc<()>) {
+        self.busy = Some(busy);
     }
 
     /// The id an answer must carry, for those who write it themselves.

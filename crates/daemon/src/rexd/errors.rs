@@ -99,6 +99,18 @@ pub(super) fn session_not_found(id: &str) -> RpcError {
         .with_data(json!({ "field": "session_id", "session_id": id }))
 }
 
+/// No session to come back to: it never was, was another's, or has not been waited for any longer.
+pub(super) fn unknown_session(id: &str) -> RpcError {
+    RpcError::new(codes::UNAUTHORIZED, "the session is unknown or has expired: open a new one")
+        .with_data(json!({ "session_id": id }))
+}
+
+/// The session is on another link, as far as anybody knows here.
+pub(super) fn still_attached(id: &str) -> RpcError {
+    RpcError::new(codes::CONCURRENCY_CONFLICT, "the session is still attached elsewhere: try again")
+        .with_data(json!({ "session_id": id, "retry": true }))
+}
+
 /// A member whose value cannot be used.
 pub(super) fn invalid(field: &str, reason: &str) -> RpcError {
     RpcError::invalid_params(format!("invalid params: {field}: {reason}"))

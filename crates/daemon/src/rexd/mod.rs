@@ -1,23 +1,33 @@
 //! REXD v1: the face that agent runtimes speak, over any link that carries lines of JSON.
 //!
-//! A connection owns its sessions, a session owns its processes, and a request is three steps: decoded by `wire`,
-//! turned into the engine's words by `convert`, done by `methods`. What happens later is told by `events`.
+//! A session is a task that owns its processes; connections and single requests only write letters to it, so it can
+//! outlive them. A request is three steps: decoded by `wire`, turned into the engine's words by `convert`, done by
+//! `methods`. What happens later is told by `events`.
 
 mod answer;
+mod attachment;
 mod call;
 mod connection;
 mod convert;
+mod desk;
 mod errors;
 mod events;
+mod kept;
 mod keys;
+mod lifetime;
+mod listener;
+mod mailbox;
 mod methods;
 mod order;
+mod presence;
 mod quirks;
+mod roster;
 mod session;
 pub mod web;
 
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::audit::AuditSink;
 use engine::files::Durability;
@@ -27,6 +37,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::Caller;
 use connection::Connection;
+pub use presence::Retention;
+pub use roster::Roster as Sessions;
+
+/// How long the end of the daemon may take: longer than any tree takes to die.
+const FAREWELL: Duration = Duration::from_secs(3);
 
 /// The name of this face in listings and in the audit.
 pub const FACE: &str = "rexd";
@@ -49,6 +64,27 @@ pub struct Service {
     pub durability: Durability,
     /// Who keeps the record.
     pub audit: Arc<dyn AuditSink>,
+    /// Whether this daemon outlives its connections, so that sessions can wait for their clients.
+    pub may_resume: bool,
+    /// How long sessions wait for somebody to come back.
+    pub retention: Retention,
+    /// The sessions somebody may come back to, and the tasks of all.
+    pub sessions: Sessions,
+    /// Cancelled when the daemon ends: every session then ends.
+    pub stop: CancellationToken,
+}
+
+impl Service {
+    /// Ends every session and waits until nothing of them is left, for as long as it takes to end trees: somebody who
+    /// does not read what the last events say is not waited for any longer.
+    pub async fn shut_down(&self) {
+        self.stop.cancel();
+        self.sessions.tasks.close();
+        if tokio::time::timeout(FAREWELL, self.sessions.tasks.wait()).await.is_err() {
+            tracing::warn!("some clients did not take their last events");
+        }
+        self.engine.shut_down();
+    }
 }
 
 impl std::fmt::Debug for Service {
@@ -57,7 +93,8 @@ impl std::fmt::Debug for Service {
     }
 }
 
-/// Serves one connection until its peer is done or `stop` is cancelled; ends its sessions and waits for them.
-pub async fn serve(service: Arc<Service>, link: Link, _caller: Caller, stop: CancellationToken) {
-    Connection::new(service, &link).run(link, stop).await;
+/// Serves one connection until its peer is done or `stop` is cancelled. Ends its sessions and waits for them, but for
+/// those that wait for their client.
+pub async fn serve(service: Arc<Service>, link: Link, caller: Caller, stop: CancellationToken) {
+    Connection::new(service, caller, &link).run(link, stop).await;
 }

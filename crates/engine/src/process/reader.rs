@@ -51,6 +51,11 @@ impl LogReader {
         LogReader { facts: log.facts(), log, at: from, claim: None }
     }
 
+    /// Whether this is the reader the process waits for.
+    pub fn is_primary(&self) -> bool {
+        self.claim.is_some()
+    }
+
     /// Where this reader is.
     pub fn cursor(&self) -> Cursor {
         self.at
