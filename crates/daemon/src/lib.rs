@@ -5,6 +5,8 @@ pub mod audit;
 pub mod auth;
 pub mod config;
 pub mod doctor;
+pub mod http;
+pub mod listen;
 pub mod log;
 pub mod metrics;
 pub mod notify;

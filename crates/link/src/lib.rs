@@ -16,6 +16,7 @@ mod intake;
 mod lanes;
 pub mod memory;
 pub mod ndjson;
+pub mod packing;
 mod posted;
 mod queue;
 mod reader;

@@ -10,6 +10,7 @@ mod flow;
 mod launch;
 mod log;
 mod orphans;
+mod passed;
 mod proc;
 mod reader;
 mod signal;
@@ -36,6 +37,7 @@ use tokio_util::task::TaskTracker;
 pub use launch::Containment;
 pub(crate) use launch::Launcher;
 pub use log::{Cursor, Facts};
+pub use passed::passed_sockets;
 pub use reader::{Item, LogReader};
 pub use signal::Signal;
 pub use spec::{

@@ -8,7 +8,6 @@
 //! Frame headers are `tungstenite`'s. Its streams are not used: they copy every message, and end the connection at one
 //! that is too long.
 
-mod packing;
 mod reading;
 mod shared;
 mod writing;
@@ -24,7 +23,6 @@ use reading::Frames;
 use shared::Shared;
 use writing::Writer;
 
-pub use packing::unpack;
 pub use shared::Closer;
 
 /// Which end of the connection this is: a client masks what it sends.

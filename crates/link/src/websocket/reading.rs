@@ -11,11 +11,11 @@ use tokio::io::AsyncRead;
 use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
-use super::packing::{is_packed, unpack};
 use super::shared::Shared;
 use super::{Close, Role};
 use crate::Incoming;
 use crate::intake::{Intake, is_blank};
+use crate::packing::{is_packed, unpack};
 
 /// The longest payload of a control frame.
 const MOST_CONTROL: u64 = 125;

@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
-use super::packing::pack;
 use super::reading::{Spent, unmask};
 use super::shared::{Asked, Shared};
 use super::{Close, Role, Settings};
 use crate::lanes::{Compression, Lanes, Outbound};
+use crate::packing::pack;
 use crate::queue::{Framed, Framing, Head, Queue};
 
 /// How long a connection that has ended is still listened to, so that the kernel does not throw away our last words.

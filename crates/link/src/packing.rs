@@ -1,4 +1,4 @@
-//! Compressed messages: each is one whole zstd frame.
+//! Packing: messages as zstd frames, each whole by itself.
 
 use std::cell::RefCell;
 use std::io::{self, Read};
@@ -21,7 +21,7 @@ thread_local! {
 }
 
 /// The message as a zstd frame.
-pub(super) fn pack(message: &[u8]) -> io::Result<Bytes> {
+pub fn pack(message: &[u8]) -> io::Result<Bytes> {
     CONTEXT.with_borrow_mut(|context| {
         let context = match context {
             Some(context) => context,
@@ -31,7 +31,8 @@ pub(super) fn pack(message: &[u8]) -> io::Result<Bytes> {
     })
 }
 
-pub(super) fn is_packed(message: &[u8]) -> bool {
+/// Whether this is how a zstd frame begins.
+pub fn is_packed(message: &[u8]) -> bool {
     message.starts_with(&MAGIC)
 }
 
