@@ -50,6 +50,11 @@ impl Listeners {
         *self == Self { tls: self.tls.clone(), client_ca: self.client_ca.clone(), ..Self::default() }
     }
 
+    /// Whether standard streams are all there is to serve.
+    pub fn is_stdio_alone(&self) -> bool {
+        self.stdio && self.http.is_none() && self.unix.is_none()
+    }
+
     /// Whether the HTTP listener can be reached from elsewhere, and its tokens be read on the way.
     pub fn is_exposed(&self) -> bool {
         self.tls.is_none() && self.http.as_ref().is_some_and(|address| !is_loopback_address(address))

@@ -438,8 +438,8 @@ impl Telling {
         };
         self.audit.record(AuditRecord {
             time: SystemTime::now(),
-            caller: Arc::from("stdio"),
-            address: None,
+            caller: self.asker.caller.name.clone(),
+            address: self.asker.caller.address.clone(),
             client: self.asker.client.clone(),
             face: FACE,
             session: self.asker.session.clone(),

@@ -14,7 +14,7 @@ mod watches;
 
 pub(super) use detached::Adopting;
 pub(super) use details::details;
-pub(super) use session::{open, ping};
+pub(super) use session::{open, ping, welcome};
 
 use super::call::Call;
 use super::errors::session_not_found;
