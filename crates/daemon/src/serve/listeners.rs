@@ -44,7 +44,8 @@ pub struct Plan<'a> {
 /// Serves everything until a signal asks for the end.
 pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let Plan { config, source, places, listeners, passed } = plan;
-    listen::raise_open_files();
+    // Every connection is one.
+    engine::process::raise_open_files();
     let ending = signals::ending(false)?;
     let mut hangups = signals::hangups()?;
     let notify = Notify::from_environment();
