@@ -65,8 +65,9 @@ impl Keepers {
     /// Starts a process under a keeper of its own; `by` is who asked. Returns when it runs or could not be started,
     /// with the same errors as an attached start. Dropping this future may or may not stop the start.
     pub async fn start(&self, spec: ProcessSpec, by: &str) -> Result<Started, Error> {
-        let (folder, limit) = (self.shared.settings.folder.clone(), self.shared.settings.config.max);
-        let running = off_the_loop(move || listing::count_running(&folder, limit)).await?;
+        let (folder, config) = (self.shared.settings.folder.clone(), &self.shared.settings.config);
+        let (keep, limit) = (config.keep, config.max);
+        let running = off_the_loop(move || listing::count_running(&folder, keep, limit)).await?;
         if running >= limit {
             return Err(Error::LimitReached { what: "detached processes", limit: limit as u64 });
         }

@@ -27,13 +27,15 @@ use super::segments::Segments;
 /// A job larger than this is refused: its environment and input are bounded long before.
 const LARGEST_JOB: u64 = 64 * 1024 * 1024;
 /// Connections served at the same time; the next one is closed at once.
-const MAX_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 128;
 /// Of these, those that watch.
 const MAX_VIEWERS: usize = 32;
 /// How long viewers may take to hear the end. Who is later reads it from disk.
 const LINGER: Duration = Duration::from_secs(2);
-/// Threads for the disk: one for the scribe, the rest for viewers of old output and for looks at `/proc`.
-const BLOCKING_THREADS: usize = 4;
+/// Viewers that read from disk at the same time; the next one waits for its turn.
+const DISK_READS: usize = 2;
+/// Threads that may wait: for viewers on disk, for the scribe, and for looks at `/proc`. Made when they are needed.
+const BLOCKING_THREADS: usize = DISK_READS + 3;
 /// The kernel sends it when a file may not grow; the write then also fails, which is enough.
 const SIGXFSZ: i32 = 25;
 
@@ -139,6 +141,7 @@ impl Kept {
             written,
             protocol: Version::NEWEST.common(job.protocol).unwrap_or(Version::V1),
             viewers: Semaphore::new(MAX_VIEWERS),
+            disk: Arc::new(Semaphore::new(DISK_READS)),
             ending: CancellationToken::new(),
         });
         let connections = TaskTracker::new();

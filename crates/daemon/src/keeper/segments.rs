@@ -19,7 +19,7 @@ pub(super) const HEADER_BYTES: usize = 13;
 /// A log is this many segments, so that little is lost when one goes.
 const SEGMENTS: u64 = 16;
 const SMALLEST_SEGMENT: u64 = 1024;
-const LARGEST_SEGMENT: u64 = 4 * 1024 * 1024;
+pub(super) const LARGEST_SEGMENT: u64 = 4 * 1024 * 1024;
 const SUFFIX: &str = ".seg";
 
 /// One file of a log.

@@ -197,5 +197,5 @@ pub async fn read_until(reader: &mut LogReader, needle: &str) -> String {
 }
 
 async fn next(reader: &mut LogReader) -> Item {
-    tokio::time::timeout(PATIENCE, reader.next(usize::MAX)).await.expect("something to read")
+    tokio::time::timeout(PATIENCE, reader.next(usize::MAX)).await.unwrap()
 }
