@@ -10,13 +10,13 @@ use rustix::pipe::PipeFlags;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 
-use super::job::{Job, Report};
+use super::job::{Job, Report, Terms};
 use super::settings::Settings;
 
 /// A report larger than this is not one.
 const LARGEST_REPORT: u64 = 1024 * 1024;
 
-/// A keeper that waits for its job. Without one it ends by itself when this is dropped.
+/// A keeper that makes ready and waits for its job. Without one it ends by itself when this is dropped.
 #[derive(Debug)]
 pub(super) struct Waiting {
     job: pipe::Sender,
@@ -32,13 +32,16 @@ impl Waiting {
         for end in [&job, &report] {
             rustix::io::ioctl_fionbio(end, true)?;
         }
-        let waiting = Waiting {
+        let mut waiting = Waiting {
             job: pipe::Sender::from_owned_fd(job)?,
             report: pipe::Receiver::from_owned_fd(report)?,
         };
         let argv = [settings.program.display().to_string(), "keeper".to_owned()];
         // Nothing of this daemon's environment: the process gets its own with the job.
         start_apart(&argv, &[], [job_end, report_end, null]).await?;
+        let mut terms = serde_json::to_vec(&Terms::new(settings))?;
+        terms.push(b'\n');
+        waiting.job.write_all(&terms).await?;
         Ok(waiting)
     }
 
@@ -73,7 +76,7 @@ pub(super) async fn start(
     settings: &Settings,
 ) -> Result<Report, Error> {
     let failed = |source| Error::Spawn { program: "rexd keeper".to_owned(), source };
-    let job = Job::new(id, by, spec, settings);
+    let job = Job::new(id, by, spec);
     let job = serde_json::to_vec(&job).map_err(|error| failed(error.into()))?;
     let spare = match waiting {
         Some(spare) => spare.hand_over(&job).await.ok(),
