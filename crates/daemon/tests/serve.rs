@@ -357,7 +357,7 @@ async fn tls_is_served_and_its_files_may_change_while_it_is() {
 
 #[tokio::test]
 async fn a_client_certificate_is_enough_and_a_strangers_is_not() {
-    let sandbox = Sandbox::with_config("[[auth.certificates]]\nname = \"laptop\"\nsubject = \"laptop\"\n");
+    let sandbox = Sandbox::with_config("[[auth.certificates]]\nname = \"laptop\"\n");
     let (ours, others) = (Certificates::new(), Certificates::new());
     let (chain, key) = ours.make("localhost");
     let files = [("chain.pem", chain), ("key.pem", key), ("ca.pem", ours.ca.clone())];

@@ -17,7 +17,7 @@ pub use unix::{Unix, UnixError, peer};
 pub fn raise_open_files() -> Option<rustix::process::Rlimit> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let before = getrlimit(Resource::Nofile);
-    let wanted = Rlimit { current: before.maximum, ..before.clone() };
+    let wanted = Rlimit { current: before.maximum, ..before };
     match setrlimit(Resource::Nofile, wanted) {
         Ok(()) => Some(before),
         Err(error) => {

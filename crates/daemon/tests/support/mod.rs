@@ -1,5 +1,5 @@
 //! A daemon that listens, and the least of a client.
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test uses its part, and may panic")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
