@@ -6,6 +6,7 @@ pub mod auth;
 pub mod config;
 pub mod doctor;
 pub mod http;
+pub mod keeper;
 pub mod listen;
 pub mod log;
 pub mod metrics;

@@ -13,7 +13,10 @@ use super::connection::Visit;
 use super::encoding;
 use super::phases::Phase;
 use crate::auth::Caller;
+use crate::metrics::Transport;
+use crate::rexd::Arrival;
 use crate::rexd::web::{self, Status};
+use crate::traces::TraceParent;
 
 pub(super) async fn post(visit: &Visit, caller: &Caller, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
@@ -24,7 +27,13 @@ pub(super) async fn post(visit: &Visit, caller: &Caller, request: Request<Incomi
         Err(refusal) => return *refusal,
     };
     visit.phases.enter(Phase::Busy);
-    let posted = web::post(&visit.server.service, caller, message).await;
+    let parent = head.headers.get("traceparent").and_then(|value| value.to_str().ok());
+    let arrival = Arrival {
+        caller: caller.clone(),
+        transport: Transport::Http,
+        parent: parent.and_then(TraceParent::parse),
+    };
+    let posted = web::post(&visit.server.service, &arrival, message).await;
     let status = match posted.status {
         Status::Understood => StatusCode::OK,
         Status::Malformed => StatusCode::BAD_REQUEST,

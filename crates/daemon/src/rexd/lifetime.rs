@@ -80,7 +80,9 @@ impl Session {
                 drop(turn);
             }
             Notice::Found(process) => drop(self.guests.insert(process.id().clone(), process)),
-            Notice::Unheard(attachment) => self.presence.left(attachment),
+            Notice::Attach { process, from, answer } => self.attach_found(process, from, answer),
+            Notice::Adopt(adopting) => self.adopt(*adopting),
+            Notice::Unheard(attachment) => self.left(attachment),
         }
     }
 

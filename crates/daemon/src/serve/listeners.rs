@@ -16,9 +16,10 @@ use crate::auth::{Auth, Caller, Door, Gate, Refusals};
 use crate::config::{Config, ConfigArgs, Listeners, Places};
 use crate::http::{Crowd, Deadlines, Server};
 use crate::listen::{self, Passed, Tls, Unix, bind};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Transport};
 use crate::notify::Notify;
-use crate::rexd;
+use crate::rexd::{self, Arrival};
+use crate::traces::{self, Exporting, Traces};
 
 /// How often the files of TLS are looked at.
 const LOOK: Duration = Duration::from_secs(10);
@@ -54,7 +55,7 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
         None => None,
     };
     let auth = Auth::new(config, places)?;
-    let sockets = sockets(config, places, &auth, &ending)?;
+    let (sockets, exporting) = sockets(config, places, &auth, &ending)?;
     let urls = open(&sockets, &listeners, &tls, passed).await?;
     if urls.iter().any(|url| url.starts_with("http")) {
         tell_token(&auth)?;
@@ -79,25 +80,37 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     }
     notify.stopping();
     drain(&sockets, config.server.drain, &ending).await;
+    if let Some(exporting) = exporting {
+        exporting.finish().await;
+    }
     Ok(())
 }
 
-fn sockets(config: &Config, places: &Places, auth: &Auth, ending: &Ending) -> anyhow::Result<Sockets> {
+fn sockets(
+    config: &Config,
+    places: &Places,
+    auth: &Auth,
+    ending: &Ending,
+) -> anyhow::Result<(Sockets, Option<Exporting>)> {
     let audit = open_audit(config)?;
     let mut service = service(config, places, audit.clone(), ending.stop.clone());
     let file = &config.server;
     service.may_resume = true;
+    service.metrics = Metrics::new();
+    let (traces, exporting) = traces(config, &service.metrics)?;
+    service.traces = traces;
     service.retention = rexd::Retention {
         resume: file.resume_for,
         resume_bytes: usize::try_from(file.resume_bytes).unwrap_or(usize::MAX),
         idle: file.session_idle,
         ..rexd::Retention::default()
     };
+    let metrics = service.metrics.clone();
     let server = Server {
         service: Arc::new(service),
         gate: Gate::new(auth.clone(), Door::new(file)),
         refusals: Refusals::new(audit),
-        metrics: Metrics::new(),
+        metrics,
         tells_metrics: config.telemetry.metrics,
         http_path: file.http_path.clone(),
         ws_path: file.ws_path.clone(),
@@ -107,7 +120,19 @@ fn sockets(config: &Config, places: &Places, auth: &Auth, ending: &Ending) -> an
         stop: ending.stop.clone(),
     };
     let crowd = Crowd::new(file.max_connections);
-    Ok(Sockets { server: Arc::new(server), crowd, tasks: TaskTracker::new() })
+    Ok((Sockets { server: Arc::new(server), crowd, tasks: TaskTracker::new() }, exporting))
+}
+
+/// Spans for a collector, if the operator names one.
+fn traces(config: &Config, metrics: &Metrics) -> anyhow::Result<(Traces, Option<Exporting>)> {
+    let endpoint = config.telemetry.otlp_endpoint.as_deref();
+    match traces::Settings::read(endpoint, |name| std::env::var(name).ok())? {
+        Some(settings) => {
+            let (traces, exporting) = Traces::start(settings, metrics.clone())?;
+            Ok((traces, Some(exporting)))
+        }
+        None => Ok((Traces::off(), None)),
+    }
 }
 
 /// Opens every listener, and tells where each is.
@@ -176,8 +201,13 @@ fn tell_token(auth: &Auth) -> anyhow::Result<()> {
 fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
     let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
     let server = &sockets.server;
-    let serving = rexd::serve(server.service.clone(), link, Caller::on_stdio(), server.stop.clone());
-    sockets.tasks.spawn(serving);
+    let arrival = Arrival::new(Caller::on_stdio(), Transport::Stdio);
+    let counted = server.metrics.connection(Transport::Stdio);
+    let serving = rexd::serve(server.service.clone(), link, arrival, server.stop.clone());
+    sockets.tasks.spawn(async move {
+        serving.await;
+        drop(counted);
+    });
     Ok(())
 }
 

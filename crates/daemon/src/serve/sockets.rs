@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use crate::http::{self, Crowd, Peer, Place, Server};
 use crate::listen::{Tls, accept, answer_plain, is_tls, peer};
 use crate::metrics::{Refusal, Transport};
-use crate::rexd;
+use crate::rexd::{self, Arrival};
 
 /// Everything that is served over sockets.
 #[derive(Debug, Clone)]
@@ -118,5 +118,6 @@ async fn unix(server: Arc<Server>, stream: UnixStream, place: Place) {
     let _counted = server.metrics.connection(Transport::Unix);
     let (input, output) = stream.into_split();
     let link = link::ndjson::link(input, output, &server.limits);
-    rexd::serve(server.service.clone(), link, caller, server.stop.clone()).await;
+    let arrival = Arrival::new(caller, Transport::Unix);
+    rexd::serve(server.service.clone(), link, arrival, server.stop.clone()).await;
 }
