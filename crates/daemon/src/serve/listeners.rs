@@ -61,11 +61,6 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     if urls.iter().any(|url| url.starts_with("http")) {
         tell_token(&auth)?;
     }
-    if listeners.is_exposed() {
-        tracing::warn!(
-            "the HTTP listener can be reached from elsewhere without TLS: tokens can be read on the way"
-        );
-    }
     say_where(&urls, listeners.stdio)?;
     notify.ready(&format!("listening on {}", urls.join(", ")));
     if listeners.stdio {
@@ -166,7 +161,13 @@ async fn open(
         }
     }
     for listener in tcp {
-        urls.insert(0, format!("{scheme}://{}", listener.local_addr()?));
+        let address = listener.local_addr()?;
+        if tls.is_none() && !address.ip().is_loopback() {
+            tracing::warn!(
+                "{address} can be reached from elsewhere without TLS: tokens can be read on the way"
+            );
+        }
+        urls.insert(0, format!("{scheme}://{address}"));
         sockets.serve_tcp(listener, tls.clone());
     }
     if let Some(path) = &listeners.unix {
