@@ -1,5 +1,12 @@
 //! From a configuration to a running daemon: one engine, the faces over it, and an orderly end.
 
+mod listeners;
+mod signals;
+mod sockets;
+
+pub use listeners::{Plan, serve};
+pub use sockets::Sockets;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,28 +15,34 @@ use engine::audit::{AuditSink, NoAudit};
 use engine::files::Durability;
 use engine::process::{Bounds, Containment};
 use engine::{Engine, Limits, Roots, Settings};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::AuditFile;
 use crate::auth::Caller;
 use crate::config::{Config, Places};
-use crate::rexd;
+use crate::keeper::{self, Keepers};
+use crate::metrics::{Metrics, Transport};
+use crate::rexd::{self, Arrival};
+use crate::traces::Traces;
 
 /// Serves REXD on standard input and output until its peer is done or a signal asks for the end.
 pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
-    let stop = stop_on_signals()?;
+    let stop = signals::ending(true)?.stop;
     let audit = open_audit(config)?;
-    let service = Arc::new(service(config, places, audit.clone()));
-    let engine = service.engine.clone();
+    let service = Arc::new(service(config, places, audit.clone(), stop.clone()));
     let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
-    rexd::serve(service, link, Caller::on_stdio(), stop).await;
-    engine.shut_down();
+    rexd::serve(service.clone(), link, Arrival::new(Caller::on_stdio(), Transport::Stdio), stop).await;
+    service.shut_down().await;
     Ok(())
 }
 
 /// What every face over the engine shares, as the configuration has it.
-pub fn service(config: &Config, places: &Places, audit: Arc<dyn AuditSink>) -> rexd::Service {
+pub fn service(
+    config: &Config,
+    places: &Places,
+    audit: Arc<dyn AuditSink>,
+    stop: CancellationToken,
+) -> rexd::Service {
     let settings = Settings {
         bounds: bounds(&config.limits, places),
         containment: containment(),
@@ -45,7 +58,22 @@ pub fn service(config: &Config, places: &Places, audit: Arc<dyn AuditSink>) -> r
         policy: config.policy.clone(),
         durability: if config.durable_writes { Durability::Synced } else { Durability::Relaxed },
         audit,
+        keepers: keepers(config, places),
+        metrics: Metrics::off(),
+        traces: Traces::off(),
+        may_resume: false,
+        retention: rexd::Retention::default(),
+        sessions: rexd::Sessions::default(),
+        stop,
     }
+}
+
+/// Where processes that outlive everything are kept: below the state folder, if there is a home for one.
+fn keepers(config: &Config, places: &Places) -> Option<Keepers> {
+    let state = places.state.as_deref()?;
+    let settings =
+        keeper::Settings::new(state, config.keepers.clone(), bounds(&config.limits, places), containment());
+    Some(Keepers::new(settings))
 }
 
 /// Few events wait in the lane, so that an answer overtakes nearly all of a flood and memory stays flat.
@@ -89,18 +117,4 @@ fn open_audit(config: &Config) -> anyhow::Result<Arc<dyn AuditSink>> {
             Ok(Arc::new(NoAudit))
         }
     }
-}
-
-fn stop_on_signals() -> anyhow::Result<CancellationToken> {
-    let stop = CancellationToken::new();
-    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
-        let mut received = signal(kind).context("cannot listen for signals")?;
-        let stop = stop.clone();
-        // Lives as long as the runtime.
-        tokio::spawn(async move {
-            received.recv().await;
-            stop.cancel();
-        });
-    }
-    Ok(stop)
 }

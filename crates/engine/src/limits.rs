@@ -88,7 +88,7 @@ impl Limits {
             max_concurrent_sessions: 16,
             on_output_limit: OnOutputLimit::Kill,
             log_bytes: MIB as usize,
-            spill_bytes: 64 * MIB,
+            spill_bytes: 256 * MIB,
             finished_kept: 1_000,
             finished_for: Duration::from_secs(600),
             stdin_start_bytes: MIB as usize,
@@ -136,6 +136,11 @@ impl Limits {
     /// The time a command gets: what it asked for up to the ceiling, the default when it asked for nothing.
     pub fn timeout(&self, asked: Option<Duration>) -> Option<Duration> {
         lower(asked.or(self.default_timeout), self.hard_timeout)
+    }
+
+    /// The time of something that has none unless it asks: a terminal, a process that outlives its session.
+    pub fn timeout_if_asked(&self, asked: Option<Duration>) -> Option<Duration> {
+        asked.and_then(|asked| lower(Some(asked), self.hard_timeout))
     }
 
     /// The output a command may write: what it asked for up to the ceiling, the default when it asked for nothing.

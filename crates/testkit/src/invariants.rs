@@ -49,8 +49,14 @@ impl Invariants {
             assert!(error["code"].is_i64(), "{message}");
             assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{message}");
         }
-        if let Some(id) = result.and_then(|result| result["process_id"].as_str()) {
+        let Some(result) = result else { return };
+        if let Some(id) = result["process_id"].as_str() {
             self.known.insert(id.to_owned());
+            if result.get("cursor").is_some() && result.get("lost").is_some() {
+                // Attached: it is told again, from there on.
+                self.ended.remove(id);
+                self.last_seq.retain(|(process, _), _| process != id);
+            }
         }
     }
 

@@ -8,6 +8,7 @@ pub mod daemon;
 pub mod invariants;
 pub mod pattern;
 pub mod proc;
+pub mod prometheus;
 pub mod sandbox;
 pub mod sshd;
 pub mod transcript;

@@ -9,6 +9,8 @@ use std::time::{Instant, SystemTime};
 fn record(number: i64) -> AuditRecord {
     AuditRecord {
         time: SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789),
+        caller: Arc::from("token:ci"),
+        address: None,
         client: Arc::from("tester"),
         face: "rexd",
         session: Some(Arc::from("s1")),
@@ -51,11 +53,18 @@ fn a_record_becomes_one_line_with_the_documented_keys() {
     let audit = AuditFile::open(&fixture.path, true).unwrap();
     audit.record(AuditRecord { rule: Some(Arc::from("r")), exit: Some(Exit::Code(3)), ..record(1) });
     let failed = Outcome::Failed { code: -32002, message: "outside".to_owned() };
-    audit.record(AuditRecord { outcome: failed, session: None, exit: Some(Exit::Signal(9)), ..record(2) });
+    let address = Some(Arc::from("203.0.113.5"));
+    audit.record(AuditRecord {
+        outcome: failed,
+        session: None,
+        exit: Some(Exit::Signal(9)),
+        address,
+        ..record(2)
+    });
     audit.flush();
     let lines = lines(&fixture.path);
     let keys: Vec<&String> = lines[0].as_object().unwrap().keys().collect();
-    assert_eq!(keys.len(), 12, "{keys:?}");
+    assert_eq!(keys.len(), 13, "{keys:?}");
     assert_eq!(lines[0]["timestamp"], "2023-11-14T22:13:20.123456789Z");
     assert_eq!(lines[0]["client_name"], "tester");
     assert_eq!(lines[0]["session_id"], "s1");
@@ -65,6 +74,8 @@ fn a_record_becomes_one_line_with_the_documented_keys() {
     assert_eq!(lines[1]["error"], json!({ "code": -32002, "message": "outside" }));
     assert_eq!((&lines[1]["exit_code"], &lines[1]["signal"]), (&json!(-1), &json!(9)));
     assert_eq!(lines[1]["session_id"], Value::Null);
+    assert_eq!((&lines[0]["caller"], lines[0].get("address")), (&json!("token:ci"), None));
+    assert_eq!(lines[1]["address"], "203.0.113.5");
     assert_eq!(lines[1]["prev"], lines[0]["hash"]);
 }
 
@@ -331,4 +342,45 @@ fn verification_prints_the_hash_to_note() {
     assert_eq!(verify_command(&fixture.path, &mut out).unwrap(), 1);
     assert!(String::from_utf8(out).unwrap().contains("line 1: it is not what was written"));
     assert_eq!(verify_command(Path::new("/nowhere/x"), &mut Vec::new()).unwrap(), 1);
+}
+
+/// A pipe that nobody reads takes 64 KiB and then stalls its writer, as a hung disk does.
+#[test]
+fn a_stalled_disk_holds_nobody_up_and_what_is_lost_is_counted_in_its_place() {
+    const RECORDS: i64 = 30_000;
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+    let audit = AuditFile::open(&pipe, true).unwrap();
+    let put = |number| {
+        let path = ("path".into(), Detail::Text("x".repeat(1_000)));
+        let details = vec![("number".into(), Detail::Number(number)), path];
+        audit.record(AuditRecord { details, ..record(0) });
+    };
+    (0..200).for_each(put);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while audit.waiting().0 > 0 && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    // The writer has more than the pipe takes and will not come back for more.
+    (200..RECORDS).for_each(put);
+    let (waiting, lost) = audit.waiting();
+    let reader = std::thread::spawn(move || lines(&pipe));
+    audit.flush();
+    audit.record(AuditRecord { details: vec![("number".into(), Detail::Number(RECORDS))], ..record(0) });
+    audit.close();
+    let lines = reader.join().unwrap();
+    assert!(waiting > 1_000 && lost > 0, "{waiting} wait, {lost} lost");
+    let mut next = 0;
+    for line in &lines {
+        match line.get("lost") {
+            Some(count) => next += count.as_i64().unwrap(),
+            None => {
+                assert_eq!(line["params"]["number"], next);
+                next += 1;
+            }
+        }
+    }
+    assert_eq!(next, RECORDS + 1, "every record is there or counted");
 }

@@ -1,21 +1,28 @@
 //! Configuration: the operator's TOML file and the flags, read into exact types or refused with the place of the
 //! mistake.
 
+mod auth;
 mod find;
 mod keepers;
 mod limits;
+mod listeners;
 mod policy;
 mod print;
 mod section;
 mod server;
 mod suggest;
+mod telemetry;
 
+pub use auth::{AuthConfig, CertificateConfig, TokenConfig, TokenSource};
 pub use find::Places;
 pub use keepers::KeepersConfig;
+pub use listeners::Listeners;
+pub(crate) use print::EXPOSED;
 pub use print::check_config;
 pub use section::ConfigError;
-pub use server::{AuditConfig, LogLevel, ServerConfig};
+pub use server::{AuditConfig, LogLevel, ServerConfig, TlsFiles};
 pub use suggest::nearest;
+pub use telemetry::TelemetryConfig;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -51,10 +58,12 @@ pub struct Config {
     pub server: ServerConfig,
     /// Whether a write is on the disk before it is answered.
     pub durable_writes: bool,
+    /// Where telemetry goes.
+    pub telemetry: TelemetryConfig,
     /// What detached processes may keep.
     pub keepers: KeepersConfig,
-    /// `[auth]` as it was written, for those who read it.
-    pub auth: Option<toml::Table>,
+    /// Who may come in.
+    pub auth: AuthConfig,
     /// `[sandbox]` as it was written, for those who read it.
     pub sandbox: Option<toml::Table>,
     /// The file this was read from.
@@ -90,15 +99,20 @@ impl Config {
         let policy = policy::read(&root, security.boolean("allow_shell")?.unwrap_or(true))?;
         security.finish();
         let mut raw: toml::Table = toml::from_str(text).unwrap_or_default();
+        let roots =
+            if args.roots.is_empty() { configured.clone() } else { server::flag_roots(&args.roots, places)? };
+        let served = auth::Served { configured: &configured, effective: &roots };
+        let auth = auth::read(root.section("auth")?, served, places)?;
         let mut config = Self {
-            roots: if args.roots.is_empty() { configured } else { server::flag_roots(&args.roots, places)? },
+            roots,
             limits: limits::read(root.section("limits")?, base)?,
             policy,
             audit: server::audit(root.section("audit")?, places)?,
-            server: server::server(root.section("server")?)?,
+            server: server::server(root.section("server")?, places)?,
             durable_writes: server::durable_writes(root.section("files")?)?,
+            telemetry: telemetry::telemetry(root.section("telemetry")?)?,
             keepers: keepers::read(root.section("keepers")?)?,
-            auth: raw_table(&root, "auth", &mut raw)?,
+            auth,
             sandbox: raw_table(&root, "sandbox", &mut raw)?,
             source: None,
             warnings: Vec::new(),
@@ -148,3 +162,5 @@ fn raw_table(
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_auth;

@@ -5,7 +5,7 @@ use engine::limits::OnOutputLimit;
 use engine::policy::{CommandLine, Verdict};
 use std::time::Duration;
 
-fn places() -> Places {
+pub(super) fn places() -> Places {
     Places {
         user: Some("/home/u/.config/rexd/config.toml".into()),
         state: Some("/home/u/.local/state/rexd".into()),
@@ -15,11 +15,11 @@ fn places() -> Places {
     }
 }
 
-fn read(text: &str) -> Result<Config, ConfigError> {
+pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("c.toml"), &ConfigArgs::default(), &places())
 }
 
-fn refusal(text: &str) -> String {
+pub(super) fn refusal(text: &str) -> String {
     read(text).map(drop).unwrap_err().to_string()
 }
 
@@ -124,10 +124,8 @@ fn unknown_keys_are_named_with_their_place_and_the_likely_meaning() {
 
 #[test]
 fn tables_of_later_features_are_kept_and_not_judged() {
-    let config =
-        read("[auth]\nx = 1\n[[auth.tokens]]\nname = \"a\"\n[sandbox]\nprofile = \"off\"\n").unwrap();
+    let config = read("[sandbox]\nprofile = \"off\"\n").unwrap();
     assert_eq!(config.warnings.len(), 1, "only the missing roots: {:?}", config.warnings);
-    assert_eq!(config.auth.unwrap()["tokens"][0]["name"].as_str(), Some("a"));
     assert_eq!(config.sandbox.unwrap()["profile"].as_str(), Some("off"));
 }
 
@@ -306,4 +304,14 @@ fn the_example_that_people_copy_is_valid_and_knows_no_unknown_key() {
     let config =
         Config::parse(text, Path::new("config.example.toml"), &ConfigArgs::default(), &places()).unwrap();
     assert_eq!(config.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn traces_go_to_a_collector_that_speaks_plain_http() {
+    let read = |text: &str| Config::parse(text, Path::new("c.toml"), &ConfigArgs::default(), &places());
+    assert_eq!(read("").unwrap().telemetry.otlp_endpoint, None);
+    let config = read("[telemetry]\notlp_endpoint = \"http://127.0.0.1:4318\"\n").unwrap();
+    assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://127.0.0.1:4318"));
+    let error = read("[telemetry]\notlp_endpoint = \"https://c\"\n").unwrap_err().to_string();
+    assert!(error.starts_with("c.toml:2:17: traces cannot be sent to https://c"), "{error}");
 }

@@ -115,7 +115,8 @@ impl Keepers {
     pub async fn kept(&self, id: &ProcessId, from: Cursor) -> Result<(Kept, u64), Error> {
         let folder = self.folder(id)?;
         let listed = self.find(id).await?;
-        let asked = from.min(listed.facts.end);
+        // The disk may be a moment behind what a viewer of a running process has seen.
+        let asked = if listed.facts.closed.is_some() { from.min(listed.facts.end) } else { from };
         let look = folder.clone();
         let first = off_the_loop(move || listing::first_kept(&look, asked.0)).await?;
         // Behind the end as it was a moment ago there may be more by now.

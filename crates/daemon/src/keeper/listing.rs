@@ -48,6 +48,7 @@ impl Listed {
             stderr_bytes: closed.as_ref().map_or(0, |closed| closed.stderr_bytes),
             exited: closed.as_ref().map(|closed| closed.exit),
             closed: closed.map(Arc::new),
+            is_left: false,
         };
         Some(Listed { id, description: record.description(), facts, by: record.by })
     }

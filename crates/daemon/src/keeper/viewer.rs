@@ -68,6 +68,8 @@ impl Viewer {
                     self.closed = Some(closed);
                     return Some(Piece::Told(Told::Exited { exit }));
                 }
+                // Its own process is left by nobody.
+                Item::Left => return None,
             }
         }
     }

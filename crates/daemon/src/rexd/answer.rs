@@ -9,20 +9,27 @@ use link::rpc::Reply;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::{Id, RpcError};
+use wire::rexd::v1::codes;
 
 use super::FACE;
+use crate::auth::Caller;
+use crate::metrics::{self, RequestTimer};
+use crate::traces::Span;
 
 /// Who asked, for the audit.
 #[derive(Debug, Clone)]
 pub(super) struct Asker {
+    /// Who they have proved to be.
+    pub(super) caller: Arc<Caller>,
+    /// What their client calls itself.
     pub(super) client: Arc<str>,
     pub(super) session: Option<Arc<str>>,
 }
 
-impl Default for Asker {
+impl Asker {
     /// Somebody who has not opened a session.
-    fn default() -> Asker {
-        Asker { client: Arc::from(""), session: None }
+    pub(super) fn new(caller: Arc<Caller>) -> Asker {
+        Asker { caller, client: Arc::from(""), session: None }
     }
 }
 
@@ -32,6 +39,8 @@ pub(super) struct Answer {
     draft: Option<Draft>,
     /// Cancelled when the caller withdraws the request.
     pub(super) cancel: CancellationToken,
+    /// While it is held, the session knows that somebody waits.
+    busy: Option<Arc<()>>,
 }
 
 struct Draft {
@@ -40,23 +49,46 @@ struct Draft {
     operation: Cow<'static, str>,
     details: Vec<(Cow<'static, str>, Detail)>,
     since: Instant,
+    observed: Observed,
+}
+
+/// How a request is counted and followed.
+#[derive(Debug)]
+pub(super) struct Observed {
+    pub(super) timer: RequestTimer,
+    pub(super) span: Span,
+}
+
+impl Observed {
+    fn end(mut self, asker: &Asker, error: Option<&RpcError>) {
+        if let Some(session) = &asker.session {
+            self.span.session(session);
+        }
+        self.span.end(error.map(|error| error.code));
+        self.timer.done(match error {
+            None => metrics::Outcome::Ok,
+            Some(error) if error.code == codes::CANCELLED => metrics::Outcome::Cancelled,
+            Some(_) => metrics::Outcome::Error,
+        });
+    }
 }
 
 impl Answer {
     pub(super) fn new(
-        reply: Reply,
-        cancel: CancellationToken,
+        (reply, cancel): (Reply, CancellationToken),
         sink: Arc<dyn AuditSink>,
-        method: String,
+        (method, observed): (String, Observed),
+        asker: Asker,
     ) -> Answer {
         let draft = Draft {
             sink,
-            asker: Asker::default(),
+            asker,
             operation: Cow::Owned(method),
             details: Vec::new(),
             since: Instant::now(),
+            observed,
         };
-        Answer { reply: Some(reply), draft: Some(draft), cancel }
+        Answer { reply: Some(reply), draft: Some(draft), cancel, busy: None }
     }
 
     /// Adds what the audit should know about the request.
@@ -65,6 +97,11 @@ impl Answer {
             draft.asker = asker;
             draft.details = details;
         }
+    }
+
+    /// Lets the session know that somebody waits until this is answered.
+    pub(super) fn keeps_busy(&mut self, busy: Arc<()>) {
+        self.busy = Some(busy);
     }
 
     /// The id an answer must carry, for those who write it themselves.
@@ -99,6 +136,7 @@ impl Answer {
 
     fn record(&mut self, error: Option<&RpcError>) {
         let Some(draft) = self.draft.take() else { return };
+        draft.observed.end(&draft.asker, error);
         let outcome = match error {
             None => Outcome::Done(Cow::Borrowed("ok")),
             Some(error) => Outcome::Failed { code: error.code, message: error.message.clone() },
@@ -106,6 +144,8 @@ impl Answer {
         let rule = error.and_then(|error| error.data.get("rule")?.as_str().map(Arc::from));
         draft.sink.record(AuditRecord {
             time: SystemTime::now(),
+            caller: draft.asker.caller.name.clone(),
+            address: draft.asker.caller.address.clone(),
             client: draft.asker.client,
             face: FACE,
             session: draft.asker.session,

@@ -1,88 +1,88 @@
-//! One connection: reads requests, owns the sessions they belong to, and ends them with itself.
+//! One connection: reads requests and hands them to the sessions they belong to, which end with it or wait for another.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::files::Watch;
-use engine::process::ProcessId;
 use link::rpc::{Request, Requests, RpcLimits};
 use link::{Link, Outgoing};
-use tokio::sync::mpsc;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use wire::rexd::v1;
 
-use super::Service;
 use super::answer::Answer;
 use super::call::Call;
-use super::errors::session_not_found;
-use super::methods::details;
-use super::order::{Order, Turn};
-use super::session::Session;
-
-/// Notices that wait for the connection; past it the task that has one waits.
-const NOTICES_WAITING: usize = 256;
+use super::desk;
+use super::errors::{session_not_found, unknown_session};
+use super::mailbox::{Asked, Handle, Letter, Resume};
+use super::methods::{open, ping};
+use super::{Arrival, FAREWELL, Service};
+use crate::auth::Caller;
 
 /// How long a peer that has closed its side may take to read the rest.
 const LAST_WORDS: Duration = Duration::from_secs(30);
-/// How long it may take when the daemon was asked to end: longer than any tree takes to die.
-const FAREWELL: Duration = Duration::from_secs(3);
 
-/// What a task tells the connection it works for.
-pub(super) enum Notice {
-    /// A process has ended and its events are out.
-    Finished { session_id: Arc<str>, process: ProcessId },
-    /// A process could not be started.
-    NeverRan { session_id: Arc<str>, process: ProcessId },
-    /// A request's turn has come.
-    Turn { session_id: Arc<str>, call: Box<Call>, answer: Answer, turn: Turn },
-    /// A watch was set up.
-    Watching { session_id: Arc<str>, watch_id: String, watch: Watch },
-    /// A session's directory was found to be one.
-    Cwd { session_id: Arc<str>, path: PathBuf, turn: Turn },
+/// A session on this connection.
+struct Seat {
+    handle: Handle,
+    /// Which of its links this one is.
+    attachment: u64,
+    /// Whether it waits for its client when the link is gone.
+    may_wait: bool,
 }
 
-/// One connection and everything that lives on it.
+/// One connection and the sessions it speaks for.
 pub(super) struct Connection {
-    pub(super) service: Arc<Service>,
-    pub(super) outgoing: Outgoing,
-    pub(super) sessions: HashMap<Arc<str>, Session>,
-    pub(super) notices: mpsc::Sender<Notice>,
-    pub(super) tasks: TaskTracker,
-    inbox: mpsc::Receiver<Notice>,
+    service: Arc<Service>,
+    arrival: Arc<Arrival>,
+    caller: Arc<Caller>,
+    outgoing: Outgoing,
+    seats: HashMap<Arc<str>, Seat>,
+    tasks: TaskTracker,
 }
 
 impl Connection {
-    pub(super) fn new(service: Arc<Service>, link: &Link) -> Connection {
-        let (notices, inbox) = mpsc::channel(NOTICES_WAITING);
-        let outgoing = link.outgoing.clone();
-        Connection { service, outgoing, sessions: HashMap::new(), notices, tasks: TaskTracker::new(), inbox }
+    pub(super) fn new(service: Arc<Service>, arrival: Arrival, link: &Link) -> Connection {
+        Connection {
+            service,
+            caller: Arc::new(arrival.caller.clone()),
+            arrival: Arc::new(arrival),
+            outgoing: link.outgoing.clone(),
+            seats: HashMap::new(),
+            tasks: TaskTracker::new(),
+        }
     }
 
-    /// Serves until the peer is done, the link is gone or `stop` is cancelled; then ends what is left.
+    /// Serves until the peer is done, the link is gone or `stop` is cancelled; then ends what is left, but for the
+    /// sessions that wait for their client.
     pub(super) async fn run(mut self, link: Link, stop: CancellationToken) {
         let Link { incoming, outgoing, writing } = link;
         let mut requests = Requests::new(incoming, outgoing, RpcLimits::default());
         let peer = self.outgoing.clone();
+        let service_stop = self.service.stop.clone();
         loop {
             tokio::select! {
-                // What has happened goes first: an answered set_cwd is in force for the request that follows it.
                 biased;
-                Some(notice) = self.inbox.recv() => self.heed(notice),
                 request = requests.next() => match request {
-                    Some(request) => self.answer(request),
+                    Some(request) => self.answer(request).await,
                     None => break,
                 },
                 () = peer.closed() => break,
                 () = stop.cancelled() => break,
+                () = service_stop.cancelled() => break,
             }
+        }
+        let is_ending = service_stop.is_cancelled();
+        if !is_ending && self.seats.values().any(|seat| seat.may_wait) {
+            // Their answers would keep the link open for somebody who is gone.
+            requests.withdraw_all();
         }
         drop((requests, peer));
         // Who asks the daemon to end does not want to wait for a client that reads no more.
-        let patience = if stop.is_cancelled() { FAREWELL } else { LAST_WORDS };
+        let patience = if is_ending || stop.is_cancelled() { FAREWELL } else { LAST_WORDS };
         let said = async {
-            self.end().await;
+            self.end(is_ending).await;
             writing.finished().await
         };
         match tokio::time::timeout(patience, said).await {
@@ -92,102 +92,81 @@ impl Connection {
         }
     }
 
-    fn answer(&mut self, request: Request) {
-        let Request { method, params, reply, cancel } = request;
-        let call = Call::decode(&method, &params);
-        let mut answer = Answer::new(reply, cancel, self.service.audit.clone(), method);
-        if let Ok(call) = &call {
-            let asker = call.session_id().and_then(|id| self.sessions.get(id)).map(Session::asker);
-            answer.describe(asker.unwrap_or_default(), details(call));
-        }
-        match call {
-            Err(error) => self.spawn(answer.send(Err::<(), _>(error))),
-            Ok(Call::SessionOpen(params)) => self.open(params, answer),
-            Ok(Call::SessionResume(_)) => self.refuse_resume(answer),
-            Ok(Call::ServerPing(_)) => self.ping(answer),
-            Ok(call) => {
-                let id = call.session_id().unwrap_or_default().to_owned();
-                match self.sessions.get_mut(id.as_str()) {
-                    Some(session) => session.take(call, answer),
-                    None => self.spawn(answer.send(Err::<(), _>(session_not_found(&id)))),
-                }
-            }
-        }
-    }
-
-    fn heed(&mut self, notice: Notice) {
-        match notice {
-            Notice::Finished { session_id, process } => {
-                if let Some(session) = self.sessions.get_mut(&session_id) {
-                    session.finished(&process);
-                }
-            }
-            Notice::NeverRan { session_id, process } => {
-                if let Some(session) = self.sessions.get_mut(&session_id) {
-                    session.engine.never_ran(&process);
-                }
-            }
-            Notice::Turn { session_id, call, answer, turn } => {
-                match (*call, self.sessions.get_mut(&session_id)) {
-                    (Call::SessionClose(_), _) => self.close(&session_id, answer),
-                    (call, Some(session)) => session.act(call, answer, turn),
-                    (_, None) => self.spawn(answer.send(Err::<(), _>(session_not_found(&session_id)))),
-                }
-            }
-            Notice::Watching { session_id, watch_id, watch } => {
-                if let Some(session) = self.sessions.get_mut(&session_id) {
-                    session.watches.insert(watch_id, watch);
-                }
-            }
-            Notice::Cwd { session_id, path, turn } => {
-                if let Some(session) = self.sessions.get_mut(&session_id) {
-                    session.cwd = path;
-                }
-                // Only now may the next in line go on: it finds the new directory.
-                drop(turn);
-            }
-        }
-    }
-
-    /// Runs a piece of work beside the connection; it is waited for when the connection ends.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(work);
-    }
-
-    /// Finishes what was received, ends every process, and waits until all is said.
-    async fn end(mut self) {
-        self.settle().await;
-        let Connection { sessions, tasks, mut inbox, notices, outgoing, .. } = self;
-        drop((notices, outgoing));
-        let closing = TaskTracker::new();
-        for (_, session) in sessions {
-            closing.spawn(session.close());
-        }
-        closing.close();
-        tasks.close();
-        // Whoever still has a notice must be heard, or it would wait for ever; nothing has to be done about it.
-        let listen = async { while inbox.recv().await.is_some() {} };
-        let wait = async { tokio::join!(closing.wait(), tasks.wait()) };
-        tokio::join!(listen, wait);
-    }
-
-    /// Lets every request that is in line have its turn.
-    async fn settle(&mut self) {
-        let orders: Vec<Order> = self.sessions.values().map(|session| session.order.clone()).collect();
-        let settled = async {
-            for order in orders {
-                order.settled().await;
-            }
+    async fn answer(&mut self, request: Request) {
+        let find = |id: &str| self.seats.get(id).map(|seat| seat.handle.clone());
+        let (asked, handle) = match desk::receive(&self.service, (&self.arrival, &self.caller), request, find)
+        {
+            Ok(received) => received,
+            Err(turned) => return self.reply(turned.answer, turned.error),
         };
-        tokio::pin!(settled);
-        loop {
-            tokio::select! {
-                Some(notice) = self.inbox.recv() => self.heed(notice),
-                () = &mut settled => break,
+        let Asked { call, answer } = asked;
+        match (call, handle) {
+            (Call::SessionOpen(params), _) => self.open(&params, answer),
+            (Call::SessionResume(params), _) => self.resume(params, answer).await,
+            (Call::ServerPing(_), _) => drop(self.tasks.spawn(ping(answer))),
+            (call, Some(handle)) => {
+                if let Err(Asked { call, answer }) = handle.ask(Asked { call, answer }).await {
+                    self.seats.remove(&handle.id);
+                    self.reply(answer, session_not_found(call.session_id().unwrap_or_default()));
+                }
+            }
+            (call, None) => self.reply(answer, session_not_found(call.session_id().unwrap_or_default())),
+        }
+    }
+
+    fn open(&mut self, params: &v1::SessionOpen, answer: Answer) {
+        let outgoing = self.outgoing.clone();
+        match open(&self.service, &self.caller, params, Some(outgoing)) {
+            Ok(opened) => {
+                let may_wait = opened.result.resume_token.is_some();
+                let seat = Seat { handle: opened.handle.clone(), attachment: 0, may_wait };
+                self.seats.insert(opened.handle.id.clone(), seat);
+                self.tasks.spawn(opened.answer(params.clone(), answer, Some(self.outgoing.clone())));
+            }
+            Err(error) => self.reply(answer, error),
+        }
+    }
+
+    /// Has a session that waits for its client continue on this link.
+    async fn resume(&mut self, params: v1::SessionResume, answer: Answer) {
+        let Some(handle) = self.service.sessions.find(&params.session_id, &self.caller) else {
+            return self.reply(answer, unknown_session(&params.session_id));
+        };
+        let (verdict, heard) = oneshot::channel();
+        let resume = Resume {
+            seen: u64::try_from(params.last_event_id).unwrap_or(0),
+            token: params.resume_token,
+            outgoing: Some(self.outgoing.clone()),
+            answer,
+            verdict,
+        };
+        handle.tell(Letter::Resume(Box::new(resume))).await;
+        if let Ok(Some(attachment)) = heard.await {
+            self.seats.insert(handle.id.clone(), Seat { handle, attachment, may_wait: true });
+        }
+    }
+
+    fn reply(&self, answer: Answer, error: wire::jsonrpc::RpcError) {
+        self.tasks.spawn(answer.send(Err::<(), _>(error)));
+    }
+
+    /// Lets go of every session: those that may wait do, the others end, and are waited for.
+    async fn end(self, is_ending: bool) {
+        let Connection { seats, tasks, outgoing, .. } = self;
+        drop(outgoing);
+        let mut ending = Vec::new();
+        for (_, seat) in seats {
+            if seat.may_wait && !is_ending {
+                seat.handle.tell(Letter::Cut(seat.attachment)).await;
+            } else {
+                seat.handle.tell(Letter::End).await;
+                ending.push(seat.handle);
             }
         }
-        while let Ok(notice) = self.inbox.try_recv() {
-            self.heed(notice);
+        for handle in ending {
+            handle.ended().await;
         }
+        tasks.close();
+        tasks.wait().await;
     }
 }

@@ -93,10 +93,27 @@ pub(super) fn process_not_found(id: &str) -> RpcError {
     RpcError::new(codes::PROCESS_NOT_FOUND, "process not found").with_data(json!({ "process_id": id }))
 }
 
+/// No such terminal in this session.
+pub(super) fn pty_not_found(id: &str) -> RpcError {
+    RpcError::invalid_params("pty not found").with_data(json!({ "field": "pty_id", "pty_id": id }))
+}
+
 /// No such session on this connection.
 pub(super) fn session_not_found(id: &str) -> RpcError {
     RpcError::invalid_params("session not found")
         .with_data(json!({ "field": "session_id", "session_id": id }))
+}
+
+/// No session to come back to: it never was, was another's, or has not been waited for any longer.
+pub(super) fn unknown_session(id: &str) -> RpcError {
+    RpcError::new(codes::UNAUTHORIZED, "the session is unknown or has expired: open a new one")
+        .with_data(json!({ "session_id": id }))
+}
+
+/// The session is on another link, as far as anybody knows here.
+pub(super) fn still_attached(id: &str) -> RpcError {
+    RpcError::new(codes::CONCURRENCY_CONFLICT, "the session is still attached elsewhere: try again")
+        .with_data(json!({ "session_id": id, "retry": true }))
 }
 
 /// A member whose value cannot be used.

@@ -1,29 +1,36 @@
 //! What a session is told: one task reads the logs of its processes in turn and numbers every event.
 //!
-//! The event lane of the link has few places. While the client does not read, this task waits there, the logs hold
-//! the output, and nothing else waits: answers have a lane of their own.
+//! The event lane of a link has few places. While the client does not read, this task waits there, the logs hold the
+//! output, and nothing else waits: answers have a lane of their own. While nobody listens but somebody may come back,
+//! a bounded number of events is kept ready and the rest stays in the logs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use engine::audit::{self, AuditRecord, AuditSink, Outcome};
-use engine::process::{Cause, Closed, Exit, Item, LogReader, Process, Stream};
+use engine::process::{Cause, Closed, Exit, Item, LogReader, Process, ProcessId, Stream};
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use link::Outgoing;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use wire::rexd::v1::{self, Encoding, OutputEvent, codes, encode_event};
 
 use super::FACE;
 use super::answer::Asker;
-use super::connection::Notice;
 use super::convert::{exit_code, exit_signal, pty_id};
+use super::kept::{Kept, NotYet};
+use super::listener::Listener;
+use super::mailbox::{Letter, Notice};
+use crate::metrics::{HeldProcess, Metrics};
 
 /// Orders that wait for the events task; past it whoever gives one waits.
 const ORDERS_WAITING: usize = 64;
+/// Changes of the listener that wait; each is made by the session's own task, which then waits.
+const CHANGES_WAITING: usize = 4;
 /// One event's worth of output, where the client takes lines of any length.
 const CHUNK_BYTES: usize = 256 * 1024;
 /// The worst that escaping does to a byte of text.
@@ -33,7 +40,7 @@ const ENVELOPE_BYTES: usize = 1024;
 
 /// What the events task is asked to do.
 pub(super) enum EventOrder {
-    /// Tell what this process writes and how it ends.
+    /// Tell what this process writes and how it ends; whoever followed it before in this session no longer does.
     Follow(Box<Follow>),
     /// Tell one thing; it gets its number when it is its turn.
     Tell(Box<dyn FnOnce(u64) -> Vec<u8> + Send>),
@@ -45,67 +52,271 @@ pub(super) struct Follow {
     pub(super) reader: LogReader,
     /// Output is held back until then, for clients that lose what comes too early.
     pub(super) not_before: Option<Instant>,
+    /// How it is counted, by whoever started it.
+    pub(super) counted: Option<HeldProcess>,
+}
+
+/// Who listens, and since when.
+pub(super) enum Change {
+    /// Events go there from now on, beginning after the one that was seen last.
+    Listen {
+        attachment: u64,
+        listener: Listener,
+        seen: Option<u64>,
+        /// Hears how many events are lost, before the first is told; the telling waits until it is dropped.
+        verdict: oneshot::Sender<Result<Gap, NotYet>>,
+    },
+    /// Nobody listens there any more.
+    Cut { attachment: u64 },
+}
+
+/// What a listener that comes back will not hear. Events go on when this is dropped.
+#[derive(Debug)]
+pub(super) struct Gap {
+    pub(super) lost: u64,
+    /// The number of the last event that is lost.
+    pub(super) last_lost: u64,
+    _hold: oneshot::Sender<()>,
 }
 
 /// What every event of a session shares.
 pub(super) struct Telling {
     pub(super) session_id: Arc<str>,
     pub(super) asker: Asker,
-    pub(super) outgoing: Outgoing,
     pub(super) encoding: Encoding,
     pub(super) frame_bytes: Option<usize>,
     pub(super) audit: Arc<dyn AuditSink>,
-    pub(super) notices: mpsc::Sender<Notice>,
+    pub(super) metrics: Metrics,
+    pub(super) letters: mpsc::Sender<Letter>,
+    /// Who listens from the start.
+    pub(super) listener: Option<(u64, Listener)>,
+    /// Bytes of events kept for a client that may come back; 0 if none may.
+    pub(super) keep_bytes: usize,
 }
 
 /// A way to the events task of a session.
 pub(super) type Events = mpsc::Sender<EventOrder>;
+/// A way to tell it who listens.
+pub(super) type Changes = mpsc::Sender<Change>;
+/// Where the task takes both from.
+pub(super) type Inbox = (mpsc::Receiver<EventOrder>, mpsc::Receiver<Change>);
 
-/// A channel to a task that is to `run`.
-pub(super) fn channel() -> (Events, mpsc::Receiver<EventOrder>) {
-    mpsc::channel(ORDERS_WAITING)
+/// Channels to a task that is to `run`.
+pub(super) fn channel() -> (Events, Changes, Inbox) {
+    let (events, orders) = mpsc::channel(ORDERS_WAITING);
+    let (changes, changed) = mpsc::channel(CHANGES_WAITING);
+    (events, changes, (orders, changed))
 }
 
 struct Followed {
     follow: Follow,
+    /// Which following of this process this is; only the latest tells.
+    serial: u64,
     pty_id: Option<String>,
     /// Events so far: of standard output or the terminal, and of standard error.
     seq: [u64; 2],
 }
 
-/// Runs until nobody can give orders any more and all that is followed has ended, or until the link is gone.
-pub(super) async fn run(telling: Telling, mut orders: mpsc::Receiver<EventOrder>) {
-    let max = chunk_bytes(telling.encoding, telling.frame_bytes);
-    let mut following = FuturesUnordered::new();
-    let mut next_id = 1;
+/// Runs until nobody can give orders any more and all that is followed has ended and been told.
+pub(super) async fn run(telling: Telling, (mut orders, mut changes): Inbox) {
+    let mut teller = Teller::new(telling);
+    let mut may_be_ordered = true;
     loop {
+        let unsent = teller.unsent();
+        let is_idle = unsent.is_none();
+        let may_pull = teller.may_pull(is_idle);
+        let takes_orders = may_be_ordered && (is_idle || teller.listener.is_none());
+        if !may_be_ordered && is_idle && teller.following.is_empty() {
+            return;
+        }
         tokio::select! {
-            order = orders.recv() => match order {
-                Some(EventOrder::Follow(follow)) => following.push(step(Followed::new(*follow), max)),
-                Some(EventOrder::Tell(encode)) => {
-                    let line = encode(next_id);
-                    next_id += 1;
-                    if telling.outgoing.event(line.into()).await.is_err() {
-                        return;
-                    }
-                }
-                None if following.is_empty() => return,
-                None => orders.close(),
+            biased;
+            Some(change) = changes.recv() => teller.change(change).await,
+            sent = tell(teller.listener.as_ref(), unsent), if !is_idle => match sent {
+                Ok(()) => teller.kept.sent(),
+                Err(attachment) => teller.unheard(attachment).await,
             },
-            Some((mut followed, item)) = following.next(), if !following.is_empty() => {
-                for line in followed.tell(&telling, &item, &mut next_id) {
-                    if telling.outgoing.event(line).await.is_err() {
-                        return;
-                    }
+            attachment = gone(teller.listener.as_ref()) => teller.unheard(attachment).await,
+            order = orders.recv(), if takes_orders => match order {
+                Some(order) => teller.obey(order),
+                None => {
+                    may_be_ordered = false;
+                    teller.last_orders();
                 }
-                match item {
-                    Item::Closed(closed) => telling.ended(&followed.follow.process, &closed).await,
-                    Item::Output { .. } | Item::Lost { .. } => following.push(step(followed, max)),
+            },
+            Some((followed, item)) = teller.following.next(), if may_pull => teller.take(followed, item).await,
+        }
+    }
+}
+
+/// Tells the listener one event; its number if it hears no more.
+async fn tell(listener: Option<&(u64, Listener)>, unsent: Option<(u64, Bytes)>) -> Result<(), u64> {
+    match (listener, unsent) {
+        (Some((attachment, listener)), Some((id, line))) => {
+            listener.tell(id, line).await.map_err(|_gone| *attachment)
+        }
+        _ => std::future::pending().await,
+    }
+}
+
+/// Waits until the listener hears no more.
+async fn gone(listener: Option<&(u64, Listener)>) -> u64 {
+    match listener {
+        Some((attachment, listener)) => {
+            listener.gone().await;
+            *attachment
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The state of the events task.
+struct Teller {
+    telling: Telling,
+    max: usize,
+    kept: Kept,
+    listener: Option<(u64, Listener)>,
+    following: FuturesUnordered<BoxFuture<'static, (Followed, Item)>>,
+    /// Which following of each process counts, and the process if it waits for this reader.
+    current: HashMap<ProcessId, (u64, Option<Process>)>,
+    serial: u64,
+    /// Whether anybody may still come to listen.
+    may_be_heard: bool,
+}
+
+impl Teller {
+    fn new(mut telling: Telling) -> Teller {
+        Teller {
+            max: chunk_bytes(telling.encoding, telling.frame_bytes),
+            kept: Kept::new(telling.keep_bytes),
+            listener: telling.listener.take(),
+            following: FuturesUnordered::new(),
+            current: HashMap::new(),
+            serial: 0,
+            may_be_heard: telling.keep_bytes > 0,
+            telling,
+        }
+    }
+
+    /// What is to be sent next. What nobody will ever hear is forgotten here.
+    fn unsent(&mut self) -> Option<(u64, Bytes)> {
+        if self.listener.is_none() && !self.may_be_heard {
+            self.kept.discard();
+        }
+        match self.listener {
+            Some(_) => self.kept.unsent(),
+            None => None,
+        }
+    }
+
+    /// Whether more is taken from the logs: nothing that would have to wait here instead of there.
+    fn may_pull(&self, is_idle: bool) -> bool {
+        match self.listener {
+            Some(_) => is_idle,
+            None => !self.may_be_heard || self.kept.has_room(),
+        }
+    }
+
+    fn obey(&mut self, order: EventOrder) {
+        match order {
+            EventOrder::Follow(follow) => {
+                self.serial += 1;
+                let waits_for_us = follow.reader.is_primary().then(|| follow.process.clone());
+                if let (Some(process), None) = (&waits_for_us, &self.listener) {
+                    process.set_reader_away(true);
                 }
-                if orders.is_closed() && orders.is_empty() && following.is_empty() {
-                    return;
+                self.current.insert(follow.process.id().clone(), (self.serial, waits_for_us));
+                self.follow(Followed::new(*follow, self.serial));
+            }
+            EventOrder::Tell(encode) => {
+                let line = encode(self.kept.next_id());
+                self.kept.push(line.into());
+            }
+        }
+    }
+
+    fn follow(&mut self, followed: Followed) {
+        self.following.push(Box::pin(step(followed, self.max)));
+    }
+
+    /// Takes what a log gave and numbers it.
+    async fn take(&mut self, mut followed: Followed, item: Item) {
+        let id = followed.follow.process.id();
+        if self.current.get(id).is_none_or(|(serial, _)| *serial != followed.serial) {
+            return;
+        }
+        let mut next_id = self.kept.next_id();
+        match &item {
+            Item::Output { stream, bytes, .. } if followed.follow.counted.is_some() => {
+                self.telling.metrics.output_bytes(*stream, bytes.len() as u64);
+            }
+            Item::Lost { bytes, .. } => self.telling.metrics.lost_bytes(*bytes),
+            Item::Output { .. } | Item::Closed(_) | Item::Left => {}
+        }
+        for line in followed.tell(&self.telling, &item, &mut next_id) {
+            self.kept.push(line);
+        }
+        match item {
+            Item::Closed(closed) => {
+                if let Some(counted) = followed.follow.counted.take() {
+                    counted.ended(closed.cause);
+                }
+                self.current.remove(followed.follow.process.id());
+                self.telling.ended(&followed.follow.process, &closed).await;
+            }
+            Item::Left => drop(self.current.remove(followed.follow.process.id())),
+            Item::Output { .. } | Item::Lost { .. } => self.follow(followed),
+        }
+    }
+
+    async fn change(&mut self, change: Change) {
+        match change {
+            Change::Cut { attachment } => {
+                if self.listener.as_ref().is_some_and(|(current, _)| *current == attachment) {
+                    self.leave();
                 }
             }
+            Change::Listen { attachment, listener, seen, verdict } => {
+                let seen = seen.unwrap_or_else(|| self.kept.last_sent());
+                let rewound = self.kept.rewind(seen);
+                let (hold, told) = oneshot::channel();
+                match rewound {
+                    Ok(lost) => {
+                        let gap = Gap { lost, last_lost: seen + lost, _hold: hold };
+                        if verdict.send(Ok(gap)).is_err() {
+                            return;
+                        }
+                        // Whoever asked has its answer out before the first event.
+                        told.await.ok();
+                        self.listener = Some((attachment, listener));
+                        self.set_away(false);
+                    }
+                    Err(not_yet) => drop(verdict.send(Err(not_yet))),
+                }
+            }
+        }
+    }
+
+    /// The listener is gone without having said so.
+    async fn unheard(&mut self, attachment: u64) {
+        self.leave();
+        // The session may be over already; then nothing has to be remembered.
+        self.telling.letters.send(Letter::Notice(Notice::Unheard(attachment))).await.ok();
+    }
+
+    fn leave(&mut self) {
+        self.listener = None;
+        self.set_away(true);
+    }
+
+    /// No order will come any more, so neither will a listener.
+    fn last_orders(&mut self) {
+        self.may_be_heard = false;
+    }
+
+    fn set_away(&self, is_away: bool) {
+        for process in self.current.values().filter_map(|(_, process)| process.as_ref()) {
+            process.set_reader_away(is_away);
         }
     }
 }
@@ -119,10 +330,10 @@ async fn step(mut followed: Followed, max: usize) -> (Followed, Item) {
 }
 
 impl Followed {
-    fn new(follow: Follow) -> Followed {
+    fn new(follow: Follow, serial: u64) -> Followed {
         let has_terminal = follow.process.description().has_terminal;
         let pty_id = has_terminal.then(|| pty_id(follow.process.id()));
-        Followed { follow, pty_id, seq: [0; 2] }
+        Followed { follow, serial, pty_id, seq: [0; 2] }
     }
 
     fn tell(&mut self, telling: &Telling, item: &Item, next_id: &mut u64) -> Vec<Bytes> {
@@ -166,6 +377,7 @@ impl Followed {
                 })
                 .into(),
             ],
+            Item::Left => Vec::new(),
             Item::Closed(closed) => {
                 let mut lines = Vec::new();
                 if closed.cause == Cause::OutputLimit || closed.truncated_bytes > 0 {
@@ -226,6 +438,8 @@ impl Telling {
         };
         self.audit.record(AuditRecord {
             time: SystemTime::now(),
+            caller: self.asker.caller.name.clone(),
+            address: self.asker.caller.address.clone(),
             client: self.asker.client.clone(),
             face: FACE,
             session: self.asker.session.clone(),
@@ -240,9 +454,9 @@ impl Telling {
             duration: closed.duration,
             rule: None,
         });
-        let notice = Notice::Finished { session_id: self.session_id.clone(), process: process.id().clone() };
-        // The connection may be gone already; then nothing has to be remembered.
-        self.notices.send(notice).await.ok();
+        let notice = Letter::Notice(Notice::Finished(process.id().clone()));
+        // The session may be over already; then nothing has to be remembered.
+        self.letters.send(notice).await.ok();
     }
 }
 

@@ -18,26 +18,32 @@ use wire::rexd::v1::{Encoding, RpcError};
 use super::Service;
 use super::answer::{Answer, Asker};
 use super::call::Call;
-use super::connection::Notice;
 use super::errors::process_not_found;
-use super::events::{self, Events, Telling};
+use super::events::{self, Changes, Events, Telling};
 use super::keys::Keys;
+use super::listener::Listener;
+use super::mailbox::{Asked, Handle, Letter, Notice};
 use super::order::{Kind, Order, Turn};
+use super::presence::Presence;
 use super::quirks::Quirks;
+use crate::metrics::HeldSession;
 
 /// What a client said of itself and of what it can take.
 #[derive(Debug, Clone)]
 pub(super) struct Manners {
-    pub(super) client: Arc<str>,
     pub(super) quirks: Quirks,
     pub(super) encoding: Encoding,
+    /// The same, if the client named it.
+    pub(super) encoding_asked: Option<Encoding>,
     pub(super) frame_bytes: Option<usize>,
+    /// Whether it would have its link compressed.
+    pub(super) wants_zstd: bool,
 }
 
-/// A session of this face. The connection owns it and hands it requests one by one; whatever takes time goes on in a
-/// task of its own.
+/// A session of this face. Its own task drives it, letter by letter; whatever takes time goes on in a task beside it.
 pub(super) struct Session {
     pub(super) id: Arc<str>,
+    pub(super) asker: Asker,
     pub(super) service: Arc<Service>,
     pub(super) engine: engine::Session,
     pub(super) manners: Manners,
@@ -46,76 +52,85 @@ pub(super) struct Session {
     pub(super) cwd: PathBuf,
     pub(super) limits: Limits,
     pub(super) watches: HashMap<String, Watch>,
+    /// Processes of other sessions that this one has attached to.
+    pub(super) guests: HashMap<ProcessId, Process>,
     pub(super) keys: Keys,
     pub(super) order: Order,
-    outgoing: Outgoing,
-    notices: mpsc::Sender<Notice>,
-    events: Option<Events>,
-    tasks: TaskTracker,
+    pub(super) presence: Presence,
+    /// What to show to take it up again, if that was asked for.
+    pub(super) resume_token: Option<String>,
+    /// How it is counted.
+    pub(super) counted: HeldSession,
+    /// The answer that is due when nothing of the session is left.
+    pub(super) closing: Option<Answer>,
+    pub(super) letters: mpsc::Sender<Letter>,
+    pub(super) tasks: TaskTracker,
+    outgoing: Option<Outgoing>,
+    events: Option<(Events, Changes)>,
 }
 
 /// What a session is made from.
 pub(super) struct Opening {
-    pub(super) id: Arc<str>,
+    pub(super) asker: Asker,
     pub(super) service: Arc<Service>,
     pub(super) engine: engine::Session,
     pub(super) manners: Manners,
+    pub(super) roots: Roots,
     pub(super) reported_roots: Vec<String>,
     pub(super) limits: Limits,
+    pub(super) resume_token: Option<String>,
 }
 
 impl Session {
-    pub(super) fn new(
-        opening: Opening,
-        outgoing: Outgoing,
-        notices: mpsc::Sender<Notice>,
-        tasks: TaskTracker,
-    ) -> Session {
-        let Opening { id, service, engine, manners, reported_roots, limits } = opening;
+    /// A session whose events go along `outgoing`, or wait until somebody asks for them.
+    pub(super) fn new(opening: Opening, handle: &Handle, outgoing: Option<Outgoing>) -> Session {
+        let Opening { asker, service, engine, manners, roots, reported_roots, limits, resume_token } =
+            opening;
+        let may_resume = resume_token.is_some();
         Session {
             cwd: reported_roots.first().map_or_else(|| PathBuf::from("/"), PathBuf::from),
-            roots: service.roots.clone(),
-            id,
-            service,
+            roots,
+            id: handle.id.clone(),
+            asker,
             engine,
             manners,
             reported_roots,
             limits,
             watches: HashMap::new(),
+            guests: HashMap::new(),
             keys: Keys::default(),
             order: Order::default(),
+            presence: match &outgoing {
+                Some(_) => Presence::on_link(may_resume),
+                None => Presence::unheard(may_resume),
+            },
+            resume_token,
+            counted: service.metrics.session_opened(),
+            closing: None,
+            letters: handle.letters.clone(),
+            tasks: TaskTracker::new(),
             outgoing,
-            notices,
             events: None,
-            tasks,
+            service,
         }
-    }
-
-    /// Who asks, for the audit.
-    pub(super) fn asker(&self) -> Asker {
-        Asker { client: self.manners.client.clone(), session: Some(self.id.clone()) }
     }
 
     /// Takes a request in its order: at once if nothing before it has to end first.
-    pub(super) fn take(&mut self, call: Call, answer: Answer) {
-        match self.order.turn(kind(&call)) {
-            Ok(turn) => self.act(call, answer, turn),
-            Err(place) => self.call_back(call, answer, place),
+    pub(super) fn take(&mut self, mut asked: Box<Asked>) {
+        asked.answer.keeps_busy(self.presence.asked());
+        match self.order.turn(kind(&asked.call)) {
+            Ok(turn) => self.act(*asked, turn),
+            Err(place) => self.call_back(asked, place),
         }
     }
 
-    /// Has the connection take the request up again when its turn comes.
-    pub(super) fn call_back(
-        &self,
-        call: Call,
-        answer: Answer,
-        place: impl Future<Output = Turn> + Send + 'static,
-    ) {
-        let (session_id, notices, call) = (self.id.clone(), self.notices.clone(), Box::new(call));
+    /// Has the request taken up again when its turn comes.
+    fn call_back(&self, asked: Box<Asked>, place: impl Future<Output = Turn> + Send + 'static) {
+        let letters = self.letters.clone();
         self.spawn(async move {
             let turn = place.await;
-            // A connection that is gone drops the request, and with it the answer.
-            notices.send(Notice::Turn { session_id, call, answer, turn }).await.ok();
+            // A session that is over drops the request, and with it the answer.
+            letters.send(Letter::Notice(Notice::Turn { asked, turn })).await.ok();
         });
     }
 
@@ -138,31 +153,57 @@ impl Session {
 
     /// The way to this session's events; the task behind it starts with the first one.
     pub(super) fn events(&mut self) -> Events {
-        if let Some(events) = &self.events {
-            return events.clone();
-        }
-        let (sender, orders) = events::channel();
+        self.events_and_changes().0.clone()
+    }
+
+    /// The way to tell the events who listens, if there are any yet.
+    pub(super) fn changes(&self) -> Option<Changes> {
+        self.events.as_ref().map(|(_, changes)| changes.clone())
+    }
+
+    /// As `events`, with the way to tell them who listens.
+    pub(super) fn events_and_changes(&mut self) -> &(Events, Changes) {
+        // Not `get_or_insert_with`: making it needs the rest of the session.
+        let made = match self.events.take() {
+            Some(made) => made,
+            None => self.start_telling(),
+        };
+        self.events.insert(made)
+    }
+
+    fn start_telling(&mut self) -> (Events, Changes) {
+        let (events, changes, inbox) = events::channel();
+        let keeps = self.resume_token.is_some() || !self.presence.is_on_link();
         let telling = Telling {
             session_id: self.id.clone(),
-            asker: self.asker(),
-            outgoing: self.outgoing.clone(),
+            asker: self.asker.clone(),
             encoding: self.manners.encoding,
             frame_bytes: self.manners.frame_bytes,
             audit: self.service.audit.clone(),
-            notices: self.notices.clone(),
+            metrics: self.service.metrics.clone(),
+            letters: self.letters.clone(),
+            listener: self.outgoing.take().map(|outgoing| (0, Listener::Link(outgoing))),
+            keep_bytes: if keeps { self.service.retention.resume_bytes.max(1) } else { 0 },
         };
-        self.tasks.spawn(events::run(telling, orders));
-        self.events.insert(sender).clone()
+        self.tasks.spawn(events::run(telling, inbox));
+        (events, changes)
     }
 
-    /// A way to tell the connection something.
-    pub(super) fn notices(&self) -> mpsc::Sender<Notice> {
-        self.notices.clone()
+    /// The link is gone before anything was told.
+    pub(super) fn drop_link(&mut self) {
+        self.outgoing = None;
     }
 
-    /// A process of this session.
+    /// A way to tell the session's own task something.
+    pub(super) fn letters(&self) -> mpsc::Sender<Letter> {
+        self.letters.clone()
+    }
+
+    /// A process of this session, or one it has attached to.
     pub(super) fn process(&self, id: &str) -> Result<Process, RpcError> {
-        self.engine.process(&ProcessId(id.to_owned())).cloned().map_err(|_unknown| process_not_found(id))
+        let name = ProcessId(id.to_owned());
+        let found = self.engine.process(&name).ok().or_else(|| self.guests.get(&name));
+        found.cloned().ok_or_else(|| process_not_found(id))
     }
 
     /// A process has ended and its events are out.
@@ -171,9 +212,12 @@ impl Session {
         self.engine.finished(id, memory);
     }
 
-    /// Ends every process and waits until they are gone.
-    pub(super) async fn close(self) {
-        self.engine.close().await;
+    /// Lets go of everything but what a client may still read: no further order, no watch, no link.
+    pub(super) fn let_go(&mut self) {
+        self.watches.clear();
+        self.guests.clear();
+        self.events = None;
+        self.outgoing = None;
     }
 }
 

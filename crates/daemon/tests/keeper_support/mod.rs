@@ -181,6 +181,7 @@ pub async fn gather(mut reader: LogReader) -> Gathered {
                 if stream == Stream::Stderr { &mut stderr } else { &mut stdout }.extend_from_slice(&bytes);
             }
             Item::Lost { bytes, next } => (lost, end) = (lost + bytes, next),
+            Item::Left => panic!("left"),
             Item::Closed(closed) => {
                 let text = |bytes| String::from_utf8(bytes).unwrap();
                 return Gathered { stdout: text(stdout), stderr: text(stderr), lost, end, closed };

@@ -75,13 +75,21 @@ impl Flow {
             self.disk_is_full = false;
             return;
         }
-        let is_stalled =
-            self.has_stopped || self.full_since.is_some_and(|since| since.elapsed() >= STOPPED_AFTER);
+        let is_stalled = self.has_stopped
+            || self.log.is_away()
+            || self.full_since.is_some_and(|since| since.elapsed() >= STOPPED_AFTER);
         if !is_stalled {
             return;
         }
         self.has_stopped = true;
         if self.spill_oldest().await {
+            if self.log.room() == Room::Yes {
+                self.full_since = None;
+            }
+        } else if self.log.is_away() {
+            // Nobody would make room by reading.
+            self.disk_is_full = false;
+            self.log.give_up_oldest();
             if self.log.room() == Room::Yes {
                 self.full_since = None;
             }

@@ -108,7 +108,7 @@ impl Relay {
             let has_room = self.log.room() == Room::Yes;
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return,
+                () = self.stop.cancelled() => return self.log.leave(),
                 command = self.commands.recv(), if has_handles && under_way.len() < COMMANDS_UNDER_WAY => match command {
                     Some(command) => self.pass_on(command, &mut under_way),
                     // Nobody holds a handle any more; a reader may still wait for the end.

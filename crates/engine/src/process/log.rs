@@ -37,6 +37,8 @@ pub struct Facts {
     pub exited: Option<Exit>,
     /// Nothing follows any more.
     pub closed: Option<Arc<Closed>>,
+    /// Nothing more is heard of it here, though it may run on: somebody else keeps it.
+    pub is_left: bool,
 }
 
 /// What a reader finds at its cursor.
@@ -62,6 +64,8 @@ pub(super) enum Found {
     },
     /// Nothing follows.
     Closed(Arc<Closed>),
+    /// Nothing follows here.
+    Left,
     /// Nothing yet.
     Nothing,
 }
@@ -74,6 +78,9 @@ pub(super) enum Room {
     /// The primary reader has not taken what would have to go.
     Full,
 }
+
+/// How much is given up at once when the disk is full, so that it does not happen for every chunk.
+const GIVEN_UP_AT_ONCE: u64 = 1024 * 1024;
 
 /// Chunks below this are told together with those that follow.
 const SMALL_CHUNK: usize = 4 * 1024;
@@ -110,6 +117,8 @@ struct Held {
     primary: Option<u64>,
     /// How many primary readers there have been; the number of the one that counts.
     claims: u64,
+    /// The primary reader has left and may come back: it is kept what fits, and the process does not wait for it.
+    is_away: bool,
 }
 
 /// The log itself. Shared between the supervisor and the readers; the lock is held for moments and never across a wait.
@@ -142,6 +151,11 @@ impl OutputLog {
         self.facts.subscribe()
     }
 
+    /// The oldest position still held.
+    pub(super) fn first(&self) -> Cursor {
+        Cursor(self.held().first)
+    }
+
     /// Bytes held in memory.
     pub(super) fn memory(&self) -> usize {
         self.held().memory
@@ -158,6 +172,7 @@ impl OutputLog {
             let facts = self.facts.borrow();
             return match &facts.closed {
                 Some(closed) if from >= facts.end => Found::Closed(closed.clone()),
+                None if facts.is_left => Found::Left,
                 _ => Found::Nothing,
             };
         }
@@ -192,6 +207,7 @@ impl OutputLog {
     pub(super) fn claim(&self, from: Cursor) -> u64 {
         let mut held = self.held();
         held.primary = Some(from.0);
+        held.is_away = false;
         held.claims += 1;
         let claim = held.claims;
         drop(held);
@@ -227,6 +243,28 @@ impl OutputLog {
         held.memory = 0;
         held.spill = None;
         held.first = held.end;
+    }
+
+    /// The primary reader has left for a while, or is back.
+    pub(super) fn set_away(&self, is_away: bool) {
+        self.held().is_away = is_away;
+        self.taken.notify_one();
+    }
+
+    /// Whether the primary reader has left for a while.
+    pub(super) fn is_away(&self) -> bool {
+        self.held().is_away
+    }
+
+    /// Gives up the oldest output: nobody is there who could take it, and whoever comes back is told.
+    pub(super) fn give_up_oldest(&self) {
+        let mut held = self.held();
+        if let Some(first) = held.spill.as_ref().and_then(Spill::first) {
+            held.forget_spilled_before(first.saturating_add(GIVEN_UP_AT_ONCE));
+        } else if let Some(oldest) = held.chunks.pop_front() {
+            held.memory -= oldest.cost();
+            held.first = oldest.end();
+        }
     }
 
     pub(super) fn room(&self) -> Room {
@@ -330,6 +368,11 @@ impl OutputLog {
 
     pub(super) fn exited(&self, exit: Exit) {
         self.facts.send_modify(|facts| facts.exited = Some(exit));
+    }
+
+    /// Nobody tells any more what happens to the process.
+    pub(super) fn leave(&self) {
+        self.facts.send_modify(|facts| facts.is_left = true);
     }
 
     pub(super) fn close(&self, closed: Closed) {

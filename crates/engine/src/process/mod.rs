@@ -12,7 +12,7 @@ mod keeper;
 mod launch;
 mod log;
 mod orphans;
-
+mod passed;
 mod proc;
 mod reader;
 mod signal;
@@ -42,6 +42,7 @@ pub use keeper::{Keeper, KeeperAnswer, KeeperNews, Kept, Told};
 pub use launch::Containment;
 pub(crate) use launch::Launcher;
 pub use log::{Cursor, Facts};
+pub use passed::passed_sockets;
 pub use reader::{Item, LogReader};
 pub use signal::Signal;
 pub use spec::{
@@ -205,6 +206,11 @@ impl Process {
         self.shared.log.facts().borrow().clone()
     }
 
+    /// The oldest position of its log that can still be read.
+    pub fn first(&self) -> Cursor {
+        self.shared.log.first()
+    }
+
     /// Bytes of output held in memory.
     pub fn memory(&self) -> usize {
         self.shared.log.memory()
@@ -218,6 +224,12 @@ impl Process {
     /// A reader that loses nothing: the process waits for it. There is one; a new one takes its place.
     pub fn primary_reader(&self, from: Cursor) -> LogReader {
         LogReader::primary(self.shared.log.clone(), from)
+    }
+
+    /// The primary reader has left and may come back, or is back. While it is away the process does not wait for it:
+    /// what it misses is kept as far as memory and disk go, then the oldest is given up and declared.
+    pub fn set_reader_away(&self, is_away: bool) {
+        self.shared.log.set_away(is_away);
     }
 
     /// A reader that may fall behind and is then told what it lost.

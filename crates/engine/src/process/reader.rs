@@ -29,6 +29,8 @@ pub enum Item {
     },
     /// The end; nothing follows.
     Closed(Arc<Closed>),
+    /// Nothing more is told here: the session ends, and the process lives on with whoever keeps it.
+    Left,
 }
 
 /// One reader of one log, at its own place.
@@ -49,6 +51,11 @@ impl LogReader {
 
     pub(super) fn viewer(log: Arc<OutputLog>, from: Cursor) -> LogReader {
         LogReader { facts: log.facts(), log, at: from, claim: None }
+    }
+
+    /// Whether this is the reader the process waits for.
+    pub fn is_primary(&self) -> bool {
+        self.claim.is_some()
     }
 
     /// Where this reader is.
@@ -72,6 +79,7 @@ impl LogReader {
                     return Item::Lost { bytes, next };
                 }
                 Found::Closed(closed) => return Item::Closed(closed),
+                Found::Left => return Item::Left,
                 Found::Spilled(spilled) => {
                     let start = spilled.start();
                     let loaded = tokio::task::spawn_blocking(move || spilled.load()).await;

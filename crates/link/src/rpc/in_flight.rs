@@ -8,9 +8,9 @@ use wire::jsonrpc::Id;
 
 use super::requests::RpcLimits;
 
-/// Every request of one connection that runs.
+/// Every request of one peer that runs. Cheap to clone; a peer that comes on many connections shares one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct InFlight {
+pub struct InFlight {
     state: Arc<Mutex<State>>,
 }
 
@@ -72,8 +72,15 @@ impl InFlight {
         token.map(|token| token.cancel()).is_some()
     }
 
+    /// Withdraws every request that can be named.
+    pub(super) fn cancel_all(&self) {
+        let tokens: Vec<_> =
+            self.with(|state| state.by_id.values().map(|(_, token)| token.clone()).collect());
+        tokens.iter().for_each(CancellationToken::cancel);
+    }
+
     /// How many run.
-    pub(super) fn running(&self) -> usize {
+    pub fn running(&self) -> usize {
         self.with(|state| state.running)
     }
 

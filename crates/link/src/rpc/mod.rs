@@ -19,5 +19,6 @@ mod in_flight;
 mod reply;
 mod requests;
 
+pub use in_flight::InFlight;
 pub use reply::Reply;
 pub use requests::{Params, Request, Requests, RpcLimits};

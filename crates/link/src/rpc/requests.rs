@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::{self, Call, Fault, Id, Item, Message, RpcError};
 use wire::rexd::v1::{OkResult, decode_params_text};
 
-use super::in_flight::{Crowded, InFlight};
+use super::InFlight;
+use super::in_flight::Crowded;
 use super::reply::{Batch, Reply};
 use crate::{Incoming, Outgoing, Receiver};
 
@@ -98,6 +99,22 @@ impl Requests {
             ready: VecDeque::new(),
             due: VecDeque::new(),
         }
+    }
+
+    /// As [`Requests::new`], for a peer whose requests come on several connections: they are counted together, and one
+    /// may withdraw another.
+    pub fn together(
+        in_flight: InFlight,
+        incoming: Receiver,
+        outgoing: Outgoing,
+        limits: RpcLimits,
+    ) -> Requests {
+        Requests { in_flight, ..Requests::new(incoming, outgoing, limits) }
+    }
+
+    /// Withdraws everything that runs: nobody is there any more who could read the answers.
+    pub fn withdraw_all(&self) {
+        self.in_flight.cancel_all();
     }
 
     /// The next request; nothing when the peer is done. `$/cancel`, faults and requests over the limit are dealt

@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 use wire::rexd::v1::RpcError;
 
 use super::super::answer::Answer;
-use super::super::connection::Notice;
 use super::super::errors::{rpc_error, with_hint};
 use super::super::events::Events;
 use super::super::keys::{Kept, Seen};
+use super::super::mailbox::{Letter, Notice};
 use super::super::order::Turn;
 use super::super::session::Session;
 use super::exec::tell_failure;
@@ -23,7 +23,7 @@ pub(super) struct Launch {
     reader: LogReader,
     session_id: std::sync::Arc<str>,
     events: Events,
-    notices: mpsc::Sender<Notice>,
+    letters: mpsc::Sender<Letter>,
     hint: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Session {
         let events = self.events();
         let hint = self.service.no_roots.clone();
         let reader = starting.process().primary_reader(Cursor(0));
-        Launch { starting, reader, session_id: self.id.clone(), events, notices: self.notices(), hint }
+        Launch { starting, reader, session_id: self.id.clone(), events, letters: self.letters(), hint }
     }
 
     /// Sorts out a request with an idempotency key: nothing comes back when it was answered from memory.
@@ -93,7 +93,7 @@ impl Launch {
                 remember(kept, &result);
                 answer.send(result).await;
                 tell_failure(&self.events, self.session_id.to_string(), id.0.clone(), error).await;
-                self.notices.send(Notice::NeverRan { session_id: self.session_id, process: id }).await.ok();
+                self.letters.send(Letter::Notice(Notice::NeverRan(id))).await.ok();
                 None
             }
         }

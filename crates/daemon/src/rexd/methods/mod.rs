@@ -1,6 +1,8 @@
 //! What each method does, one file per family.
 
+mod attach;
 mod content;
+mod detached;
 mod details;
 mod exec;
 mod files;
@@ -10,30 +12,34 @@ mod scans;
 mod session;
 mod watches;
 
+pub(super) use detached::Adopting;
 pub(super) use details::details;
+pub(super) use session::{open, ping, welcome};
 
-use super::answer::Answer;
 use super::call::Call;
-use super::errors::{session_not_found, unsupported};
+use super::errors::session_not_found;
+use super::mailbox::Asked;
 use super::order::Turn;
 use super::session::Session;
 
 impl Session {
     /// Does what was asked for; `turn` is held for as long as others must wait for it.
-    pub(super) fn act(&mut self, call: Call, answer: Answer, turn: Turn) {
+    pub(super) fn act(&mut self, asked: Asked, turn: Turn) {
+        if let Some(id) = self.unknown_process(&asked.call) {
+            return self.reach(asked, id);
+        }
+        let Asked { call, answer } = asked;
         match call {
             Call::SessionInfo(_) => self.info(answer),
             Call::SessionSetCwd(params) => self.set_cwd(params, answer, turn),
-            // Only the connection can let go of a session.
-            Call::SessionClose(_) => self.call_back(call, answer, std::future::ready(turn)),
+            // Its task sees that it is over, and answers when it is.
+            Call::SessionClose(_) => self.closing = Some(answer),
             Call::ExecStart(params) => self.exec_start(params, answer, turn),
             Call::ExecWait(params) => self.exec_wait(params, answer),
             Call::ExecKill(params) => self.exec_kill(params, answer),
             Call::ExecInput(params) => self.exec_input(params, answer),
             Call::ExecList(_) => self.exec_list(answer),
-            Call::ExecAttach(_) => {
-                self.refuse(answer, unsupported("exec.attach", "this version cannot attach yet"))
-            }
+            Call::ExecAttach(params) => self.exec_attach(params, answer),
             Call::PtyOpen(params) => self.pty_open(params, answer, turn),
             Call::PtyInput(params) => self.pty_input(params, answer),
             Call::PtyResize(params) => self.pty_resize(params, answer),
@@ -54,7 +60,7 @@ impl Session {
             Call::FsUnwatch(params) => self.fs_unwatch(&params, answer),
             Call::ApprovalList(_) => self.approval_list(answer),
             Call::ApprovalAnswer(params) => self.approval_answer(&params, answer),
-            // The connection answers these itself.
+            // These are answered before a session is looked for.
             Call::SessionOpen(_) | Call::SessionResume(_) | Call::ServerPing(_) => {
                 self.refuse(answer, session_not_found(&self.id));
             }

@@ -3,16 +3,21 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use link::Outgoing;
 use serde_json::json;
+use tokio::sync::mpsc;
 use wire::rexd::v1::{self, RpcError};
 
-use super::super::answer::Answer;
-use super::super::connection::{Connection, Notice};
+use super::super::Service;
+use super::super::answer::{Answer, Asker};
 use super::super::convert::{self, limits_report, timestamp};
-use super::super::errors::{invalid, rpc_error, session_not_found, text, unsupported, with_hint};
+use super::super::errors::{invalid, rpc_error, text, with_hint};
+use super::super::lifetime::live;
+use super::super::mailbox::{Handle, LETTERS_WAITING, Letter, Notice};
 use super::super::order::Turn;
 use super::super::quirks;
 use super::super::session::{Manners, Opening, Session};
+use crate::auth::Caller;
 
 /// What this server can do beyond opening a session.
 const CAPABILITIES: &[&str] = &[
@@ -23,6 +28,8 @@ const CAPABILITIES: &[&str] = &[
     "login",
     "exec.input",
     "exec.list",
+    "exec.attach",
+    "detach",
     "fs.edit",
     "fs.patch",
     "fs.grep",
@@ -45,77 +52,99 @@ const CAPABILITIES: &[&str] = &[
     "cancel",
     "policy",
 ];
+/// What only a daemon that outlives its connections can do.
+const LASTING: &[&str] = &["resume"];
 /// The shortest line a client may limit us to: an answer must fit.
 const SMALLEST_FRAME: usize = 16 * 1024;
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-impl Connection {
-    /// `session.open`.
-    pub(in super::super) fn open(&mut self, params: v1::SessionOpen, mut answer: Answer) {
-        let result = self.try_open(&params);
-        if let Ok((session, _)) = &result {
-            answer.describe(session.asker(), super::details(&super::Call::SessionOpen(params)));
+/// A session that was just opened.
+pub(in super::super) struct Opened {
+    pub(in super::super) handle: Handle,
+    pub(in super::super) result: v1::SessionOpenResult,
+}
+
+/// `session.open`: its events go along `outgoing`, or wait until somebody listens.
+pub(in super::super) fn open(
+    service: &Arc<Service>,
+    caller: &Arc<Caller>,
+    params: &v1::SessionOpen,
+    outgoing: Option<Outgoing>,
+) -> Result<Opened, RpcError> {
+    let manners = manners(params)?;
+    let limits = service.limits.lowered(&convert::limits_wish(params.limits.as_ref())?);
+    let roots = match &caller.roots {
+        Some(own) => service.roots.narrowed(own.clone()).map_err(rpc_error)?,
+        None => service.roots.clone(),
+    };
+    let reported_roots =
+        convert::reported_roots(&roots, params.workspace_roots.as_deref().unwrap_or_default());
+    let engine = service.engine.open_session().map_err(rpc_error)?;
+    let id: Arc<str> = Arc::from(format!("s_{}", engine::session::random_name().map_err(rpc_error)?));
+    let client = Arc::from(params.client_name.as_deref().unwrap_or_default());
+    let asker = Asker { caller: caller.clone(), client, session: Some(id.clone()) };
+    let resume_token = if params.resume && service.may_resume { Some(secret()?) } else { None };
+    let (letters, inbox) = mpsc::channel(LETTERS_WAITING);
+    let handle = Handle { id, asker: asker.clone(), letters };
+    let is_findable = resume_token.is_some() || outgoing.is_none();
+    let service = service.clone();
+    let sessions = service.sessions.clone();
+    let opening = Opening { asker, service, engine, manners, roots, reported_roots, limits, resume_token };
+    let session = Session::new(opening, &handle, outgoing);
+    let result = session.opened();
+    if is_findable {
+        sessions.add(handle.clone());
+    }
+    sessions.tasks.spawn(live(session, inbox));
+    Ok(Opened { handle, result })
+}
+
+impl Opened {
+    /// Answers; from the next message on the link is compressed, if that was asked for and it can be.
+    pub(in super::super) async fn answer(
+        self,
+        params: v1::SessionOpen,
+        mut answer: Answer,
+        outgoing: Option<Outgoing>,
+    ) {
+        let wants_zstd = params.compress.as_deref() == Some("zstd");
+        answer.describe(self.handle.asker, super::details(&super::Call::SessionOpen(params)));
+        welcome(answer, self.result, outgoing.filter(|_| wants_zstd)).await;
+    }
+}
+
+/// Answers `session.open` or `session.resume`; a link that can compress does so from the next message on, for a client
+/// that learns from this answer what those look like.
+pub(in super::super) async fn welcome(
+    answer: Answer,
+    mut result: v1::SessionOpenResult,
+    compressing: Option<Outgoing>,
+) {
+    match compressing.filter(Outgoing::can_compress) {
+        Some(outgoing) => {
+            result.compress = Some("zstd".to_owned());
+            answer.send_written(Ok(result)).await;
+            outgoing.compress();
         }
-        let result = result.map(|(session, result)| {
-            self.sessions.insert(session.id.clone(), session);
-            result
-        });
-        self.spawn(answer.send(result));
+        None => answer.send(Ok(result)).await,
     }
+}
 
-    fn try_open(&self, params: &v1::SessionOpen) -> Result<(Session, v1::SessionOpenResult), RpcError> {
-        let service = self.service.clone();
-        let manners = manners(params)?;
-        let limits = service.limits.lowered(&convert::limits_wish(params.limits.as_ref())?);
-        let asked = params.workspace_roots.as_deref().unwrap_or_default();
-        let reported_roots = convert::reported_roots(&service.roots, asked);
-        let engine = service.engine.open_session().map_err(rpc_error)?;
-        let id: Arc<str> = Arc::from(format!("s_{}", engine::session::random_name().map_err(rpc_error)?));
-        let result = v1::SessionOpenResult {
-            session_id: id.to_string(),
-            protocol: v1::PROTOCOL.to_owned(),
-            server_version: manners.quirks.pinned_version.unwrap_or(OWN_VERSION).to_owned(),
-            capabilities: CAPABILITIES.iter().map(|name| (*name).to_owned()).collect(),
-            limits: limits_report(&limits),
-            workspace_roots: reported_roots.clone(),
-            server_name: "rexd".to_owned(),
-            implementation_version: OWN_VERSION.to_owned(),
-            resume_token: None,
-            lost: None,
-            output_encoding: params
-                .output_encoding
-                .as_ref()
-                .map(|_asked| manners.encoding.as_str().to_owned()),
-            compress: None,
-            max_frame_bytes: manners.frame_bytes.map(|bytes| bytes as u64),
-        };
-        let opening = Opening { id, service, engine, manners, reported_roots, limits };
-        Ok((Session::new(opening, self.outgoing.clone(), self.notices.clone(), self.tasks.clone()), result))
-    }
+/// `server.ping`.
+pub(in super::super) async fn ping(answer: Answer) {
+    answer.send(Ok(v1::ServerPingResult { time: timestamp(SystemTime::now()) })).await;
+}
 
-    /// `session.close`: the answer comes when every process of the session is gone.
-    pub(in super::super) fn close(&mut self, id: &str, answer: Answer) {
-        match self.sessions.remove(id) {
-            Some(session) => self.spawn(async move {
-                session.close().await;
-                answer.send(Ok(v1::OkResult::DONE)).await;
-            }),
-            None => self.spawn(answer.send(Err::<(), _>(session_not_found(id)))),
-        }
-    }
+/// Thirty-two hexadecimal digits that nobody can guess.
+fn secret() -> Result<String, RpcError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| RpcError::internal(format!("no randomness: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
 
-    /// `session.resume`, which only a connection that outlives its link can do.
-    pub(in super::super) fn refuse_resume(&self, answer: Answer) {
-        self.spawn(answer.send(Err::<(), _>(unsupported(
-            "resume",
-            "sessions on this transport end with their connection",
-        ))));
-    }
-
-    /// `server.ping`.
-    pub(in super::super) fn ping(&self, answer: Answer) {
-        self.spawn(answer.send(Ok(v1::ServerPingResult { time: timestamp(SystemTime::now()) })));
-    }
+fn capabilities(may_resume: bool) -> Vec<String> {
+    let lasting = LASTING.iter().filter(|_| may_resume);
+    CAPABILITIES.iter().chain(lasting).map(|name| (*name).to_owned()).collect()
 }
 
 fn manners(params: &v1::SessionOpen) -> Result<Manners, RpcError> {
@@ -130,10 +159,31 @@ fn manners(params: &v1::SessionOpen) -> Result<Manners, RpcError> {
         (asked, known) => asked.or(known),
     };
     let encoding = convert::output_encoding(params.output_encoding.as_deref(), "output_encoding")?;
-    Ok(Manners { client: Arc::from(client), quirks, encoding, frame_bytes })
+    let wants_zstd = params.compress.as_deref() == Some("zstd");
+    let encoding_asked = params.output_encoding.as_ref().map(|_asked| encoding);
+    Ok(Manners { quirks, encoding, encoding_asked, frame_bytes, wants_zstd })
 }
 
 impl Session {
+    /// What `session.open` and `session.resume` answer.
+    pub(in super::super) fn opened(&self) -> v1::SessionOpenResult {
+        v1::SessionOpenResult {
+            session_id: self.id.to_string(),
+            protocol: v1::PROTOCOL.to_owned(),
+            server_version: self.manners.quirks.pinned_version.unwrap_or(OWN_VERSION).to_owned(),
+            capabilities: capabilities(self.service.may_resume),
+            limits: limits_report(&self.limits),
+            workspace_roots: self.reported_roots.clone(),
+            server_name: "rexd".to_owned(),
+            implementation_version: OWN_VERSION.to_owned(),
+            resume_token: self.resume_token.clone(),
+            lost: None,
+            output_encoding: self.manners.encoding_asked.map(|encoding| encoding.as_str().to_owned()),
+            compress: None,
+            max_frame_bytes: self.manners.frame_bytes.map(|bytes| bytes as u64),
+        }
+    }
+
     /// `session.info`.
     pub(super) fn info(&self, answer: Answer) {
         let result = v1::SessionInfoResult {
@@ -142,7 +192,7 @@ impl Session {
             workspace_roots: self.reported_roots.clone(),
             running_processes: self.engine.running() as u64,
             limits: limits_report(&self.limits),
-            client_name: Some(self.manners.client.to_string()).filter(|name| !name.is_empty()),
+            client_name: Some(self.asker.client.to_string()).filter(|name| !name.is_empty()),
             last_event_id: None,
             capabilities: Vec::new(),
         };
@@ -155,7 +205,7 @@ impl Session {
             Ok(path) => path,
             Err(error) => return self.refuse(answer, error),
         };
-        let (session_id, notices) = (self.id.clone(), self.notices());
+        let letters = self.letters();
         self.spawn(async move {
             let cwd = path.as_path().to_owned();
             let opened = tokio::task::spawn_blocking(move || path.open_directory()).await;
@@ -163,7 +213,7 @@ impl Session {
                 Ok(_directory) => {
                     let result = v1::SessionSetCwdResult { ok: true, cwd: text(&cwd) };
                     // In force before it is answered, so that the next request finds it.
-                    notices.send(Notice::Cwd { session_id, path: cwd, turn }).await.ok();
+                    letters.send(Letter::Notice(Notice::Cwd { path: cwd, turn })).await.ok();
                     answer.send(Ok(result)).await;
                 }
                 Err(error) => answer.send(Err::<(), _>(rpc_error(error))).await,
@@ -183,7 +233,7 @@ impl Session {
     }
 
     /// Answers with an error.
-    pub(super) fn refuse(&self, answer: Answer, error: RpcError) {
+    pub(in super::super) fn refuse(&self, answer: Answer, error: RpcError) {
         self.reply(answer, Err::<(), _>(error));
     }
 

@@ -5,9 +5,9 @@ use serde_json::json;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
 use super::super::answer::Answer;
-use super::super::connection::Notice;
 use super::super::errors::{rpc_error, text};
 use super::super::events::{EventOrder, Events};
+use super::super::mailbox::{Letter, Notice};
 use super::super::order::Turn;
 use super::super::session::Session;
 use super::files::off_thread;
@@ -25,7 +25,7 @@ impl Session {
             Ok(named) => named,
             Err(error) => return self.refuse(answer, error),
         };
-        let (session_id, notices, events) = (self.id.clone(), self.notices(), self.events());
+        let (session_id, letters, events) = (self.id.clone(), self.letters(), self.events());
         let recursive = params.recursive.unwrap_or(true);
         self.spawn(async move {
             let tell = teller(session_id.to_string(), watch_id.clone(), events);
@@ -33,9 +33,9 @@ impl Session {
             drop(turn);
             match started {
                 Ok(watch) => {
-                    let notice = Notice::Watching { session_id, watch_id: watch_id.clone(), watch };
+                    let notice = Notice::Watching { watch_id: watch_id.clone(), watch };
                     // Kept before it is answered: a client may withdraw it at once.
-                    notices.send(notice).await.ok();
+                    letters.send(Letter::Notice(notice)).await.ok();
                     answer.send(Ok(v1::FsWatchResult { watch_id })).await;
                 }
                 Err(error) => answer.send(Err::<(), _>(error)).await,

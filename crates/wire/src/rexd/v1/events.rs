@@ -178,6 +178,28 @@ pub struct ApprovalDecided {
     pub event_id: u64,
 }
 
+/// `session.closing`: the server ends, and the session with it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionClosing {
+    /// The session.
+    pub session_id: String,
+    /// Why: `shutdown`.
+    pub reason: String,
+    /// The event's number in its session.
+    pub event_id: u64,
+}
+
+/// `session.lost`: events that a listener who came back will not see.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionLost {
+    /// The session.
+    pub session_id: String,
+    /// How many.
+    pub lost: u64,
+    /// The number of the last of them.
+    pub event_id: u64,
+}
+
 macro_rules! events {
     ($($name:ident $method:literal)*) => {
         $(impl Event for $name { const METHOD: &'static str = $method; })*
@@ -185,6 +207,8 @@ macro_rules! events {
 }
 
 events! {
+    SessionClosing "session.closing"
+    SessionLost "session.lost"
     ExecExit "exec.exit"
     PtyExit "pty.exit"
     ExecError "exec.error"

@@ -1,0 +1,164 @@
+//! Coming back to a session: resumed on another link, listened to, or cut off.
+
+use link::Outgoing;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::oneshot;
+use wire::rexd::v1::{self, RpcError};
+
+use super::answer::Answer;
+use super::errors::{invalid, still_attached, unknown_session};
+use super::events::{Change, Changes, Gap};
+use super::kept::NotYet;
+use super::listener::Listener;
+use super::mailbox::{Letter, Listen, Notice, Resume};
+use super::methods::welcome;
+use super::session::Session;
+use super::web::Told;
+
+impl Session {
+    /// `session.resume`: the answer first, then every event after the last that was seen.
+    pub(super) fn resume(&mut self, resume: Resume) {
+        let Resume { seen, token, outgoing, answer, verdict } = resume;
+        let refusal = if !self.is_proven_by(&token) {
+            Some(unknown_session(&self.id))
+        } else if self.presence.is_on_link() {
+            Some(still_attached(&self.id))
+        } else {
+            None
+        };
+        if let Some(error) = refusal {
+            return self.refuse(answer, error);
+        }
+        let result = self.opened();
+        let Some(outgoing) = outgoing else {
+            self.presence.without_link();
+            return self.rewind(seen, result, answer, verdict);
+        };
+        let attachment = self.presence.number();
+        self.presence.heard(attachment, true);
+        self.counted.resumed();
+        let compressing = self.manners.wants_zstd.then(|| outgoing.clone());
+        let heard = self.hear(attachment, Listener::Link(outgoing), Some(seen));
+        let letters = self.letters();
+        self.spawn(async move {
+            let heard = heard.await;
+            // Known before it is answered: what the client asks next finds the session on its new link.
+            let may_stay = matches!(heard, Some(Ok(_)));
+            verdict.send(may_stay.then_some(attachment)).ok();
+            respond(answer, result, heard, compressing).await;
+            if !may_stay {
+                letters.send(Letter::Notice(Notice::Unheard(attachment))).await.ok();
+            }
+        });
+    }
+
+    /// A client without a link comes back: what it listens to next begins after the last event it saw.
+    fn rewind(
+        &mut self,
+        seen: u64,
+        result: v1::SessionOpenResult,
+        answer: Answer,
+        verdict: oneshot::Sender<Option<u64>>,
+    ) {
+        let attachment = self.presence.number();
+        let (to, _hears_nothing) = tokio::sync::mpsc::channel(1);
+        let heard = self.hear(attachment, Listener::Stream(to), Some(seen));
+        verdict.send(None).ok();
+        self.spawn(async move { respond(answer, result, heard.await, None).await });
+    }
+
+    /// Somebody wants to hear the events from now on; whoever heard them so far without a link no longer does.
+    pub(super) fn listen(&mut self, listen: Listen) {
+        let Listen { seen, to, verdict } = listen;
+        if self.presence.is_on_link() {
+            verdict.send(Err(still_attached(&self.id))).ok();
+            return;
+        }
+        let attachment = self.presence.number();
+        self.presence.heard(attachment, false);
+        let heard = self.hear(attachment, Listener::Stream(to.clone()), seen);
+        let (letters, session_id) = (self.letters(), self.id.to_string());
+        let metrics = self.service.metrics.clone();
+        self.spawn(async move {
+            let answer = match heard.await {
+                Some(Ok(gap)) => {
+                    if gap.lost > 0 {
+                        metrics.lost_events(gap.lost);
+                        let (lost, event_id) = (gap.lost, gap.last_lost);
+                        let line = v1::encode_event(&v1::SessionLost { session_id, lost, event_id });
+                        to.send(Told { event_id: Some(event_id), line: line.into() }).await.ok();
+                    }
+                    drop(gap);
+                    Ok(())
+                }
+                Some(Err(NotYet)) => Err(not_yet()),
+                None => Err(unknown_session(&session_id)),
+            };
+            if answer.is_err() {
+                letters.send(Letter::Notice(Notice::Unheard(attachment))).await.ok();
+            }
+            verdict.send(answer).ok();
+        });
+    }
+
+    /// Nobody hears the session through this link or stream any more.
+    pub(super) fn left(&mut self, attachment: u64) {
+        self.presence.left(attachment);
+        if !self.presence.is_heard() {
+            self.counted.waits();
+        }
+    }
+
+    /// The link with this number is gone.
+    pub(super) fn cut(&mut self, attachment: u64) {
+        self.left(attachment);
+        match self.changes() {
+            Some(changes) => self.spawn(async move {
+                changes.send(Change::Cut { attachment }).await.ok();
+            }),
+            None => self.drop_link(),
+        }
+    }
+
+    /// Has the events go to a listener; hears what it will miss. Nothing if the session is over.
+    fn hear(
+        &mut self,
+        attachment: u64,
+        listener: Listener,
+        seen: Option<u64>,
+    ) -> impl Future<Output = Option<Result<Gap, NotYet>>> + Send + 'static {
+        let changes: Changes = self.events_and_changes().1.clone();
+        let (verdict, heard) = oneshot::channel();
+        async move {
+            changes.send(Change::Listen { attachment, listener, seen, verdict }).await.ok()?;
+            heard.await.ok()
+        }
+    }
+
+    /// Compared by digest, so that the time it takes says nothing about how much of a guess is right.
+    fn is_proven_by(&self, token: &str) -> bool {
+        self.resume_token.as_ref().is_some_and(|ours| Sha256::digest(ours) == Sha256::digest(token))
+    }
+}
+
+/// Answers who came back; its events follow.
+async fn respond(
+    answer: Answer,
+    mut result: v1::SessionOpenResult,
+    heard: Option<Result<Gap, NotYet>>,
+    compressing: Option<Outgoing>,
+) {
+    match heard {
+        Some(Ok(gap)) => {
+            result.lost = Some(gap.lost);
+            welcome(answer, result, compressing).await;
+            drop(gap);
+        }
+        Some(Err(NotYet)) => answer.send(Err::<(), _>(not_yet())).await,
+        None => answer.send(Err::<(), _>(unknown_session(&result.session_id))).await,
+    }
+}
+
+fn not_yet() -> RpcError {
+    invalid("last_event_id", "no event with this number has happened yet")
+}

@@ -1,0 +1,117 @@
+//! The way to a session: letters that its task opens one by one, whoever writes them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use engine::files::Watch;
+use engine::process::{Process, ProcessId};
+use link::Outgoing;
+use tokio::sync::{mpsc, oneshot};
+use wire::jsonrpc::RpcError;
+
+use super::answer::{Answer, Asker};
+use super::call::Call;
+use super::methods::Adopting;
+use super::order::Turn;
+use super::web::Told;
+
+/// Letters that wait for one session; past it whoever writes waits.
+pub(super) const LETTERS_WAITING: usize = 256;
+
+/// A request and where its answer goes.
+pub(super) struct Asked {
+    pub(super) call: Call,
+    pub(super) answer: Answer,
+}
+
+/// What a session is told.
+pub(super) enum Letter {
+    /// Somebody wants something.
+    Call(Box<Asked>),
+    /// A task of the session found something out.
+    Notice(Notice),
+    /// A client takes the session up again.
+    Resume(Box<Resume>),
+    /// A client wants to listen to the events of a session that has no link.
+    Listen(Box<Listen>),
+    /// The link with this number is gone.
+    Cut(u64),
+    /// The session is over.
+    End,
+}
+
+/// What a task tells the session it works for.
+pub(super) enum Notice {
+    /// A process has ended and its events are out.
+    Finished(ProcessId),
+    /// A process could not be started.
+    NeverRan(ProcessId),
+    /// A request's turn has come.
+    Turn { asked: Box<Asked>, turn: Turn },
+    /// A watch was set up.
+    Watching { watch_id: String, watch: Watch },
+    /// The session's directory was found to be one.
+    Cwd { path: PathBuf, turn: Turn },
+    /// A process of another session was found; from now on it is within reach.
+    Found(Process),
+    /// A process of another session was found, and somebody wants to follow it.
+    Attach { process: Process, from: u64, answer: Answer },
+    /// A kept process was found; it is to be taken up.
+    Adopt(Box<Adopting>),
+    /// The listener with this number hears no more.
+    Unheard(u64),
+}
+
+/// A client that comes back.
+pub(super) struct Resume {
+    /// The last event it saw.
+    pub(super) seen: u64,
+    /// What it shows to prove that the session is its own.
+    pub(super) token: String,
+    /// Where events go from now on; nothing if it will ask for them.
+    pub(super) outgoing: Option<Outgoing>,
+    /// Where the answer goes once it is sure.
+    pub(super) answer: Answer,
+    /// The number of the new link, or nothing if the answer was no.
+    pub(super) verdict: oneshot::Sender<Option<u64>>,
+}
+
+/// A client that listens.
+pub(super) struct Listen {
+    /// The last event it saw; nothing means to go on after the last that was sent.
+    pub(super) seen: Option<u64>,
+    /// Where events go.
+    pub(super) to: mpsc::Sender<Told>,
+    /// Whether it may.
+    pub(super) verdict: oneshot::Sender<Result<(), RpcError>>,
+}
+
+/// A way to one session. Cheap to clone; the session ends when it is told to, not when the last of these goes.
+#[derive(Clone)]
+pub(super) struct Handle {
+    pub(super) id: Arc<str>,
+    /// Who opened it, for the audit and for whoever claims to be the same.
+    pub(super) asker: Asker,
+    pub(super) letters: mpsc::Sender<Letter>,
+}
+
+impl Handle {
+    /// Hands over a request; it comes back if the session is over.
+    pub(super) async fn ask(&self, asked: Asked) -> Result<(), Asked> {
+        match self.letters.send(Letter::Call(Box::new(asked))).await {
+            Ok(()) => Ok(()),
+            Err(mpsc::error::SendError(Letter::Call(asked))) => Err(*asked),
+            Err(_not_ours) => Ok(()),
+        }
+    }
+
+    /// Tells it something; a session that is over need not know.
+    pub(super) async fn tell(&self, letter: Letter) {
+        self.letters.send(letter).await.ok();
+    }
+
+    /// Waits until nothing of the session is left.
+    pub(super) async fn ended(&self) {
+        self.letters.closed().await;
+    }
+}
