@@ -38,6 +38,7 @@ fn server(root: &Path) -> Arc<Server> {
         websocket: link::websocket::Settings::default(),
         limits: link::Limits::default(),
         stop,
+        tasks: tokio_util::task::TaskTracker::new(),
     })
 }
 

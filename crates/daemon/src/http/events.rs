@@ -39,6 +39,9 @@ pub(super) async fn listen<B>(visit: &Arc<Visit>, caller: Caller, request: &Requ
             let status = match error.code {
                 codes::UNAUTHORIZED => StatusCode::FORBIDDEN,
                 codes::CONCURRENCY_CONFLICT => StatusCode::CONFLICT,
+                _ if error.data.get("field").is_some_and(|field| field == "last_event_id") => {
+                    StatusCode::BAD_REQUEST
+                }
                 _ => StatusCode::NOT_FOUND,
             };
             return answer::error(status, &error).into();

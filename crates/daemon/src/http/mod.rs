@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use link::websocket;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::auth::{Caller, Gate, Refusals};
 use crate::metrics::Metrics;
@@ -59,6 +60,8 @@ pub struct Server {
     pub limits: link::Limits,
     /// Cancelled when the daemon ends.
     pub stop: CancellationToken,
+    /// Everything that is served, WebSockets too: what the end of the daemon waits for.
+    pub tasks: TaskTracker,
 }
 
 /// How long each phase of a connection may take.

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{Deadlines, Server};
-use crate::metrics::{Direction, Metrics, Transport};
+use crate::metrics::{Direction, Metrics, Refusal, Transport};
 
 /// What a connection does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +92,11 @@ impl<S> Timed<S> {
         let patience = self.deadlines.answer;
         let sleep = self.writing.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + patience)));
         ready!(sleep.as_mut().poll(cx));
+        self.too_slow()
+    }
+
+    fn too_slow<T>(&self) -> Poll<io::Result<T>> {
+        self.metrics.refused(Refusal::TooSlow);
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -117,7 +122,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
             sleep.as_mut().reset(deadline);
         }
         ready!(sleep.as_mut().poll(cx));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        self.too_slow()
     }
 }
 

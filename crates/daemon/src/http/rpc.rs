@@ -13,7 +13,7 @@ use super::connection::Visit;
 use super::encoding;
 use super::phases::Phase;
 use crate::auth::Caller;
-use crate::metrics::Transport;
+use crate::metrics::{Refusal, Transport};
 use crate::rexd::Arrival;
 use crate::rexd::web::{self, Status};
 use crate::traces::TraceParent;
@@ -24,7 +24,12 @@ pub(super) async fn post(visit: &Visit, caller: &Caller, request: Request<Incomi
     visit.phases.enter(Phase::Body);
     let message = match collect(body).await.and_then(|body| encoding::decoded(&head.headers, body)) {
         Ok(message) => message,
-        Err(refusal) => return *refusal,
+        Err(refusal) => {
+            if refusal.status() == StatusCode::PAYLOAD_TOO_LARGE {
+                visit.server.metrics.refused(Refusal::TooLarge);
+            }
+            return *refusal;
+        }
     };
     visit.phases.enter(Phase::Busy);
     let parent = head.headers.get("traceparent").and_then(|value| value.to_str().ok());

@@ -42,7 +42,7 @@ where
     }
     visit.phases.enter(Phase::Busy);
     let (visit, upgraded) = (visit.clone(), hyper::upgrade::on(&mut request));
-    tokio::spawn(async move {
+    visit.server.tasks.clone().spawn(async move {
         let parts = match upgraded.await.map(hyper::upgrade::Upgraded::downcast::<TokioIo<Timed<S>>>) {
             Ok(Ok(parts)) => parts,
             // It broke in the very moment, or the daemon ends.

@@ -96,6 +96,11 @@ impl HeldSession {
         self.turn(SessionState::Waiting);
     }
 
+    /// Somebody listens to it again.
+    pub fn heard(&mut self) {
+        self.turn(SessionState::Attached);
+    }
+
     /// A connection took it up again.
     pub fn resumed(&mut self) {
         if let Some(counts) = &self.counts {

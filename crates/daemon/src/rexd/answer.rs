@@ -13,7 +13,7 @@ use wire::rexd::v1::codes;
 
 use super::FACE;
 use crate::auth::Caller;
-use crate::metrics::{self, RequestTimer};
+use crate::metrics::{self, Metrics, Refusal, RequestTimer};
 use crate::traces::Span;
 
 /// Who asked, for the audit.
@@ -55,6 +55,7 @@ struct Draft {
 /// How a request is counted and followed.
 #[derive(Debug)]
 pub(super) struct Observed {
+    pub(super) metrics: Metrics,
     pub(super) timer: RequestTimer,
     pub(super) span: Span,
 }
@@ -63,6 +64,11 @@ impl Observed {
     fn end(mut self, asker: &Asker, error: Option<&RpcError>) {
         if let Some(session) = &asker.session {
             self.span.session(session);
+        }
+        match error {
+            Some(error) if error.code == codes::RESOURCE_LIMIT => self.metrics.refused(Refusal::Busy),
+            Some(error) if error.data.get("rule").is_some() => self.metrics.refused(Refusal::Policy),
+            _ => {}
         }
         self.span.end(error.map(|error| error.code));
         self.timer.done(match error {

@@ -34,6 +34,7 @@ impl Session {
         let result = self.opened();
         let Some(outgoing) = outgoing else {
             self.presence.without_link();
+            self.counted.resumed();
             return self.rewind(seen, result, answer, verdict);
         };
         let attachment = self.presence.number();
@@ -79,6 +80,7 @@ impl Session {
         }
         let attachment = self.presence.number();
         self.presence.heard(attachment, false);
+        self.counted.heard();
         self.silent_since.store(0, Ordering::Relaxed);
         let heard = self.hear(attachment, Listener::Stream(to.clone()), seen);
         let (letters, session_id) = (self.letters(), self.id.to_string());

@@ -33,6 +33,7 @@ pub(super) fn receive(
     let asker = Asker::new(caller.clone());
     let asked = traces::Asked { method: &method, caller: &caller.name, transport: arrival.transport };
     let observed = Observed {
+        metrics: service.metrics.clone(),
         timer: service.metrics.request(&method),
         span: service.traces.begin(asked, arrival.parent.as_ref()),
     };

@@ -113,6 +113,15 @@ impl Handle {
         self.letters.send(letter).await.ok();
     }
 
+    /// Ends the session without waiting for it. A mailbox that is full is waited for by a task.
+    pub(super) fn end_soon(&self) {
+        if let Err(mpsc::error::TrySendError::Full(letter)) = self.letters.try_send(Letter::End) {
+            let letters = self.letters.clone();
+            // Lives until the session has read what came before.
+            tokio::spawn(async move { letters.send(letter).await.ok() });
+        }
+    }
+
     /// Waits until nothing of the session is left.
     pub(super) async fn ended(&self) {
         self.letters.closed().await;

@@ -10,6 +10,9 @@ use tokio_util::task::TaskTracker;
 use super::mailbox::Handle;
 use crate::auth::Caller;
 
+/// Callers whose requests are counted; past it those with none are forgotten.
+const CALLERS_KEPT: usize = 1_024;
+
 /// Every session that is not bound to one link for good. Cheap to clone; locked for moments only.
 #[derive(Clone, Default)]
 pub struct Roster {
@@ -65,9 +68,25 @@ impl Roster {
             .map(|(_, handle)| handle.clone())
     }
 
+    /// Ends every session here whose caller `has_to_go`.
+    pub fn end_of(&self, has_to_go: impl Fn(&Caller) -> bool) {
+        for handle in self.open().sessions.values().filter(|handle| has_to_go(&handle.asker.caller)) {
+            tracing::warn!(
+                session = &*handle.id,
+                caller = &*handle.asker.caller.name,
+                "revoked: the session ends"
+            );
+            handle.end_soon();
+        }
+    }
+
     /// The requests that run for a caller who comes without a link.
     pub(super) fn requests_of(&self, caller: &Caller) -> InFlight {
-        self.open().requests.entry(caller.name.clone()).or_default().clone()
+        let mut open = self.open();
+        if open.requests.len() >= CALLERS_KEPT {
+            open.requests.retain(|_, requests| requests.running() > 0);
+        }
+        open.requests.entry(caller.name.clone()).or_default().clone()
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {

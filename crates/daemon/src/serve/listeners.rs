@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::UnixListener;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::signals::{self, Ending};
@@ -69,6 +70,8 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let (stop, watched) = (ending.stop.clone(), tls.clone());
     tokio::spawn(async move { auth.keep_looking(stop).await });
     tokio::spawn(async move { look_after(watched).await });
+    let (server, stop) = (sockets.server.clone(), ending.stop.clone());
+    tokio::spawn(async move { end_revoked(&server, stop).await });
     loop {
         tokio::select! {
             () = ending.stop.cancelled() => break,
@@ -118,9 +121,11 @@ fn sockets(
         websocket: link::websocket::Settings { ping_every: file.ping, deadline: file.ping * 2 + PING_GRACE },
         limits: link_limits(),
         stop: ending.stop.clone(),
+        tasks: TaskTracker::new(),
     };
     let crowd = Crowd::new(file.max_connections);
-    Ok((Sockets { server: Arc::new(server), crowd, tasks: TaskTracker::new() }, exporting))
+    let tasks = server.tasks.clone();
+    Ok((Sockets { server: Arc::new(server), crowd, tasks }, exporting))
 }
 
 /// Spans for a collector, if the operator names one.
@@ -233,6 +238,20 @@ async fn look_after(tls: Option<Tls>) {
             Ok(false) => {}
             Ok(true) => tracing::info!("the certificate has changed and was read again"),
             Err(error) => tracing::error!("TLS stays as it was: {error}"),
+        }
+    }
+}
+
+/// Ends the sessions of whoever may no longer come in; their connections end by themselves.
+async fn end_revoked(server: &Server, stop: CancellationToken) {
+    let mut changes = server.gate.auth.changed();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            changed = changes.changed() => match changed {
+                Ok(()) => server.service.sessions.end_of(|caller| !server.gate.auth.still_valid(caller)),
+                Err(_gone) => return,
+            },
         }
     }
 }

@@ -140,8 +140,7 @@ fn make_room(service: &Service, caller: &Caller, error: engine::Error) -> RpcErr
     let error = rpc_error(error);
     let Some(silent) = service.sessions.longest_silent(caller) else { return error };
     tracing::warn!(session = &*silent.id, "too many sessions: one that waits for its client ends");
-    // A mailbox that is full belongs to a session that is not silent.
-    silent.letters.try_send(Letter::End).ok();
+    silent.end_soon();
     let mut data = error.data.clone();
     if let Some(data) = data.as_object_mut() {
         data.insert("retry".to_owned(), json!(true));
