@@ -13,9 +13,26 @@ pub struct Invariants {
     last_seq: HashMap<(String, String), u64>,
     known: HashSet<String>,
     ended: HashSet<String>,
+    /// Whether an answer may have been lost with a connection.
+    has_reconnected: bool,
 }
 
 impl Invariants {
+    /// The client goes on over another connection: an answer may have been lost with the one before, an event not.
+    pub fn reconnected(&mut self) {
+        self.has_reconnected = true;
+    }
+
+    /// The client was told that so many events of a session are gone for good.
+    pub fn lost(&mut self, session: &str, count: u64) {
+        *self.last_event.entry(session.to_owned()).or_default() += count;
+    }
+
+    /// The last event of a session that arrived whole.
+    pub fn last_event(&self, session: &str) -> u64 {
+        self.last_event.get(session).copied().unwrap_or(0)
+    }
+
     /// Looks at one line.
     pub fn check(&mut self, line: &str, message: &Value) {
         if let Some(longest) = self.longest_line {
@@ -66,10 +83,12 @@ impl Invariants {
         let session = params["session_id"].as_str().unwrap_or_else(|| panic!("no session: {message}"));
         let number = params["event_id"].as_u64().unwrap_or_else(|| panic!("no event_id: {message}"));
         let last = self.last_event.insert(session.to_owned(), number).unwrap_or(0);
-        assert_eq!(number, last + 1, "event_id has a gap: {}", shorten(message));
+        // A loss is told under the number of the last event that is gone.
+        let gone = if method == "session.lost" { params["lost"].as_u64().expect("a number") } else { 1 };
+        assert_eq!(number, last + gone, "event_id has a gap: {}", shorten(message));
         let Some(process) = params["process_id"].as_str() else { return };
         assert!(!self.ended.contains(process), "after the exit: {}", shorten(message));
-        if method != "exec.error" {
+        if method != "exec.error" && !self.has_reconnected {
             assert!(self.known.contains(process), "before the response: {}", shorten(message));
         }
         if let Some(seq) = params.get("seq") {
