@@ -17,7 +17,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 
-.PHONY: run test check bench fuzz dist install setup generate
+.PHONY: run test check bench fuzz dist install install-files setup generate
 
 run:            ## builds rexd and shows a live session on a sample workspace
 	$(CARGO) build --quiet --locked --bin rexd --example demo
@@ -57,5 +57,22 @@ dist:           ## a static rexd in dist/
 	RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd
 	@mkdir -p dist && cp target/$(TRIPLE)/release/rexd dist/rexd && ls -l dist/rexd
 
-install: dist   ## puts the static rexd into $(PREFIX)/bin
+install: dist install-files   ## the static rexd, its units, manual page and completions below $(PREFIX)
 	install -Dm755 dist/rexd $(DESTDIR)$(PREFIX)/bin/rexd
+
+share := $(DESTDIR)$(PREFIX)/share
+lib   := $(DESTDIR)$(PREFIX)/lib
+
+install-files:  ## all of that but the program itself; units call it where it will be
+	@for unit in $(notdir $(wildcard packaging/systemd/*.*)); do \
+	  install -Dm644 packaging/systemd/$$unit $(lib)/systemd/system/$$unit || exit 1; \
+	done
+	@for unit in $(notdir $(wildcard packaging/systemd/user/*.*)); do \
+	  install -Dm644 packaging/systemd/user/$$unit $(lib)/systemd/user/$$unit || exit 1; \
+	done
+	@sed -i 's|^ExecStart=/usr/local/bin/|ExecStart=$(PREFIX)/bin/|' $(lib)/systemd/system/rexd.service $(lib)/systemd/user/rexd.service
+	install -Dm644 packaging/sysusers.d/rexd.conf $(lib)/sysusers.d/rexd.conf
+	install -Dm644 packaging/man/rexd.1 $(share)/man/man1/rexd.1
+	install -Dm644 packaging/completions/rexd.bash $(share)/bash-completion/completions/rexd
+	install -Dm644 packaging/completions/_rexd $(share)/zsh/site-functions/_rexd
+	install -Dm644 packaging/completions/rexd.fish $(share)/fish/vendor_completions.d/rexd.fish

@@ -24,6 +24,8 @@ pub enum Command {
     CheckConfig(ConfigArgs),
     /// Check the chain of an audit file.
     AuditVerify(PathBuf),
+    /// Keep one detached process. Not for people: a daemon executes it and hands it a job.
+    Keeper,
     /// Print the version.
     Version,
     /// Print [`HELP`].
@@ -166,6 +168,9 @@ impl Raw {
         }
         let name = self.words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let operands = self.words.get(1..).unwrap_or_default();
+        if name == "keeper" {
+            return none_left(operands).map(|()| Command::Keeper);
+        }
         if !name.is_empty() && !SUBCOMMANDS.contains(&name.as_str()) {
             return Err(unknown_command(&name));
         }

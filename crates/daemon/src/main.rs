@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use daemon::args::{self, Command, HELP, Serve, UsageError};
 use daemon::config::{Config, Places, check_config};
 use daemon::doctor::{Doctor, colours_wanted};
-use daemon::{audit, log, serve};
+use daemon::{audit, keeper, log, serve};
 
 fn main() -> ExitCode {
     let command = match args::parse(std::env::args_os().skip(1)) {
@@ -41,6 +41,7 @@ fn run(command: Command) -> anyhow::Result<u8> {
             let program_path = std::env::var_os("PATH");
             Ok(Doctor { config, places, program_path, json, colours: colours_wanted() }.run(out)?)
         }
+        Command::Keeper => Ok(keeper::main()?),
         Command::Serve(faces) => serve_faces(&faces, &places),
     }
 }

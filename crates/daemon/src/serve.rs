@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 use crate::audit::AuditFile;
 use crate::auth::Caller;
 use crate::config::{Config, Places};
-use crate::rexd;
+use crate::metrics::{Metrics, Transport};
+use crate::rexd::{self, Arrival};
+use crate::traces::Traces;
 
 /// Serves REXD on standard input and output until its peer is done or a signal asks for the end.
 pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
@@ -22,7 +24,7 @@ pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
     let audit = open_audit(config)?;
     let service = Arc::new(service(config, places, audit.clone(), stop.clone()));
     let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
-    rexd::serve(service.clone(), link, Caller::on_stdio(), stop).await;
+    rexd::serve(service.clone(), link, Arrival::new(Caller::on_stdio(), Transport::Stdio), stop).await;
     service.shut_down().await;
     Ok(())
 }
@@ -49,6 +51,8 @@ pub fn service(
         policy: config.policy.clone(),
         durability: if config.durable_writes { Durability::Synced } else { Durability::Relaxed },
         audit,
+        metrics: Metrics::off(),
+        traces: Traces::off(),
         may_resume: false,
         retention: rexd::Retention::default(),
         sessions: rexd::Sessions::default(),

@@ -88,7 +88,7 @@ impl Limits {
             max_concurrent_sessions: 16,
             on_output_limit: OnOutputLimit::Kill,
             log_bytes: MIB as usize,
-            spill_bytes: 64 * MIB,
+            spill_bytes: 256 * MIB,
             finished_kept: 1_000,
             finished_for: Duration::from_secs(600),
             stdin_start_bytes: MIB as usize,

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::engine::Place;
-use crate::process::{self, Bounds, Launcher, Process, ProcessId, ProcessSpec, Starting};
+use crate::process::{self, Bounds, Kept, Launcher, LogReader, Process, ProcessId, ProcessSpec, Starting};
 use crate::registry::Registry;
 
 /// Output of finished processes that one session keeps in memory; past it the oldest is dropped and declared lost.
@@ -82,6 +82,14 @@ impl Session {
         Ok(starting)
     }
 
+    /// Takes up a process that somebody else keeps, with a reader from where its keeper begins to tell. While that
+    /// reader is not dropped the keeper waits for it. The end of the session leaves the process alone.
+    pub fn adopt(&mut self, kept: Kept) -> (Process, LogReader) {
+        let (process, reader) = Process::adopt(kept, &self.bounds, (&self.tasks, self.stop.clone()));
+        self.processes.insert(process.id().clone(), process.clone());
+        (process, reader)
+    }
+
     /// The process of this session with this name.
     pub fn process(&self, id: &ProcessId) -> Result<&Process, Error> {
         self.processes.get(id).ok_or_else(|| Error::NoSuchProcess(id.clone()))
@@ -92,14 +100,15 @@ impl Session {
         self.processes.values()
     }
 
-    /// How many processes have not ended.
+    /// How many processes of its own have not ended; those that others keep do not count.
     pub fn running(&self) -> usize {
-        self.processes.values().filter(|process| process.facts().closed.is_none()).count()
+        let is_own = |process: &&Process| !process.description().is_detached;
+        self.processes.values().filter(is_own).filter(|process| process.facts().closed.is_none()).count()
     }
 
     /// Whether fewer than `limit` processes run. Looks at each only in doubt: those whose end was told are known.
     pub fn has_room(&self, limit: usize) -> bool {
-        self.processes.len() - self.finished.len() < limit || self.running() < limit
+        self.processes.len().saturating_sub(self.finished.len()) < limit || self.running() < limit
     }
 
     /// Forgets a process that could not be started.

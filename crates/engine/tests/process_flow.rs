@@ -69,18 +69,49 @@ async fn a_viewer_never_slows_the_process_and_learns_what_it_lost() {
     let engine = engine(Containment::Best);
     let mut session = engine.open_session().unwrap();
     let process = session.start(shell("head -c 20000000 /dev/zero")).unwrap().running().await.unwrap();
-    let mut viewer = process.reader(Cursor(0));
+    let viewer = process.reader(Cursor(0));
     process.closed().await.unwrap();
-    let (mut lost, mut seen) = (0, 0);
-    loop {
-        match viewer.next(usize::MAX).await {
-            Item::Lost { bytes, .. } => lost += bytes,
-            Item::Output { bytes, .. } => seen += bytes.len() as u64,
-            Item::Closed(_) => break,
-        }
-    }
+    let (lost, seen) = lost_and_seen(viewer).await;
     assert_eq!(lost + seen, 20_000_000);
     assert!(lost > 0);
+}
+
+/// Reads everything from where the reader is; how much was lost and how much came.
+async fn lost_and_seen(mut reader: engine::process::LogReader) -> (u64, u64) {
+    let (mut lost, mut seen) = (0, 0);
+    loop {
+        match reader.next(usize::MAX).await {
+            Item::Lost { bytes, .. } => lost += bytes,
+            Item::Output { bytes, .. } => seen += bytes.len() as u64,
+            Item::Closed(_) => return (lost, seen),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_is_away_misses_nothing_that_fits_on_disk() {
+    let engine = engine(Containment::Best);
+    let mut session = engine.open_session().unwrap();
+    let process = session.start(shell("head -c 40000000 /dev/zero")).unwrap().running().await.unwrap();
+    let reader = process.primary_reader(Cursor(0));
+    process.set_reader_away(true);
+    process.closed().await.unwrap();
+    process.set_reader_away(false);
+    assert_eq!(lost_and_seen(reader).await, (0, 40_000_000));
+}
+
+#[tokio::test]
+async fn a_reader_that_is_away_for_too_long_does_not_stop_the_process_and_learns_what_it_lost() {
+    let engine = engine(Containment::Best);
+    let mut session = engine.open_session().unwrap();
+    let process = session.start(shell("head -c 200000000 /dev/zero")).unwrap().running().await.unwrap();
+    let reader = process.primary_reader(Cursor(0));
+    process.set_reader_away(true);
+    process.closed().await.unwrap();
+    process.set_reader_away(false);
+    let (lost, seen) = lost_and_seen(reader).await;
+    assert_eq!(lost + seen, 200_000_000);
+    assert!(lost > 0 && seen > 60_000_000, "the disk has room for 64 MiB: {lost} lost, {seen} seen");
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod pass;
 pub mod pattern;
 pub mod posts;
 pub mod proc;
+pub mod prometheus;
 pub mod proxy;
 pub mod replay;
 pub mod sandbox;

@@ -22,6 +22,7 @@ const DAEMON_FILE_PLACES: &[&str] = &[
     "keeper.rs",
     "keeper/",
     "main.rs",
+    "metrics/own.rs",
     "state.rs",
     "state/",
     "serve.rs",

@@ -2,18 +2,22 @@
 //! mistake.
 
 mod find;
+mod keepers;
 mod limits;
 mod policy;
 mod print;
 mod section;
 mod server;
 mod suggest;
+mod telemetry;
 
 pub use find::Places;
+pub use keepers::KeepersConfig;
 pub use print::check_config;
 pub use section::ConfigError;
 pub use server::{AuditConfig, LogLevel, ServerConfig};
 pub use suggest::nearest;
+pub use telemetry::TelemetryConfig;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -49,6 +53,10 @@ pub struct Config {
     pub server: ServerConfig,
     /// Whether a write is on the disk before it is answered.
     pub durable_writes: bool,
+    /// Where telemetry goes.
+    pub telemetry: TelemetryConfig,
+    /// What detached processes may keep.
+    pub keepers: KeepersConfig,
     /// `[auth]` as it was written, for those who read it.
     pub auth: Option<toml::Table>,
     /// `[sandbox]` as it was written, for those who read it.
@@ -93,6 +101,8 @@ impl Config {
             audit: server::audit(root.section("audit")?, places)?,
             server: server::server(root.section("server")?)?,
             durable_writes: server::durable_writes(root.section("files")?)?,
+            telemetry: telemetry::telemetry(root.section("telemetry")?)?,
+            keepers: keepers::read(root.section("keepers")?)?,
             auth: raw_table(&root, "auth", &mut raw)?,
             sandbox: raw_table(&root, "sandbox", &mut raw)?,
             source: None,

@@ -307,3 +307,13 @@ fn the_example_that_people_copy_is_valid_and_knows_no_unknown_key() {
         Config::parse(text, Path::new("config.example.toml"), &ConfigArgs::default(), &places()).unwrap();
     assert_eq!(config.warnings, Vec::<String>::new());
 }
+
+#[test]
+fn traces_go_to_a_collector_that_speaks_plain_http() {
+    let read = |text: &str| Config::parse(text, Path::new("c.toml"), &ConfigArgs::default(), &places());
+    assert_eq!(read("").unwrap().telemetry.otlp_endpoint, None);
+    let config = read("[telemetry]\notlp_endpoint = \"http://127.0.0.1:4318\"\n").unwrap();
+    assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://127.0.0.1:4318"));
+    let error = read("[telemetry]\notlp_endpoint = \"https://c\"\n").unwrap_err().to_string();
+    assert!(error.starts_with("c.toml:2:17: traces cannot be sent to https://c"), "{error}");
+}

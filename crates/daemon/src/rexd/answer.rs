@@ -9,9 +9,12 @@ use link::rpc::Reply;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::{Id, RpcError};
+use wire::rexd::v1::codes;
 
 use super::FACE;
 use crate::auth::Caller;
+use crate::metrics::{self, RequestTimer};
+use crate::traces::Span;
 
 /// Who asked, for the audit.
 #[derive(Debug, Clone)]
@@ -46,17 +49,45 @@ struct Draft {
     operation: Cow<'static, str>,
     details: Vec<(Cow<'static, str>, Detail)>,
     since: Instant,
+    observed: Observed,
+}
+
+/// How a request is counted and followed.
+#[derive(Debug)]
+pub(super) struct Observed {
+    pub(super) timer: RequestTimer,
+    pub(super) span: Span,
+}
+
+impl Observed {
+    fn end(mut self, asker: &Asker, error: Option<&RpcError>) {
+        if let Some(session) = &asker.session {
+            self.span.session(session);
+        }
+        self.span.end(error.map(|error| error.code));
+        self.timer.done(match error {
+            None => metrics::Outcome::Ok,
+            Some(error) if error.code == codes::CANCELLED => metrics::Outcome::Cancelled,
+            Some(_) => metrics::Outcome::Error,
+        });
+    }
 }
 
 impl Answer {
     pub(super) fn new(
         (reply, cancel): (Reply, CancellationToken),
         sink: Arc<dyn AuditSink>,
-        method: String,
+        (method, observed): (String, Observed),
         asker: Asker,
     ) -> Answer {
-        let draft =
-            Draft { sink, asker, operation: Cow::Owned(method), details: Vec::new(), since: Instant::now() };
+        let draft = Draft {
+            sink,
+            asker,
+            operation: Cow::Owned(method),
+            details: Vec::new(),
+            since: Instant::now(),
+            observed,
+        };
         Answer { reply: Some(reply), draft: Some(draft), cancel, busy: None }
     }
 
@@ -105,6 +136,7 @@ impl Answer {
 
     fn record(&mut self, error: Option<&RpcError>) {
         let Some(draft) = self.draft.take() else { return };
+        draft.observed.end(&draft.asker, error);
         let outcome = match error {
             None => Outcome::Done(Cow::Borrowed("ok")),
             Some(error) => Outcome::Failed { code: error.code, message: error.message.clone() },

@@ -34,6 +34,7 @@ impl Session {
         };
         let attachment = self.presence.number();
         self.presence.heard(attachment, true);
+        self.counted.resumed();
         let heard = self.hear(attachment, Listener::Link(outgoing), Some(seen));
         let letters = self.letters();
         self.spawn(async move {
@@ -74,10 +75,12 @@ impl Session {
         self.presence.heard(attachment, false);
         let heard = self.hear(attachment, Listener::Stream(to.clone()), seen);
         let (letters, session_id) = (self.letters(), self.id.to_string());
+        let metrics = self.service.metrics.clone();
         self.spawn(async move {
             let answer = match heard.await {
                 Some(Ok(gap)) => {
                     if gap.lost > 0 {
+                        metrics.lost_events(gap.lost);
                         let (lost, event_id) = (gap.lost, gap.last_lost);
                         let line = v1::encode_event(&v1::SessionLost { session_id, lost, event_id });
                         to.send(Told { event_id: Some(event_id), line: line.into() }).await.ok();
@@ -95,9 +98,17 @@ impl Session {
         });
     }
 
+    /// Nobody hears the session through this link or stream any more.
+    pub(super) fn left(&mut self, attachment: u64) {
+        self.presence.left(attachment);
+        if !self.presence.is_heard() {
+            self.counted.waits();
+        }
+    }
+
     /// The link with this number is gone.
     pub(super) fn cut(&mut self, attachment: u64) {
-        self.presence.left(attachment);
+        self.left(attachment);
         match self.changes() {
             Some(changes) => self.spawn(async move {
                 changes.send(Change::Cut { attachment }).await.ok();

@@ -17,7 +17,7 @@ use super::desk;
 use super::errors::{session_not_found, unknown_session};
 use super::mailbox::{Asked, Handle, Letter, Resume};
 use super::methods::{open, ping};
-use super::{FAREWELL, Service};
+use super::{Arrival, FAREWELL, Service};
 use crate::auth::Caller;
 
 /// How long a peer that has closed its side may take to read the rest.
@@ -35,6 +35,7 @@ struct Seat {
 /// One connection and the sessions it speaks for.
 pub(super) struct Connection {
     service: Arc<Service>,
+    arrival: Arc<Arrival>,
     caller: Arc<Caller>,
     outgoing: Outgoing,
     seats: HashMap<Arc<str>, Seat>,
@@ -42,10 +43,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(service: Arc<Service>, caller: Caller, link: &Link) -> Connection {
+    pub(super) fn new(service: Arc<Service>, arrival: Arrival, link: &Link) -> Connection {
         Connection {
             service,
-            caller: Arc::new(caller),
+            caller: Arc::new(arrival.caller.clone()),
+            arrival: Arc::new(arrival),
             outgoing: link.outgoing.clone(),
             seats: HashMap::new(),
             tasks: TaskTracker::new(),
@@ -92,7 +94,8 @@ impl Connection {
 
     async fn answer(&mut self, request: Request) {
         let find = |id: &str| self.seats.get(id).map(|seat| seat.handle.clone());
-        let (asked, handle) = match desk::receive(&self.service, &self.caller, request, find) {
+        let (asked, handle) = match desk::receive(&self.service, (&self.arrival, &self.caller), request, find)
+        {
             Ok(received) => received,
             Err(turned) => return self.reply(turned.answer, turned.error),
         };

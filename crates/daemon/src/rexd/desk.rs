@@ -6,12 +6,14 @@ use link::rpc::Request;
 use serde_json::json;
 use wire::rexd::v1::{RpcError, codes};
 
-use super::Service;
-use super::answer::{Answer, Asker};
+use super::answer::{Answer, Asker, Observed};
 use super::call::Call;
 use super::mailbox::{Asked, Handle};
 use super::methods::details;
+use super::{Arrival, Service};
 use crate::auth::{Caller, Scope};
+use crate::metrics::Refusal;
+use crate::traces;
 
 /// A request that goes no further, and what to say to it.
 pub(super) struct TurnedAway {
@@ -22,14 +24,19 @@ pub(super) struct TurnedAway {
 /// Decodes a request and checks that its caller may ask for it. `find` knows the sessions the caller may name.
 pub(super) fn receive(
     service: &Service,
-    caller: &Arc<Caller>,
+    (arrival, caller): (&Arrival, &Arc<Caller>),
     request: Request,
     find: impl FnOnce(&str) -> Option<Handle>,
 ) -> Result<(Asked, Option<Handle>), Box<TurnedAway>> {
     let Request { method, params, reply, cancel } = request;
     let call = Call::decode(&method, &params);
     let asker = Asker::new(caller.clone());
-    let mut answer = Answer::new((reply, cancel), service.audit.clone(), method, asker.clone());
+    let asked = traces::Asked { method: &method, caller: &caller.name, transport: arrival.transport };
+    let observed = Observed {
+        timer: service.metrics.request(&method),
+        span: service.traces.begin(asked, arrival.parent.as_ref()),
+    };
+    let mut answer = Answer::new((reply, cancel), service.audit.clone(), (method, observed), asker.clone());
     let call = match call {
         Ok(call) => call,
         Err(error) => return Err(Box::new(TurnedAway { answer, error })),
@@ -38,7 +45,10 @@ pub(super) fn receive(
     answer.describe(handle.as_ref().map_or(asker, |handle| handle.asker.clone()), details(&call));
     match may(caller, &call) {
         Ok(()) => Ok((Asked { call, answer }, handle)),
-        Err(error) => Err(Box::new(TurnedAway { answer, error })),
+        Err(error) => {
+            service.metrics.refused(Refusal::Scope);
+            Err(Box::new(TurnedAway { answer, error }))
+        }
     }
 }
 

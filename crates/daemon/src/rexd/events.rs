@@ -25,6 +25,7 @@ use super::convert::{exit_code, exit_signal, pty_id};
 use super::kept::{Kept, NotYet};
 use super::listener::Listener;
 use super::mailbox::{Letter, Notice};
+use crate::metrics::{HeldProcess, Metrics};
 
 /// Orders that wait for the events task; past it whoever gives one waits.
 const ORDERS_WAITING: usize = 64;
@@ -51,6 +52,8 @@ pub(super) struct Follow {
     pub(super) reader: LogReader,
     /// Output is held back until then, for clients that lose what comes too early.
     pub(super) not_before: Option<Instant>,
+    /// How it is counted, by whoever started it.
+    pub(super) counted: Option<HeldProcess>,
 }
 
 /// Who listens, and since when.
@@ -83,6 +86,7 @@ pub(super) struct Telling {
     pub(super) encoding: Encoding,
     pub(super) frame_bytes: Option<usize>,
     pub(super) audit: Arc<dyn AuditSink>,
+    pub(super) metrics: Metrics,
     pub(super) letters: mpsc::Sender<Letter>,
     /// Who listens from the start.
     pub(super) listener: Option<(u64, Listener)>,
@@ -242,11 +246,21 @@ impl Teller {
             return;
         }
         let mut next_id = self.kept.next_id();
+        match &item {
+            Item::Output { stream, bytes, .. } if followed.follow.counted.is_some() => {
+                self.telling.metrics.output_bytes(*stream, bytes.len() as u64);
+            }
+            Item::Lost { bytes, .. } => self.telling.metrics.lost_bytes(*bytes),
+            Item::Output { .. } | Item::Closed(_) => {}
+        }
         for line in followed.tell(&self.telling, &item, &mut next_id) {
             self.kept.push(line);
         }
         match item {
             Item::Closed(closed) => {
+                if let Some(counted) = followed.follow.counted.take() {
+                    counted.ended(closed.cause);
+                }
                 self.current.remove(followed.follow.process.id());
                 self.telling.ended(&followed.follow.process, &closed).await;
             }

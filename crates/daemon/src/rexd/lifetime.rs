@@ -80,7 +80,7 @@ impl Session {
                 drop(turn);
             }
             Notice::Found(process) => drop(self.guests.insert(process.id().clone(), process)),
-            Notice::Unheard(attachment) => self.presence.left(attachment),
+            Notice::Unheard(attachment) => self.left(attachment),
         }
     }
 

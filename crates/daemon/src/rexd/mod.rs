@@ -36,6 +36,8 @@ use link::Link;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Caller;
+use crate::metrics::{Metrics, Transport};
+use crate::traces::{TraceParent, Traces};
 use connection::Connection;
 pub use presence::Retention;
 pub use roster::Roster as Sessions;
@@ -64,6 +66,10 @@ pub struct Service {
     pub durability: Durability,
     /// Who keeps the record.
     pub audit: Arc<dyn AuditSink>,
+    /// What counts.
+    pub metrics: Metrics,
+    /// What follows requests for a collector, if there is one.
+    pub traces: Traces,
     /// Whether this daemon outlives its connections, so that sessions can wait for their clients.
     pub may_resume: bool,
     /// How long sessions wait for somebody to come back.
@@ -93,8 +99,26 @@ impl std::fmt::Debug for Service {
     }
 }
 
+/// Who comes, and how.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    /// Who they have proved to be.
+    pub caller: Caller,
+    /// What carries them.
+    pub transport: Transport,
+    /// The trace their requests belong to.
+    pub parent: Option<TraceParent>,
+}
+
+impl Arrival {
+    /// Somebody who says nothing about traces.
+    pub fn new(caller: Caller, transport: Transport) -> Arrival {
+        Arrival { caller, transport, parent: None }
+    }
+}
+
 /// Serves one connection until its peer is done or `stop` is cancelled. Ends its sessions and waits for them, but for
 /// those that wait for their client.
-pub async fn serve(service: Arc<Service>, link: Link, caller: Caller, stop: CancellationToken) {
-    Connection::new(service, caller, &link).run(link, stop).await;
+pub async fn serve(service: Arc<Service>, link: Link, arrival: Arrival, stop: CancellationToken) {
+    Connection::new(service, arrival, &link).run(link, stop).await;
 }

@@ -26,6 +26,7 @@ use super::mailbox::{Asked, Handle, Letter, Notice};
 use super::order::{Kind, Order, Turn};
 use super::presence::Presence;
 use super::quirks::Quirks;
+use crate::metrics::HeldSession;
 
 /// What a client said of itself and of what it can take.
 #[derive(Debug, Clone)]
@@ -54,6 +55,8 @@ pub(super) struct Session {
     pub(super) presence: Presence,
     /// What to show to take it up again, if that was asked for.
     pub(super) resume_token: Option<String>,
+    /// How it is counted.
+    pub(super) counted: HeldSession,
     /// The answer that is due when nothing of the session is left.
     pub(super) closing: Option<Answer>,
     pub(super) letters: mpsc::Sender<Letter>,
@@ -85,7 +88,6 @@ impl Session {
             roots,
             id: handle.id.clone(),
             asker,
-            service,
             engine,
             manners,
             reported_roots,
@@ -99,11 +101,13 @@ impl Session {
                 None => Presence::unheard(may_resume),
             },
             resume_token,
+            counted: service.metrics.session_opened(),
             closing: None,
             letters: handle.letters.clone(),
             tasks: TaskTracker::new(),
             outgoing,
             events: None,
+            service,
         }
     }
 
@@ -172,6 +176,7 @@ impl Session {
             encoding: self.manners.encoding,
             frame_bytes: self.manners.frame_bytes,
             audit: self.service.audit.clone(),
+            metrics: self.service.metrics.clone(),
             letters: self.letters.clone(),
             listener: self.outgoing.take().map(|outgoing| (0, Listener::Link(outgoing))),
             keep_bytes: if keeps { self.service.retention.resume_bytes.max(1) } else { 0 },

@@ -11,12 +11,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::jsonrpc::RpcError;
 use wire::rexd::v1::codes;
 
-use super::Service;
 use super::call::Call;
 use super::desk::{self, TurnedAway};
 use super::errors::{session_not_found, unknown_session};
 use super::mailbox::{Asked, Letter, Listen, Resume};
 use super::methods::{open, ping};
+use super::{Arrival, Service};
 use crate::auth::Caller;
 
 /// Events on their way to one listener; past it the events task waits, and the logs hold the rest.
@@ -56,11 +56,13 @@ pub type Listening = Pin<Box<dyn Stream<Item = Told> + Send>>;
 
 /// Does what one posted message asks for. Sessions opened here belong to their caller and live on between messages.
 /// Dropping this future withdraws what can be withdrawn; what changes something is done all the same.
-pub async fn post(service: &Arc<Service>, caller: &Caller, message: Bytes) -> Posted {
+pub async fn post(service: &Arc<Service>, arrival: &Arrival, message: Bytes) -> Posted {
+    let caller = &arrival.caller;
     let (incoming, outgoing, mut answers) = link::posted(message, &link::Limits::default());
     let running = service.sessions.requests_of(caller);
     let mut requests = Some(Requests::together(running, incoming, outgoing, RpcLimits::default()));
-    let mut post = Post { service, caller: Arc::new(caller.clone()), status: None, withdrawn: Vec::new() };
+    let caller = Arc::new(caller.clone());
+    let mut post = Post { service, arrival, caller, status: None, withdrawn: Vec::new() };
     loop {
         tokio::select! {
             biased;
@@ -89,6 +91,7 @@ async fn next(requests: &mut Option<Requests>) -> Option<Request> {
 /// One message on its way through.
 struct Post<'a> {
     service: &'a Arc<Service>,
+    arrival: &'a Arrival,
     caller: Arc<Caller>,
     status: Option<Status>,
     /// Withdraws each request if nobody waits for the answer any more.
@@ -101,7 +104,7 @@ impl Post<'_> {
         self.withdrawn.push(cancel.drop_guard());
         let (sessions, caller) = (&self.service.sessions, &self.caller);
         let find = |id: &str| sessions.find(id, caller);
-        let (asked, handle) = match desk::receive(self.service, &self.caller, request, find) {
+        let (asked, handle) = match desk::receive(self.service, (self.arrival, &self.caller), request, find) {
             Ok(received) => received,
             Err(turned) => {
                 let TurnedAway { answer, error } = *turned;

@@ -145,7 +145,8 @@ impl Roots {
         self.0.strategy == Strategy::Kernel
     }
 
-    pub(super) fn outer(&self) -> Option<&Roots> {
+    /// The roots inside which these were narrowed.
+    pub fn outer(&self) -> Option<&Roots> {
         self.0.outer.as_ref()
     }
 

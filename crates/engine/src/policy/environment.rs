@@ -5,9 +5,24 @@ use std::ffi::OsString;
 
 use super::pattern::Glob;
 
-/// Secrets of the daemon itself. No command ever inherits them, whatever the operator keeps.
-const OWN_SECRETS: &[&str] =
-    &["REXD_TOKEN", "REXD_TOKEN_FILE", "REX_TOKEN", "REX_TOKEN_FILE", "HOST_TOKEN", "HUB_TOKEN"];
+/// Secrets of the daemon itself, and what the service manager tells it alone: a command that has them could speak as
+/// the daemon. No command ever inherits them, whatever the operator keeps.
+const OWN_SECRETS: &[&str] = &[
+    "REXD_TOKEN",
+    "REXD_TOKEN_FILE",
+    "REX_TOKEN",
+    "REX_TOKEN_FILE",
+    "HOST_TOKEN",
+    "HUB_TOKEN",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "NOTIFY_SOCKET",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+];
 
 /// Filters what a command inherits, and adds what the operator prescribes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,6 +80,14 @@ mod tests {
                 pairs(&[("PATH", "/bin"), ("REXD_TOKEN", "t"), ("HOST_TOKEN", "t"), ("REX_TOKEN", "t")]);
             assert_eq!(environment.apply(inherited, &BTreeMap::new()), pairs(&[("PATH", "/bin")]));
         }
+    }
+
+    #[test]
+    fn what_the_service_manager_tells_the_daemon_stays_with_it() {
+        let told =
+            ["NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC", "OTEL_EXPORTER_OTLP_HEADERS"];
+        assert!(told.iter().all(|name| !Environment::default().inherits(name)));
+        assert!(Environment::default().inherits("OTEL_EXPORTER_OTLP_ENDPOINT"));
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Launcher {
         let order = |cgroup: Option<_>| Start {
             argv: &argv,
             env: &spec.env,
-            mark: (MARK, id),
+            mark: Some((MARK, id)),
             cwd,
             stdio: wiring.child.each_ref().map(AsFd::as_fd),
             apart: match (spec.terminal, cgroup) {
@@ -134,6 +134,7 @@ impl Launcher {
                 (None, _) => Apart::Session,
             },
             cgroup,
+            dies_with_parent: true,
         };
         let mark = format!("{MARK}={id}");
         let lease = self.pool().and_then(|pool| pool.take().ok());
@@ -177,7 +178,7 @@ impl Launcher {
 
 impl Leaders {
     /// Starts a child while no orphan is reaped, so that its status cannot be mistaken for an orphan's.
-    fn hold(&self, start: impl FnOnce() -> io::Result<Started>) -> io::Result<Started> {
+    pub(super) fn hold(&self, start: impl FnOnce() -> io::Result<Started>) -> io::Result<Started> {
         let mut leaders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let started = start()?;
         leaders.insert(started.pid.as_raw_nonzero().get());
@@ -213,7 +214,7 @@ async fn open_directory(path: &RootedPath) -> Result<OwnedFd, Error> {
 }
 
 /// Ends and reaps a child that came to nothing: it could not execute, or could not be wired.
-async fn discard(leader: Pid) {
+pub(super) async fn discard(leader: Pid) {
     // Its number is its own until it is reaped, which nobody else does.
     let _ended = rustix::process::kill_process(leader, rustix::process::Signal::KILL);
     let reap = move || {
@@ -225,7 +226,7 @@ async fn discard(leader: Pid) {
 }
 
 /// Waits for exec to happen or fail. The child's memory is freed only then, or never.
-async fn verdict(pending: Pending) -> io::Result<()> {
+pub(super) async fn verdict(pending: Pending) -> io::Result<()> {
     let mut pending = sys::watch(pending, Interest::READABLE)?;
     loop {
         let mut guard = pending.readable_mut().await?;

@@ -129,9 +129,14 @@ pub(super) struct OutputLog {
 impl OutputLog {
     /// An empty log that keeps at most `memory_limit` bytes in memory.
     pub(super) fn new(memory_limit: usize) -> OutputLog {
+        OutputLog::starting_at(Cursor(0), memory_limit)
+    }
+
+    /// A log whose first byte will stand at `start`: that of a process which ran before anybody here looked.
+    pub(super) fn starting_at(start: Cursor, memory_limit: usize) -> OutputLog {
         OutputLog {
-            held: Mutex::default(),
-            facts: watch::Sender::new(Facts::default()),
+            held: Mutex::new(Held { first: start.0, end: start.0, ..Held::default() }),
+            facts: watch::Sender::new(Facts { end: start, ..Facts::default() }),
             taken: Notify::new(),
             memory_limit,
         }
@@ -170,7 +175,12 @@ impl OutputLog {
             return Found::Spilled(spilled);
         }
         let index = held.chunks.partition_point(|chunk| chunk.end() <= from.0);
-        let Some(chunk) = held.chunks.get(index) else { return Found::Nothing };
+        let Some(chunk) = held.chunks.get(index) else {
+            return Found::Lost { bytes: held.end - from.0, next: Cursor(held.end) };
+        };
+        if chunk.start > from.0 {
+            return Found::Lost { bytes: chunk.start - from.0, next: Cursor(chunk.start) };
+        }
         let skip = usize::try_from(from.0.saturating_sub(chunk.start)).unwrap_or(usize::MAX);
         let rest = chunk.bytes.slice(skip.min(chunk.bytes.len())..);
         let rest = if rest.len() < SMALL_CHUNK { held.joined(index, rest) } else { rest };
@@ -293,6 +303,18 @@ impl OutputLog {
         });
     }
 
+    /// What comes before `next` will never come. A place that was passed already is not gone back to.
+    pub(super) fn skip_to(&self, next: Cursor) {
+        {
+            let mut held = self.held();
+            if next.0 <= held.end {
+                return;
+            }
+            held.end = next.0;
+        }
+        self.facts.send_modify(|facts| facts.end = next);
+    }
+
     pub(super) fn running(&self, pid: i32) {
         self.facts.send_modify(|facts| facts.pid = Some(pid));
     }
@@ -347,8 +369,14 @@ impl Held {
     /// `first` and the small chunks of the same stream that follow it, as one: a reader that comes late to many small
     /// writes is told of them in few pieces.
     fn joined(&self, index: usize, first: Bytes) -> Bytes {
-        let Some(stream) = self.chunks.get(index).map(|chunk| chunk.stream) else { return first };
-        let following = self.chunks.iter().skip(index + 1).take_while(|chunk| chunk.stream == stream);
+        let Some(chunk) = self.chunks.get(index) else { return first };
+        let (stream, mut end) = (chunk.stream, chunk.end());
+        let following = self.chunks.iter().skip(index + 1).take_while(|chunk| {
+            // Across a gap nothing is put together.
+            let follows = chunk.stream == stream && chunk.start == end;
+            end = chunk.end();
+            follows
+        });
         let mut small = following.take_while(|chunk| chunk.bytes.len() < SMALL_CHUNK).peekable();
         if small.peek().is_none() {
             return first;
@@ -462,6 +490,23 @@ mod tests {
         log.push(Stream::Stdout, Bytes::from_static(b"efgh"));
         assert!(matches!(log.look(Cursor(1), 9), Found::Lost { bytes: 3, next: Cursor(4) }));
         assert_eq!(text(log.look(Cursor(4), 9)), ("efgh".to_owned(), 8));
+    }
+
+    #[test]
+    fn what_never_came_is_told_where_it_is_missing() {
+        let log = OutputLog::starting_at(Cursor(10), 1024);
+        assert!(matches!(log.look(Cursor(3), 9), Found::Lost { bytes: 7, next: Cursor(10) }));
+        assert!(matches!(log.look(Cursor(10), 9), Found::Nothing));
+        log.push(Stream::Stdout, Bytes::from_static(b"ab"));
+        log.skip_to(Cursor(20));
+        assert_eq!(text(log.look(Cursor(10), 9)), ("ab".to_owned(), 12));
+        assert!(matches!(log.look(Cursor(12), 9), Found::Lost { bytes: 8, next: Cursor(20) }));
+        log.push(Stream::Stdout, Bytes::from_static(b"cd"));
+        log.skip_to(Cursor(15));
+        assert_eq!(text(log.look(Cursor(10), 9)), ("ab".to_owned(), 12), "not joined across the gap");
+        assert!(matches!(log.look(Cursor(12), 9), Found::Lost { bytes: 8, next: Cursor(20) }));
+        assert_eq!(text(log.look(Cursor(20), 9)), ("cd".to_owned(), 22));
+        assert_eq!(log.facts().borrow().end, Cursor(22));
     }
 
     #[test]

@@ -3,13 +3,16 @@
 //! A [`Process`] is a handle. The child belongs to its supervisor, a task of its own; whoever holds a handle asks the
 //! supervisor for things and reads the log.
 
+mod apart;
 mod cgroup;
 mod child;
 mod drain;
 mod flow;
+mod keeper;
 mod launch;
 mod log;
 mod orphans;
+
 mod proc;
 mod reader;
 mod signal;
@@ -23,6 +26,7 @@ mod sys;
 mod tree;
 mod waits;
 
+use std::borrow::Cow;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -33,6 +37,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use apart::start_apart;
+pub use keeper::{Keeper, KeeperAnswer, KeeperNews, Kept, Told};
 pub use launch::Containment;
 pub(crate) use launch::Launcher;
 pub use log::{Cursor, Facts};
@@ -82,9 +88,11 @@ pub struct Description {
     /// Whether it has a terminal.
     pub has_terminal: bool,
     /// The face through which it was started.
-    pub origin: &'static str,
+    pub origin: Cow<'static, str>,
     /// When.
     pub started_at: SystemTime,
+    /// Whether a keeper owns it, so that it outlives every session.
+    pub is_detached: bool,
 }
 
 /// A handle to one process. Cheap to clone. Dropping it changes nothing for the process.
@@ -127,8 +135,9 @@ impl Process {
             argv,
             cwd: spec.cwd.as_path().to_owned(),
             has_terminal: spec.terminal.is_some(),
-            origin: spec.origin,
+            origin: spec.origin.clone(),
             started_at: SystemTime::now(),
+            is_detached: false,
         };
         let shared = Shared {
             id: id.clone(),
@@ -152,6 +161,28 @@ impl Process {
         };
         tasks.spawn(supervisor::supervise(assignment));
         Starting { process, outcome }
+    }
+
+    /// A handle to a process that somebody else keeps, with a reader from where its keeper begins to tell. A relay
+    /// that `tasks` owns and `stop` ends passes everything on; the process itself goes on without it.
+    pub(crate) fn adopt(
+        kept: Kept,
+        bounds: &Bounds,
+        (tasks, stop): (&TaskTracker, CancellationToken),
+    ) -> (Process, LogReader) {
+        let Kept { id, description, pid, from, keeper } = kept;
+        let (command_sender, commands) = mpsc::channel(bounds.commands_waiting.max(1));
+        let (input_sender, inputs) = mpsc::channel(INPUTS_WAITING);
+        let log = Arc::new(OutputLog::starting_at(from, bounds.log_bytes));
+        if let Some(pid) = pid {
+            log.running(pid);
+        }
+        // Before the relay begins, so that nothing it brings is dropped for want of a reader.
+        let reader = LogReader::primary(log.clone(), from);
+        let started_at = description.started_at;
+        tasks.spawn(keeper::Relay { keeper, log: log.clone(), commands, inputs, stop, started_at }.run());
+        let shared = Shared { id, description, log, commands: command_sender, inputs: input_sender };
+        (Process { shared: Arc::new(shared) }, reader)
     }
 
     /// Its name within the engine.
@@ -210,6 +241,12 @@ impl Process {
         let mut facts = self.shared.log.facts();
         let facts = facts.wait_for(|facts| facts.closed.is_some()).await.map_err(|_gone| Error::Gone)?;
         facts.closed.clone().ok_or(Error::Gone)
+    }
+
+    /// Waits until nothing is left of it, the background jobs of its leader included. Dropping this future leaves
+    /// them as they are.
+    pub async fn gone(&self) {
+        self.shared.commands.closed().await;
     }
 
     /// TERM and KILL end the whole tree and say who died; any other signal goes once to the group.

@@ -36,11 +36,13 @@ pub(super) struct Start<'a> {
     pub(super) argv: &'a [String],
     pub(super) env: &'a [(OsString, OsString)],
     /// One more variable, which takes the place of any other of its name.
-    pub(super) mark: (&'a str, &'a str),
+    pub(super) mark: Option<(&'a str, &'a str)>,
     pub(super) cwd: BorrowedFd<'a>,
     pub(super) stdio: [BorrowedFd<'a>; 3],
     pub(super) apart: Apart,
     pub(super) cgroup: Option<BorrowedFd<'a>>,
+    /// Whether the child dies with the thread that makes it.
+    pub(super) dies_with_parent: bool,
 }
 
 /// A child that exists and may not have executed yet.
@@ -140,9 +142,11 @@ impl Strings {
         }
         let mut envp = Vec::with_capacity(start.env.len() + 2);
         // A client may have copied the mark of another command.
-        let others = start.env.iter().filter(|(name, _)| name != start.mark.0);
+        let is_mark = |name: &OsString| start.mark.is_some_and(|(mark, _)| name == mark);
+        let others = start.env.iter().filter(|(name, _)| !is_mark(name));
         let others = others.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        for (name, value) in others.chain([(start.mark.0.as_bytes(), start.mark.1.as_bytes())]) {
+        let mark = start.mark.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        for (name, value) in others.chain(mark) {
             // Room for the equals sign and for the NUL that ends it.
             let mut pair = Vec::with_capacity(name.len() + value.len() + 2);
             pair.extend_from_slice(name);
@@ -172,7 +176,7 @@ impl Strings {
             cwd: start.cwd.as_raw_fd(),
             apart: start.apart,
             reset: ignored_signals(),
-            dies_with_parent: true,
+            dies_with_parent: start.dies_with_parent,
             status,
         }
     }

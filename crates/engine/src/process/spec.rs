@@ -1,5 +1,6 @@
 //! What to run: says nothing about who asked or how it was encoded.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt;
 use std::time::Duration;
@@ -104,7 +105,7 @@ pub struct ProcessSpec {
     /// How much it may write.
     pub output_limit: Option<OutputLimit>,
     /// Who asked, for listings: the face's name.
-    pub origin: &'static str,
+    pub origin: Cow<'static, str>,
 }
 
 /// Where output came from.

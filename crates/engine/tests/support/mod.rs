@@ -51,7 +51,7 @@ fn spec(program: Program) -> ProcessSpec {
         stdin: Stdin::Open,
         stop_after: None,
         output_limit: None,
-        origin: "test",
+        origin: "test".into(),
     }
 }
 

@@ -42,7 +42,7 @@ impl Session {
                 false => process.reader(Cursor(at)),
             };
             answer.send(Ok(attached(&process, from, at))).await;
-            follow(&events, (process, reader), None).await;
+            follow(&events, (process, reader), None, None).await;
         });
     }
 }

@@ -18,6 +18,7 @@ use super::super::events::{EventOrder, Events, Follow};
 use super::super::order::Turn;
 use super::super::session::Session;
 use super::launch::Saying;
+use crate::metrics::{HeldProcess, Ownership};
 
 impl Session {
     /// `exec.start`: answered when the program runs or could not be started.
@@ -30,14 +31,15 @@ impl Session {
             Err(error) => return self.refuse(answer, error),
         };
         let launch = self.launch(starting);
-        let events = self.events();
+        let (events, metrics) = (self.events(), self.service.metrics.clone());
         self.spawn(async move {
             let result = |process: &Process| v1::ExecStartResult {
                 process_id: process.id().0.clone(),
                 started_at: timestamp(process.description().started_at),
             };
             if let Some(running) = launch.running(answer, turn, kept, result, Saying::Queued).await {
-                follow(&events, running, None).await;
+                let counted = metrics.process_started(Ownership::Attached);
+                follow(&events, running, None, Some(counted)).await;
             }
         });
     }
@@ -64,7 +66,7 @@ impl Session {
             stdin,
             stop_after: self.limits.timeout(asked),
             output_limit: convert::output_limit(&self.limits, params.max_output_bytes)?,
-            origin: FACE,
+            origin: FACE.into(),
         })
     }
 
@@ -219,8 +221,9 @@ pub(super) async fn follow(
     events: &Events,
     (process, reader): (Process, LogReader),
     not_before: Option<Instant>,
+    counted: Option<HeldProcess>,
 ) {
-    let order = EventOrder::Follow(Box::new(Follow { process, reader, not_before }));
+    let order = EventOrder::Follow(Box::new(Follow { process, reader, not_before, counted }));
     // A session that is gone tells nothing any more.
     events.send(order).await.ok();
 }
@@ -260,7 +263,7 @@ fn listed(process: &Process) -> v1::ListedProcess {
         signal: exit.and_then(exit_signal),
         started_at: timestamp(description.started_at),
         detached: false,
-        face: description.origin.to_owned(),
+        face: description.origin.to_string(),
         cursor: facts.end.0,
     }
 }

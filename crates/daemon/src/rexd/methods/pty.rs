@@ -13,6 +13,7 @@ use super::super::order::Turn;
 use super::super::session::Session;
 use super::exec::follow;
 use super::launch::Saying;
+use crate::metrics::Ownership;
 
 impl Session {
     /// `pty.open`. Clients that lose early output get it a little later.
@@ -24,7 +25,7 @@ impl Session {
             Err(error) => return self.refuse(answer, error),
         };
         let launch = self.launch(starting);
-        let events = self.events();
+        let (events, metrics) = (self.events(), self.service.metrics.clone());
         let hold = self.manners.quirks.terminal_hold;
         self.spawn(async move {
             let result = |process: &Process| v1::PtyOpenResult {
@@ -34,7 +35,9 @@ impl Session {
             };
             let saying = if hold.is_some() { Saying::Written } else { Saying::Queued };
             if let Some(running) = launch.running(answer, turn, kept, result, saying).await {
-                follow(&events, running, hold.map(|hold| Instant::now() + hold)).await;
+                let counted = metrics.process_started(Ownership::Attached);
+                let not_before = hold.map(|hold| Instant::now() + hold);
+                follow(&events, running, not_before, Some(counted)).await;
             }
         });
     }
@@ -58,7 +61,7 @@ impl Session {
             // A terminal runs until it is closed, unless its opener says otherwise.
             stop_after: asked.map(|asked| self.limits.hard_timeout.map_or(asked, |hard| asked.min(hard))),
             output_limit: None,
-            origin: FACE,
+            origin: FACE.into(),
         })
     }
 

@@ -1,0 +1,21 @@
+//! `[telemetry]`: what is sent to whoever watches the daemon.
+
+use super::section::{ConfigError, Section};
+use crate::traces::Endpoint;
+
+/// Where telemetry goes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TelemetryConfig {
+    /// The OpenTelemetry collector that gets traces, as `http://HOST:PORT`; none unless the operator names one. The
+    /// environment goes before it.
+    pub otlp_endpoint: Option<String>,
+}
+
+pub(super) fn telemetry(section: Section<'_, '_>) -> Result<TelemetryConfig, ConfigError> {
+    let otlp_endpoint = section.text("otlp_endpoint")?.filter(|url| !url.is_empty());
+    if let Some(Err(error)) = otlp_endpoint.as_deref().map(Endpoint::parse) {
+        return Err(section.document.error(section.span_of("otlp_endpoint"), error.to_string()));
+    }
+    section.finish();
+    Ok(TelemetryConfig { otlp_endpoint })
+}

@@ -1,0 +1,105 @@
+//! From the keeper's words on the wire and on disk to the engine's, and back.
+
+use std::time::Duration;
+
+use engine::Error;
+use engine::process::{Cause, Closed, Ended, Exit, Member, Signal, Stream};
+use wire::keeper as told;
+
+pub(super) fn stream_told(stream: Stream) -> told::Stream {
+    match stream {
+        Stream::Stdout => told::Stream::Stdout,
+        Stream::Stderr => told::Stream::Stderr,
+        Stream::Terminal => told::Stream::Terminal,
+    }
+}
+
+pub(super) fn stream(told: told::Stream) -> Stream {
+    match told {
+        told::Stream::Stdout => Stream::Stdout,
+        told::Stream::Stderr => Stream::Stderr,
+        told::Stream::Terminal => Stream::Terminal,
+    }
+}
+
+pub(super) fn exit_told(exit: Exit) -> told::Exit {
+    match exit {
+        Exit::Code(code) => told::Exit::Code(code),
+        Exit::Signal(signal) => told::Exit::Signal(signal.number()),
+    }
+}
+
+/// A signal that does not exist here reads as the one that nobody can refuse.
+pub(super) fn exit(told: told::Exit) -> Exit {
+    match told {
+        told::Exit::Code(code) => Exit::Code(code),
+        told::Exit::Signal(number) => Exit::Signal(Signal::from_number(number).unwrap_or(Signal::KILL)),
+    }
+}
+
+pub(super) fn closed_told(closed: &Closed) -> told::Closed {
+    told::Closed {
+        exit: exit_told(closed.exit),
+        cause: match closed.cause {
+            Cause::Itself => told::Cause::Itself,
+            Cause::Killed => told::Cause::Killed,
+            Cause::TimedOut => told::Cause::TimedOut,
+            Cause::OutputLimit => told::Cause::OutputLimit,
+        },
+        duration_ms: u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX),
+        stdout_bytes: closed.stdout_bytes,
+        stderr_bytes: closed.stderr_bytes,
+        truncated_bytes: closed.truncated_bytes,
+        held_by: members_told(&closed.held_by),
+    }
+}
+
+pub(super) fn closed(told: told::Closed) -> Closed {
+    Closed {
+        exit: exit(told.exit),
+        cause: match told.cause {
+            told::Cause::Itself => Cause::Itself,
+            told::Cause::Killed => Cause::Killed,
+            told::Cause::TimedOut => Cause::TimedOut,
+            told::Cause::OutputLimit => Cause::OutputLimit,
+        },
+        duration: Duration::from_millis(told.duration_ms),
+        stdout_bytes: told.stdout_bytes,
+        stderr_bytes: told.stderr_bytes,
+        truncated_bytes: told.truncated_bytes,
+        held_by: members(told.held_by),
+    }
+}
+
+pub(super) fn members_told(members: &[Member]) -> Vec<told::Member> {
+    members.iter().map(|member| told::Member { pid: member.pid, name: member.name.clone() }).collect()
+}
+
+pub(super) fn ended(killed: Vec<told::Member>, left: Vec<told::Member>) -> Ended {
+    Ended { killed: members(killed), left: members(left) }
+}
+
+fn members(told: Vec<told::Member>) -> Vec<Member> {
+    told.into_iter().map(|member| Member { pid: member.pid, name: member.name }).collect()
+}
+
+/// What a keeper says about a request that it could not do.
+pub(super) fn failure_told(id: u64, error: &Error) -> told::Told {
+    let kind = match error {
+        Error::Gone => told::FailureKind::Gone,
+        Error::InputClosed => told::FailureKind::InputClosed,
+        _ => told::FailureKind::Failed,
+    };
+    told::Told::Error { id, kind, message: error.to_string() }
+}
+
+/// The same, heard by the one who asked.
+pub(super) fn failure(kind: told::FailureKind, message: String) -> Error {
+    match kind {
+        told::FailureKind::Gone => Error::Gone,
+        told::FailureKind::InputClosed => Error::InputClosed,
+        told::FailureKind::Busy | told::FailureKind::Invalid | told::FailureKind::Failed => {
+            Error::Unsupported { what: "the keeper", reason: message }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Talking to a keeper: connect, agree on a version, ask, listen.
+
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use engine::Error;
+use engine::process::{Ended, Signal, TerminalSize};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use wire::keeper::{Decoder, Piece, Request, Told, Version, encode_request};
+
+use super::convert;
+use super::folder::{Folder, SOCKET};
+
+/// How long a keeper may take to accept and to answer a hello. It does nothing else that could take long.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
+
+/// A connection on which a version was agreed.
+#[derive(Debug)]
+pub(super) struct Dialled {
+    socket: UnixStream,
+    incoming: BytesMut,
+    decoder: Decoder,
+    last_id: u64,
+}
+
+impl Dialled {
+    pub(super) async fn open(folder: &Folder) -> io::Result<Dialled> {
+        tokio::time::timeout(HELLO_WITHIN, Dialled::greet(folder)).await?
+    }
+
+    async fn greet(folder: &Folder) -> io::Result<Dialled> {
+        let directory = folder.open()?;
+        let path = format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd());
+        let socket = UnixStream::connect(path).await?;
+        let decoder = Decoder::new(Version::V1);
+        let mut dialled = Dialled { socket, incoming: BytesMut::new(), decoder, last_id: 0 };
+        let newest = Version::NEWEST;
+        match dialled.ask(|id| Request::Hello { id, version: newest.number() }).await? {
+            Told::Hello { version, .. } if version > 0 && version <= newest.number() => {
+                let agreed = newest.common(version).ok_or(io::ErrorKind::Unsupported)?;
+                dialled.decoder = Decoder::new(agreed);
+                Ok(dialled)
+            }
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Asks for one thing and waits for its answer.
+    pub(super) async fn ask(&mut self, request: impl FnOnce(u64) -> Request) -> io::Result<Told> {
+        self.last_id += 1;
+        self.socket.write_all(&encode_request(&request(self.last_id))).await?;
+        match self.piece().await? {
+            Some(Piece::Told(told)) => Ok(told),
+            Some(Piece::Output { .. }) => Err(io::ErrorKind::InvalidData.into()),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// The next thing that the keeper says; nothing when it has closed the connection. Safe to drop while it waits.
+    pub(super) async fn piece(&mut self) -> io::Result<Option<Piece>> {
+        loop {
+            let next = self.decoder.next(&mut self.incoming);
+            if let Some(piece) = next.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
+                return Ok(Some(piece));
+            }
+            if self.incoming.capacity() - self.incoming.len() < 4096 {
+                self.incoming.reserve(64 * 1024);
+            }
+            if self.socket.read_buf(&mut self.incoming).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Ends the tree, or tells its group something. On a connection of its own, so that nothing is before it.
+pub(super) async fn kill(folder: &Folder, signal: Signal) -> Result<Ended, Error> {
+    match ask(folder, |id| Request::Kill { id, signal: signal.number() }).await? {
+        Told::Killed { killed, left, .. } => Ok(convert::ended(killed, left)),
+        told => Err(unexpected(told)),
+    }
+}
+
+/// Changes the size of the terminal.
+pub(super) async fn resize(folder: &Folder, size: TerminalSize) -> Result<(), Error> {
+    match ask(folder, |id| Request::Resize { id, cols: size.cols, rows: size.rows }).await? {
+        Told::Resized { .. } => Ok(()),
+        told => Err(unexpected(told)),
+    }
+}
+
+async fn ask(folder: &Folder, request: impl FnOnce(u64) -> Request) -> Result<Told, Error> {
+    // A keeper that cannot be reached has ended, and its process with it.
+    let mut dialled = Dialled::open(folder).await.map_err(|_gone| Error::Gone)?;
+    dialled.ask(request).await.map_err(|_gone| Error::Gone)
+}
+
+/// An answer that says no, or none that was expected.
+pub(super) fn unexpected(told: Told) -> Error {
+    match told {
+        Told::Error { kind, message, .. } => convert::failure(kind, message),
+        _ => Error::Unsupported { what: "the keeper", reason: "it answered something else".to_owned() },
+    }
+}

@@ -1,0 +1,113 @@
+//! The folder of one keeper, as the keeper makes and fills it.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use serde::Serialize;
+
+use super::folder::{Folder, LIFE, LOG, RECORD, SOCKET, STATUS, STATUS_DRAFT, UNFINISHED};
+use super::record::{Record, Status};
+
+/// Room that is kept for the status.
+const STATUS_BYTES: usize = 4096;
+
+/// A folder that this process made and holds the lock of.
+#[derive(Debug)]
+pub(super) struct Home {
+    keepers: PathBuf,
+    name: String,
+    folder: Folder,
+    life: File,
+    draft: File,
+}
+
+impl Home {
+    /// Makes the folder under a name that nobody takes for complete, locked from the start.
+    pub(super) fn make(keepers: &Path, name: &str) -> io::Result<Home> {
+        private_folder().recursive(true).create(keepers)?;
+        let folder = Folder { path: keepers.join(format!("{UNFINISHED}{name}")) };
+        private_folder().create(&folder.path)?;
+        match Home::furnish(keepers, name, folder.clone()) {
+            Ok(home) => Ok(home),
+            Err(error) => {
+                // The reason why it could not be made is worth more than why it could not be removed.
+                let _removed = folder.remove();
+                Err(error)
+            }
+        }
+    }
+
+    fn furnish(keepers: &Path, name: &str, folder: Folder) -> io::Result<Home> {
+        let life = private_file(&folder.path.join(LIFE))?;
+        rustix::fs::flock(&life, FlockOperation::NonBlockingLockExclusive)?;
+        life.write_all_at(&[0; 8], 0)?;
+        let draft = private_file(&folder.path.join(STATUS_DRAFT))?;
+        draft.write_all_at(&[b' '; STATUS_BYTES], 0)?;
+        private_folder().create(folder.path.join(LOG))?;
+        Ok(Home { keepers: keepers.to_owned(), name: name.to_owned(), folder, life, draft })
+    }
+
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// The file that says how far the log goes.
+    pub(super) fn life(&self) -> io::Result<File> {
+        self.life.try_clone()
+    }
+
+    /// Listens on the socket. Its path may be longer than the kernel takes, so it is named through a descriptor.
+    pub(super) fn listen(&self) -> io::Result<UnixListener> {
+        let folder = self.folder.open()?;
+        let listener = UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    }
+
+    /// Writes the record down and gives the folder its name: from now on it is listed.
+    pub(super) fn announce(&mut self, record: &Record) -> io::Result<()> {
+        private_file(&self.folder.path.join(RECORD))?.write_all(&json(record)?)?;
+        let named = self.keepers.join(&self.name);
+        std::fs::rename(&self.folder.path, &named)?;
+        self.folder.path = named;
+        Ok(())
+    }
+
+    /// Writes down how it ended, into the room that was kept for it.
+    pub(super) fn close(&self, status: &Status) -> io::Result<()> {
+        let text = json(status)?;
+        self.draft.write_all_at(&text, 0)?;
+        self.draft.set_len(text.len() as u64)?;
+        std::fs::rename(self.folder.path.join(STATUS_DRAFT), self.folder.path.join(STATUS))
+    }
+
+    /// Nobody listens any more.
+    pub(super) fn stop_listening(&self) {
+        // If it stays, connecting to it is refused all the same.
+        let _removed = std::fs::remove_file(self.folder.path.join(SOCKET));
+    }
+
+    /// Removes the folder of a process that never ran.
+    pub(super) fn never_ran(self) {
+        let _removed = self.folder.remove();
+    }
+}
+
+fn private_folder() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+fn private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn json(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(io::Error::from)
+}

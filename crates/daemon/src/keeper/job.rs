@@ -1,0 +1,266 @@
+//! What a keeper is told to run, and what it reports back: one JSON document each way, over a pipe.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use engine::files::{RootedPath, Roots};
+use engine::process::{
+    AtOutputLimit, Bounds, Containment, OutputLimit, ProcessId, ProcessSpec, Program, Stdin, TerminalSize,
+};
+use engine::{Error, error};
+use serde::{Deserialize, Serialize};
+
+use super::settings::Settings;
+
+/// Bytes that need not be text, as base64.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Raw(pub(super) Vec<u8>);
+
+/// Everything a keeper needs to know. It is never written to disk: the environment may hold secrets.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) id: String,
+    pub(super) by: String,
+    pub(super) face: String,
+    program: ProgramOrder,
+    /// The roots its directory was found in, the outermost first.
+    roots: Vec<Vec<Raw>>,
+    cwd: Raw,
+    /// `NAME=value`, each ended by NUL.
+    env: Raw,
+    terminal: Option<(u16, u16)>,
+    stdin: StdinOrder,
+    stop_after_ms: Option<u64>,
+    output_bytes: Option<u64>,
+    ends_at_output_limit: bool,
+    pub(super) keepers: Raw,
+    pub(super) log_bytes: u64,
+    pub(super) quota_bytes: u64,
+    tail_bytes: usize,
+    kill_grace_ms: u64,
+    drain_idle_ms: u64,
+    drain_at_most_ms: u64,
+    marks_only: bool,
+    pub(super) protocol: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ProgramOrder {
+    Argv(Vec<String>),
+    Shell { line: String, login: bool },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StdinOrder {
+    Open,
+    Given(Raw),
+    Empty,
+}
+
+impl Job {
+    /// What a keeper with these settings is told about a process.
+    pub(super) fn new(id: &ProcessId, by: &str, spec: &ProcessSpec, settings: &Settings) -> Job {
+        let bounds = &settings.bounds;
+        Job {
+            id: id.0.clone(),
+            by: by.to_owned(),
+            face: spec.origin.to_string(),
+            program: match &spec.program {
+                Program::Argv(argv) => ProgramOrder::Argv(argv.clone()),
+                Program::Shell { line, login } => ProgramOrder::Shell { line: line.clone(), login: *login },
+            },
+            roots: chain(spec.cwd.roots()),
+            cwd: raw(spec.cwd.as_path().as_os_str()),
+            env: Raw(environment(&spec.env)),
+            terminal: spec.terminal.map(|size| (size.cols, size.rows)),
+            stdin: match &spec.stdin {
+                Stdin::Open => StdinOrder::Open,
+                Stdin::Given(bytes) => StdinOrder::Given(Raw(bytes.to_vec())),
+                Stdin::Empty => StdinOrder::Empty,
+            },
+            stop_after_ms: spec.stop_after.map(ms),
+            output_bytes: spec.output_limit.map(|limit| limit.bytes),
+            ends_at_output_limit: spec.output_limit.is_some_and(|limit| limit.then == AtOutputLimit::Kill),
+            keepers: raw(settings.folder.as_os_str()),
+            log_bytes: settings.config.log_bytes,
+            quota_bytes: settings.config.quota_bytes,
+            tail_bytes: bounds.log_bytes,
+            kill_grace_ms: ms(bounds.kill_grace),
+            drain_idle_ms: ms(bounds.drain_idle),
+            drain_at_most_ms: ms(bounds.drain_at_most),
+            marks_only: settings.containment == Containment::Marks,
+            protocol: settings.protocol.number(),
+        }
+    }
+
+    /// What the engine is told.
+    pub(super) fn spec(&self) -> Result<ProcessSpec, Error> {
+        let then = if self.ends_at_output_limit { AtOutputLimit::Kill } else { AtOutputLimit::Truncate };
+        Ok(ProcessSpec {
+            program: match &self.program {
+                ProgramOrder::Argv(argv) => Program::Argv(argv.clone()),
+                ProgramOrder::Shell { line, login } => Program::Shell { line: line.clone(), login: *login },
+            },
+            cwd: self.directory()?,
+            env: self.env.0.split(|byte| *byte == 0).filter_map(variable).collect(),
+            terminal: self.terminal.map(|(cols, rows)| TerminalSize { cols, rows }),
+            stdin: match &self.stdin {
+                StdinOrder::Open => Stdin::Open,
+                StdinOrder::Given(bytes) => Stdin::Given(bytes.0.clone().into()),
+                StdinOrder::Empty => Stdin::Empty,
+            },
+            stop_after: self.stop_after_ms.map(Duration::from_millis),
+            output_limit: self.output_bytes.map(|bytes| OutputLimit { bytes, then }),
+            origin: self.face.clone().into(),
+        })
+    }
+
+    /// The bounds of its process. Nothing spills: the scribe always reads.
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds {
+            log_bytes: self.tail_bytes,
+            spill_bytes: 0,
+            spill_folder: PathBuf::from("/"),
+            commands_waiting: 16,
+            kill_grace: Duration::from_millis(self.kill_grace_ms),
+            drain_idle: Duration::from_millis(self.drain_idle_ms),
+            drain_at_most: Duration::from_millis(self.drain_at_most_ms),
+        }
+    }
+
+    pub(super) fn containment(&self) -> Containment {
+        if self.marks_only { Containment::Marks } else { Containment::Best }
+    }
+
+    pub(super) fn keepers(&self) -> PathBuf {
+        self.keepers.path()
+    }
+
+    fn directory(&self) -> Result<RootedPath, Error> {
+        let mut chain = self.roots.iter().map(|roots| roots.iter().map(Raw::path).collect::<Vec<_>>());
+        let mut roots = Roots::new(chain.next().unwrap_or_default());
+        for narrower in chain {
+            roots = roots.narrowed(narrower)?;
+        }
+        roots.admit(Path::new("/"), &self.cwd.path())
+    }
+}
+
+/// What came of a job.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Report {
+    /// It runs under this number since this moment.
+    Running { pid: i32, started_at_ms: u64 },
+    /// The program could not be executed.
+    NotStarted { program: String, errno: i32 },
+    /// Something with its directory, or the keeper's own.
+    NoFile { path: Raw, errno: i32 },
+    /// Its directory is not inside the roots any more.
+    Outside { path: Raw, resolved: Option<Raw>, roots: Vec<Raw> },
+    /// Anything else.
+    Failed { reason: String },
+}
+
+impl Report {
+    /// An error of the keeper's engine as it is reported.
+    pub(super) fn of(error: &Error) -> Report {
+        let failed = || Report::Failed { reason: error.to_string() };
+        match error {
+            Error::Spawn { program, source } => match source.raw_os_error() {
+                Some(errno) => Report::NotStarted { program: program.clone(), errno },
+                None => failed(),
+            },
+            Error::File { path, source, .. } => match source.raw_os_error() {
+                Some(errno) => Report::NoFile { path: raw(path.as_os_str()), errno },
+                None => failed(),
+            },
+            Error::OutsideRoots { path, resolved, roots } => Report::Outside {
+                path: raw(path.as_os_str()),
+                resolved: resolved.as_ref().map(|path| raw(path.as_os_str())),
+                roots: roots.iter().map(|path| raw(path.as_os_str())).collect(),
+            },
+            _ => failed(),
+        }
+    }
+
+    /// The same as an error of the starter, of the kind an attached start would have had.
+    pub(super) fn into_error(self) -> Option<Error> {
+        match self {
+            Report::Running { .. } => None,
+            Report::NotStarted { program, errno } => {
+                Some(Error::Spawn { program, source: io::Error::from_raw_os_error(errno) })
+            }
+            Report::NoFile { path, errno } => {
+                let source = io::Error::from_raw_os_error(errno);
+                Some(Error::File { action: "open", path: path.path(), source })
+            }
+            Report::Outside { path, resolved, roots } => Some(Error::OutsideRoots {
+                path: path.path(),
+                resolved: resolved.map(|path| path.path()),
+                roots: roots.iter().map(Raw::path).collect(),
+            }),
+            Report::Failed { reason } => Some(Error::Unsupported { what: "a detached process", reason }),
+        }
+    }
+
+    /// A file of the keeper that could not be made.
+    pub(super) fn of_io(path: &Path, source: &io::Error) -> Report {
+        match source.raw_os_error() {
+            Some(errno) => Report::NoFile { path: raw(path.as_os_str()), errno },
+            None => Report::Failed { reason: format!("{}: {}", path.display(), error::errno_text(source)) },
+        }
+    }
+}
+
+impl Raw {
+    pub(super) fn path(&self) -> PathBuf {
+        PathBuf::from(OsString::from_vec(self.0.clone()))
+    }
+}
+
+impl Serialize for Raw {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&wire::base64::encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Raw, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        wire::base64::decode(&text).map(Raw).map_err(serde::de::Error::custom)
+    }
+}
+
+fn raw(text: &OsStr) -> Raw {
+    Raw(text.as_bytes().to_vec())
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The roots and those they were narrowed from, the outermost first.
+fn chain(roots: &Roots) -> Vec<Vec<Raw>> {
+    let mut chain = roots.outer().map(chain).unwrap_or_default();
+    chain.push(roots.paths().iter().map(|path| raw(path.as_os_str())).collect());
+    chain
+}
+
+fn environment(env: &[(OsString, OsString)]) -> Vec<u8> {
+    let pair =
+        |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat();
+    env.iter().flat_map(pair).collect()
+}
+
+fn variable(pair: &[u8]) -> Option<(OsString, OsString)> {
+    // A name may begin with an equals sign, and is never empty.
+    let place = pair.iter().skip(1).position(|byte| *byte == b'=')? + 1;
+    let (name, value) = (pair.get(..place)?, pair.get(place + 1..)?);
+    Some((OsString::from_vec(name.to_vec()), OsString::from_vec(value.to_vec())))
+}

@@ -1,0 +1,62 @@
+//! The quota of all logs of a user together: ended processes give way first, then the oldest output of running ones.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+use rustix::fs::FlockOperation;
+
+use super::folder::{Folder, LOG, STATUS, is_name};
+use super::segments::{self, Segment};
+
+/// Held by the keeper that is making room.
+const LOCK: &str = "quota.lock";
+
+/// How much all keepers of a folder may keep.
+#[derive(Debug, Clone)]
+pub(super) struct Quota {
+    pub(super) keepers: PathBuf,
+    pub(super) bytes: u64,
+}
+
+impl Quota {
+    /// Removes the oldest segments until there is room for `more` bytes. If somebody else is at it already, the
+    /// room they make is room enough until the next time.
+    pub(super) fn enforce(&self, more: u64) {
+        let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).clone();
+        let Ok(lock) = options.open(self.keepers.join(LOCK)) else { return };
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return;
+        }
+        let (mut ended, mut running, mut total) = (Vec::new(), Vec::new(), 0);
+        for folder in self.folders() {
+            let mut found = segments::list(&folder.path.join(LOG));
+            total += found.iter().map(|segment| segment.bytes).sum::<u64>();
+            if folder.path.join(STATUS).exists() || !folder.is_alive() {
+                ended.append(&mut found);
+            } else {
+                // The newest is being written to.
+                found.pop();
+                running.append(&mut found);
+            }
+        }
+        for group in [&mut ended, &mut running] {
+            group.sort_by_key(|segment: &Segment| segment.changed);
+            for oldest in group.iter() {
+                if total.saturating_add(more) <= self.bytes {
+                    return;
+                }
+                if segments::remove(&oldest.path) {
+                    total -= oldest.bytes;
+                }
+            }
+        }
+    }
+
+    fn folders(&self) -> impl Iterator<Item = Folder> {
+        let entries = std::fs::read_dir(&self.keepers).into_iter().flatten().flatten();
+        entries
+            .filter(|entry| entry.file_name().to_str().is_some_and(is_name))
+            .map(|entry| Folder { path: entry.path() })
+    }
+}

@@ -1,0 +1,163 @@
+//! Writing the log of a kept process: segment files of frames, the oldest of which go when there is no room.
+//!
+//! A segment is named by the cursor of its first byte. A frame says where it starts, which stream it is and how long;
+//! what is missing between two frames was lost. Nothing here fails: what cannot be written is left out, and whoever
+//! reads finds the gap.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use engine::process::Stream;
+
+use super::quota::Quota;
+
+/// Start, stream and length before the bytes of a frame.
+pub(super) const HEADER_BYTES: usize = 13;
+/// A log is this many segments, so that little is lost when one goes.
+const SEGMENTS: u64 = 16;
+const SMALLEST_SEGMENT: u64 = 1024;
+const LARGEST_SEGMENT: u64 = 4 * 1024 * 1024;
+const SUFFIX: &str = ".seg";
+
+/// One file of a log.
+#[derive(Debug, Clone)]
+pub(super) struct Segment {
+    pub(super) first: u64,
+    pub(super) bytes: u64,
+    pub(super) changed: SystemTime,
+    pub(super) path: PathBuf,
+}
+
+/// The segments of a log in their order; none where there is no log.
+pub(super) fn list(folder: &Path) -> Vec<Segment> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut segments: Vec<Segment> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let first = name.to_str()?.strip_suffix(SUFFIX)?.parse().ok()?;
+            let found = entry.metadata().ok()?;
+            let changed = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            Some(Segment { first, bytes: found.len(), changed, path: entry.path() })
+        })
+        .collect();
+    segments.sort_by_key(|segment| segment.first);
+    segments
+}
+
+pub(super) fn stream_byte(stream: Stream) -> u8 {
+    match stream {
+        Stream::Stdout => 1,
+        Stream::Stderr => 2,
+        Stream::Terminal => 3,
+    }
+}
+
+/// The log as its one writer has it.
+#[derive(Debug)]
+pub(super) struct Segments {
+    folder: PathBuf,
+    /// Says where the log ends, for those who list.
+    life: File,
+    log_bytes: u64,
+    segment_bytes: u64,
+    quota: Quota,
+    active: Option<Active>,
+}
+
+#[derive(Debug)]
+struct Active {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Segments {
+    pub(super) fn new(folder: PathBuf, life: File, log_bytes: u64, quota: Quota) -> Segments {
+        let segment_bytes = (log_bytes / SEGMENTS).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT);
+        Segments { folder, life, log_bytes, segment_bytes, quota, active: None }
+    }
+
+    /// Writes output down, or leaves out what cannot be written.
+    pub(super) fn append(&mut self, start: u64, stream: Stream, bytes: &[u8]) {
+        let largest = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX) - HEADER_BYTES;
+        let mut at = start;
+        for piece in bytes.chunks(largest) {
+            self.append_frame(at, stream, piece);
+            at += piece.len() as u64;
+        }
+        // Eight bytes in a block that is there already. If it fails, listings are a little behind.
+        let _told = self.life.write_all_at(&at.to_le_bytes(), 0);
+    }
+
+    fn append_frame(&mut self, start: u64, stream: Stream, bytes: &[u8]) {
+        let mut frame = Vec::with_capacity(HEADER_BYTES + bytes.len());
+        frame.extend_from_slice(&start.to_le_bytes());
+        frame.push(stream_byte(stream));
+        frame.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
+        frame.extend_from_slice(bytes);
+        // Each failure frees a segment, so this ends at the latest when none is left.
+        while let Err(error) = self.write(start, &frame) {
+            if !self.drop_oldest() {
+                tracing::debug!(%error, start, "output of a kept process is left out of its log");
+                return;
+            }
+        }
+    }
+
+    fn write(&mut self, start: u64, frame: &[u8]) -> io::Result<()> {
+        let is_full =
+            self.active.as_ref().is_none_or(|active| active.bytes + frame.len() as u64 > self.segment_bytes);
+        if is_full {
+            self.active = None;
+            self.make_room();
+            let path = self.folder.join(format!("{start:020}{SUFFIX}"));
+            let file =
+                OpenOptions::new().append(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            self.active = Some(Active { file, path, bytes: 0 });
+        }
+        let Some(active) = &mut self.active else { return Ok(()) };
+        if let Err(error) = active.file.write_all(frame) {
+            // Half a frame would hide what follows it.
+            if active.file.set_len(active.bytes).is_err() {
+                remove(&active.path);
+                self.active = None;
+            }
+            return Err(error);
+        }
+        active.bytes += frame.len() as u64;
+        Ok(())
+    }
+
+    /// Before a new segment: the oldest of this log go, and of all logs of the user.
+    fn make_room(&self) {
+        let mut own = list(&self.folder);
+        let mut total: u64 = own.iter().map(|segment| segment.bytes).sum();
+        own.reverse();
+        while total + self.segment_bytes > self.log_bytes {
+            let Some(oldest) = own.pop() else { break };
+            remove(&oldest.path);
+            total -= oldest.bytes;
+        }
+        self.quota.enforce(self.segment_bytes);
+    }
+
+    /// Gives up the oldest segment for the sake of what is new; whether there was one.
+    fn drop_oldest(&mut self) -> bool {
+        let Some(oldest) = list(&self.folder).into_iter().next() else { return false };
+        if self.active.as_ref().is_some_and(|active| active.path == oldest.path) {
+            self.active = None;
+        }
+        remove(&oldest.path)
+    }
+}
+
+/// Removes a segment; whether it is gone.
+pub(super) fn remove(path: &Path) -> bool {
+    match std::fs::remove_file(path) {
+        Ok(()) => true,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}

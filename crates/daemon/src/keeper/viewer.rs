@@ -1,0 +1,99 @@
+//! A viewer inside the keeper: everything from a cursor on, from memory where it is recent and from disk where not.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use engine::process::{Closed, Cursor, Item, LogReader, Process};
+use tokio::sync::watch;
+use wire::keeper::{MAX_OUTPUT_BYTES, Piece, Told};
+
+use super::convert;
+use super::stored::{Found, Stored};
+
+/// One reader of a process that runs, or ran until a moment ago.
+#[derive(Debug)]
+pub(super) struct Viewer {
+    /// The segments.
+    log: PathBuf,
+    /// How far they reach.
+    written: watch::Receiver<Cursor>,
+    recent: LogReader,
+    /// What is not in memory any more, and where memory goes on.
+    older: Option<(Stored, Cursor)>,
+    closed: Option<Arc<Closed>>,
+}
+
+impl Viewer {
+    pub(super) fn new(
+        process: &Process,
+        log: PathBuf,
+        written: watch::Receiver<Cursor>,
+        from: Cursor,
+    ) -> Viewer {
+        Viewer { log, written, recent: process.reader(from), older: None, closed: None }
+    }
+
+    /// What to say next; nothing after the end was said. Not safe to drop while it waits.
+    pub(super) async fn next(&mut self) -> Option<Piece> {
+        if let Some(closed) = self.closed.take() {
+            // A reader that has said the end says it again.
+            self.older = Some((Stored::new(&self.log, u64::MAX), Cursor(u64::MAX)));
+            return Some(Piece::Told(Told::Closed(convert::closed_told(&closed))));
+        }
+        loop {
+            if let Some((older, until)) = self.older.take() {
+                if until.0 == u64::MAX {
+                    return None;
+                }
+                if let Some(piece) = self.replay(older, until).await {
+                    return Some(piece);
+                }
+                continue;
+            }
+            match self.recent.next(MAX_OUTPUT_BYTES).await {
+                Item::Output { stream, bytes, next } => {
+                    let start = next.0 - bytes.len() as u64;
+                    return Some(Piece::Output { start, stream: convert::stream_told(stream), bytes });
+                }
+                Item::Lost { bytes, next } => {
+                    self.older = Some((Stored::new(&self.log, next.0 - bytes), next));
+                }
+                Item::Closed(closed) => {
+                    let exit = convert::exit_told(closed.exit);
+                    self.closed = Some(closed);
+                    return Some(Piece::Told(Told::Exited { exit }));
+                }
+            }
+        }
+    }
+
+    /// The next piece from disk, as long as it lies before `until`.
+    async fn replay(&mut self, mut older: Stored, until: Cursor) -> Option<Piece> {
+        let at = older.at();
+        if at >= until.0 {
+            return None;
+        }
+        // What has left memory may be on its way to the disk.
+        self.written.wait_for(|written| *written >= until).await.ok()?;
+        let read = move || {
+            let found = older.next(MAX_OUTPUT_BYTES);
+            (older, found)
+        };
+        let (older, found) = tokio::task::spawn_blocking(read).await.ok()?;
+        let lost = |next: u64| Some(Piece::Told(Told::Lost { bytes: next - at, next }));
+        match found {
+            Ok(Found::Output { start, stream, mut bytes }) if start < until.0 => {
+                // Memory has the rest.
+                bytes.truncate(usize::try_from(until.0 - start).unwrap_or(usize::MAX));
+                self.older = Some((older, until));
+                Some(Piece::Output { start, stream: convert::stream_told(stream), bytes })
+            }
+            Ok(Found::Gap { next }) if next < until.0 => {
+                self.older = Some((older, until));
+                lost(next)
+            }
+            // All the rest before `until` could not be kept, or cannot be read back.
+            Ok(_) | Err(_) => lost(until.0),
+        }
+    }
+}

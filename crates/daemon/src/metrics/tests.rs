@@ -1,0 +1,188 @@
+//! What the page says after things have happened.
+
+use engine::process::Stream as Written;
+use testkit::prometheus::{Exposition, parse};
+use wire::rexd::v1::METHODS;
+
+use super::*;
+
+fn page(metrics: &Metrics) -> Exposition {
+    let text = metrics.render();
+    parse(&text).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
+}
+
+#[test]
+fn a_fresh_page_is_well_formed_and_names_every_family() {
+    let page = page(&Metrics::new());
+    let names: Vec<&str> = page.families().iter().map(|family| family.name.as_str()).collect();
+    for name in [
+        "rexd_build_info",
+        "rexd_start_time_seconds",
+        "rexd_requests_total",
+        "rexd_request_duration_seconds",
+        "rexd_requests_in_flight",
+        "rexd_connections",
+        "rexd_connections_total",
+        "rexd_sessions",
+        "rexd_sessions_opened_total",
+        "rexd_sessions_resumed_total",
+        "rexd_processes_running",
+        "rexd_processes_started_total",
+        "rexd_processes_ended_total",
+        "rexd_output_bytes_total",
+        "rexd_link_bytes_total",
+        "rexd_lost_bytes_total",
+        "rexd_lost_events_total",
+        "rexd_queue_depth",
+        "rexd_refused_total",
+        "rexd_audit_lost_total",
+        "rexd_open_descriptors",
+        "rexd_resident_memory_bytes",
+    ] {
+        assert!(names.contains(&name), "{name} is missing");
+    }
+    assert!(names.iter().all(|name| name.starts_with("rexd_")), "{names:?}");
+    assert_eq!(page.value("rexd_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), Some(1.0));
+    assert_eq!(page.sum("rexd_requests_total", &[]), 0.0);
+}
+
+#[test]
+fn requests_are_counted_by_method_and_outcome_and_timed() {
+    let metrics = Metrics::new();
+    let open = metrics.request("exec.start");
+    metrics.request("exec.start").done(Outcome::Ok);
+    metrics.request("exec.start").done(Outcome::Error);
+    drop(metrics.request("exec.start"));
+    let page = page(&metrics);
+    for (outcome, count) in [("ok", 1.0), ("error", 1.0), ("cancelled", 1.0)] {
+        let labels = [("method", "exec.start"), ("outcome", outcome)];
+        assert_eq!(page.value("rexd_requests_total", &labels), Some(count), "{outcome}");
+    }
+    assert_eq!(page.value("rexd_requests_in_flight", &[]), Some(1.0));
+    let labels = [("method", "exec.start")];
+    assert_eq!(page.value("rexd_request_duration_seconds_count", &labels), Some(3.0));
+    open.done(Outcome::Ok);
+    let after = self::page(&metrics);
+    assert_eq!(after.value("rexd_requests_in_flight", &[]), Some(0.0));
+    assert_eq!(after.follows(&page), Ok(()));
+}
+
+#[test]
+fn no_peer_can_make_the_page_grow() {
+    let metrics = Metrics::new();
+    for number in 0..1_000 {
+        metrics.request(&format!("made.up.{number}\"\n")).done(Outcome::Error);
+    }
+    let page = page(&metrics);
+    let methods = page.label_values("rexd_requests_total", "method");
+    assert_eq!(methods.len(), METHODS.len() + 1);
+    assert_eq!(page.sum("rexd_requests_total", &[("method", "other")]), 1_000.0);
+}
+
+#[test]
+fn buckets_hold_what_is_not_above_their_bound() {
+    use std::time::Duration;
+    let histogram = cells::Histogram::default();
+    let at = |text: u64| Duration::from_micros(text);
+    for took in [at(0), at(100), at(100) + Duration::from_nanos(1), at(100_000_000), at(100_000_001)] {
+        histogram.observe(took);
+    }
+    let (counts, sum) = histogram.read();
+    assert_eq!((counts[0], counts[1], counts[2]), (2, 3, 3));
+    assert_eq!((counts[counts.len() - 2], counts[counts.len() - 1]), (4, 5));
+    assert!((sum - 200.000_201).abs() < 1e-6, "{sum}");
+}
+
+#[test]
+fn what_goes_up_comes_down_with_its_guard() {
+    let metrics = Metrics::new();
+    let connection = metrics.connection(Transport::Ws);
+    let mut session = metrics.session_opened();
+    session.waits();
+    let started = metrics.process_started(Ownership::Attached);
+    let found = metrics.process_found(Ownership::Detached);
+    let held = page(&metrics);
+    assert_eq!(held.value("rexd_connections", &[("transport", "ws")]), Some(1.0));
+    assert_eq!(held.value("rexd_sessions", &[("state", "attached")]), Some(0.0));
+    assert_eq!(held.value("rexd_sessions", &[("state", "waiting")]), Some(1.0));
+    assert_eq!(held.sum("rexd_processes_running", &[]), 2.0);
+    session.resumed();
+    started.ended(engine::process::Cause::TimedOut);
+    drop((connection, found));
+    let page = page(&metrics);
+    assert_eq!(page.value("rexd_sessions", &[("state", "attached")]), Some(1.0));
+    assert_eq!(page.value("rexd_sessions_resumed_total", &[]), Some(1.0));
+    assert_eq!(page.sum("rexd_connections", &[]), 0.0);
+    assert_eq!(page.value("rexd_connections_total", &[("transport", "ws")]), Some(1.0));
+    assert_eq!(page.sum("rexd_processes_running", &[]), 0.0);
+    assert_eq!(page.value("rexd_processes_started_total", &[]), Some(1.0));
+    assert_eq!(page.sum("rexd_processes_ended_total", &[]), 1.0);
+    assert_eq!(page.value("rexd_processes_ended_total", &[("cause", "timed_out")]), Some(1.0));
+    drop(session);
+    assert_eq!(self::page(&metrics).sum("rexd_sessions", &[]), 0.0);
+}
+
+#[test]
+fn bytes_losses_and_refusals_are_told_apart() {
+    type Labels = &'static [(&'static str, &'static str)];
+    let metrics = Metrics::new();
+    metrics.output_bytes(Written::Stderr, 5);
+    metrics.link_bytes(Transport::Unix, Direction::Received, 7);
+    metrics.link_bytes(Transport::Unix, Direction::Sent, 8);
+    metrics.lost_bytes(9);
+    metrics.lost_events(10);
+    metrics.audit_lost(11);
+    metrics.refused(Refusal::Origin);
+    metrics.spans_exported(12);
+    metrics.spans_dropped(13);
+    let page = page(&metrics);
+    let expected: [(&str, Labels, f64); 9] = [
+        ("rexd_output_bytes_total", &[("stream", "stderr")], 5.0),
+        ("rexd_link_bytes_total", &[("transport", "unix"), ("direction", "received")], 7.0),
+        ("rexd_link_bytes_total", &[("transport", "unix"), ("direction", "sent")], 8.0),
+        ("rexd_lost_bytes_total", &[], 9.0),
+        ("rexd_lost_events_total", &[], 10.0),
+        ("rexd_audit_lost_total", &[], 11.0),
+        ("rexd_refused_total", &[("reason", "origin")], 1.0),
+        ("rexd_spans_exported_total", &[], 12.0),
+        ("rexd_spans_dropped_total", &[], 13.0),
+    ];
+    for (name, labels, value) in expected {
+        assert_eq!(page.value(name, labels), Some(value), "{name} {labels:?}");
+    }
+}
+
+#[test]
+fn queues_of_one_name_are_summed_until_they_go() {
+    let metrics = Metrics::new();
+    let first = metrics.queue("events", || 2);
+    let second = metrics.queue("events", || 3);
+    let _control = metrics.queue("control", || 1);
+    assert_eq!(page(&metrics).value("rexd_queue_depth", &[("queue", "events")]), Some(5.0));
+    drop(first);
+    assert_eq!(page(&metrics).value("rexd_queue_depth", &[("queue", "events")]), Some(3.0));
+    drop(second);
+    assert_eq!(page(&metrics).value("rexd_queue_depth", &[("queue", "events")]), None);
+}
+
+#[test]
+fn what_is_off_says_nothing() {
+    let metrics = Metrics::off();
+    let _queue = metrics.queue("events", || panic!("nobody asks"));
+    metrics.request("exec.start").done(Outcome::Ok);
+    metrics.session_opened().waits();
+    metrics.process_started(Ownership::Attached).ended(Cause::Itself);
+    assert_eq!(metrics.render(), "");
+}
+
+#[test]
+fn counting_from_many_threads_loses_nothing() {
+    let metrics = Metrics::new();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..1_000).for_each(|_| metrics.request("fs.read").done(Outcome::Ok)));
+        }
+    });
+    let labels = [("method", "fs.read"), ("outcome", "ok")];
+    assert_eq!(page(&metrics).value("rexd_requests_total", &labels), Some(8_000.0));
+}

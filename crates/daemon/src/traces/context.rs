@@ -1,0 +1,126 @@
+//! Context: which trace a request belongs to, as W3C `traceparent` tells it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The header, and the member of `_meta` and alike, that carries a parent.
+const LENGTH: usize = 55;
+const SAMPLED: u8 = 1;
+
+/// The span that caused a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceParent {
+    /// 32 lower-case hexadecimal digits, not all zero.
+    pub(super) trace_id: String,
+    /// 16 of them.
+    pub(super) span_id: String,
+    flags: u8,
+}
+
+impl TraceParent {
+    /// Reads the value of `traceparent`. One that is malformed is as good as none, as the standard wants it.
+    pub fn parse(value: &str) -> Option<TraceParent> {
+        let value = value.trim_matches([' ', '\t']);
+        let (known, rest) = value.split_at_checked(LENGTH)?;
+        let mut fields = known.split('-');
+        let (version, trace_id, span_id, flags) =
+            (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        // Later versions may say more, after a dash; this one may not, and ff is none.
+        let fits = version != "ff" && (rest.is_empty() || (version != "00" && rest.starts_with('-')));
+        let is_whole = is_hex(version, 2) && is_id(trace_id, 32) && is_id(span_id, 16) && is_hex(flags, 2);
+        if !fits || !is_whole || fields.next().is_some() {
+            return None;
+        }
+        let flags = u8::from_str_radix(flags, 16).ok()?;
+        Some(TraceParent { trace_id: trace_id.to_owned(), span_id: span_id.to_owned(), flags })
+    }
+
+    /// Whether the caller keeps this trace.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn is_id(text: &str, digits: usize) -> bool {
+    is_hex(text, digits) && text.bytes().any(|byte| byte != b'0')
+}
+
+/// Makes ids: seeded once by the kernel, then counted through a mixing function. They have to be unique, not secret.
+#[derive(Debug)]
+pub(super) struct Ids {
+    seeds: [u64; 3],
+    next: AtomicU64,
+}
+
+impl Ids {
+    pub(super) fn seeded() -> std::io::Result<Ids> {
+        let mut bytes = [0; 24];
+        getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+        let (words, _) = bytes.as_chunks::<8>();
+        let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let seeds = std::array::from_fn(|_| words.next().unwrap_or_default());
+        Ok(Ids { seeds, next: AtomicU64::new(0) })
+    }
+
+    /// A trace and a span that nobody has had.
+    pub(super) fn next(&self) -> (String, String) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let [high, low, span] = self.seeds.map(|seed| mix(seed.wrapping_add(number.wrapping_mul(STEP))));
+        // All zeros is no id; one of the three halves of all numbers is mapped to it.
+        (format!("{high:016x}{:016x}", low.max(1)), format!("{:016x}", span.max(1)))
+    }
+}
+
+/// An odd step visits every number once.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A bijection that spreads neighbours over all numbers.
+fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn a_parent_is_read_or_ignored() {
+        let parent = TraceParent::parse(GOOD).unwrap();
+        assert_eq!(parent.trace_id, "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(parent.span_id, "b7ad6b7169203331");
+        assert!(parent.is_sampled());
+        assert!(!TraceParent::parse(&GOOD.replace("-01", "-00")).unwrap().is_sampled());
+        assert!(TraceParent::parse(&GOOD.replace("00-", "cc-")).is_some());
+        assert!(TraceParent::parse(&format!("{}-what", GOOD.replace("00-", "cc-"))).is_some());
+        let bad = [
+            String::new(),
+            GOOD.to_uppercase(),
+            GOOD.replace("00-", "ff-"),
+            format!("{GOOD}-what"),
+            format!("{}what", GOOD.replace("00-", "cc-")),
+            GOOD.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)),
+            GOOD.replace("b7ad6b7169203331", &"0".repeat(16)),
+            GOOD.replace("b7ad6b7169203331", "b7ad6b716920333g"),
+            GOOD[..54].to_owned(),
+            "é".repeat(40),
+        ];
+        for value in bad {
+            assert_eq!(TraceParent::parse(&value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn ids_are_whole_and_never_the_same() {
+        let ids = Ids::seeded().unwrap();
+        let many: std::collections::HashSet<_> = (0..10_000).map(|_| ids.next()).collect();
+        assert_eq!(many.len(), 10_000);
+        assert!(many.iter().all(|(trace, span)| is_id(trace, 32) && is_id(span, 16)));
+    }
+}

@@ -1,0 +1,215 @@
+//! Detached processes: they outlive whoever started them, and any later daemon reaches them in full.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+mod keeper_support;
+
+use bytes::Bytes;
+use engine::Error;
+use engine::process::{Cause, Cursor, Exit, Item, ProcessId, Signal, Stream, TerminalSize};
+use keeper_support::{House, gather, read_until};
+use wire::keeper::Version;
+
+#[tokio::test]
+async fn a_detached_process_is_listed_read_and_reaped_by_another_daemon() {
+    let house = House::new();
+    let started =
+        house.keepers().start(house.shell("echo out; echo err >&2; exit 7"), "uid:1").await.unwrap();
+    // Another daemon knows nothing but the folder.
+    let (keepers, mut session) = (house.keepers(), house.session());
+    let attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    assert_eq!(attached.process.pid(), Some(started.pid));
+    assert!(attached.process.description().is_detached);
+    let seen = gather(attached.reader).await;
+    assert_eq!((seen.stdout.as_str(), seen.stderr.as_str(), seen.lost), ("out\n", "err\n", 0));
+    assert_eq!((seen.closed.exit, seen.closed.cause), (Exit::Code(7), Cause::Itself));
+    house.keeper_ends(&started.id).await;
+    let listed = keepers.list().await;
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].by.as_str(), listed[0].facts.end), ("uid:1", Cursor(8)));
+    assert_eq!(listed[0].facts.closed.as_ref().unwrap().exit, Exit::Code(7));
+    assert_eq!(listed[0].description.argv, ["sh", "-c", "echo out; echo err >&2; exit 7"]);
+    assert!(keepers.remove(&started.id).await.unwrap());
+    assert!(keepers.list().await.is_empty());
+    assert!(matches!(keepers.find(&started.id).await, Err(Error::NoSuchProcess(_))));
+}
+
+#[tokio::test]
+async fn an_ended_process_is_read_from_the_middle_and_with_its_end() {
+    let house = House::new();
+    let keepers = house.keepers();
+    let started = keepers.start(house.shell("printf 'one two three'"), "test").await.unwrap();
+    house.keeper_ends(&started.id).await;
+    let mut session = house.session();
+    let attached = keepers.attach(&mut session, &started.id, Cursor(4)).await.unwrap();
+    let seen = gather(attached.reader).await;
+    assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("two three", Exit::Code(0)));
+    assert!(matches!(attached.process.kill(Signal::KILL).await, Err(Error::Gone)));
+    let behind = keepers.attach(&mut session, &started.id, Cursor(999)).await.unwrap();
+    assert_eq!((behind.from, gather(behind.reader).await.stdout.as_str()), (Cursor(13), ""));
+}
+
+#[tokio::test]
+async fn input_from_several_daemons_reaches_a_detached_process() {
+    let house = House::new();
+    let started = house.keepers().start(house.shell("cat"), "test").await.unwrap();
+    let (keepers, mut session) = (house.keepers(), house.session());
+    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    attached.process.input(Bytes::from_static(b"hello\n"), false).await.unwrap();
+    read_until(&mut attached.reader, "hello\n").await;
+    house.keepers().input(&started.id, Bytes::from_static(b"again\n"), true).await.unwrap();
+    let seen = gather(attached.reader).await;
+    assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("again\n", Exit::Code(0)));
+}
+
+#[tokio::test]
+async fn a_terminal_is_typed_into_and_resized_from_another_daemon() {
+    let house = House::new();
+    let mut spec = house.shell("stty size; read line; stty size; echo \"got $line\"; read rest");
+    spec.terminal = Some(TerminalSize { cols: 80, rows: 24 });
+    let started = house.keepers().start(spec, "test").await.unwrap();
+    let (keepers, mut session) = (house.keepers(), house.session());
+    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    assert!(attached.process.description().has_terminal);
+    read_until(&mut attached.reader, "24 80").await;
+    attached.process.resize(TerminalSize { cols: 132, rows: 50 }).await.unwrap();
+    attached.process.input(Bytes::from_static(b"word\n"), false).await.unwrap();
+    let text = read_until(&mut attached.reader, "got word").await;
+    assert!(text.contains("50 132"), "{text:?}");
+    attached.process.kill(Signal::KILL).await.unwrap();
+    assert_eq!(attached.process.closed().await.unwrap().exit, Exit::Signal(Signal::KILL));
+}
+
+#[tokio::test]
+async fn a_kill_from_another_daemon_ends_the_whole_tree_and_names_it() {
+    let house = House::new();
+    let line = "trap '' TERM; setsid sleep 1000 & (setsid sh -c 'sleep 1001 & wait' &) ; echo ready; wait; sleep 1002";
+    let started = house.keepers().start(house.shell(line), "test").await.unwrap();
+    let (keepers, mut session) = (house.keepers(), house.session());
+    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    read_until(&mut attached.reader, "ready").await;
+    let ended = keepers.kill(&started.id, Signal::TERM).await.unwrap();
+    assert!(ended.killed.len() >= 3, "{ended:?}");
+    assert!(ended.left.is_empty(), "{ended:?}");
+    assert!(ended.killed.iter().any(|member| member.name == "sleep"), "{ended:?}");
+    for member in &ended.killed {
+        assert!(!testkit::proc::is_alive(member.pid), "{member:?}");
+    }
+    let closed = attached.process.closed().await.unwrap();
+    assert_eq!((closed.exit, closed.cause), (Exit::Signal(Signal::KILL), Cause::Killed));
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_why_as_an_attached_start_does() {
+    let house = House::new();
+    let keepers = house.keepers();
+    let error = keepers.start(house.argv(&["no-such-program-at-all"]), "test").await.unwrap_err();
+    let Error::Spawn { program, source } = &error else { panic!("{error:?}") };
+    assert_eq!((program.as_str(), source.kind()), ("no-such-program-at-all", std::io::ErrorKind::NotFound));
+    let error = keepers.start(house.argv(&["/etc/passwd"]), "test").await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Spawn { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied)
+    );
+    let mut spec = house.shell("true");
+    spec.cwd = house.directory("missing");
+    let error = keepers.start(spec, "test").await.unwrap_err();
+    assert!(
+        matches!(&error, Error::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound),
+        "{error:?}"
+    );
+    assert!(keepers.list().await.is_empty());
+    assert_eq!(house.folders(), Vec::<String>::new(), "nothing of them stays on disk");
+}
+
+#[tokio::test]
+async fn a_keeper_of_the_first_protocol_is_listed_attached_fed_and_killed() {
+    let house = House::new();
+    let mut old = house.settings();
+    old.protocol = Version::V1;
+    let started =
+        daemon::keeper::Keepers::new(old).start(house.shell("echo old; cat"), "test").await.unwrap();
+    assert!(house.read(&started.id, "record.json").contains("\"protocol\":1"));
+    let (keepers, mut session) = (house.keepers(), house.session());
+    assert_eq!(keepers.list().await.len(), 1);
+    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    read_until(&mut attached.reader, "old\n").await;
+    attached.process.input(Bytes::from_static(b"\xff\x00bytes\n"), false).await.unwrap();
+    let Item::Output { bytes, stream: Stream::Stdout, .. } = attached.reader.next(usize::MAX).await else {
+        panic!("no output")
+    };
+    assert_eq!(&bytes[..], b"\xff\x00bytes\n");
+    let ended = attached.process.kill(Signal::KILL).await.unwrap();
+    assert!(!ended.killed.is_empty());
+    assert_eq!(attached.process.closed().await.unwrap().exit, Exit::Signal(Signal::KILL));
+}
+
+#[tokio::test]
+async fn a_keeper_that_is_killed_takes_its_process_along_and_that_is_told() {
+    let house = House::new();
+    let keepers = house.keepers();
+    let started = keepers.start(house.shell("echo last words; sleep 1000"), "test").await.unwrap();
+    let mut session = house.session();
+    let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    read_until(&mut attached.reader, "last words\n").await;
+    house.kill_keeper(&started.id);
+    assert_eq!(attached.process.closed().await.unwrap().exit, Exit::Signal(Signal::KILL));
+    assert!(!testkit::proc::is_alive(started.pid));
+    let found = keepers.find(&started.id).await.unwrap();
+    assert_eq!(found.facts.closed.unwrap().exit, Exit::Signal(Signal::KILL));
+    let later = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let seen = gather(later.reader).await;
+    assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("last words\n", Exit::Signal(Signal::KILL)));
+}
+
+#[tokio::test]
+async fn background_jobs_of_a_leader_that_ended_well_live_on_and_can_be_killed() {
+    let house = House::new();
+    let keepers = house.keepers();
+    let started = keepers.start(house.shell("sleep 1000 >/dev/null 2>&1 & echo $!"), "test").await.unwrap();
+    let mut session = house.session();
+    let attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    let seen = gather(attached.reader).await;
+    let background: i32 = seen.stdout.trim().parse().unwrap();
+    assert_eq!(seen.closed.exit, Exit::Code(0));
+    assert!(testkit::proc::is_alive(background));
+    assert!(!keepers.remove(&started.id).await.unwrap(), "its keeper lives");
+    let ended = keepers.kill(&started.id, Signal::KILL).await.unwrap();
+    assert_eq!(ended.killed.iter().map(|member| member.pid).collect::<Vec<_>>(), [background]);
+    house.keeper_ends(&started.id).await;
+}
+
+#[tokio::test]
+async fn limits_bind_detached_processes_too() {
+    let house = House::new();
+    let keepers = house.keepers();
+    let mut spec = house.shell("sleep 1000");
+    spec.stop_after = Some(std::time::Duration::from_millis(50));
+    let started = keepers.start(spec, "test").await.unwrap();
+    let mut session = house.session();
+    let attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    assert_eq!(attached.process.closed().await.unwrap().cause, Cause::TimedOut);
+    let mut few = house.settings();
+    few.config.max = 0;
+    let refused = daemon::keeper::Keepers::new(few).start(house.shell("true"), "test").await;
+    assert!(matches!(refused, Err(Error::LimitReached { .. })));
+}
+
+#[tokio::test]
+async fn what_was_kept_long_enough_is_swept_by_whoever_lists() {
+    let house = House::new();
+    let started = house.keepers().start(house.shell("true"), "test").await.unwrap();
+    house.keeper_ends(&started.id).await;
+    let mut forgetful = house.settings();
+    forgetful.config.keep = std::time::Duration::ZERO;
+    assert_eq!(house.keepers().list().await.len(), 1);
+    assert!(daemon::keeper::Keepers::new(forgetful).list().await.is_empty());
+    assert_eq!(house.folders(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_name_that_is_no_name_is_never_looked_for() {
+    let house = House::new();
+    for name in ["", "..", "p_../../etc", "p_0123456789ab/..", "p_0123456789AB", "p_0123456789abc"] {
+        let found = house.keepers().find(&ProcessId(name.to_owned())).await;
+        assert!(matches!(found, Err(Error::NoSuchProcess(_))), "{name}");
+    }
+}

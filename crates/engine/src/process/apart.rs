@@ -1,0 +1,57 @@
+//! Starting a program apart: a session leader of its own that nobody's end takes along.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{WaitId, WaitIdOptions};
+use tokio::io::Interest;
+
+use super::child::Apart;
+use super::launch::{LEADERS, discard, verdict};
+use super::spawn::{self, Start, Started};
+use super::sys;
+
+/// Starts a program with exactly this environment, in a session of its own, in `/`, with nothing open but the three
+/// streams. Returns its number once it executes. It lives on when this process ends; if it ends first, it is reaped.
+pub async fn start_apart(
+    argv: &[String],
+    env: &[(OsString, OsString)],
+    stdio: [OwnedFd; 3],
+) -> io::Result<i32> {
+    let cwd = rustix::fs::open("/", OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let order = Start {
+        argv,
+        env,
+        mark: None,
+        cwd: cwd.as_fd(),
+        stdio: stdio.each_ref().map(AsFd::as_fd),
+        apart: Apart::Session,
+        cgroup: None,
+        dies_with_parent: false,
+    };
+    let Started { pid, pidfd, pending } = LEADERS.hold(|| spawn::start(&order))?;
+    drop(stdio);
+    let ended = match sys::watch(pidfd, Interest::READABLE) {
+        Ok(ended) => ended,
+        Err(error) => {
+            discard(pid).await;
+            return Err(error);
+        }
+    };
+    if let Err(error) = verdict(pending).await {
+        discard(pid).await;
+        return Err(error);
+    }
+    let number = pid.as_raw_nonzero().get();
+    // Lives as long as the runtime, which has nothing to do for a child that outlives it.
+    tokio::spawn(async move {
+        // An error here only means that there is nothing to wait for.
+        let _ended = ended.readable().await;
+        let handle = WaitId::PidFd(ended.get_ref().as_fd());
+        let _status = rustix::process::waitid(handle, WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        LEADERS.forget(number);
+    });
+    Ok(number)
+}

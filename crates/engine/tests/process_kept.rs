@@ -1,0 +1,187 @@
+//! Processes that somebody else keeps: the same handle, a relay behind it, and a session whose end leaves them alone.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use engine::process::{
+    Cause, Closed, Containment, Cursor, Description, Ended, Exit, Item, Keeper, KeeperAnswer, KeeperNews,
+    Kept, Member, ProcessId, Signal, Stream, TerminalSize, Told,
+};
+use engine::{Engine, Session, Settings};
+use support::{bounds, engine};
+use tokio::sync::mpsc;
+
+/// A keeper in memory: tells what the test hands it and notes what it was asked.
+#[derive(Debug)]
+struct Fake {
+    news: mpsc::Receiver<Told>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Fake {
+    fn note(&self, what: String) {
+        self.asked.lock().unwrap().push(what);
+    }
+}
+
+impl Keeper for Fake {
+    fn next(&mut self) -> KeeperNews<'_> {
+        Box::pin(self.news.recv())
+    }
+
+    fn kill(&self, signal: Signal) -> KeeperAnswer<Ended> {
+        self.note(format!("kill {signal}"));
+        let killed = vec![Member { pid: 7, name: "fake".to_owned() }];
+        Box::pin(async { Ok(Ended { killed, left: Vec::new() }) })
+    }
+
+    fn input(&self, bytes: Bytes, is_last: bool) -> KeeperAnswer<usize> {
+        self.note(format!("input {bytes:?} {is_last}"));
+        Box::pin(async move { Ok(bytes.len()) })
+    }
+
+    fn resize(&self, size: TerminalSize) -> KeeperAnswer<()> {
+        self.note(format!("resize {}x{}", size.cols, size.rows));
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn kept(from: u64) -> (Kept, mpsc::Sender<Told>, Arc<Mutex<Vec<String>>>) {
+    let (sender, news) = mpsc::channel(1);
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let description = Description {
+        argv: vec!["fake".to_owned()],
+        cwd: "/".into(),
+        has_terminal: false,
+        origin: "test".into(),
+        started_at: SystemTime::now(),
+        is_detached: true,
+    };
+    let keeper = Box::new(Fake { news, asked: asked.clone() });
+    let id = ProcessId("p_000000000000".to_owned());
+    (Kept { id, description, pid: Some(7), from: Cursor(from), keeper }, sender, asked)
+}
+
+fn output(start: u64, text: &'static str) -> Told {
+    Told::Output { start: Cursor(start), stream: Stream::Stdout, bytes: Bytes::from_static(text.as_bytes()) }
+}
+
+fn closed() -> Closed {
+    Closed {
+        exit: Exit::Code(3),
+        cause: Cause::Itself,
+        duration: Duration::from_secs(1),
+        stdout_bytes: 12,
+        stderr_bytes: 0,
+        truncated_bytes: 0,
+        held_by: Vec::new(),
+    }
+}
+
+fn session() -> (Engine, Session) {
+    let engine = engine(Containment::Marks);
+    let session = engine.open_session().unwrap();
+    (engine, session)
+}
+
+#[tokio::test]
+async fn a_kept_process_is_read_from_where_its_keeper_begins_with_its_losses() {
+    let (_engine, mut session) = session();
+    let (kept, news, _asked) = kept(5);
+    let (process, mut reader) = session.adopt(kept);
+    assert_eq!(process.pid(), Some(7));
+    assert_eq!(session.process(process.id()).unwrap().id(), process.id());
+    news.send(output(5, "one")).await.unwrap();
+    news.send(Told::Lost { next: Cursor(10) }).await.unwrap();
+    news.send(output(10, "two")).await.unwrap();
+    news.send(Told::Exited(Exit::Code(3))).await.unwrap();
+    news.send(Told::Closed(closed())).await.unwrap();
+    let mut seen = String::new();
+    loop {
+        match reader.next(usize::MAX).await {
+            Item::Output { bytes, next, .. } => {
+                seen.push_str(&format!("{} to {} ", std::str::from_utf8(&bytes).unwrap(), next.0));
+            }
+            Item::Lost { bytes, next } => seen.push_str(&format!("lost {bytes} to {} ", next.0)),
+            Item::Closed(closed) => break assert_eq!(closed.exit, Exit::Code(3)),
+        }
+    }
+    assert_eq!(seen, "one to 8 lost 2 to 10 two to 13 ");
+    assert_eq!(process.closed().await.unwrap().stdout_bytes, 12);
+}
+
+#[tokio::test]
+async fn commands_and_inputs_reach_the_keeper_in_their_order() {
+    let (_engine, mut session) = session();
+    let (kept, _news, asked) = kept(0);
+    let (process, _reader) = session.adopt(kept);
+    assert_eq!(process.input(Bytes::from_static(b"ab"), false).await.unwrap(), 2);
+    assert_eq!(process.input(Bytes::from_static(b"c"), true).await.unwrap(), 1);
+    process.resize(TerminalSize { cols: 80, rows: 24 }).await.unwrap();
+    let ended = process.kill(Signal::TERM).await.unwrap();
+    assert_eq!(ended.killed[0].pid, 7);
+    assert_eq!(
+        *asked.lock().unwrap(),
+        ["input b\"ab\" false", "input b\"c\" true", "resize 80x24", "kill TERM"]
+    );
+}
+
+#[tokio::test]
+async fn a_kept_process_counts_for_no_limit_and_is_in_no_list_of_the_engine() {
+    let (engine, mut session) = session();
+    let (kept, _news, _asked) = kept(0);
+    let (_process, _reader) = session.adopt(kept);
+    assert_eq!(session.running(), 0);
+    assert!(session.has_room(1));
+    assert!(engine.processes().await.is_empty());
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_stops_the_relay_and_asks_nothing_of_the_keeper() {
+    let (_engine, mut session) = session();
+    let (kept, news, asked) = kept(0);
+    let (_process, _reader) = session.adopt(kept);
+    session.close().await;
+    news.closed().await;
+    assert!(asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_keeper_that_dies_takes_the_process_with_it() {
+    let (_engine, mut session) = session();
+    let (kept, news, _asked) = kept(0);
+    let (process, mut reader) = session.adopt(kept);
+    news.send(output(0, "last words")).await.unwrap();
+    drop(news);
+    assert_eq!(process.closed().await.unwrap().exit, Exit::Signal(Signal::KILL));
+    assert!(matches!(reader.next(usize::MAX).await, Item::Output { .. }));
+    assert!(matches!(reader.next(usize::MAX).await, Item::Closed(_)));
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_holds_the_keeper_back_and_a_kill_still_passes() {
+    let small = Settings {
+        bounds: engine::process::Bounds { log_bytes: 8, ..bounds() },
+        containment: Containment::Marks,
+        max_sessions: 1,
+    };
+    let mut session = Engine::start(small).open_session().unwrap();
+    let (kept, news, _asked) = kept(0);
+    let (process, mut reader) = session.adopt(kept);
+    news.send(output(0, "full now")).await.unwrap();
+    let (first, second) = (news.reserve().await.unwrap(), news.try_reserve().is_err());
+    first.send(output(8, "more"));
+    assert!(second, "one place in the channel");
+    process.kill(Signal::KILL).await.unwrap();
+    assert!(news.try_reserve().is_err(), "the relay takes nothing that it has no room for");
+    assert!(matches!(reader.next(usize::MAX).await, Item::Output { next: Cursor(8), .. }));
+    assert!(matches!(reader.next(usize::MAX).await, Item::Output { next: Cursor(12), .. }));
+    drop(reader);
+    for start in 0..20 {
+        news.send(output(12 + start * 8, "unheard.")).await.unwrap();
+    }
+}

@@ -1,0 +1,159 @@
+//! Lines to messages and back, within their budgets. Pure: bytes in, messages out.
+
+use std::fmt;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+
+use super::{MAX_LINE_BYTES, MAX_OUTPUT_BYTES, Request, Stream, Told, Version};
+use crate::base64;
+
+/// What is wrong with what a peer sent. The connection cannot go on after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WireError {
+    /// A line is longer than [`MAX_LINE_BYTES`].
+    TooLong,
+    /// A line is no message of this protocol.
+    NotAMessage(String),
+    /// An output without bytes, or with more than [`MAX_OUTPUT_BYTES`], or not in this version's way.
+    BadOutput,
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WireError::TooLong => write!(f, "a line is longer than {MAX_LINE_BYTES} bytes"),
+            WireError::NotAMessage(reason) => write!(f, "not a message of the keeper's protocol: {reason}"),
+            WireError::BadOutput => f.write_str("output that is not in the form of the agreed version"),
+        }
+    }
+}
+
+impl std::error::Error for WireError {}
+
+/// A whole thing that a keeper said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Output with its bytes.
+    Output {
+        /// Where it starts.
+        start: u64,
+        /// Where it came from.
+        stream: Stream,
+        /// The bytes themselves.
+        bytes: Bytes,
+    },
+    /// Anything else.
+    Told(Told),
+}
+
+/// Takes what a keeper says apart, however it was cut on its way.
+#[derive(Debug)]
+pub struct Decoder {
+    version: Version,
+    /// How much of the buffer holds no newline.
+    scanned: usize,
+    /// Output whose bytes have not all come.
+    waiting: Option<(u64, Stream, usize)>,
+}
+
+impl Decoder {
+    /// For a connection on which `version` was agreed.
+    pub fn new(version: Version) -> Decoder {
+        Decoder { version, scanned: 0, waiting: None }
+    }
+
+    /// The next piece, taken out of `buffer`; nothing when more has to come first.
+    pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Piece>, WireError> {
+        if let Some((start, stream, count)) = self.waiting {
+            if buffer.len() < count {
+                return Ok(None);
+            }
+            self.waiting = None;
+            return Ok(Some(Piece::Output { start, stream, bytes: buffer.split_to(count).freeze() }));
+        }
+        let Some(line) = take_line(buffer, &mut self.scanned)? else { return Ok(None) };
+        match parse(&line)? {
+            Told::Output { start, stream, data, bytes } => match (self.version, data, bytes) {
+                (Version::V1, Some(data), None) => {
+                    let bytes = base64::decode(&data).map_err(|_bad| WireError::BadOutput)?;
+                    check_size(bytes.len())?;
+                    Ok(Some(Piece::Output { start, stream, bytes: bytes.into() }))
+                }
+                (Version::V2, None, Some(count)) => {
+                    check_size(count)?;
+                    self.waiting = Some((start, stream, count));
+                    self.next(buffer)
+                }
+                _ => Err(WireError::BadOutput),
+            },
+            told => Ok(Some(Piece::Told(told))),
+        }
+    }
+}
+
+/// The next request, taken out of `buffer`; nothing when more has to come first.
+pub fn read_request(buffer: &mut BytesMut) -> Result<Option<Request>, WireError> {
+    match take_line(buffer, &mut 0)? {
+        Some(line) => parse(&line).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A request as its line.
+pub fn encode_request(request: &Request) -> Vec<u8> {
+    line(request)
+}
+
+/// What a keeper says as the bytes that are sent.
+pub fn encode_told(version: Version, piece: &Piece) -> Vec<u8> {
+    match piece {
+        Piece::Told(told) => line(told),
+        Piece::Output { start, stream, bytes } => {
+            let (start, stream) = (*start, *stream);
+            match version {
+                Version::V1 => {
+                    let data = Some(base64::encode(bytes));
+                    line(&Told::Output { start, stream, data, bytes: None })
+                }
+                Version::V2 => {
+                    let mut out = line(&Told::Output { start, stream, data: None, bytes: Some(bytes.len()) });
+                    out.extend_from_slice(bytes);
+                    out
+                }
+            }
+        }
+    }
+}
+
+fn line(message: &impl serde::Serialize) -> Vec<u8> {
+    // Maps with text keys and numbers always serialize.
+    let mut out = serde_json::to_vec(message).unwrap_or_default();
+    out.push(b'\n');
+    out
+}
+
+fn parse<T: serde::de::DeserializeOwned>(line: &[u8]) -> Result<T, WireError> {
+    serde_json::from_slice(line).map_err(|error| WireError::NotAMessage(error.to_string()))
+}
+
+fn check_size(bytes: usize) -> Result<(), WireError> {
+    if bytes == 0 || bytes > MAX_OUTPUT_BYTES { Err(WireError::BadOutput) } else { Ok(()) }
+}
+
+fn take_line(buffer: &mut BytesMut, scanned: &mut usize) -> Result<Option<BytesMut>, WireError> {
+    let unseen = buffer.get(*scanned..).unwrap_or_default();
+    match memchr::memchr(b'\n', unseen) {
+        Some(place) if *scanned + place > MAX_LINE_BYTES => Err(WireError::TooLong),
+        Some(place) => {
+            let line = buffer.split_to(*scanned + place);
+            buffer.advance(1);
+            *scanned = 0;
+            Ok(Some(line))
+        }
+        None if buffer.len() > MAX_LINE_BYTES => Err(WireError::TooLong),
+        None => {
+            *scanned = buffer.len();
+            Ok(None)
+        }
+    }
+}

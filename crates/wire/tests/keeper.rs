@@ -1,0 +1,139 @@
+//! The keeper's protocol: whatever is said arrives as it was said, in either version, however it was cut.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+use bytes::{Bytes, BytesMut};
+use proptest::prelude::*;
+use wire::keeper::{
+    Cause, Closed, Decoder, Exit, FailureKind, MAX_LINE_BYTES, MAX_OUTPUT_BYTES, Member, Piece, Request,
+    Stream, Told, Version, WireError, encode_request, encode_told, read_request,
+};
+
+fn piece() -> impl Strategy<Value = Piece> {
+    let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr), Just(Stream::Terminal)];
+    let exit = || prop_oneof![any::<i32>().prop_map(Exit::Code), (1..65).prop_map(Exit::Signal)];
+    let member = (1..i32::MAX, ".{0,15}").prop_map(|(pid, name)| Member { pid, name });
+    let members = || prop::collection::vec(member.clone(), 0..4);
+    let closed = (exit(), any::<[u32; 4]>(), members()).prop_map(|(exit, numbers, held_by)| Closed {
+        exit,
+        cause: Cause::TimedOut,
+        duration_ms: numbers[0].into(),
+        stdout_bytes: numbers[1].into(),
+        stderr_bytes: numbers[2].into(),
+        truncated_bytes: numbers[3].into(),
+        held_by,
+    });
+    prop_oneof![
+        (any::<u64>(), stream, prop::collection::vec(any::<u8>(), 1..400))
+            .prop_map(|(start, stream, bytes)| Piece::Output { start, stream, bytes: bytes.into() }),
+        (any::<u64>(), any::<u64>()).prop_map(|(bytes, next)| Piece::Told(Told::Lost { bytes, next })),
+        exit().prop_map(|exit| Piece::Told(Told::Exited { exit })),
+        closed.clone().prop_map(|closed| Piece::Told(Told::Closed(closed))),
+        (any::<u64>(), members(), members()).prop_map(|(id, killed, left)| Piece::Told(Told::Killed {
+            id,
+            killed,
+            left
+        })),
+        (any::<u64>(), any::<Option<i32>>(), prop::option::of(closed)).prop_map(|(id, pid, closed)| {
+            Piece::Told(Told::Status {
+                id,
+                pid,
+                end: 7,
+                exit: closed.as_ref().map(|closed| closed.exit),
+                closed,
+            })
+        }),
+        (any::<u64>(), ".*")
+            .prop_map(|(id, message)| { Piece::Told(Told::Error { id, kind: FailureKind::Busy, message }) }),
+    ]
+}
+
+fn version() -> impl Strategy<Value = Version> {
+    prop_oneof![Just(Version::V1), Just(Version::V2)]
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_keeper_says_arrives_however_it_is_cut(
+        version in version(),
+        pieces in prop::collection::vec(piece(), 0..8),
+        cut in 1_usize..64,
+    ) {
+        let sent: Vec<u8> = pieces.iter().flat_map(|piece| encode_told(version, piece)).collect();
+        let (mut decoder, mut buffer, mut seen) = (Decoder::new(version), BytesMut::new(), Vec::new());
+        for part in sent.chunks(cut) {
+            buffer.extend_from_slice(part);
+            while let Some(piece) = decoder.next(&mut buffer).unwrap() {
+                seen.push(piece);
+            }
+        }
+        prop_assert_eq!(seen, pieces);
+        prop_assert!(buffer.is_empty());
+    }
+
+    #[test]
+    fn any_bytes_from_a_keeper_are_read_or_refused(
+        version in version(),
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let mut buffer = BytesMut::from(&bytes[..]);
+        let mut decoder = Decoder::new(version);
+        while let Ok(Some(_piece)) = decoder.next(&mut buffer) {}
+        let mut buffer = BytesMut::from(&bytes[..]);
+        while let Ok(Some(_request)) = read_request(&mut buffer) {}
+    }
+
+    #[test]
+    fn a_request_comes_back(id in any::<u64>(), data in "[A-Za-z0-9]{0,40}", eof in any::<bool>(), cols in any::<u16>()) {
+        for request in [
+            Request::Hello { id, version: 2 },
+            Request::Attach { id, cursor: id },
+            Request::Input { id, data: data.clone(), eof },
+            Request::Resize { id, cols, rows: 24 },
+            Request::Kill { id, signal: 15 },
+            Request::Status { id },
+        ] {
+            let mut buffer = BytesMut::from(&encode_request(&request)[..]);
+            prop_assert_eq!(request.id(), id);
+            prop_assert_eq!(read_request(&mut buffer), Ok(Some(request)));
+        }
+    }
+}
+
+#[test]
+fn the_older_of_two_versions_is_spoken() {
+    assert_eq!(Version::V2.common(1), Some(Version::V1));
+    assert_eq!(Version::V1.common(2), Some(Version::V1));
+    assert_eq!(Version::V2.common(99), Some(Version::V2));
+    assert_eq!(Version::V2.common(0), None);
+}
+
+#[test]
+fn the_lines_of_both_versions_stay_as_they_were_released() {
+    let piece = Piece::Output { start: 5, stream: Stream::Stdout, bytes: Bytes::from_static(b"hi\n") };
+    let v1 = encode_told(Version::V1, &piece);
+    assert_eq!(v1, b"{\"type\":\"output\",\"start\":5,\"stream\":\"stdout\",\"data\":\"aGkK\"}\n");
+    let v2 = encode_told(Version::V2, &piece);
+    assert_eq!(v2, b"{\"type\":\"output\",\"start\":5,\"stream\":\"stdout\",\"bytes\":3}\nhi\n");
+    let request = encode_request(&Request::Kill { id: 1, signal: 9 });
+    assert_eq!(request, b"{\"type\":\"kill\",\"id\":1,\"signal\":9}\n");
+}
+
+#[test]
+fn what_is_larger_than_its_budget_is_refused() {
+    let mut long = BytesMut::from(&vec![b'a'; MAX_LINE_BYTES + 1][..]);
+    assert_eq!(read_request(&mut long), Err(WireError::TooLong));
+    let count = MAX_OUTPUT_BYTES + 1;
+    let line = format!("{{\"type\":\"output\",\"start\":0,\"stream\":\"stdout\",\"bytes\":{count}}}\n");
+    let mut buffer = BytesMut::from(line.as_bytes());
+    assert_eq!(Decoder::new(Version::V2).next(&mut buffer), Err(WireError::BadOutput));
+    let mut buffer = BytesMut::from(line.as_bytes());
+    assert_eq!(Decoder::new(Version::V1).next(&mut buffer), Err(WireError::BadOutput), "of another version");
+}
+
+#[test]
+fn a_failure_of_a_newer_keeper_is_still_a_failure() {
+    let line = b"{\"type\":\"error\",\"id\":1,\"kind\":\"from_the_future\",\"message\":\"no\"}\n";
+    let mut buffer = BytesMut::from(&line[..]);
+    let told = Decoder::new(Version::V2).next(&mut buffer).unwrap();
+    assert!(matches!(told, Some(Piece::Told(Told::Error { kind: FailureKind::Failed, .. }))));
+}

@@ -1,0 +1,42 @@
+# bash completion for rexd
+_rexd() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' word at
+    for ((at = 1; at < COMP_CWORD; at++)); do
+        word=${COMP_WORDS[at]}
+        case $word in
+            serve|doctor|check-config|audit|version|help) command=$word; break ;;
+        esac
+    done
+    COMPREPLY=()
+    case $previous in
+        --config|--tls-cert|--tls-key|--client-ca|--unix|verify)
+            compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return ;;
+        --root)
+            compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -d -- "$current")
+            return ;;
+        --http|--stringd|--hub) return ;;
+        --exec-server)
+            mapfile -t COMPREPLY < <(compgen -W 'ws://127.0.0.1:0' -- "$current")
+            return ;;
+    esac
+    local serving='--config --root --stdio --http --unix --exec-server --stringd --hub --tls-cert --tls-key --client-ca'
+    local words
+    case $command in
+        '') words="serve doctor check-config audit version help $serving --help --version -h -V" ;;
+        serve) words="$serving --help" ;;
+        doctor) words='--json --config --root --help' ;;
+        check-config) words='--config --root --help' ;;
+        audit) words='verify --help' ;;
+        *) words='--help' ;;
+    esac
+    if [[ $command == check-config && $current != -* ]]; then
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}
+complete -F _rexd rexd

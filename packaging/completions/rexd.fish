@@ -1,0 +1,34 @@
+# fish completion for rexd
+set -l commands serve doctor check-config audit version help
+set -l alone "not __fish_seen_subcommand_from $commands"
+set -l serving "not __fish_seen_subcommand_from doctor check-config audit version help"
+set -l configured "not __fish_seen_subcommand_from audit version help"
+
+complete -c rexd -f
+complete -c rexd -n $alone -a serve -d 'Serve every face that flags or the configuration name'
+complete -c rexd -n $alone -a doctor -d 'What works here and what does not'
+complete -c rexd -n $alone -a check-config -d 'Read the configuration and print what it comes to'
+complete -c rexd -n $alone -a audit -d 'Check an audit file'
+complete -c rexd -n $alone -a version -d 'Print the version'
+complete -c rexd -n $alone -a help -d 'Show the help'
+
+# --config FILE, --root DIR
+complete -c rexd -n $configured -l config -r -F -d 'The configuration'
+complete -c rexd -n $configured -l root -x -a '(__fish_complete_directories)' -d 'A directory to serve'
+# --stdio, --http ADDR, --unix PATH, --exec-server URL, --stringd PORT, --hub URL
+complete -c rexd -n $serving -l stdio -d 'Serve on standard input and output'
+complete -c rexd -n $serving -l http -x -d 'Serve over HTTP and WebSocket'
+complete -c rexd -n $serving -l unix -r -F -d 'Serve on a unix socket'
+complete -c rexd -n $serving -l exec-server -x -a 'ws://127.0.0.1:0' -d 'Serve the exec-server face'
+complete -c rexd -n $serving -l stringd -x -d 'Serve the stringd face on 127.0.0.1'
+complete -c rexd -n $serving -l hub -x -d 'Dial a hub and serve through it'
+# --tls-cert FILE, --tls-key FILE, --client-ca FILE
+complete -c rexd -n $serving -l tls-cert -r -F -d 'Certificate chain of the listeners'
+complete -c rexd -n $serving -l tls-key -r -F -d 'Key of the listeners'
+complete -c rexd -n $serving -l client-ca -r -F -d 'Who signs the certificates of clients'
+# --json, --help, --version
+complete -c rexd -n '__fish_seen_subcommand_from doctor' -l json -d 'As one JSON object'
+complete -c rexd -n '__fish_seen_subcommand_from audit' -a verify -d 'Check the chain of a file'
+complete -c rexd -n '__fish_seen_subcommand_from verify check-config' -F
+complete -c rexd -s h -l help -d 'Show the help'
+complete -c rexd -n $alone -s V -l version -d 'Print the version'
