@@ -39,6 +39,8 @@ pub struct Serve {
     pub config: ConfigArgs,
     /// REXD on standard input and output: asked for, or called without anything else to serve.
     pub stdio: bool,
+    /// Called without a subcommand and without anything to serve: the configuration may say what instead of stdio.
+    pub bare: bool,
     /// REXD over HTTP and WebSocket on this address.
     pub http: Option<String>,
     /// REXD on a unix socket.
@@ -207,6 +209,7 @@ impl Raw {
         let serve = Serve {
             config: self.config(&[])?,
             stdio: self.has("stdio"),
+            bare: false,
             http: self.text("http")?,
             unix: self.last("unix").map(PathBuf::from),
             exec_server: self.text("exec-server")?,
@@ -221,7 +224,8 @@ impl Raw {
             || serve.stringd.is_some()
             || serve.hub.is_some();
         // Called with nothing at all, it speaks on its own standard streams.
-        Ok(Serve { stdio: serve.stdio || (name.is_empty() && !listens), ..serve })
+        let bare = name.is_empty() && !listens && !serve.stdio;
+        Ok(Serve { stdio: serve.stdio || bare, bare, ..serve })
     }
 
     fn tls(&self) -> Result<Option<(PathBuf, PathBuf)>, UsageError> {

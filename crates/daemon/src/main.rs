@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use daemon::args::{self, Command, HELP, Serve, UsageError};
-use daemon::config::{Config, Places, check_config};
+use daemon::config::{Config, Listeners, Places, check_config};
 use daemon::doctor::{Doctor, colours_wanted};
 use daemon::{audit, keeper, log, serve};
 
@@ -52,27 +52,42 @@ fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    if let Some(missing) = not_built_yet(faces, &config) {
+    if let Some(missing) = not_built_yet(faces) {
         anyhow::bail!(
             "{missing} is not in this version yet; `rexd --stdio` serves standard input and output"
         );
     }
+    let mut listeners = Listeners::new(faces, &config.server)?;
+    let asks_stdio = faces.stdio && listeners.stdio;
+    // Before anything else is opened: they are known by their numbers.
+    let passed = match asks_stdio && listeners.is_stdio_alone() {
+        true => Vec::new(),
+        false => engine::process::passed_sockets()?,
+    };
+    // Whoever passes sockets means those, not the streams of a service.
+    listeners.stdio = asks_stdio || (listeners.stdio && passed.is_empty());
+    if listeners.is_empty() && passed.is_empty() {
+        anyhow::bail!("there is nothing to serve: name --http ADDR, --unix PATH or --stdio");
+    }
     // One thread serves all: a command's way through the daemon then never waits for another core to wake up.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve::stdio(&config, places))?;
+    match listeners.is_stdio_alone() && passed.is_empty() {
+        true => runtime.block_on(serve::stdio(&config, places))?,
+        false => {
+            let plan = serve::Plan { config: &config, source: &faces.config, places, listeners, passed };
+            runtime.block_on(serve::serve(plan))?;
+        }
+    }
     // A thread that still reads a standard input which is a plain file must not hold up the end.
     runtime.shutdown_background();
     Ok(0)
 }
 
-fn not_built_yet(faces: &Serve, config: &Config) -> Option<&'static str> {
+fn not_built_yet(faces: &Serve) -> Option<&'static str> {
     let asked = [
-        (faces.http.is_some() || (!config.server.stdio && config.server.http_listen.is_some()), "HTTP"),
-        (faces.unix.is_some(), "the unix socket"),
         (faces.exec_server.is_some(), "exec-server"),
         (faces.stringd.is_some(), "stringd"),
         (faces.hub.is_some(), "the hub"),
-        (faces.tls.is_some() || faces.client_ca.is_some(), "TLS"),
     ];
     asked.iter().find(|(is_asked, _)| *is_asked).map(|(_, name)| *name)
 }

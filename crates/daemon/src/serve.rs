@@ -1,5 +1,12 @@
 //! From a configuration to a running daemon: one engine, the faces over it, and an orderly end.
 
+mod listeners;
+mod signals;
+mod sockets;
+
+pub use listeners::{Plan, serve};
+pub use sockets::Sockets;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,7 +15,6 @@ use engine::audit::{AuditSink, NoAudit};
 use engine::files::Durability;
 use engine::process::{Bounds, Containment};
 use engine::{Engine, Limits, Roots, Settings};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::AuditFile;
@@ -20,7 +26,7 @@ use crate::traces::Traces;
 
 /// Serves REXD on standard input and output until its peer is done or a signal asks for the end.
 pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
-    let stop = stop_on_signals()?;
+    let stop = signals::ending(true)?.stop;
     let audit = open_audit(config)?;
     let service = Arc::new(service(config, places, audit.clone(), stop.clone()));
     let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
@@ -101,18 +107,4 @@ fn open_audit(config: &Config) -> anyhow::Result<Arc<dyn AuditSink>> {
             Ok(Arc::new(NoAudit))
         }
     }
-}
-
-fn stop_on_signals() -> anyhow::Result<CancellationToken> {
-    let stop = CancellationToken::new();
-    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
-        let mut received = signal(kind).context("cannot listen for signals")?;
-        let stop = stop.clone();
-        // Lives as long as the runtime.
-        tokio::spawn(async move {
-            received.recv().await;
-            stop.cancel();
-        });
-    }
-    Ok(stop)
 }

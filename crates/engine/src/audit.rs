@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Keeps records. May make the caller wait for room, never loses a record silently.
+/// Keeps records. Never makes the caller wait, and never loses a record silently: a loss is counted and recorded.
 pub trait AuditSink: Send + Sync {
     /// Takes one record over.
     fn record(&self, record: AuditRecord);
@@ -18,7 +18,11 @@ pub trait AuditSink: Send + Sync {
 pub struct AuditRecord {
     /// When it ended.
     pub time: SystemTime,
-    /// Who asked, by the name the client gave or its credentials proved.
+    /// Who asked, by what they proved, such as `token:ci` or `uid:1000`.
+    pub caller: Arc<str>,
+    /// Where they called from, if that is another machine.
+    pub address: Option<Arc<str>>,
+    /// The name the client gave itself.
     pub client: Arc<str>,
     /// The front end it came through.
     pub face: &'static str,

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -26,6 +28,17 @@ impl std::error::Error for Closed {}
 pub struct Outgoing {
     control: mpsc::Sender<Outbound>,
     events: mpsc::Sender<Outbound>,
+    compression: Option<Compression>,
+}
+
+/// Whether a link compresses what it sends. Once on, it stays on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Compression(Arc<AtomicBool>);
+
+impl Compression {
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// A message on its way, and who wants to know when it is written.
@@ -74,6 +87,19 @@ impl Outgoing {
         written.await.map_err(|_| Closed)
     }
 
+    /// Has every later message compressed, where the link can. Tells whether it does.
+    pub fn compress(&self) -> bool {
+        if let Some(compression) = &self.compression {
+            compression.0.store(true, Ordering::Relaxed);
+        }
+        self.compression.is_some()
+    }
+
+    /// The same lanes, on a link that can compress.
+    pub(crate) fn with_compression(self, compression: Compression) -> Outgoing {
+        Outgoing { compression: Some(compression), ..self }
+    }
+
     /// Waits until the link is gone.
     pub async fn closed(&self) {
         self.control.closed().await;
@@ -116,7 +142,7 @@ pub(crate) struct Lanes {
 pub(crate) fn lanes(limits: &Limits) -> (Outgoing, Lanes) {
     let (control, control_end) = mpsc::channel(limits.control_slots.max(1));
     let (events, events_end) = mpsc::channel(limits.event_slots.max(1));
-    (Outgoing { control, events }, Lanes { control: control_end, events: events_end })
+    (Outgoing { control, events, compression: None }, Lanes { control: control_end, events: events_end })
 }
 
 impl Lanes {
@@ -131,20 +157,30 @@ impl Lanes {
     }
 
     /// Takes the responses that are ready.
-    pub(crate) fn take_control(&mut self, into: &mut VecDeque<Outbound>, up_to: usize) {
+    pub(crate) fn take_control<T>(
+        &mut self,
+        into: &mut VecDeque<T>,
+        up_to: usize,
+        mut frame: impl FnMut(Outbound) -> T,
+    ) {
         while into.len() < up_to
             && let Ok(outbound) = self.control.try_recv()
         {
-            into.push_back(outbound);
+            into.push_back(frame(outbound));
         }
     }
 
     /// Takes the events that are ready.
-    pub(crate) fn take_events(&mut self, into: &mut VecDeque<Outbound>, up_to: usize) {
+    pub(crate) fn take_events<T>(
+        &mut self,
+        into: &mut VecDeque<T>,
+        up_to: usize,
+        mut frame: impl FnMut(Outbound) -> T,
+    ) {
         while into.len() < up_to
             && let Ok(outbound) = self.events.try_recv()
         {
-            into.push_back(outbound);
+            into.push_back(frame(outbound));
         }
     }
 }

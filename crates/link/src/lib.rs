@@ -1,4 +1,4 @@
-//! Moving messages: stdio, memory, the JSON-RPC peer.
+//! Moving messages: stdio, byte streams, WebSockets, memory, the JSON-RPC peer.
 //!
 //! A [`Link`] is one connection: messages in, messages out, whatever carries them. A message is JSON text without
 //! its newline. Faces never touch a socket; they take from [`Receiver`] (or through [`rpc::Requests`], which parses)
@@ -8,16 +8,21 @@
 //! |---|---|
 //! | stdin and stdout | [`stdio::open`] |
 //! | any pair of byte streams | [`ndjson::link`] |
+//! | a WebSocket, after its handshake | [`websocket::link`] |
 //! | a carrier of single requests | [`posted`] |
 //! | a test in the same process | [`memory::pair`] |
 
+mod intake;
 mod lanes;
 pub mod memory;
 pub mod ndjson;
+pub mod packing;
 mod posted;
+mod queue;
 mod reader;
 pub mod rpc;
 pub mod stdio;
+pub mod websocket;
 mod writer;
 
 use std::fmt;

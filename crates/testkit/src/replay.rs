@@ -23,19 +23,21 @@ pub struct Replayed {
     early: VecDeque<String>,
     /// Requests that were sent and not answered.
     open: usize,
+    /// Whether nothing of a line waits for its end.
+    is_line_whole: bool,
 }
 
 impl Replayed {
     /// Talks to a daemon in this way.
     pub fn new(served: Served, way: Way) -> Replayed {
         let client = served.client(way);
-        Replayed { served, client, early: VecDeque::new(), open: 0 }
+        Replayed { served, client, early: VecDeque::new(), open: 0, is_line_whole: true }
     }
 
     fn next_line(&mut self, within: Duration) -> Result<Option<String>> {
         let line = self.client.line_within(within)?;
         if let Some(line) = &line {
-            self.open -= count(line, |message| message.get("method").is_none() && !message["id"].is_null());
+            self.open = self.open.saturating_sub(count(line, |message| !message["id"].is_null()));
         }
         Ok(line)
     }
@@ -43,7 +45,11 @@ impl Replayed {
 
 impl Transport for Replayed {
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        let is_request = |message: &Value| message.get("method").is_some() && !message["id"].is_null();
+        let is_request = |message: &Value| {
+            let is_answer = message.get("result").is_some() || message.get("error").is_some();
+            !is_answer && matches!(message["id"], Value::Number(_) | Value::String(_))
+        };
+        self.is_line_whole = bytes.ends_with(b"\n");
         for line in String::from_utf8_lossy(bytes).lines() {
             self.open += count(line, is_request);
         }
@@ -59,6 +65,9 @@ impl Transport for Replayed {
 
     fn close(&mut self) -> Result<()> {
         if !self.client.carrier.answers_after_the_end() {
+            if !self.is_line_whole {
+                self.client.carrier.send(b"\n")?;
+            }
             while self.open > 0 {
                 let line = self.next_line(LAST_ANSWERS)?.context("the end came before the answers")?;
                 self.early.push_back(line);

@@ -20,11 +20,15 @@ pub(super) fn body(record: &AuditRecord, out: &mut Vec<u8>) {
     let mut fields = vec![
         ("timestamp", Value::from(timestamp(record.time))),
         ("session_id", record.session.as_deref().map_or(Value::Null, |session| text(session).into())),
+        ("caller", text(&record.caller).into()),
         ("client_name", text(&record.client).into()),
         ("face", record.face.into()),
         ("method", text(&record.operation).into()),
         ("params", Value::Object(params)),
     ];
+    if let Some(address) = &record.address {
+        fields.push(("address", text(address).into()));
+    }
     match &record.outcome {
         Outcome::Done(summary) => fields.push(("result", text(&redact::redact_text(summary)).into())),
         Outcome::Failed { code, message } => {

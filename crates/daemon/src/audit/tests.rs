@@ -9,6 +9,8 @@ use std::time::{Instant, SystemTime};
 fn record(number: i64) -> AuditRecord {
     AuditRecord {
         time: SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789),
+        caller: Arc::from("token:ci"),
+        address: None,
         client: Arc::from("tester"),
         face: "rexd",
         session: Some(Arc::from("s1")),
@@ -51,11 +53,18 @@ fn a_record_becomes_one_line_with_the_documented_keys() {
     let audit = AuditFile::open(&fixture.path, true).unwrap();
     audit.record(AuditRecord { rule: Some(Arc::from("r")), exit: Some(Exit::Code(3)), ..record(1) });
     let failed = Outcome::Failed { code: -32002, message: "outside".to_owned() };
-    audit.record(AuditRecord { outcome: failed, session: None, exit: Some(Exit::Signal(9)), ..record(2) });
+    let address = Some(Arc::from("203.0.113.5"));
+    audit.record(AuditRecord {
+        outcome: failed,
+        session: None,
+        exit: Some(Exit::Signal(9)),
+        address,
+        ..record(2)
+    });
     audit.flush();
     let lines = lines(&fixture.path);
     let keys: Vec<&String> = lines[0].as_object().unwrap().keys().collect();
-    assert_eq!(keys.len(), 12, "{keys:?}");
+    assert_eq!(keys.len(), 13, "{keys:?}");
     assert_eq!(lines[0]["timestamp"], "2023-11-14T22:13:20.123456789Z");
     assert_eq!(lines[0]["client_name"], "tester");
     assert_eq!(lines[0]["session_id"], "s1");
@@ -65,6 +74,8 @@ fn a_record_becomes_one_line_with_the_documented_keys() {
     assert_eq!(lines[1]["error"], json!({ "code": -32002, "message": "outside" }));
     assert_eq!((&lines[1]["exit_code"], &lines[1]["signal"]), (&json!(-1), &json!(9)));
     assert_eq!(lines[1]["session_id"], Value::Null);
+    assert_eq!((&lines[0]["caller"], lines[0].get("address")), (&json!("token:ci"), None));
+    assert_eq!(lines[1]["address"], "203.0.113.5");
     assert_eq!(lines[1]["prev"], lines[0]["hash"]);
 }
 

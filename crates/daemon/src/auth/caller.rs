@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::refusal::Refusal;
+use super::secret::Digest;
+
 /// One kind of thing a caller may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
@@ -28,6 +31,19 @@ pub struct Scopes {
 impl Scopes {
     /// Everything.
     pub const ALL: Scopes = Scopes { read: true, exec: true, admin: true };
+    /// What somebody has of whom the configuration says nothing else.
+    pub const DEFAULT: Scopes = Scopes { read: true, exec: true, admin: false };
+
+    /// Whether nothing at all is allowed.
+    pub fn is_empty(self) -> bool {
+        self == Scopes::default()
+    }
+
+    /// The words for them, as in a configuration.
+    pub fn names(self) -> Vec<&'static str> {
+        let each = [(self.read, Scope::Read), (self.exec, Scope::Exec), (self.admin, Scope::Admin)];
+        each.iter().filter(|(has, _)| *has).map(|(_, scope)| scope.name()).collect()
+    }
 
     /// Whether these scopes are enough for something that needs `scope`: a larger one includes the smaller.
     pub fn allow(self, scope: Scope) -> bool {
@@ -62,16 +78,39 @@ pub struct Caller {
     pub roots: Option<Vec<PathBuf>>,
     /// Where they called from, if that is another machine or a proxy said so.
     pub address: Option<Arc<str>>,
+    /// What they showed, so that it can be asked later whether it still counts.
+    pub(super) proof: Proof,
+}
+
+/// What somebody showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// The operating system vouches for them, as long as the connection lasts.
+    System,
+    /// A token.
+    Token(Digest),
+    /// A certificate with these names.
+    Certificate(Arc<[String]>),
 }
 
 impl Caller {
+    /// Nothing, if they may do what needs this scope, and otherwise the refusal to answer with.
+    pub fn require(&self, scope: Scope) -> Result<(), Refusal> {
+        if self.scopes.allow(scope) { Ok(()) } else { Err(Refusal::scope(self, scope)) }
+    }
+
+    fn of_system(name: String) -> Caller {
+        let name = Arc::from(name);
+        Caller { name, scopes: Scopes::ALL, roots: None, address: None, proof: Proof::System }
+    }
+
     /// Whoever started this program and holds its standard streams: the operating system has vouched for them.
     pub fn on_stdio() -> Caller {
-        Caller { name: Arc::from("stdio"), scopes: Scopes::ALL, roots: None, address: None }
+        Caller::of_system("stdio".to_owned())
     }
 
     /// A user of this machine, as the kernel says.
     pub fn user(uid: u32) -> Caller {
-        Caller { name: Arc::from(format!("uid:{uid}")), scopes: Scopes::ALL, roots: None, address: None }
+        Caller::of_system(format!("uid:{uid}"))
     }
 }

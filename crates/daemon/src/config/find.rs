@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::auth::Secret;
+
 /// The file that is looked for on a machine with an administrator.
 const SYSTEM_FILE: &str = "/etc/rexd/config.toml";
 
@@ -17,6 +19,10 @@ pub struct Places {
     pub user: Option<PathBuf>,
     /// The directory for logs, keepers, audit and tokens.
     pub state: Option<PathBuf>,
+    /// The token of `$REXD_TOKEN`.
+    pub token: Option<Secret>,
+    /// The token file of `$REXD_TOKEN_FILE`.
+    pub token_file: Option<PathBuf>,
     /// The home directory.
     pub home: Option<PathBuf>,
     /// What relative paths of flags are relative to.
@@ -43,6 +49,8 @@ impl Places {
             system: Some(PathBuf::from(SYSTEM_FILE)),
             user: config.map(|directory| directory.join("rexd/config.toml")),
             state: state.map(|directory| directory.join("rexd")),
+            token: token(variable("REXD_TOKEN")),
+            token_file: path("REXD_TOKEN_FILE").map(|file| current.join(file)),
             home,
             current,
         }
@@ -75,4 +83,10 @@ impl Places {
         let mut defaults = self.system.iter().chain(&self.user);
         named.or_else(|| defaults.find(|file| file.try_exists().unwrap_or(true)).cloned())
     }
+}
+
+/// An empty variable is as good as none. One that is not UTF-8 is kept as a token that nobody can send, so that it
+/// is refused with a reason and not passed over.
+fn token(value: Option<OsString>) -> Option<Secret> {
+    value.filter(|value| !value.is_empty()).map(|value| Secret::new(value.to_string_lossy()))
 }

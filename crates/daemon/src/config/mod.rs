@@ -1,9 +1,11 @@
 //! Configuration: the operator's TOML file and the flags, read into exact types or refused with the place of the
 //! mistake.
 
+mod auth;
 mod find;
 mod keepers;
 mod limits;
+mod listeners;
 mod policy;
 mod print;
 mod section;
@@ -11,11 +13,13 @@ mod server;
 mod suggest;
 mod telemetry;
 
+pub use auth::{AuthConfig, CertificateConfig, TokenConfig, TokenSource};
 pub use find::Places;
 pub use keepers::KeepersConfig;
+pub use listeners::Listeners;
 pub use print::check_config;
 pub use section::ConfigError;
-pub use server::{AuditConfig, LogLevel, ServerConfig};
+pub use server::{AuditConfig, LogLevel, ServerConfig, TlsFiles};
 pub use suggest::nearest;
 pub use telemetry::TelemetryConfig;
 
@@ -53,12 +57,12 @@ pub struct Config {
     pub server: ServerConfig,
     /// Whether a write is on the disk before it is answered.
     pub durable_writes: bool,
-    /// Where telemetry goes.
+    /// Who may come in.
+    pub auth: AuthConfig,
+    /// What is told to those who watch.
     pub telemetry: TelemetryConfig,
     /// What detached processes may keep.
     pub keepers: KeepersConfig,
-    /// `[auth]` as it was written, for those who read it.
-    pub auth: Option<toml::Table>,
     /// `[sandbox]` as it was written, for those who read it.
     pub sandbox: Option<toml::Table>,
     /// The file this was read from.
@@ -94,16 +98,20 @@ impl Config {
         let policy = policy::read(&root, security.boolean("allow_shell")?.unwrap_or(true))?;
         security.finish();
         let mut raw: toml::Table = toml::from_str(text).unwrap_or_default();
+        let roots =
+            if args.roots.is_empty() { configured.clone() } else { server::flag_roots(&args.roots, places)? };
+        let served = auth::Served { configured: &configured, effective: &roots };
+        let auth = auth::read(root.section("auth")?, served, places)?;
         let mut config = Self {
-            roots: if args.roots.is_empty() { configured } else { server::flag_roots(&args.roots, places)? },
+            roots,
             limits: limits::read(root.section("limits")?, base)?,
             policy,
             audit: server::audit(root.section("audit")?, places)?,
-            server: server::server(root.section("server")?)?,
+            server: server::server(root.section("server")?, places)?,
             durable_writes: server::durable_writes(root.section("files")?)?,
+            auth,
             telemetry: telemetry::telemetry(root.section("telemetry")?)?,
             keepers: keepers::read(root.section("keepers")?)?,
-            auth: raw_table(&root, "auth", &mut raw)?,
             sandbox: raw_table(&root, "sandbox", &mut raw)?,
             source: None,
             warnings: Vec::new(),

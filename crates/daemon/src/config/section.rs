@@ -33,6 +33,9 @@ pub enum ConfigError {
         /// What is wrong, and what would be right.
         reason: String,
     },
+    /// Client certificates cannot be asked for without TLS.
+    #[error("a client CA needs TLS: name tls_cert and tls_key in [server], or --tls-cert and --tls-key")]
+    ClientCaWithoutTls,
     /// A `--root` that cannot be one.
     #[error("--root {}: {reason}", root.display())]
     Root {

@@ -1,9 +1,11 @@
 //! `[server]`, `[audit]` and the roots of `[security]`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::find::Places;
 use super::section::{ConfigError, Section};
+use crate::auth::{Host, Network, WebOrigin};
 
 /// What listens where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,8 +18,41 @@ pub struct ServerConfig {
     pub http_path: String,
     /// Where WebSockets connect.
     pub ws_path: String,
+    /// Serve on this unix socket.
+    pub unix: Option<PathBuf>,
+    /// Names by which clients call this server, beside those of the loopback interface.
+    pub public_names: Vec<String>,
+    /// The address under which a proxy makes this server known.
+    pub public_url: Option<String>,
+    /// Whose word is taken for where a request comes from.
+    pub trusted_proxies: Vec<Network>,
+    /// TLS for the HTTP listener.
+    pub tls: Option<TlsFiles>,
+    /// Who signs the certificates of clients.
+    pub client_ca: Option<PathBuf>,
+    /// How many connections there may be at once; more are refused.
+    pub max_connections: usize,
+    /// How often a silent connection is asked whether it is still there.
+    pub ping: Duration,
+    /// How long an HTTP session lives that nobody listens to.
+    pub session_idle: Duration,
+    /// How long a resumable session waits for its client.
+    pub resume_for: Duration,
+    /// How many bytes of events it keeps meanwhile.
+    pub resume_bytes: u64,
+    /// How long connections have to end after a stop was asked for.
+    pub drain: Duration,
     /// How much is logged to standard error.
     pub log_level: LogLevel,
+}
+
+/// A certificate chain and its key, as PEM files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The chain, the own certificate first.
+    pub certificate: PathBuf,
+    /// The key.
+    pub key: PathBuf,
 }
 
 /// How much is logged.
@@ -65,16 +100,106 @@ pub struct AuditConfig {
     pub configured: bool,
 }
 
-pub(super) fn server(section: Section<'_, '_>) -> Result<ServerConfig, ConfigError> {
+/// Connections at once, unless configured.
+const MAX_CONNECTIONS: u64 = 2_048;
+
+pub(super) fn server(section: Section<'_, '_>, places: &Places) -> Result<ServerConfig, ConfigError> {
+    let milliseconds = |key, default| number(&section, key, default).map(Duration::from_millis);
     let server = ServerConfig {
         stdio: section.boolean("stdio")?.unwrap_or(true),
         http_listen: section.text("http_listen")?.filter(|address| !address.is_empty()),
         http_path: url_path(&section, "http_path", "/rpc")?,
         ws_path: url_path(&section, "ws_path", "/ws")?,
+        unix: file(&section, "unix", places)?,
+        public_names: public_names(&section)?,
+        public_url: public_url(&section, "public_url")?,
+        trusted_proxies: trusted_proxies(&section)?,
+        tls: tls(&section, places)?,
+        client_ca: file(&section, "client_ca", places)?,
+        max_connections: usize::try_from(number(&section, "max_connections", MAX_CONNECTIONS)?)
+            .unwrap_or(usize::MAX),
+        ping: milliseconds("ping_ms", 20_000)?,
+        session_idle: milliseconds("session_idle_ms", 300_000)?,
+        resume_for: milliseconds("resume_ms", 600_000)?,
+        resume_bytes: number(&section, "resume_bytes", 8 * 1024 * 1024)?,
+        drain: milliseconds("drain_ms", 3_000)?,
         log_level: section.choice("log_level", &LogLevel::NAMES)?.unwrap_or(LogLevel::Info),
     };
     section.finish();
     Ok(server)
+}
+
+/// A number of at least one.
+fn number(section: &Section<'_, '_>, key: &'static str, default: u64) -> Result<u64, ConfigError> {
+    match section.number(key)?.unwrap_or(default) {
+        0 => {
+            let reason = format!("{} must be at least 1", section.path_of(key));
+            Err(section.document.error(section.span_of(key), reason))
+        }
+        number => Ok(number),
+    }
+}
+
+/// An absolute path; an empty one is none.
+fn file(
+    section: &Section<'_, '_>,
+    key: &'static str,
+    places: &Places,
+) -> Result<Option<PathBuf>, ConfigError> {
+    let Some(text) = section.text(key)?.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let path = places.expand(&text);
+    if path.is_absolute() && !text.contains('\0') {
+        return Ok(Some(path));
+    }
+    let reason = format!("{} must be absolute, not {text:?}", section.path_of(key));
+    Err(section.document.error(section.span_of(key), reason))
+}
+
+fn tls(section: &Section<'_, '_>, places: &Places) -> Result<Option<TlsFiles>, ConfigError> {
+    let missing = |there: &str, other: &str| {
+        let reason = format!("{} needs {} beside it", section.path_of(there), section.path_of(other));
+        Err(section.document.error(section.span_of(there), reason))
+    };
+    match (file(section, "tls_cert", places)?, file(section, "tls_key", places)?) {
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (None, None) => Ok(None),
+        (Some(_), None) => missing("tls_cert", "tls_key"),
+        (None, Some(_)) => missing("tls_key", "tls_cert"),
+    }
+}
+
+fn public_names(section: &Section<'_, '_>) -> Result<Vec<String>, ConfigError> {
+    let mut names = Vec::new();
+    for item in section.items("public_names")? {
+        let name = section.as_text("public_names", item)?;
+        if Host::parse(&name).is_none() {
+            let reason = format!("a public name is a host alone, as in \"rex.example.org\", not {name:?}");
+            return Err(section.document.error(item.span(), reason));
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+fn public_url(section: &Section<'_, '_>, key: &'static str) -> Result<Option<String>, ConfigError> {
+    let Some(url) = section.text(key)?.filter(|url| !url.is_empty()) else { return Ok(None) };
+    let origin = url.trim_end_matches('/').to_owned();
+    if WebOrigin::parse(&origin).is_some() {
+        return Ok(Some(origin));
+    }
+    let reason = format!("{} must be http(s)://HOST[:PORT], not {url:?}", section.path_of(key));
+    Err(section.document.error(section.span_of(key), reason))
+}
+
+fn trusted_proxies(section: &Section<'_, '_>) -> Result<Vec<Network>, ConfigError> {
+    let mut networks = Vec::new();
+    for item in section.items("trusted_proxies")? {
+        let text = section.as_text("trusted_proxies", item)?;
+        let wrong =
+            |error| section.document.error(item.span(), format!("{text:?} is no trusted proxy: {error}"));
+        networks.push(text.parse().map_err(wrong)?);
+    }
+    Ok(networks)
 }
 
 fn url_path(section: &Section<'_, '_>, key: &'static str, default: &str) -> Result<String, ConfigError> {

@@ -4,11 +4,13 @@ use super::section::{ConfigError, Section};
 use crate::traces::Endpoint;
 
 /// Where telemetry goes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TelemetryConfig {
     /// The OpenTelemetry collector that gets traces, as `http://HOST:PORT`; none unless the operator names one. The
     /// environment goes before it.
     pub otlp_endpoint: Option<String>,
+    /// Whether `/metrics` is served.
+    pub metrics: bool,
 }
 
 pub(super) fn telemetry(section: Section<'_, '_>) -> Result<TelemetryConfig, ConfigError> {
@@ -16,6 +18,7 @@ pub(super) fn telemetry(section: Section<'_, '_>) -> Result<TelemetryConfig, Con
     if let Some(Err(error)) = otlp_endpoint.as_deref().map(Endpoint::parse) {
         return Err(section.document.error(section.span_of("otlp_endpoint"), error.to_string()));
     }
+    let metrics = section.boolean("metrics")?.unwrap_or(true);
     section.finish();
-    Ok(TelemetryConfig { otlp_endpoint })
+    Ok(TelemetryConfig { otlp_endpoint, metrics })
 }

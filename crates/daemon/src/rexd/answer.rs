@@ -144,6 +144,8 @@ impl Answer {
         let rule = error.and_then(|error| error.data.get("rule")?.as_str().map(Arc::from));
         draft.sink.record(AuditRecord {
             time: SystemTime::now(),
+            caller: Arc::from("stdio"),
+            address: None,
             client: draft.asker.client,
             face: FACE,
             session: draft.asker.session,

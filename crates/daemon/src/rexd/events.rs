@@ -436,6 +436,8 @@ impl Telling {
         };
         self.audit.record(AuditRecord {
             time: SystemTime::now(),
+            caller: Arc::from("stdio"),
+            address: None,
             client: self.asker.client.clone(),
             face: FACE,
             session: self.asker.session.clone(),

@@ -13,6 +13,7 @@ mod launch;
 mod log;
 mod orphans;
 
+mod passed;
 mod proc;
 mod reader;
 mod signal;
@@ -42,6 +43,7 @@ pub use keeper::{Keeper, KeeperAnswer, KeeperNews, Kept, Told};
 pub use launch::Containment;
 pub(crate) use launch::Launcher;
 pub use log::{Cursor, Facts};
+pub use passed::passed_sockets;
 pub use reader::{Item, LogReader};
 pub use signal::Signal;
 pub use spec::{

@@ -1,0 +1,1 @@
+//! What the gate lets in, and what it does not.

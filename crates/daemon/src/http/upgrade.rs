@@ -1,0 +1,102 @@
+//! `GET /ws`: the handshake of a WebSocket, and the connection it becomes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use link::websocket::{self, Close, Role};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use super::answer::{self, Answer, Body};
+use super::connection::Visit;
+use super::phases::{Phase, Timed};
+use super::revoked;
+use crate::auth::Caller;
+use crate::metrics::Transport;
+use crate::rexd;
+
+/// The subprotocol we speak, for clients that ask for one.
+const PROTOCOL: &str = "rexd";
+
+pub(super) fn upgrade<S>(visit: &Arc<Visit>, caller: Caller, mut request: Request<Incoming>) -> Answer
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let key = match check(request.headers()) {
+        Ok(key) => key,
+        Err(refusal) => return (*refusal).into(),
+    };
+    let mut response = answer::empty(StatusCode::SWITCHING_PROTOCOLS);
+    let headers = response.headers_mut();
+    headers.remove(header::CACHE_CONTROL);
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
+    if has_token(request.headers(), &header::SEC_WEBSOCKET_PROTOCOL, PROTOCOL) {
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
+    }
+    visit.phases.enter(Phase::Busy);
+    let (visit, upgraded) = (visit.clone(), hyper::upgrade::on(&mut request));
+    tokio::spawn(async move {
+        let parts = match upgraded.await.map(hyper::upgrade::Upgraded::downcast::<TokioIo<Timed<S>>>) {
+            Ok(Ok(parts)) => parts,
+            // It broke in the very moment, or the daemon ends.
+            _ => return tracing::debug!("a WebSocket did not come about"),
+        };
+        serve(&visit, caller, parts.io.into_inner().into_inner(), parts.read_buf).await;
+    });
+    Answer { response, is_stream: true }
+}
+
+/// Whether this is a handshake, and the key that answers it.
+fn check(headers: &HeaderMap) -> Result<HeaderValue, Box<Response<Body>>> {
+    let is_upgrade = has_token(headers, &header::CONNECTION, "upgrade")
+        && has_token(headers, &header::UPGRADE, "websocket");
+    if !is_upgrade {
+        let mut refusal = answer::bad(StatusCode::UPGRADE_REQUIRED, "this path takes WebSockets only");
+        refusal.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        return Err(Box::new(refusal));
+    }
+    if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
+        let mut refusal = answer::bad(StatusCode::UPGRADE_REQUIRED, "only version 13 of WebSocket is spoken");
+        refusal.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        return Err(Box::new(refusal));
+    }
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));
+    let key = key.and_then(|key| HeaderValue::try_from(key).ok());
+    key.ok_or_else(|| Box::new(answer::bad(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is missing")))
+}
+
+fn has_token(headers: &HeaderMap, name: &header::HeaderName, token: &str) -> bool {
+    let texts = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    texts.flat_map(|text| text.split(',')).any(|found| found.trim().eq_ignore_ascii_case(token))
+}
+
+async fn serve<S>(visit: &Visit, caller: Caller, stream: S, read_already: Bytes)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let server = &visit.server;
+    let _counted = server.metrics.connection(Transport::Ws);
+    let (link, closer) =
+        websocket::link(stream, read_already, Role::Server, &server.websocket, &server.limits);
+    let stop = server.stop.child_token();
+    let end = async {
+        let why = tokio::select! {
+            () = server.stop.cancelled() => Close::new(Close::GOING_AWAY, "the server ends"),
+            () = revoked(&server.gate, &caller) => Close::new(Close::REVOKED, "access was revoked"),
+        };
+        closer.because(why);
+        stop.cancel();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = end => {}
+        () = rexd::serve(server.service.clone(), link, rexd::Arrival::new(caller.clone(), crate::metrics::Transport::Ws), stop.clone()) => {}
+    }
+}

@@ -1,0 +1,117 @@
+//! A unix socket of our own: for its owner only from the first moment, and gone when we are.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
+use rustix::process::{geteuid, umask};
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::auth::Caller;
+
+/// Why a unix socket cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum UnixError {
+    /// Somebody listens there.
+    #[error("{} is in use: something listens there", path.display())]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// There is something else.
+    #[error("{} is in the way: it is no socket", path.display())]
+    NoSocket {
+        /// What is in the way.
+        path: PathBuf,
+    },
+    /// The system refuses it.
+    #[error("cannot listen on {}", path.display())]
+    Refused {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A listening unix socket. Dropping it removes its file, if that is still its own.
+#[derive(Debug)]
+pub struct Unix {
+    /// What accepts.
+    pub listener: UnixListener,
+    path: PathBuf,
+    /// Device and number of the file.
+    own: (u64, u64),
+}
+
+impl Unix {
+    /// Listens at `path`. A socket that nobody listens on any more is replaced.
+    pub fn bind(path: &Path) -> Result<Unix, UnixError> {
+        let refused = |source| UnixError::Refused { path: path.to_owned(), source };
+        make_room(path)?;
+        // The file must never be open to others, not even between bind and chmod.
+        let before = umask(Mode::from_raw_mode(0o177));
+        let bound = UnixListener::bind(path);
+        umask(before);
+        let listener = bound.map_err(refused)?;
+        let own = identity(path).map_err(refused)?;
+        Ok(Unix { listener, path: path.to_owned(), own })
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsRef<UnixListener> for Unix {
+    fn as_ref(&self) -> &UnixListener {
+        &self.listener
+    }
+}
+
+impl Drop for Unix {
+    fn drop(&mut self) {
+        let is_own = identity(&self.path).is_ok_and(|found| found == self.own);
+        if is_own && let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(%error, path = %self.path.display(), "the socket stays behind");
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// Removes what a daemon left that could not clean up; anything else stays.
+fn make_room(path: &Path) -> Result<(), UnixError> {
+    let refused = |source| UnixError::Refused { path: path.to_owned(), source };
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(refused(error)),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(UnixError::NoSocket { path: path.to_owned() });
+        }
+        Ok(_) => {}
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(refused)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        // Also when it is too busy to answer, or belongs to somebody else.
+        _ => Err(UnixError::InUse { path: path.to_owned() }),
+    }
+}
+
+/// Who is at the other end, as the kernel says: the user this daemon runs as, or root. Others are turned away.
+pub fn peer(stream: &UnixStream) -> Result<Caller, String> {
+    let peer = stream.peer_cred().map_err(|error| format!("the kernel does not say who it is: {error}"))?;
+    let uid = peer.uid();
+    match uid == geteuid().as_raw() || uid == 0 {
+        true => Ok(Caller::user(uid)),
+        false => Err(format!("user {uid} is neither the owner of this daemon nor root")),
+    }
+}

@@ -1,0 +1,231 @@
+//! `rexd serve`: opens every listener that was asked for, serves until a signal, and drains.
+
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::net::UnixListener;
+use tokio_util::task::TaskTracker;
+
+use super::signals::{self, Ending};
+use super::sockets::Sockets;
+use super::{link_limits, open_audit, service};
+use crate::auth::{Auth, Caller, Door, Gate, Refusals};
+use crate::config::{Config, ConfigArgs, Listeners, Places};
+use crate::http::{Crowd, Deadlines, Server};
+use crate::listen::{self, Passed, Tls, Unix, bind};
+use crate::metrics::Metrics;
+use crate::notify::Notify;
+use crate::rexd;
+
+/// How often the files of TLS are looked at.
+const LOOK: Duration = Duration::from_secs(10);
+/// The least time between a ping and the end of a connection that does not answer.
+const PING_GRACE: Duration = Duration::from_secs(10);
+
+/// What to serve, from where.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// The configuration.
+    pub config: &'a Config,
+    /// Where it came from, to read it again.
+    pub source: &'a ConfigArgs,
+    /// Where files lie.
+    pub places: &'a Places,
+    /// What flags and configuration name.
+    pub listeners: Listeners,
+    /// Sockets that the service manager passed.
+    pub passed: Vec<OwnedFd>,
+}
+
+/// Serves everything until a signal asks for the end.
+pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
+    let Plan { config, source, places, listeners, passed } = plan;
+    listen::raise_open_files();
+    let ending = signals::ending(false)?;
+    let mut hangups = signals::hangups()?;
+    let notify = Notify::from_environment();
+    let tls = match &listeners.tls {
+        Some(files) => {
+            Some(Tls::open(files, listeners.client_ca.as_deref()).context("TLS cannot be served")?)
+        }
+        None => None,
+    };
+    let auth = Auth::new(config, places)?;
+    let sockets = sockets(config, places, &auth, &ending)?;
+    let urls = open(&sockets, &listeners, &tls, passed).await?;
+    if urls.iter().any(|url| url.starts_with("http")) {
+        tell_token(&auth)?;
+    }
+    if listeners.is_exposed() {
+        tracing::warn!(
+            "the HTTP listener can be reached from elsewhere without TLS: tokens can be read on the way"
+        );
+    }
+    say_where(&urls, listeners.stdio)?;
+    notify.ready(&format!("listening on {}", urls.join(", ")));
+    if listeners.stdio {
+        serve_stdio(&sockets)?;
+    }
+    let (stop, watched) = (ending.stop.clone(), tls.clone());
+    tokio::spawn(async move { auth.keep_looking(stop).await });
+    tokio::spawn(async move { look_after(watched).await });
+    loop {
+        tokio::select! {
+            () = ending.stop.cancelled() => break,
+            _hangup = hangups.recv() => {
+                notify.reloading();
+                reload(source, places, &sockets.server.gate.auth, tls.as_ref());
+                notify.ready(&format!("listening on {}", urls.join(", ")));
+            }
+        }
+    }
+    notify.stopping();
+    drain(&sockets, config.server.drain, &ending).await;
+    Ok(())
+}
+
+fn sockets(config: &Config, places: &Places, auth: &Auth, ending: &Ending) -> anyhow::Result<Sockets> {
+    let audit = open_audit(config)?;
+    let mut service = service(config, places, audit.clone(), ending.stop.clone());
+    let file = &config.server;
+    service.may_resume = true;
+    service.retention = rexd::Retention {
+        resume: file.resume_for,
+        resume_bytes: usize::try_from(file.resume_bytes).unwrap_or(usize::MAX),
+        idle: file.session_idle,
+        ..rexd::Retention::default()
+    };
+    let server = Server {
+        service: Arc::new(service),
+        gate: Gate::new(auth.clone(), Door::new(file)),
+        refusals: Refusals::new(audit),
+        metrics: Metrics::new(),
+        tells_metrics: config.telemetry.metrics,
+        http_path: file.http_path.clone(),
+        ws_path: file.ws_path.clone(),
+        deadlines: Deadlines::default(),
+        websocket: link::websocket::Settings { ping_every: file.ping, deadline: file.ping * 2 + PING_GRACE },
+        limits: link_limits(),
+        stop: ending.stop.clone(),
+    };
+    let crowd = Crowd::new(file.max_connections);
+    Ok(Sockets { server: Arc::new(server), crowd, tasks: TaskTracker::new() })
+}
+
+/// Opens every listener, and tells where each is.
+async fn open(
+    sockets: &Sockets,
+    listeners: &Listeners,
+    tls: &Option<Tls>,
+    passed: Vec<OwnedFd>,
+) -> anyhow::Result<Vec<String>> {
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let mut urls = Vec::new();
+    let mut tcp = Vec::new();
+    if let Some(address) = &listeners.http {
+        tcp.push(bind(address).await?);
+    }
+    for passed in listen::passed(passed).context("a socket of the service manager cannot be served")? {
+        match passed {
+            Passed::Tcp(listener) => tcp.push(listener),
+            Passed::Unix(listener) => {
+                let address = listener.local_addr()?;
+                let path = address.as_pathname().map_or_else(String::new, |path| path.display().to_string());
+                urls.push(format!("unix://{path}"));
+                sockets.serve_unix(Arc::<UnixListener>::new(listener));
+            }
+        }
+    }
+    for listener in tcp {
+        urls.insert(0, format!("{scheme}://{}", listener.local_addr()?));
+        sockets.serve_tcp(listener, tls.clone());
+    }
+    if let Some(path) = &listeners.unix {
+        let unix = Unix::bind(path)?;
+        let path = std::path::absolute(unix.path())?;
+        urls.push(format!("unix://{}", path.display()));
+        sockets.serve_unix(unix);
+    }
+    Ok(urls)
+}
+
+/// One line per listener, on standard output unless that carries messages.
+fn say_where(urls: &[String], has_stdio: bool) -> std::io::Result<()> {
+    let mut out: Box<dyn std::io::Write> = match has_stdio {
+        true => Box::new(std::io::stderr()),
+        false => Box::new(std::io::stdout()),
+    };
+    for url in urls {
+        writeln!(out, "listening {} {url}", rexd::FACE)?;
+    }
+    out.flush()
+}
+
+fn tell_token(auth: &Auth) -> anyhow::Result<()> {
+    if let Some(file) = auth.ensure_token()? {
+        writeln!(std::io::stderr(), "rexd: the token is in {}", file.display())?;
+    }
+    Ok(())
+}
+
+/// Standard streams beside the sockets: their end is not the end of the daemon.
+fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
+    let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
+    let server = &sockets.server;
+    let serving = rexd::serve(
+        server.service.clone(),
+        link,
+        rexd::Arrival::new(Caller::on_stdio(), crate::metrics::Transport::Stdio),
+        server.stop.clone(),
+    );
+    sockets.tasks.spawn(serving);
+    Ok(())
+}
+
+/// Reads everything again that can change while we run. What is bad changes nothing.
+fn reload(source: &ConfigArgs, places: &Places, auth: &Auth, tls: Option<&Tls>) {
+    match Config::load(source, places) {
+        // It says itself what is wrong.
+        Ok(config) => drop(auth.reload(&config)),
+        Err(error) => tracing::error!("the configuration stays as it was: {error}"),
+    }
+    match tls.map(Tls::reload) {
+        Some(Err(error)) => tracing::error!("TLS stays as it was: {error}"),
+        Some(Ok(())) => tracing::info!("the certificate was read again"),
+        None => {}
+    }
+}
+
+async fn look_after(tls: Option<Tls>) {
+    let Some(tls) = tls else { return };
+    loop {
+        tokio::time::sleep(LOOK).await;
+        match tls.reload_if_changed() {
+            Ok(false) => {}
+            Ok(true) => tracing::info!("the certificate has changed and was read again"),
+            Err(error) => tracing::error!("TLS stays as it was: {error}"),
+        }
+    }
+}
+
+/// Ends sessions and connections; at once if asked a second time.
+async fn drain(sockets: &Sockets, patience: Duration, ending: &Ending) {
+    let drained = async {
+        sockets.tasks.close();
+        let done = async { tokio::join!(sockets.server.service.shut_down(), sockets.tasks.wait()) };
+        if tokio::time::timeout(patience, done).await.is_err() {
+            tracing::warn!("some connections did not end in time");
+        }
+    };
+    tokio::select! {
+        () = drained => {}
+        () = ending.at_once.cancelled() => {
+            tracing::warn!("asked again: ending at once");
+            sockets.server.service.engine.shut_down();
+        }
+    }
+    sockets.server.refusals.summarise();
+}

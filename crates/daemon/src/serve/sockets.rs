@@ -1,0 +1,128 @@
+//! Listening sockets while they are served: one task per socket, one per connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_util::task::TaskTracker;
+
+use crate::http::{self, Crowd, Peer, Place, Server};
+use crate::listen::{Tls, accept, answer_plain, is_tls, peer};
+use crate::metrics::{Refusal, Transport};
+use crate::rexd;
+
+/// Everything that is served over sockets.
+#[derive(Debug, Clone)]
+pub struct Sockets {
+    /// What serves HTTP; the unix sockets share its service.
+    pub server: Arc<Server>,
+    /// Everybody who is connected.
+    pub crowd: Arc<Crowd>,
+    /// The listeners and the connections.
+    pub tasks: TaskTracker,
+}
+
+impl Sockets {
+    /// Serves HTTP and WebSocket on `listener` until the daemon ends.
+    pub fn serve_tcp(&self, listener: TcpListener, tls: Option<Tls>) {
+        let this = self.clone();
+        self.tasks.spawn(async move {
+            let short = || drop(this.crowd.send_away_one());
+            loop {
+                let (stream, address) = tokio::select! {
+                    () = this.server.stop.cancelled() => return,
+                    accepted = accept(|| listener.accept(), short) => accepted,
+                };
+                if let Some(place) = this.place() {
+                    let (server, tls) = (this.server.clone(), tls.clone());
+                    this.tasks.spawn(tcp(server, stream, address, place, tls));
+                }
+            }
+        });
+    }
+
+    /// Serves lines on `listener` until the daemon ends; then it is dropped.
+    pub fn serve_unix(&self, listener: impl AsRef<UnixListener> + Send + Sync + 'static) {
+        let this = self.clone();
+        self.tasks.spawn(async move {
+            let short = || drop(this.crowd.send_away_one());
+            loop {
+                let (stream, _unnamed) = tokio::select! {
+                    () = this.server.stop.cancelled() => return,
+                    accepted = accept(|| listener.as_ref().accept(), short) => accepted,
+                };
+                if let Some(place) = this.place() {
+                    this.tasks.spawn(unix(this.server.clone(), stream, place));
+                }
+            }
+        });
+    }
+
+    fn place(&self) -> Option<Place> {
+        let place = self.crowd.enter();
+        if place.is_none() {
+            self.server.metrics.refused(Refusal::Connections);
+            tracing::debug!("there are too many connections for one more");
+        }
+        place
+    }
+}
+
+async fn tcp(server: Arc<Server>, stream: TcpStream, address: SocketAddr, place: Place, tls: Option<Tls>) {
+    let _counted = server.metrics.connection(Transport::Http);
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "small messages may be late");
+    }
+    let Some(tls) = tls else {
+        let peer = Peer { address: Some(address), certificate: None, place };
+        return http::serve(server, stream, peer).await;
+    };
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(server.deadlines.headers, shake_hands(stream, &tls)) => shaken,
+        () = place.evicted() => return,
+    };
+    match shaken {
+        Ok(Ok(Some(stream))) => {
+            let certificates = stream.get_ref().1.peer_certificates();
+            let certificate = certificates.and_then(<[_]>::first).map(|certificate| certificate.to_vec());
+            let peer = Peer { address: Some(address), certificate, place };
+            return http::serve(server, Box::new(stream), peer).await;
+        }
+        Ok(Ok(None)) => tracing::debug!(%address, "plain text came to a TLS port"),
+        Ok(Err(error)) => tracing::debug!(%address, %error, "the TLS handshake failed"),
+        Err(_late) => tracing::debug!(%address, "the TLS handshake took too long"),
+    }
+    server.metrics.refused(Refusal::Tls);
+}
+
+async fn shake_hands(
+    stream: TcpStream,
+    tls: &Tls,
+) -> std::io::Result<Option<tokio_rustls::server::TlsStream<TcpStream>>> {
+    if !is_tls(&stream).await? {
+        answer_plain(stream).await;
+        return Ok(None);
+    }
+    tls.acceptor().accept(stream).await.map(Some)
+}
+
+async fn unix(server: Arc<Server>, stream: UnixStream, place: Place) {
+    let caller = match peer(&stream) {
+        Ok(caller) => caller,
+        Err(reason) => {
+            server.metrics.refused(Refusal::Credentials);
+            return tracing::warn!("refused on the unix socket: {reason}");
+        }
+    };
+    place.known();
+    let _counted = server.metrics.connection(Transport::Unix);
+    let (input, output) = stream.into_split();
+    let link = link::ndjson::link(input, output, &server.limits);
+    rexd::serve(
+        server.service.clone(),
+        link,
+        rexd::Arrival::new(caller, Transport::Unix),
+        server.stop.clone(),
+    )
+    .await;
+}

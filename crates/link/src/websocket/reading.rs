@@ -1,0 +1,296 @@
+//! The reading side of a WebSocket: messages out of frames.
+
+use std::io::{self, Cursor};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use futures_util::Stream;
+use tokio::io::AsyncRead;
+use tungstenite::protocol::frame::FrameHeader;
+use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+
+use super::shared::Shared;
+use super::{Close, Role};
+use crate::Incoming;
+use crate::intake::{Intake, is_blank};
+use crate::packing::{is_packed, unpack};
+
+/// The longest payload of a control frame.
+const MOST_CONTROL: u64 = 125;
+
+/// Where the input is left when no more messages are read from it.
+pub(super) type Spent<R> = Arc<Mutex<Option<R>>>;
+
+/// Messages from a byte stream that carries frames.
+pub(super) struct Frames<R> {
+    input: Option<R>,
+    spent: Spent<R>,
+    intake: Intake,
+    role: Role,
+    line_bytes: usize,
+    shared: Arc<Shared>,
+    /// The frame whose payload comes next.
+    frame: Option<Frame>,
+    message: Assembly,
+}
+
+struct Frame {
+    header: FrameHeader,
+    left: u64,
+}
+
+/// The message that frames are adding to.
+#[derive(Default)]
+struct Assembly {
+    has_begun: bool,
+    is_binary: bool,
+    parts: BytesMut,
+    /// All payloads so far, kept or not.
+    bytes: u64,
+}
+
+/// What a step through the buffer came to.
+enum Step {
+    /// More bytes are needed.
+    Starved,
+    /// There may be more in the buffer.
+    Again,
+    Message(Incoming),
+    /// The peer is done, or made a mistake.
+    End(Close),
+}
+
+impl<R: AsyncRead + Unpin> Frames<R> {
+    pub(super) fn new(
+        input: R,
+        read_already: BytesMut,
+        role: Role,
+        line_bytes: usize,
+        shared: Arc<Shared>,
+    ) -> Frames<R> {
+        Frames {
+            input: Some(input),
+            spent: Arc::default(),
+            intake: Intake::new(read_already),
+            role,
+            line_bytes,
+            shared,
+            frame: None,
+            message: Assembly::default(),
+        }
+    }
+
+    pub(super) fn spent(&self) -> Spent<R> {
+        self.spent.clone()
+    }
+
+    fn step(&mut self) -> Step {
+        let Some(frame) = self.frame.take() else { return self.take_header() };
+        match frame.header.opcode {
+            OpCode::Control(control) => self.take_control(frame, control),
+            OpCode::Data(_) => self.take_data(frame),
+        }
+    }
+
+    fn take_header(&mut self) -> Step {
+        let mut cursor = Cursor::new(&self.intake.buffer[..]);
+        let (header, left) = match FrameHeader::parse(&mut cursor) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Step::Starved,
+            Err(error) => return mistake(error.to_string()),
+        };
+        let used = usize::try_from(cursor.position()).unwrap_or(usize::MAX);
+        self.intake.buffer.advance(used.min(self.intake.buffer.len()));
+        if let Err(reason) = self.check(&header, left) {
+            return mistake(reason);
+        }
+        if let OpCode::Data(kind) = header.opcode {
+            self.message.bytes = self.message.bytes.saturating_add(left);
+            if kind != Data::Continue {
+                self.message.has_begun = true;
+                self.message.is_binary = kind == Data::Binary;
+            }
+        }
+        self.frame = Some(Frame { header, left });
+        Step::Again
+    }
+
+    fn check(&self, header: &FrameHeader, length: u64) -> Result<(), &'static str> {
+        if header.rsv1 || header.rsv2 || header.rsv3 {
+            return Err("a reserved bit is set");
+        }
+        if header.mask.is_some() != (self.role == Role::Server) {
+            return Err("clients mask what they send, and servers do not");
+        }
+        match header.opcode {
+            OpCode::Control(_) if !header.is_final || length > MOST_CONTROL => {
+                Err("a control frame is whole and short")
+            }
+            OpCode::Data(Data::Continue) if !self.message.has_begun => Err("nothing is to be continued"),
+            OpCode::Data(Data::Text | Data::Binary) if self.message.has_begun => {
+                Err("the last message has not ended")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take_control(&mut self, frame: Frame, control: Control) -> Step {
+        let Some(payload) = self.payload(&frame) else {
+            self.frame = Some(frame);
+            return Step::Starved;
+        };
+        match control {
+            Control::Ping => self.shared.ask_pong(payload.freeze()),
+            Control::Close => {
+                // The answer to a farewell is the same farewell.
+                let code = match payload.get(..2) {
+                    Some(&[high, low]) => u16::from_be_bytes([high, low]),
+                    _ => Close::NORMAL,
+                };
+                return Step::End(Close::new(code, ""));
+            }
+            Control::Pong | Control::Reserved(_) => {}
+        }
+        Step::Again
+    }
+
+    fn take_data(&mut self, mut frame: Frame) -> Step {
+        if self.message.bytes > self.line_bytes as u64 {
+            self.message.parts = BytesMut::new();
+            let here = frame.left.min(self.intake.buffer.len() as u64);
+            self.intake.buffer.advance(usize::try_from(here).unwrap_or(usize::MAX));
+            frame.left -= here;
+            if frame.left > 0 {
+                self.frame = Some(frame);
+                return Step::Starved;
+            }
+            return self.end_frame(&frame.header, BytesMut::new());
+        }
+        match self.payload(&frame) {
+            Some(payload) => self.end_frame(&frame.header, payload),
+            None => {
+                self.frame = Some(frame);
+                Step::Starved
+            }
+        }
+    }
+
+    /// The payload of a frame, if all of it is there.
+    fn payload(&mut self, frame: &Frame) -> Option<BytesMut> {
+        let length = usize::try_from(frame.left).ok().filter(|length| *length <= self.intake.buffer.len())?;
+        let mut payload = self.intake.buffer.split_to(length);
+        if let Some(mask) = frame.header.mask {
+            unmask(&mut payload, mask);
+        }
+        Some(payload)
+    }
+
+    fn end_frame(&mut self, header: &FrameHeader, payload: BytesMut) -> Step {
+        if !header.is_final {
+            self.message.parts.extend_from_slice(&payload);
+            return Step::Again;
+        }
+        let message = std::mem::take(&mut self.message);
+        if message.bytes > self.line_bytes as u64 {
+            return Step::Message(Incoming::TooLong { bytes: message.bytes });
+        }
+        let mut whole = message.parts;
+        match whole.is_empty() {
+            true => whole = payload,
+            false => whole.extend_from_slice(&payload),
+        }
+        if message.is_binary && is_packed(&whole) {
+            return self.unpacked(&whole);
+        }
+        match is_blank(&whole) {
+            true => Step::Again,
+            false => Step::Message(Incoming::Message(self.intake.message(whole))),
+        }
+    }
+
+    fn unpacked(&self, packed: &BytesMut) -> Step {
+        Step::Message(match unpack(packed, self.line_bytes) {
+            Ok(Some(message)) => Incoming::Message(message),
+            Ok(None) => Incoming::TooLong { bytes: self.line_bytes as u64 + 1 },
+            // Whatever it is, it is no message; whoever parses it says so.
+            Err(error) => {
+                tracing::debug!(%error, "a compressed message cannot be unpacked");
+                Incoming::Message(packed.clone().freeze())
+            }
+        })
+    }
+
+    fn end(&mut self, close: Option<Close>) {
+        self.give_back();
+        self.shared.ask_end(close);
+    }
+}
+
+impl<R> Frames<R> {
+    /// Leaves the input to whoever ends the connection.
+    fn give_back(&mut self) {
+        if let Some(input) = self.input.take() {
+            *self.spent.lock().unwrap_or_else(PoisonError::into_inner) = Some(input);
+            self.shared.stop_reading();
+        }
+    }
+}
+
+impl<R> Drop for Frames<R> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+impl<R: AsyncRead + Unpin> Stream for Frames<R> {
+    type Item = Incoming;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Incoming>> {
+        let this = &mut *self;
+        loop {
+            if this.input.is_none() {
+                return Poll::Ready(None);
+            }
+            match this.step() {
+                Step::Again => continue,
+                Step::Message(incoming) => return Poll::Ready(Some(incoming)),
+                Step::End(close) => {
+                    this.end(Some(close));
+                    return Poll::Ready(None);
+                }
+                Step::Starved => {}
+            }
+            let Some(input) = this.input.as_mut() else { return Poll::Ready(None) };
+            match ready!(this.intake.poll_fill(cx, input)) {
+                Ok(0) => this.end(None),
+                Ok(_) => this.shared.hear(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    tracing::debug!(%error, "reading from the peer failed");
+                    this.end(None);
+                }
+            }
+        }
+    }
+}
+
+fn mistake(reason: impl Into<String>) -> Step {
+    Step::End(Close::new(Close::PROTOCOL, reason))
+}
+
+/// Masking twice is unmasking.
+pub(super) fn unmask(payload: &mut [u8], mask: [u8; 4]) {
+    let [a, b, c, d] = mask;
+    let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
+    let mut words = payload.chunks_exact_mut(8);
+    for word in &mut words {
+        if let Ok(bytes) = <[u8; 8]>::try_from(&*word) {
+            word.copy_from_slice(&(u64::from_ne_bytes(bytes) ^ wide).to_ne_bytes());
+        }
+    }
+    for (byte, mask) in words.into_remainder().iter_mut().zip(mask.iter().cycle()) {
+        *byte ^= mask;
+    }
+}

@@ -1,0 +1,119 @@
+//! What the reading and the writing side of one WebSocket tell each other.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::Close;
+
+/// Gives the reason for the end of a connection.
+#[derive(Debug, Clone)]
+pub struct Closer(Arc<Shared>);
+
+impl Closer {
+    pub(super) fn new(shared: Arc<Shared>) -> Closer {
+        Closer(shared)
+    }
+
+    /// What the peer is told when the link has written everything; [`Close::NORMAL`] if nobody says otherwise.
+    pub fn because(&self, close: Close) {
+        self.0.state().farewell = close;
+    }
+}
+
+/// What one side has to do for the other.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// Answer a ping.
+    Pong(Bytes),
+    /// Say this and end.
+    Close(Close),
+    /// End: nobody is there to be told.
+    Gone,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    heard: Instant,
+    is_read: bool,
+    /// Only the latest ping needs an answer.
+    pong: Option<Bytes>,
+    end: Option<Option<Close>>,
+    farewell: Close,
+}
+
+impl Shared {
+    pub(super) fn new() -> Arc<Shared> {
+        let state = State {
+            heard: Instant::now(),
+            is_read: true,
+            pong: None,
+            end: None,
+            farewell: Close::new(Close::NORMAL, ""),
+        };
+        Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The peer gave a sign of life.
+    pub(super) fn hear(&self) {
+        self.state().heard = Instant::now();
+    }
+
+    /// When the peer gave its last sign of life; nothing when nobody listens for one any more.
+    pub(super) fn heard(&self) -> Option<Instant> {
+        let state = self.state();
+        state.is_read.then_some(state.heard)
+    }
+
+    /// Nobody reads any more.
+    pub(super) fn stop_reading(&self) {
+        self.state().is_read = false;
+        self.changed.notify_one();
+    }
+
+    pub(super) fn ask_pong(&self, payload: Bytes) {
+        self.state().pong = Some(payload);
+        self.changed.notify_one();
+    }
+
+    /// Asks the writer to end, telling the peer why if there is one.
+    pub(super) fn ask_end(&self, close: Option<Close>) {
+        self.state().end.get_or_insert(close);
+        self.changed.notify_one();
+    }
+
+    pub(super) fn farewell(&self) -> Close {
+        self.state().farewell.clone()
+    }
+
+    /// Waits until the writer has to do something for the reader. Nothing is lost if this future is dropped.
+    pub(super) async fn asked(&self) -> Asked {
+        loop {
+            if let Some(asked) = self.take() {
+                return asked;
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    fn take(&self) -> Option<Asked> {
+        let mut state = self.state();
+        match state.end.take() {
+            Some(Some(close)) => Some(Asked::Close(close)),
+            Some(None) => Some(Asked::Gone),
+            None => state.pong.take().map(Asked::Pong),
+        }
+    }
+}
