@@ -59,20 +59,33 @@ fn for_every_seed(way: Way, case: impl Fn(&mut Survivor, &mut Dice)) {
     let sandbox =
         Sandbox::with_config("[server]\nlog_level = \"info\"\n[limits]\nmax_concurrent_sessions = 1000\n");
     let mut served = Served::start(REXD, &sandbox);
-    for seed in seeds() {
+    let mut cuts = 0;
+    let seeds = seeds();
+    for seed in &seeds {
         let folder = sandbox.path(format!("proxy-{seed}"));
         std::fs::create_dir(&folder).unwrap();
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let proxy = Proxy::start(&served.doors, &folder);
             let mut survivor =
                 Survivor::new(&served, proxy, way, sandbox.root().join(format!("case-{seed}")));
-            case(&mut survivor, &mut Dice::new(seed));
+            case(&mut survivor, &mut Dice::new(*seed));
+            eprintln!(
+                "STAT {way:?} {seed} cuts {} passed {} {}",
+                survivor.proxy().cuts(),
+                survivor.proxy().passed(Toward::Daemon),
+                survivor.proxy().passed(Toward::Client)
+            );
+            survivor.proxy().cuts()
         }));
-        if let Err(panic) = result {
-            let why = panic.downcast::<String>().map_or("a panic".to_owned(), |text| *text);
-            panic!("{way:?}, seed {seed}: {why}");
+        match result {
+            Ok(made) => cuts += made,
+            Err(panic) => {
+                let why = panic.downcast::<String>().map_or("a panic".to_owned(), |text| *text);
+                panic!("{way:?}, seed {seed}: {why}");
+            }
         }
     }
+    assert!(cuts >= seeds.len() || seeds.len() == 1, "only {cuts} cuts in {} cases", seeds.len());
     assert_eq!(served.stop().code(), Some(0), "{}", served.log.text());
     assert!(!served.log.text().contains("panicked"), "{}", served.log.text());
 }
