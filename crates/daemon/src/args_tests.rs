@@ -35,6 +35,7 @@ fn flags_may_have_one_dash_or_two_and_an_equals_sign_or_none() {
 #[test]
 fn serve_takes_every_face() {
     let expected = Serve {
+        bare: false,
         config: ConfigArgs { file: Some("c".into()), roots: vec!["r".into()] },
         stdio: false,
         http: Some("127.0.0.1:0".to_owned()),

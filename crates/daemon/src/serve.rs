@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::audit::AuditFile;
 use crate::auth::Caller;
 use crate::config::{Config, Places};
+use crate::keeper::{self, Keepers};
 use crate::metrics::{Metrics, Transport};
 use crate::rexd::{self, Arrival};
 use crate::traces::Traces;
@@ -57,6 +58,7 @@ pub fn service(
         policy: config.policy.clone(),
         durability: if config.durable_writes { Durability::Synced } else { Durability::Relaxed },
         audit,
+        keepers: keepers(config, places),
         metrics: Metrics::off(),
         traces: Traces::off(),
         may_resume: false,
@@ -64,6 +66,14 @@ pub fn service(
         sessions: rexd::Sessions::default(),
         stop,
     }
+}
+
+/// Where processes that outlive everything are kept: below the state folder, if there is a home for one.
+fn keepers(config: &Config, places: &Places) -> Option<Keepers> {
+    let state = places.state.as_deref()?;
+    let settings =
+        keeper::Settings::new(state, config.keepers.clone(), bounds(&config.limits, places), containment());
+    Some(Keepers::new(settings))
 }
 
 /// Few events wait in the lane, so that an answer overtakes nearly all of a flood and memory stays flat.

@@ -138,6 +138,11 @@ impl Limits {
         lower(asked.or(self.default_timeout), self.hard_timeout)
     }
 
+    /// The time of something that has none unless it asks: a terminal, a process that outlives its session.
+    pub fn timeout_if_asked(&self, asked: Option<Duration>) -> Option<Duration> {
+        asked.and_then(|asked| lower(Some(asked), self.hard_timeout))
+    }
+
     /// The output a command may write: what it asked for up to the ceiling, the default when it asked for nothing.
     pub fn output_bytes(&self, asked: Option<u64>) -> Option<u64> {
         lower(asked.or(self.max_output_bytes), self.hard_output_bytes)

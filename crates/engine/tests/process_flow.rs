@@ -22,6 +22,7 @@ async fn read_all_after_a_stall(process: &Process, stall: impl Future<Output = (
             }
             Item::Lost { bytes, .. } => panic!("{bytes} lost"),
             Item::Closed(_) => return (bytes_seen, sum),
+            Item::Left => panic!("left"),
         }
     }
 }
@@ -84,6 +85,7 @@ async fn lost_and_seen(mut reader: engine::process::LogReader) -> (u64, u64) {
             Item::Lost { bytes, .. } => lost += bytes,
             Item::Output { bytes, .. } => seen += bytes.len() as u64,
             Item::Closed(_) => return (lost, seen),
+            Item::Left => panic!("left"),
         }
     }
 }

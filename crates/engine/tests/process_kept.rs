@@ -108,6 +108,7 @@ async fn a_kept_process_is_read_from_where_its_keeper_begins_with_its_losses() {
             }
             Item::Lost { bytes, next } => seen.push_str(&format!("lost {bytes} to {} ", next.0)),
             Item::Closed(closed) => break assert_eq!(closed.exit, Exit::Code(3)),
+            Item::Left => panic!("left"),
         }
     }
     assert_eq!(seen, "one to 8 lost 2 to 10 two to 13 ");

@@ -109,7 +109,7 @@ async fn another_signal_goes_to_the_group_once() {
         match reader.next(usize::MAX).await {
             Item::Output { bytes, .. } => text.push_str(std::str::from_utf8(&bytes).unwrap()),
             Item::Closed(closed) => break closed,
-            Item::Lost { .. } => panic!("lost"),
+            other @ (Item::Lost { .. } | Item::Left) => panic!("{other:?}"),
         }
     };
     assert!(text.contains("usr1"), "{text:?} {closed:?}");

@@ -87,6 +87,11 @@ impl Outgoing {
         written.await.map_err(|_| Closed)
     }
 
+    /// Whether the link can compress what it sends.
+    pub fn can_compress(&self) -> bool {
+        self.compression.is_some()
+    }
+
     /// Has every later message compressed, where the link can. Tells whether it does.
     pub fn compress(&self) -> bool {
         if let Some(compression) = &self.compression {

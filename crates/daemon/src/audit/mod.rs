@@ -2,11 +2,13 @@
 //!
 //! Requests only put a small struct into a bounded queue. One thread takes what gathered within [`BATCH`], hides
 //! secrets, formats, chains and appends it under a lock, so that any number of processes share one file and one
-//! chain. When the queue is full the caller waits. A file the operator named is never given up on; the default
-//! one may lose records, and the file says how many.
+//! chain. Nobody ever waits for the disk: what finds the queue full is counted. A file the operator named is tried
+//! until it works, so that it loses only what the queue cannot hold; the default one gives up what it cannot write.
+//! Either way the file says how many records are missing, where they are missing.
 
 mod chain;
 mod line;
+mod queue;
 mod redact;
 mod verify;
 mod writer;
@@ -17,20 +19,19 @@ pub use verify::{Summary, VerifyError, verify, verify_command};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::{JoinHandle, Thread};
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fmt, io, thread};
 
 use engine::audit::{AuditRecord, AuditSink};
 
 use crate::config::AuditConfig;
+use queue::Queue;
 use writer::Writer;
 
 /// How long records gather before they are written together.
 pub const BATCH: Duration = Duration::from_millis(20);
-/// Records that may wait for the writer; past it callers wait.
-const QUEUE: usize = 1_024;
 
 /// Why there is no audit file.
 #[derive(Debug, thiserror::Error)]
@@ -48,15 +49,9 @@ pub enum AuditError {
     NoPlace,
 }
 
-enum Message {
-    Record(Box<AuditRecord>),
-    /// Everything before this is on its way to the disk when the answer comes.
-    Flush(SyncSender<()>),
-}
-
 /// The audit file of a running daemon. Dropping it writes what is left.
 pub struct AuditFile {
-    queue: Option<SyncSender<Message>>,
+    queue: Arc<Queue>,
     writer: Option<JoinHandle<()>>,
     /// Set when nobody will wait for a disk that refuses any more.
     closing: Arc<AtomicBool>,
@@ -85,12 +80,12 @@ impl AuditFile {
     pub fn open(path: &Path, required: bool) -> Result<Self, AuditError> {
         let unwritable = |source| AuditError::Unwritable { path: path.to_owned(), source };
         let writer = Writer::open(path, required).map_err(unwritable)?;
-        let (queue, messages) = sync_channel(QUEUE);
+        let queue = Arc::new(Queue::default());
         let thread = thread::Builder::new().name("audit".to_owned());
         let closing = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&closing);
-        let writer = thread.spawn(move || run(writer, &messages, &told)).map_err(unwritable)?;
-        Ok(Self { queue: Some(queue), writer: Some(writer), closing, path: path.to_owned() })
+        let (records, told) = (Arc::clone(&queue), Arc::clone(&closing));
+        let writer = thread.spawn(move || run(writer, &records, &told)).map_err(unwritable)?;
+        Ok(Self { queue, writer: Some(writer), closing, path: path.to_owned() })
     }
 
     /// The file.
@@ -101,9 +96,8 @@ impl AuditFile {
     /// Waits until everything recorded so far is written; with a required file on a full disk, until there is room.
     pub fn flush(&self) {
         let (done, wait) = sync_channel(1);
-        self.send(Message::Flush(done));
-        self.wake();
-        // The writer only ends when this queue does, so there is always an answer, or nothing to wait for.
+        self.queue.put_waiting(done);
+        // The writer only ends when this queue does, so there is always an answer.
         wait.recv().unwrap_or_default();
     }
 
@@ -112,65 +106,40 @@ impl AuditFile {
         drop(self);
     }
 
-    fn send(&self, message: Message) {
-        let Some(queue) = &self.queue else { return };
-        if let Err(TrySendError::Full(message)) = queue.try_send(message) {
-            self.wake();
-            // Only a writer that died refuses, and then it has said why.
-            queue.send(message).unwrap_or_default();
-        }
-    }
-
-    /// The writer sleeps while a batch gathers, so that records wake nobody; this ends its sleep.
-    fn wake(&self) {
-        if let Some(thread) = self.writer.as_ref().map(JoinHandle::thread) {
-            Thread::unpark(thread);
-        }
+    /// How many records wait for the disk, and how many were too many since it last took some.
+    pub fn waiting(&self) -> (usize, u64) {
+        self.queue.depth()
     }
 }
 
 impl AuditSink for AuditFile {
     fn record(&self, record: AuditRecord) {
-        self.send(Message::Record(Box::new(record)));
+        self.queue.put(record);
     }
 }
 
 impl Drop for AuditFile {
     fn drop(&mut self) {
-        self.queue = None;
         self.closing.store(true, Ordering::Release);
-        self.wake();
-        if let Some(writer) = self.writer.take()
-            && writer.join().is_err()
-        {
+        self.queue.close();
+        let Some(writer) = self.writer.take() else { return };
+        // It may be waiting for a disk that refuses.
+        writer.thread().unpark();
+        if writer.join().is_err() {
             tracing::error!(file = %self.path.display(), "the audit writer ended early; records are missing");
         }
     }
 }
 
 /// The writer's life: wait for a record, let a batch gather, write it.
-fn run(mut writer: Writer, messages: &Receiver<Message>, closing: &AtomicBool) {
-    while let Ok(first) = messages.recv() {
-        let mut waiting = Vec::new();
-        let urgent = matches!(first, Message::Flush(_));
-        take(first, &mut writer, &mut waiting);
-        if !urgent {
-            thread::park_timeout(BATCH);
-        }
-        for message in messages.try_iter().take(QUEUE) {
-            take(message, &mut writer, &mut waiting);
-        }
+fn run(mut writer: Writer, queue: &Queue, closing: &AtomicBool) {
+    while let Some(batch) = queue.take(BATCH) {
+        batch.records.iter().for_each(|record| writer.add(record));
+        writer.lose(batch.lost);
         writer.write_batch(closing);
-        waiting.into_iter().for_each(|done| done.send(()).unwrap_or_default());
+        batch.waiting.into_iter().for_each(|done| done.send(()).unwrap_or_default());
     }
     writer.write_last();
-}
-
-fn take(message: Message, writer: &mut Writer, waiting: &mut Vec<SyncSender<()>>) {
-    match message {
-        Message::Record(record) => writer.add(&record),
-        Message::Flush(done) => waiting.push(done),
-    }
 }
 
 #[cfg(test)]

@@ -343,3 +343,44 @@ fn verification_prints_the_hash_to_note() {
     assert!(String::from_utf8(out).unwrap().contains("line 1: it is not what was written"));
     assert_eq!(verify_command(Path::new("/nowhere/x"), &mut Vec::new()).unwrap(), 1);
 }
+
+/// A pipe that nobody reads takes 64 KiB and then stalls its writer, as a hung disk does.
+#[test]
+fn a_stalled_disk_holds_nobody_up_and_what_is_lost_is_counted_in_its_place() {
+    const RECORDS: i64 = 30_000;
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+    let audit = AuditFile::open(&pipe, true).unwrap();
+    let put = |number| {
+        let path = ("path".into(), Detail::Text("x".repeat(1_000)));
+        let details = vec![("number".into(), Detail::Number(number)), path];
+        audit.record(AuditRecord { details, ..record(0) });
+    };
+    (0..200).for_each(put);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while audit.waiting().0 > 0 && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    // The writer has more than the pipe takes and will not come back for more.
+    (200..RECORDS).for_each(put);
+    let (waiting, lost) = audit.waiting();
+    let reader = std::thread::spawn(move || lines(&pipe));
+    audit.flush();
+    audit.record(AuditRecord { details: vec![("number".into(), Detail::Number(RECORDS))], ..record(0) });
+    audit.close();
+    let lines = reader.join().unwrap();
+    assert!(waiting > 1_000 && lost > 0, "{waiting} wait, {lost} lost");
+    let mut next = 0;
+    for line in &lines {
+        match line.get("lost") {
+            Some(count) => next += count.as_i64().unwrap(),
+            None => {
+                assert_eq!(line["params"]["number"], next);
+                next += 1;
+            }
+        }
+    }
+    assert_eq!(next, RECORDS + 1, "every record is there or counted");
+}

@@ -25,8 +25,10 @@ pub(super) struct Writer {
     file: File,
     /// Bodies of records waiting to be written, each without its closing brace.
     bodies: Vec<Vec<u8>>,
-    /// Records that were given up since the last write that worked.
+    /// Records that are missing before these.
     lost: u64,
+    /// Records that are missing after them.
+    lost_after: u64,
     /// Where the file ended after the last write, and the hash of the line there.
     end: Option<(u64, Hash)>,
     /// Whether the last attempt failed, so that the operator is told once and not every time.
@@ -40,7 +42,8 @@ impl Writer {
         }
         let file = open_file(path)?;
         let bodies = Vec::new();
-        Ok(Self { path: path.to_owned(), required, file, bodies, lost: 0, end: None, failing: false })
+        let path = path.to_owned();
+        Ok(Self { path, required, file, bodies, lost: 0, lost_after: 0, end: None, failing: false })
     }
 
     pub(super) fn add(&mut self, record: &AuditRecord) {
@@ -49,10 +52,15 @@ impl Writer {
         self.bodies.push(body);
     }
 
-    /// Writes what was added. A required file is tried until it works, so that the queue fills and callers wait,
-    /// or until `closing` says that nobody waits any more.
+    /// Takes note of records that did not reach the writer, after those it has.
+    pub(super) fn lose(&mut self, records: u64) {
+        self.lost_after = self.lost_after.saturating_add(records);
+    }
+
+    /// Writes what was added. A required file is tried until it works, while the queue fills, or until `closing`
+    /// says that nobody waits any more.
     pub(super) fn write_batch(&mut self, closing: &AtomicBool) {
-        while !self.bodies.is_empty() {
+        while !self.bodies.is_empty() || self.lost_after > 0 {
             match self.append() {
                 Ok(()) => return,
                 Err(error) => self.failed(&error),
@@ -63,7 +71,7 @@ impl Writer {
             if self.required {
                 std::thread::park_timeout(RETRY);
             } else {
-                self.lost += self.bodies.len() as u64;
+                self.lost += self.bodies.len() as u64 + std::mem::take(&mut self.lost_after);
                 self.bodies.clear();
             }
         }
@@ -71,7 +79,7 @@ impl Writer {
 
     /// The last attempt of a daemon that ends: it does not wait for a disk that stays full.
     pub(super) fn write_last(&mut self) {
-        if (!self.bodies.is_empty() || self.lost > 0)
+        if (!self.bodies.is_empty() || self.lost > 0 || self.lost_after > 0)
             && let Err(error) = self.append()
         {
             self.failed(&error);
@@ -105,14 +113,11 @@ impl Writer {
             Some((end, hash)) if end == length => hash,
             _ => self.find_last(length, &mut batch)?,
         };
-        if self.lost > 0 {
-            let mut body = Vec::new();
-            line::lost(self.lost, &mut body);
-            last = chain::append(&mut batch, &body, &last);
-        }
+        last = append_loss(self.lost, &mut batch, last);
         for body in &self.bodies {
             last = chain::append(&mut batch, body, &last);
         }
+        last = append_loss(self.lost_after, &mut batch, last);
         if let Err(error) = self.file.write_all(&batch) {
             // A part of the batch is worse than none of it.
             rustix::fs::ftruncate(&self.file, length)?;
@@ -120,7 +125,7 @@ impl Writer {
         }
         self.end = Some((length + batch.len() as u64, last));
         self.bodies.clear();
-        (self.lost, self.failing) = (0, false);
+        (self.lost, self.lost_after, self.failing) = (0, 0, false);
         Ok(())
     }
 
@@ -148,6 +153,15 @@ impl Writer {
         line::recovered(scan.unaccounted_bytes, scan.unaccounted_hash.as_str(), &mut body);
         Ok(chain::append(batch, &body, &scan.last))
     }
+}
+
+fn append_loss(lost: u64, batch: &mut Vec<u8>, last: Hash) -> Hash {
+    if lost == 0 {
+        return last;
+    }
+    let mut body = Vec::new();
+    line::lost(lost, &mut body);
+    chain::append(batch, &body, &last)
 }
 
 fn is_same(one: &std::fs::Metadata, other: &std::fs::Metadata) -> bool {

@@ -241,4 +241,6 @@ fn with_scopes(caller: Caller) -> Result<Caller, Refusal> {
 }
 
 #[cfg(test)]
+mod gate_tests;
+#[cfg(test)]
 mod tests;

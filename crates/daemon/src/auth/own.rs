@@ -35,11 +35,8 @@ fn make(path: &Path, token: &Secret) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    let draft = path.with_extension(format!("new-{}", std::process::id()));
-    match std::fs::remove_file(&draft) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    let unique = random_token().map_err(std::io::Error::other)?;
+    let draft = path.with_extension(format!("new-{:.16}", unique.expose()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     let written = writeln!(file, "{}", token.expose()).and_then(|()| file.sync_all());
     let linked = written.and_then(|()| std::fs::hard_link(&draft, path));

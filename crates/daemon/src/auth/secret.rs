@@ -55,7 +55,7 @@ impl Digest {
     /// A digest as an operator writes it: 64 hexadecimal digits.
     pub fn from_hex(hex: &str) -> Option<Self> {
         let digits: Vec<u8> =
-            hex.chars().map(|digit| Some(u8::try_from(digit.to_digit(16)?).ok()?)).collect::<Option<_>>()?;
+            hex.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect::<Option<_>>()?;
         let bytes: Vec<u8> =
             digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
         <[u8; BYTES]>::try_from(bytes).ok().filter(|_| digits.len() == 2 * BYTES).map(Self)

@@ -17,6 +17,7 @@ pub use auth::{AuthConfig, CertificateConfig, TokenConfig, TokenSource};
 pub use find::Places;
 pub use keepers::KeepersConfig;
 pub use listeners::Listeners;
+pub(crate) use print::EXPOSED;
 pub use print::check_config;
 pub use section::ConfigError;
 pub use server::{AuditConfig, LogLevel, ServerConfig, TlsFiles};
@@ -57,12 +58,12 @@ pub struct Config {
     pub server: ServerConfig,
     /// Whether a write is on the disk before it is answered.
     pub durable_writes: bool,
-    /// Who may come in.
-    pub auth: AuthConfig,
-    /// What is told to those who watch.
+    /// Where telemetry goes.
     pub telemetry: TelemetryConfig,
     /// What detached processes may keep.
     pub keepers: KeepersConfig,
+    /// Who may come in.
+    pub auth: AuthConfig,
     /// `[sandbox]` as it was written, for those who read it.
     pub sandbox: Option<toml::Table>,
     /// The file this was read from.
@@ -109,9 +110,9 @@ impl Config {
             audit: server::audit(root.section("audit")?, places)?,
             server: server::server(root.section("server")?, places)?,
             durable_writes: server::durable_writes(root.section("files")?)?,
-            auth,
             telemetry: telemetry::telemetry(root.section("telemetry")?)?,
             keepers: keepers::read(root.section("keepers")?)?,
+            auth,
             sandbox: raw_table(&root, "sandbox", &mut raw)?,
             source: None,
             warnings: Vec::new(),
@@ -161,3 +162,5 @@ fn raw_table(
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_auth;

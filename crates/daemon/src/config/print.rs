@@ -6,13 +6,16 @@ use std::time::Duration;
 use engine::limits::OnOutputLimit;
 use engine::policy::Verdict;
 
-use super::{Config, ConfigArgs, Places};
+use super::{Config, ConfigArgs, Listeners, Places};
+use crate::args::Serve;
+use crate::auth;
 
 /// Reads the configuration and prints what it comes to, or what is wrong. Returns the status to exit with.
 pub fn check_config(args: &ConfigArgs, places: &Places, out: &mut dyn Write) -> io::Result<u8> {
     match Config::load(args, places) {
         Ok(config) => {
             summary(&config, out)?;
+            access(&config, places, out)?;
             for warning in &config.warnings {
                 writeln!(out, "warning: {warning}")?;
             }
@@ -47,9 +50,43 @@ pub(crate) fn summary(config: &Config, out: &mut dyn Write) -> io::Result<()> {
     line("policy", format!("{} rules, then {}", policy.rules.len(), verdict(policy.default)))?;
     line("shell", if policy.allow_shell { "allowed" } else { "off" }.to_owned())?;
     line("audit", audit(config))?;
-    line("http", config.server.http_listen.clone().unwrap_or_else(|| "off".to_owned()))?;
     line("log_level", config.server.log_level.name().to_owned())
 }
+
+/// Where it listens, and who may come in. Tokens are named, never shown.
+fn access(config: &Config, places: &Places, out: &mut dyn Write) -> io::Result<()> {
+    let server = &config.server;
+    let off = || "off".to_owned();
+    writeln!(out, "{:<28}{}", "http", server.http_listen.clone().unwrap_or_else(off))?;
+    let unix = server.unix.as_ref().map_or_else(off, |path| path.display().to_string());
+    writeln!(out, "{:<28}{unix}", "unix")?;
+    let tls = server.tls.as_ref().map_or_else(off, |tls| tls.certificate.display().to_string());
+    writeln!(out, "{:<28}{tls}", "tls")?;
+    for token in auth::report(config, places) {
+        writeln!(out, "{:<28}{}: {}", "token", token.name, token.found)?;
+        if let Some(trouble) = token.trouble {
+            writeln!(out, "warning: the token {} cannot be relied on: {trouble}", token.name)?;
+        }
+    }
+    for certificate in &config.auth.certificates {
+        writeln!(
+            out,
+            "{:<28}{}: {}",
+            "certificate",
+            certificate.name,
+            certificate.scopes.names().join(" + ")
+        )?;
+    }
+    match Listeners::new(&Serve::default(), server) {
+        Ok(listeners) if listeners.is_exposed() => writeln!(out, "warning: {EXPOSED}"),
+        Ok(_) => Ok(()),
+        Err(error) => writeln!(out, "warning: {error}"),
+    }
+}
+
+/// What to say about a listener whose tokens can be read on their way.
+pub(crate) const EXPOSED: &str = "the HTTP address can be reached from other machines without TLS, so that tokens \
+     travel readable; set tls_cert and tls_key, or listen on 127.0.0.1 behind a proxy";
 
 fn time(limit: Option<Duration>) -> String {
     limit.map_or_else(|| "none".to_owned(), |limit| limit.as_millis().to_string())

@@ -13,6 +13,12 @@ pub struct TelemetryConfig {
     pub metrics: bool,
 }
 
+impl Default for TelemetryConfig {
+    fn default() -> Self {
+        Self { otlp_endpoint: None, metrics: true }
+    }
+}
+
 pub(super) fn telemetry(section: Section<'_, '_>) -> Result<TelemetryConfig, ConfigError> {
     let otlp_endpoint = section.text("otlp_endpoint")?.filter(|url| !url.is_empty());
     if let Some(Err(error)) = otlp_endpoint.as_deref().map(Endpoint::parse) {

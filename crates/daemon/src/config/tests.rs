@@ -5,7 +5,7 @@ use engine::limits::OnOutputLimit;
 use engine::policy::{CommandLine, Verdict};
 use std::time::Duration;
 
-fn places() -> Places {
+pub(super) fn places() -> Places {
     Places {
         user: Some("/home/u/.config/rexd/config.toml".into()),
         state: Some("/home/u/.local/state/rexd".into()),
@@ -15,11 +15,11 @@ fn places() -> Places {
     }
 }
 
-fn read(text: &str) -> Result<Config, ConfigError> {
+pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("c.toml"), &ConfigArgs::default(), &places())
 }
 
-fn refusal(text: &str) -> String {
+pub(super) fn refusal(text: &str) -> String {
     read(text).map(drop).unwrap_err().to_string()
 }
 

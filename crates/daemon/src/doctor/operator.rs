@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 
 use super::{Check, Doctor};
+use crate::args::Serve;
 use crate::audit::{AuditFile, VerifyError, verify};
-use crate::config::Config;
+use crate::auth;
+use crate::config::{Config, EXPOSED, Listeners, Places};
 
 pub(super) fn checks(doctor: &Doctor) -> Vec<Check> {
     let mut checks = Vec::new();
@@ -18,6 +20,8 @@ pub(super) fn checks(doctor: &Doctor) -> Vec<Check> {
             checks.push(limits(&config));
             checks.push(policy(&config));
             checks.push(audit(&config));
+            checks.push(listeners(&config));
+            checks.extend(tokens(&config, &doctor.places));
         }
         Err(error) => {
             let advice = "mend the file; `rexd check-config` reads it again";
@@ -120,6 +124,37 @@ fn audit(config: &Config) -> Check {
             Check::warn("audit", format!("{}: {error}", path.display()), advice)
         }
     }
+}
+
+/// What `rexd serve` would listen on.
+fn listeners(config: &Config) -> Check {
+    let listeners = match Listeners::new(&Serve::default(), &config.server) {
+        Ok(listeners) => listeners,
+        Err(error) => return Check::fail("listeners", "client_ca without TLS", error.to_string()),
+    };
+    let tls = if listeners.tls.is_some() { " with TLS" } else { "" };
+    let http = listeners.http.as_ref().map(|address| format!("http {address}{tls}"));
+    let unix = listeners.unix.as_ref().map(|path| format!("unix {}", path.display()));
+    let stdio = listeners.stdio.then(|| "stdio".to_owned());
+    let found: Vec<String> = [stdio, http, unix].into_iter().flatten().collect();
+    match listeners.is_exposed() {
+        true => Check::warn("listeners", found.join(", "), EXPOSED),
+        false if found.is_empty() => {
+            Check::warn("listeners", "none", "set http_listen or unix in [server], or name one by a flag")
+        }
+        false => Check::ok("listeners", found.join(", ")),
+    }
+}
+
+fn tokens(config: &Config, places: &Places) -> Vec<Check> {
+    let check = |token: auth::TokenReport| {
+        let found = format!("{}: {}", token.name, token.found);
+        match token.trouble {
+            None => Check::ok("token", found),
+            Some(trouble) => Check::warn("token", found, trouble),
+        }
+    };
+    auth::report(config, places).into_iter().map(check).collect()
 }
 
 fn state(state: Option<&Path>) -> Check {

@@ -67,6 +67,28 @@ fn odd_roots_are_pointed_out() {
 }
 
 #[test]
+fn listeners_and_tokens_are_shown_without_their_secrets() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let weak = directory.path().join("weak");
+    std::fs::write(&weak, "do-not-show-me").unwrap();
+    std::fs::set_permissions(&weak, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let config = format!(
+        "[server]\nhttp_listen = \"0.0.0.0:8080\"\n[[security.allowed_roots]]\npath = {:?}\n\
+         [[auth.tokens]]\nname = \"weak\"\nfile = {weak:?}\n[[auth.tokens]]\nname = \"gone\"\nfile = \"/nowhere/t\"\n",
+        directory.path()
+    );
+    let (status, text) = run(&doctor(directory.path(), &config));
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("http 0.0.0.0:8080") && text.contains("without TLS"), "{text}");
+    assert!(text.contains("weak: ") && text.contains("its mode is 644"), "{text}");
+    assert!(text.contains("gone: /nowhere/t") && text.contains("there is no such file"), "{text}");
+    assert!(!text.contains("do-not-show-me"), "{text}");
+    let (_, text) = run(&doctor(directory.path(), ""));
+    assert!(text.contains("default: none configured"), "{text}");
+}
+
+#[test]
 fn programs_get_one_json_object() {
     let directory = tempfile::tempdir().unwrap();
     let (_, text) = run(&Doctor { json: true, ..doctor(directory.path(), "") });

@@ -62,20 +62,15 @@ fn member<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     pairs.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
-/// Events as they are written, with a sign of life in between; ends with the daemon, and when the caller has lost the
-/// right to listen.
+/// Events as they are written, with a sign of life in between; ends with the session, also when the daemon ends, and
+/// when the caller has lost the right to listen.
 fn told(
     visit: Arc<Visit>,
     caller: Caller,
     listening: web::Listening,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
-    let (stop, watcher) = (visit.server.stop.clone(), visit.clone());
-    let over = async move {
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = revoked(&watcher.server.gate, &caller) => {}
-        }
-    };
+    let watcher = visit.clone();
+    let over = async move { revoked(&watcher.server.gate, &caller).await };
     let first = futures_util::stream::once(async { Bytes::from_static(HEARTBEAT) });
     let events = futures_util::stream::unfold((visit, listening), async |(visit, mut listening)| {
         let next = tokio::time::timeout(visit.server.deadlines.heartbeat, listening.next()).await;

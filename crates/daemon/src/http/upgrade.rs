@@ -17,7 +17,7 @@ use super::phases::{Phase, Timed};
 use super::revoked;
 use crate::auth::Caller;
 use crate::metrics::Transport;
-use crate::rexd;
+use crate::rexd::{self, Arrival};
 
 /// The subprotocol we speak, for clients that ask for one.
 const PROTOCOL: &str = "rexd";
@@ -85,6 +85,7 @@ where
     let (link, closer) =
         websocket::link(stream, read_already, Role::Server, &server.websocket, &server.limits);
     let stop = server.stop.child_token();
+    let arrival = Arrival::new(caller.clone(), Transport::Ws);
     let end = async {
         let why = tokio::select! {
             () = server.stop.cancelled() => Close::new(Close::GOING_AWAY, "the server ends"),
@@ -97,6 +98,6 @@ where
     tokio::select! {
         biased;
         () = end => {}
-        () = rexd::serve(server.service.clone(), link, rexd::Arrival::new(caller.clone(), crate::metrics::Transport::Ws), stop.clone()) => {}
+        () = rexd::serve(server.service.clone(), link, arrival, stop.clone()) => {}
     }
 }

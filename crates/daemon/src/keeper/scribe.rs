@@ -30,6 +30,7 @@ pub(super) async fn write_down(
                 written.send_replace(next);
             }
             Item::Closed(closed) => return Some(closed),
+            Item::Left => return None,
         }
     }
 }

@@ -144,8 +144,8 @@ impl Answer {
         let rule = error.and_then(|error| error.data.get("rule")?.as_str().map(Arc::from));
         draft.sink.record(AuditRecord {
             time: SystemTime::now(),
-            caller: Arc::from("stdio"),
-            address: None,
+            caller: draft.asker.caller.name.clone(),
+            address: draft.asker.caller.address.clone(),
             client: draft.asker.client,
             face: FACE,
             session: draft.asker.session,

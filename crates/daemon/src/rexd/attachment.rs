@@ -1,5 +1,6 @@
 //! Coming back to a session: resumed on another link, listened to, or cut off.
 
+use link::Outgoing;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 use wire::rexd::v1::{self, RpcError};
@@ -10,6 +11,7 @@ use super::events::{Change, Changes, Gap};
 use super::kept::NotYet;
 use super::listener::Listener;
 use super::mailbox::{Letter, Listen, Notice, Resume};
+use super::methods::welcome;
 use super::session::Session;
 use super::web::Told;
 
@@ -35,6 +37,7 @@ impl Session {
         let attachment = self.presence.number();
         self.presence.heard(attachment, true);
         self.counted.resumed();
+        let compressing = self.manners.wants_zstd.then(|| outgoing.clone());
         let heard = self.hear(attachment, Listener::Link(outgoing), Some(seen));
         let letters = self.letters();
         self.spawn(async move {
@@ -42,7 +45,7 @@ impl Session {
             // Known before it is answered: what the client asks next finds the session on its new link.
             let may_stay = matches!(heard, Some(Ok(_)));
             verdict.send(may_stay.then_some(attachment)).ok();
-            respond(answer, result, heard).await;
+            respond(answer, result, heard, compressing).await;
             if !may_stay {
                 letters.send(Letter::Notice(Notice::Unheard(attachment))).await.ok();
             }
@@ -61,7 +64,7 @@ impl Session {
         let (to, _hears_nothing) = tokio::sync::mpsc::channel(1);
         let heard = self.hear(attachment, Listener::Stream(to), Some(seen));
         verdict.send(None).ok();
-        self.spawn(async move { respond(answer, result, heard.await).await });
+        self.spawn(async move { respond(answer, result, heard.await, None).await });
     }
 
     /// Somebody wants to hear the events from now on; whoever heard them so far without a link no longer does.
@@ -139,11 +142,16 @@ impl Session {
 }
 
 /// Answers who came back; its events follow.
-async fn respond(answer: Answer, mut result: v1::SessionOpenResult, heard: Option<Result<Gap, NotYet>>) {
+async fn respond(
+    answer: Answer,
+    mut result: v1::SessionOpenResult,
+    heard: Option<Result<Gap, NotYet>>,
+    compressing: Option<Outgoing>,
+) {
     match heard {
         Some(Ok(gap)) => {
             result.lost = Some(gap.lost);
-            answer.send(Ok(result)).await;
+            welcome(answer, result, compressing).await;
             drop(gap);
         }
         Some(Err(NotYet)) => answer.send(Err::<(), _>(not_yet())).await,

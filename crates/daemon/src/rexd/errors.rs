@@ -93,6 +93,11 @@ pub(super) fn process_not_found(id: &str) -> RpcError {
     RpcError::new(codes::PROCESS_NOT_FOUND, "process not found").with_data(json!({ "process_id": id }))
 }
 
+/// No such terminal in this session.
+pub(super) fn pty_not_found(id: &str) -> RpcError {
+    RpcError::invalid_params("pty not found").with_data(json!({ "field": "pty_id", "pty_id": id }))
+}
+
 /// No such session on this connection.
 pub(super) fn session_not_found(id: &str) -> RpcError {
     RpcError::invalid_params("session not found")

@@ -251,7 +251,7 @@ impl Teller {
                 self.telling.metrics.output_bytes(*stream, bytes.len() as u64);
             }
             Item::Lost { bytes, .. } => self.telling.metrics.lost_bytes(*bytes),
-            Item::Output { .. } | Item::Closed(_) => {}
+            Item::Output { .. } | Item::Closed(_) | Item::Left => {}
         }
         for line in followed.tell(&self.telling, &item, &mut next_id) {
             self.kept.push(line);
@@ -264,6 +264,7 @@ impl Teller {
                 self.current.remove(followed.follow.process.id());
                 self.telling.ended(&followed.follow.process, &closed).await;
             }
+            Item::Left => drop(self.current.remove(followed.follow.process.id())),
             Item::Output { .. } | Item::Lost { .. } => self.follow(followed),
         }
     }
@@ -376,6 +377,7 @@ impl Followed {
                 })
                 .into(),
             ],
+            Item::Left => Vec::new(),
             Item::Closed(closed) => {
                 let mut lines = Vec::new();
                 if closed.cause == Cause::OutputLimit || closed.truncated_bytes > 0 {
@@ -436,8 +438,8 @@ impl Telling {
         };
         self.audit.record(AuditRecord {
             time: SystemTime::now(),
-            caller: Arc::from("stdio"),
-            address: None,
+            caller: self.asker.caller.name.clone(),
+            address: self.asker.caller.address.clone(),
             client: self.asker.client.clone(),
             face: FACE,
             session: self.asker.session.clone(),

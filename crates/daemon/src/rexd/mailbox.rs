@@ -11,6 +11,7 @@ use wire::jsonrpc::RpcError;
 
 use super::answer::{Answer, Asker};
 use super::call::Call;
+use super::methods::Adopting;
 use super::order::Turn;
 use super::web::Told;
 
@@ -53,6 +54,10 @@ pub(super) enum Notice {
     Cwd { path: PathBuf, turn: Turn },
     /// A process of another session was found; from now on it is within reach.
     Found(Process),
+    /// A process of another session was found, and somebody wants to follow it.
+    Attach { process: Process, from: u64, answer: Box<Answer> },
+    /// A kept process was found; it is to be taken up.
+    Adopt(Box<Adopting>),
     /// The listener with this number hears no more.
     Unheard(u64),
 }

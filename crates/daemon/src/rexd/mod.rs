@@ -36,6 +36,7 @@ use link::Link;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Caller;
+use crate::keeper::Keepers;
 use crate::metrics::{Metrics, Transport};
 use crate::traces::{TraceParent, Traces};
 use connection::Connection;
@@ -64,6 +65,8 @@ pub struct Service {
     pub environment: Vec<(OsString, OsString)>,
     /// Whether writes reach the disk before they are answered.
     pub durability: Durability,
+    /// Who keeps the processes that outlive everything; nobody if there is no place for them.
+    pub keepers: Option<Keepers>,
     /// Who keeps the record.
     pub audit: Arc<dyn AuditSink>,
     /// What counts.

@@ -33,7 +33,11 @@ use crate::metrics::HeldSession;
 pub(super) struct Manners {
     pub(super) quirks: Quirks,
     pub(super) encoding: Encoding,
+    /// The same, if the client named it.
+    pub(super) encoding_asked: Option<Encoding>,
     pub(super) frame_bytes: Option<usize>,
+    /// Whether it would have its link compressed.
+    pub(super) wants_zstd: bool,
 }
 
 /// A session of this face. Its own task drives it, letter by letter; whatever takes time goes on in a task beside it.

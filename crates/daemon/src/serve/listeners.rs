@@ -16,9 +16,10 @@ use crate::auth::{Auth, Caller, Door, Gate, Refusals};
 use crate::config::{Config, ConfigArgs, Listeners, Places};
 use crate::http::{Crowd, Deadlines, Server};
 use crate::listen::{self, Passed, Tls, Unix, bind};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Transport};
 use crate::notify::Notify;
-use crate::rexd;
+use crate::rexd::{self, Arrival};
+use crate::traces::{self, Exporting, Traces};
 
 /// How often the files of TLS are looked at.
 const LOOK: Duration = Duration::from_secs(10);
@@ -43,7 +44,8 @@ pub struct Plan<'a> {
 /// Serves everything until a signal asks for the end.
 pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let Plan { config, source, places, listeners, passed } = plan;
-    listen::raise_open_files();
+    // Every connection is one.
+    engine::process::raise_open_files();
     let ending = signals::ending(false)?;
     let mut hangups = signals::hangups()?;
     let notify = Notify::from_environment();
@@ -54,15 +56,10 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
         None => None,
     };
     let auth = Auth::new(config, places)?;
-    let sockets = sockets(config, places, &auth, &ending)?;
+    let (sockets, exporting) = sockets(config, places, &auth, &ending)?;
     let urls = open(&sockets, &listeners, &tls, passed).await?;
     if urls.iter().any(|url| url.starts_with("http")) {
         tell_token(&auth)?;
-    }
-    if listeners.is_exposed() {
-        tracing::warn!(
-            "the HTTP listener can be reached from elsewhere without TLS: tokens can be read on the way"
-        );
     }
     say_where(&urls, listeners.stdio)?;
     notify.ready(&format!("listening on {}", urls.join(", ")));
@@ -84,25 +81,37 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     }
     notify.stopping();
     drain(&sockets, config.server.drain, &ending).await;
+    if let Some(exporting) = exporting {
+        exporting.finish().await;
+    }
     Ok(())
 }
 
-fn sockets(config: &Config, places: &Places, auth: &Auth, ending: &Ending) -> anyhow::Result<Sockets> {
+fn sockets(
+    config: &Config,
+    places: &Places,
+    auth: &Auth,
+    ending: &Ending,
+) -> anyhow::Result<(Sockets, Option<Exporting>)> {
     let audit = open_audit(config)?;
     let mut service = service(config, places, audit.clone(), ending.stop.clone());
     let file = &config.server;
     service.may_resume = true;
+    service.metrics = Metrics::new();
+    let (traces, exporting) = traces(config, &service.metrics)?;
+    service.traces = traces;
     service.retention = rexd::Retention {
         resume: file.resume_for,
         resume_bytes: usize::try_from(file.resume_bytes).unwrap_or(usize::MAX),
         idle: file.session_idle,
         ..rexd::Retention::default()
     };
+    let metrics = service.metrics.clone();
     let server = Server {
         service: Arc::new(service),
         gate: Gate::new(auth.clone(), Door::new(file)),
         refusals: Refusals::new(audit),
-        metrics: Metrics::new(),
+        metrics,
         tells_metrics: config.telemetry.metrics,
         http_path: file.http_path.clone(),
         ws_path: file.ws_path.clone(),
@@ -112,7 +121,19 @@ fn sockets(config: &Config, places: &Places, auth: &Auth, ending: &Ending) -> an
         stop: ending.stop.clone(),
     };
     let crowd = Crowd::new(file.max_connections);
-    Ok(Sockets { server: Arc::new(server), crowd, tasks: TaskTracker::new() })
+    Ok((Sockets { server: Arc::new(server), crowd, tasks: TaskTracker::new() }, exporting))
+}
+
+/// Spans for a collector, if the operator names one.
+fn traces(config: &Config, metrics: &Metrics) -> anyhow::Result<(Traces, Option<Exporting>)> {
+    let endpoint = config.telemetry.otlp_endpoint.as_deref();
+    match traces::Settings::read(endpoint, |name| std::env::var(name).ok())? {
+        Some(settings) => {
+            let (traces, exporting) = Traces::start(settings, metrics.clone())?;
+            Ok((traces, Some(exporting)))
+        }
+        None => Ok((Traces::off(), None)),
+    }
 }
 
 /// Opens every listener, and tells where each is.
@@ -140,7 +161,13 @@ async fn open(
         }
     }
     for listener in tcp {
-        urls.insert(0, format!("{scheme}://{}", listener.local_addr()?));
+        let address = listener.local_addr()?;
+        if tls.is_none() && !address.ip().is_loopback() {
+            tracing::warn!(
+                "{address} can be reached from elsewhere without TLS: tokens can be read on the way"
+            );
+        }
+        urls.insert(0, format!("{scheme}://{address}"));
         sockets.serve_tcp(listener, tls.clone());
     }
     if let Some(path) = &listeners.unix {
@@ -175,13 +202,13 @@ fn tell_token(auth: &Auth) -> anyhow::Result<()> {
 fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
     let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
     let server = &sockets.server;
-    let serving = rexd::serve(
-        server.service.clone(),
-        link,
-        rexd::Arrival::new(Caller::on_stdio(), crate::metrics::Transport::Stdio),
-        server.stop.clone(),
-    );
-    sockets.tasks.spawn(serving);
+    let arrival = Arrival::new(Caller::on_stdio(), Transport::Stdio);
+    let counted = server.metrics.connection(Transport::Stdio);
+    let serving = rexd::serve(server.service.clone(), link, arrival, server.stop.clone());
+    sockets.tasks.spawn(async move {
+        serving.await;
+        drop(counted);
+    });
     Ok(())
 }
 

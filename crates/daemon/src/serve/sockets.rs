@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use crate::http::{self, Crowd, Peer, Place, Server};
 use crate::listen::{Tls, accept, answer_plain, is_tls, peer};
 use crate::metrics::{Refusal, Transport};
-use crate::rexd;
+use crate::rexd::{self, Arrival};
 
 /// Everything that is served over sockets.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ impl Sockets {
     pub fn serve_tcp(&self, listener: TcpListener, tls: Option<Tls>) {
         let this = self.clone();
         self.tasks.spawn(async move {
-            let short = || drop(this.crowd.send_away_one());
+            let short = || this.crowd.make_room();
             loop {
                 let (stream, address) = tokio::select! {
                     () = this.server.stop.cancelled() => return,
@@ -45,7 +45,7 @@ impl Sockets {
     pub fn serve_unix(&self, listener: impl AsRef<UnixListener> + Send + Sync + 'static) {
         let this = self.clone();
         self.tasks.spawn(async move {
-            let short = || drop(this.crowd.send_away_one());
+            let short = || this.crowd.make_room();
             loop {
                 let (stream, _unnamed) = tokio::select! {
                     () = this.server.stop.cancelled() => return,
@@ -118,11 +118,6 @@ async fn unix(server: Arc<Server>, stream: UnixStream, place: Place) {
     let _counted = server.metrics.connection(Transport::Unix);
     let (input, output) = stream.into_split();
     let link = link::ndjson::link(input, output, &server.limits);
-    rexd::serve(
-        server.service.clone(),
-        link,
-        rexd::Arrival::new(caller, Transport::Unix),
-        server.stop.clone(),
-    )
-    .await;
+    let arrival = Arrival::new(caller, Transport::Unix);
+    rexd::serve(server.service.clone(), link, arrival, server.stop.clone()).await;
 }

@@ -86,8 +86,13 @@ impl House {
         }
     }
 
-    /// The folders of keepers, complete or not.
+    /// The folders of keepers that have, or had, a process.
     pub fn folders(&self) -> Vec<String> {
+        self.all_folders().into_iter().filter(|name| name.starts_with("p_")).collect()
+    }
+
+    /// Those of spares and of starts that did not come to their end, too.
+    pub fn all_folders(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.state.join("keepers")).into_iter().flatten().flatten();
         let names = entries.filter(|entry| entry.path().is_dir());
         names.map(|entry| entry.file_name().into_string().unwrap()).collect()
@@ -176,6 +181,7 @@ pub async fn gather(mut reader: LogReader) -> Gathered {
                 if stream == Stream::Stderr { &mut stderr } else { &mut stdout }.extend_from_slice(&bytes);
             }
             Item::Lost { bytes, next } => (lost, end) = (lost + bytes, next),
+            Item::Left => panic!("left"),
             Item::Closed(closed) => {
                 let text = |bytes| String::from_utf8(bytes).unwrap();
                 return Gathered { stdout: text(stdout), stderr: text(stderr), lost, end, closed };
@@ -197,5 +203,15 @@ pub async fn read_until(reader: &mut LogReader, needle: &str) -> String {
 }
 
 async fn next(reader: &mut LogReader) -> Item {
-    tokio::time::timeout(PATIENCE, reader.next(usize::MAX)).await.expect("something to read")
+    tokio::time::timeout(PATIENCE, reader.next(usize::MAX)).await.unwrap()
+}
+
+/// Waits until something is so.
+pub async fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(5));
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not so: {what}");
+        ticks.tick().await;
+    }
 }

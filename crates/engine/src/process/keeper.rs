@@ -108,7 +108,7 @@ impl Relay {
             let has_room = self.log.room() == Room::Yes;
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return,
+                () = self.stop.cancelled() => return self.log.leave(),
                 command = self.commands.recv(), if has_handles && under_way.len() < COMMANDS_UNDER_WAY => match command {
                     Some(command) => self.pass_on(command, &mut under_way),
                     // Nobody holds a handle any more; a reader may still wait for the end.
@@ -157,8 +157,7 @@ impl Relay {
     fn record(&self, told: Option<Told>) -> bool {
         match told {
             Some(Told::Output { start, stream, bytes }) => {
-                self.log.skip_to(start);
-                self.log.push(stream, bytes);
+                self.log.push_at(start, stream, bytes);
             }
             Some(Told::Lost { next }) => self.log.skip_to(next),
             Some(Told::Exited(exit)) => self.log.exited(exit),

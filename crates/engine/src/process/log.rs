@@ -37,6 +37,8 @@ pub struct Facts {
     pub exited: Option<Exit>,
     /// Nothing follows any more.
     pub closed: Option<Arc<Closed>>,
+    /// Nothing more is heard of it here, though it may run on: somebody else keeps it.
+    pub is_left: bool,
 }
 
 /// What a reader finds at its cursor.
@@ -62,6 +64,8 @@ pub(super) enum Found {
     },
     /// Nothing follows.
     Closed(Arc<Closed>),
+    /// Nothing follows here.
+    Left,
     /// Nothing yet.
     Nothing,
 }
@@ -168,6 +172,7 @@ impl OutputLog {
             let facts = self.facts.borrow();
             return match &facts.closed {
                 Some(closed) if from >= facts.end => Found::Closed(closed.clone()),
+                None if facts.is_left => Found::Left,
                 _ => Found::Nothing,
             };
         }
@@ -303,6 +308,20 @@ impl OutputLog {
         });
     }
 
+    /// Adds output that starts at `start`: what is missing before it will never come, what is there already is left
+    /// out, and what no cursor could name is refused.
+    pub(super) fn push_at(&self, start: Cursor, stream: Stream, mut bytes: Bytes) {
+        if start.0.checked_add(bytes.len() as u64).is_none() {
+            return;
+        }
+        self.skip_to(start);
+        let known = self.held().end - start.0;
+        match usize::try_from(known) {
+            Ok(known) if known < bytes.len() => self.push(stream, bytes.split_off(known)),
+            _ => {}
+        }
+    }
+
     /// What comes before `next` will never come. A place that was passed already is not gone back to.
     pub(super) fn skip_to(&self, next: Cursor) {
         {
@@ -349,6 +368,11 @@ impl OutputLog {
 
     pub(super) fn exited(&self, exit: Exit) {
         self.facts.send_modify(|facts| facts.exited = Some(exit));
+    }
+
+    /// Nobody tells any more what happens to the process.
+    pub(super) fn leave(&self) {
+        self.facts.send_modify(|facts| facts.is_left = true);
     }
 
     pub(super) fn close(&self, closed: Closed) {
@@ -507,6 +531,10 @@ mod tests {
         assert!(matches!(log.look(Cursor(12), 9), Found::Lost { bytes: 8, next: Cursor(20) }));
         assert_eq!(text(log.look(Cursor(20), 9)), ("cd".to_owned(), 22));
         assert_eq!(log.facts().borrow().end, Cursor(22));
+        log.push_at(Cursor(20), Stream::Stdout, Bytes::from_static(b"cdef"));
+        assert_eq!(text(log.look(Cursor(20), 9)), ("cdef".to_owned(), 24), "nothing twice");
+        log.push_at(Cursor(u64::MAX), Stream::Stdout, Bytes::from_static(b"beyond"));
+        assert_eq!(log.facts().borrow().end, Cursor(24));
     }
 
     #[test]

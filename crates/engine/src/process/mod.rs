@@ -11,8 +11,8 @@ mod flow;
 mod keeper;
 mod launch;
 mod log;
+mod open_files;
 mod orphans;
-
 mod passed;
 mod proc;
 mod reader;
@@ -43,6 +43,7 @@ pub use keeper::{Keeper, KeeperAnswer, KeeperNews, Kept, Told};
 pub use launch::Containment;
 pub(crate) use launch::Launcher;
 pub use log::{Cursor, Facts};
+pub use open_files::raise_open_files;
 pub use passed::passed_sockets;
 pub use reader::{Item, LogReader};
 pub use signal::Signal;

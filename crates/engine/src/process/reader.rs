@@ -29,6 +29,8 @@ pub enum Item {
     },
     /// The end; nothing follows.
     Closed(Arc<Closed>),
+    /// Nothing more is told here: the session ends, and the process lives on with whoever keeps it.
+    Left,
 }
 
 /// One reader of one log, at its own place.
@@ -77,6 +79,7 @@ impl LogReader {
                     return Item::Lost { bytes, next };
                 }
                 Found::Closed(closed) => return Item::Closed(closed),
+                Found::Left => return Item::Left,
                 Found::Spilled(spilled) => {
                     let start = spilled.start();
                     let loaded = tokio::task::spawn_blocking(move || spilled.load()).await;

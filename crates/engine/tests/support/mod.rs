@@ -78,6 +78,7 @@ pub async fn gather(process: &Process) -> Gathered {
             Item::Output { bytes, .. } => stdout.extend_from_slice(&bytes),
             Item::Lost { bytes, .. } => panic!("{bytes} bytes lost"),
             Item::Closed(closed) => return Gathered { stdout, stderr, closed },
+            Item::Left => panic!("left"),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::files::RootedPath;
 use engine::policy::CommandLine;
-use engine::process::{LogReader, Process, ProcessSpec, Program, Starting};
+use engine::process::{Description, Facts, LogReader, Process, ProcessId, ProcessSpec, Program, Starting};
 use tokio::time::Instant;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
@@ -17,6 +17,8 @@ use super::super::errors::{invalid, rpc_error, unsupported};
 use super::super::events::{EventOrder, Events, Follow};
 use super::super::order::Turn;
 use super::super::session::Session;
+use super::attach::may_see;
+use super::detached::Detaching;
 use super::launch::Saying;
 use crate::metrics::{HeldProcess, Ownership};
 
@@ -25,8 +27,13 @@ impl Session {
     pub(super) fn exec_start(&mut self, params: v1::ExecStart, answer: Answer, turn: Turn) {
         let key = params.idempotency_key.clone();
         let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
-        let started = self.exec_spec(&params).and_then(|spec| self.begin(spec));
-        let starting = match started {
+        let spec = match self.exec_spec(&params) {
+            Ok(spec) if params.detach => {
+                return self.start_detached(spec, Detaching { answer, turn, key: kept });
+            }
+            spec => spec,
+        };
+        let starting = match spec.and_then(|spec| self.begin(spec)) {
             Ok(starting) => starting,
             Err(error) => return self.refuse(answer, error),
         };
@@ -45,9 +52,6 @@ impl Session {
     }
 
     fn exec_spec(&self, params: &v1::ExecStart) -> Result<ProcessSpec, RpcError> {
-        if params.detach {
-            return Err(unsupported("detach", "this version cannot detach a process from its session yet"));
-        }
         self.no_sandbox(params.sandbox.as_deref())?;
         let program = convert::exec_program(params)?;
         self.allowed(&program)?;
@@ -64,8 +68,15 @@ impl Session {
             cwd,
             terminal: None,
             stdin,
-            stop_after: self.limits.timeout(asked),
-            output_limit: convert::output_limit(&self.limits, params.max_output_bytes)?,
+            stop_after: match params.detach {
+                true => self.limits.timeout_if_asked(asked),
+                false => self.limits.timeout(asked),
+            },
+            output_limit: match (params.detach, params.max_output_bytes) {
+                // Its log has a quota of its own.
+                (true, None | Some(0)) => None,
+                (_, asked) => convert::output_limit(&self.limits, asked)?,
+            },
             origin: FACE.into(),
         })
     }
@@ -205,11 +216,21 @@ impl Session {
         });
     }
 
-    /// `exec.list`: every process of this daemon.
+    /// `exec.list`: every process of this daemon, and those that keepers have.
     pub(super) fn exec_list(&self, answer: Answer) {
-        let engine = self.service.engine.clone();
+        let (engine, keepers) = (self.service.engine.clone(), self.service.keepers.clone());
+        let (caller, roots) = (self.asker.caller.clone(), self.roots.clone());
         self.spawn(async move {
-            let mut processes: Vec<v1::ListedProcess> = engine.processes().await.iter().map(listed).collect();
+            let here = engine.processes().await;
+            let kept = match &keepers {
+                Some(keepers) => keepers.list().await,
+                None => Vec::new(),
+            };
+            let here = here.iter().map(|process| (process.id(), process.description(), process.facts()));
+            let kept = kept.iter().map(|kept| (&kept.id, &kept.description, kept.facts.clone()));
+            let visible = here.chain(kept).filter(|(_, process, _)| may_see(&caller, &roots, process));
+            let mut processes: Vec<v1::ListedProcess> =
+                visible.map(|(id, process, facts)| listed(id, process, &facts)).collect();
             processes.sort_by(|one, other| one.started_at.cmp(&other.started_at));
             answer.send(Ok(v1::ExecListResult { processes })).await;
         });
@@ -240,29 +261,33 @@ pub(super) async fn tell_failure(events: &Events, session_id: String, process_id
 fn waited(process: &Process) -> v1::ExecWaitResult {
     let facts = process.facts();
     let exit = facts.closed.as_ref().map(|closed| closed.exit);
+    // A process that somebody else keeps may have written more than was read here; its end tells all of it.
+    let (stdout, stderr) = match &facts.closed {
+        Some(closed) => (closed.stdout_bytes, closed.stderr_bytes),
+        None => (facts.stdout_bytes, facts.stderr_bytes),
+    };
     v1::ExecWaitResult {
         status: status(&facts).to_owned(),
         exit_code: exit.map(exit_code),
         signal: exit.and_then(exit_signal),
-        bytes_stdout: facts.stdout_bytes,
-        bytes_stderr: facts.stderr_bytes,
+        bytes_stdout: stdout,
+        bytes_stderr: stderr,
     }
 }
 
-fn listed(process: &Process) -> v1::ListedProcess {
-    let (facts, description) = (process.facts(), process.description());
+fn listed(id: &ProcessId, description: &Description, facts: &Facts) -> v1::ListedProcess {
     let exit = facts.closed.as_ref().map(|closed| closed.exit);
     v1::ListedProcess {
-        process_id: process.id().0.clone(),
-        pty_id: description.has_terminal.then(|| pty_id(process.id())),
+        process_id: id.0.clone(),
+        pty_id: description.has_terminal.then(|| pty_id(id)),
         argv: description.argv.clone(),
         cwd: description.cwd.to_string_lossy().into_owned(),
         pid: facts.pid.map(i64::from),
-        status: status(&facts).to_owned(),
+        status: status(facts).to_owned(),
         exit_code: exit.map(exit_code),
         signal: exit.and_then(exit_signal),
         started_at: timestamp(description.started_at),
-        detached: false,
+        detached: description.is_detached,
         face: description.origin.to_string(),
         cursor: facts.end.0,
     }

@@ -2,6 +2,7 @@
 
 mod attach;
 mod content;
+mod detached;
 mod details;
 mod exec;
 mod files;
@@ -11,8 +12,9 @@ mod scans;
 mod session;
 mod watches;
 
+pub(super) use detached::Adopting;
 pub(super) use details::details;
-pub(super) use session::{open, ping};
+pub(super) use session::{open, ping, welcome};
 
 use super::call::Call;
 use super::errors::session_not_found;
@@ -23,6 +25,9 @@ use super::session::Session;
 impl Session {
     /// Does what was asked for; `turn` is held for as long as others must wait for it.
     pub(super) fn act(&mut self, asked: Asked, turn: Turn) {
+        if let Some(id) = self.unknown_process(&asked.call) {
+            return self.reach(asked, id);
+        }
         let Asked { call, answer } = asked;
         match call {
             Call::SessionInfo(_) => self.info(answer),

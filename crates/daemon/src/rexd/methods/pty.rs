@@ -1,16 +1,16 @@
 //! Terminals: opened at their size, typed into, resized and closed.
 
 use engine::process::{Process, ProcessSpec, Signal, Stdin};
-use serde_json::json;
 use tokio::time::Instant;
 use wire::rexd::v1::{self, RpcError};
 
 use super::super::FACE;
 use super::super::answer::Answer;
 use super::super::convert::{self, process_of_pty, pty_id, timestamp};
-use super::super::errors::{rpc_error, unsupported};
+use super::super::errors::{pty_not_found, rpc_error};
 use super::super::order::Turn;
 use super::super::session::Session;
+use super::detached::Detaching;
 use super::exec::follow;
 use super::launch::Saying;
 use crate::metrics::Ownership;
@@ -20,7 +20,13 @@ impl Session {
     pub(super) fn pty_open(&mut self, params: v1::PtyOpen, answer: Answer, turn: Turn) {
         let key = params.idempotency_key.clone();
         let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
-        let starting = match self.pty_spec(&params).and_then(|spec| self.begin(spec)) {
+        let spec = match self.pty_spec(&params) {
+            Ok(spec) if params.detach => {
+                return self.start_detached(spec, Detaching { answer, turn, key: kept });
+            }
+            spec => spec,
+        };
+        let starting = match spec.and_then(|spec| self.begin(spec)) {
             Ok(starting) => starting,
             Err(error) => return self.refuse(answer, error),
         };
@@ -43,9 +49,6 @@ impl Session {
     }
 
     fn pty_spec(&self, params: &v1::PtyOpen) -> Result<ProcessSpec, RpcError> {
-        if params.detach {
-            return Err(unsupported("detach", "this version cannot detach a process from its session yet"));
-        }
         self.no_sandbox(params.sandbox.as_deref())?;
         let program = convert::pty_program(params)?;
         self.allowed(&program)?;
@@ -59,7 +62,7 @@ impl Session {
             terminal: Some(size),
             stdin: Stdin::Open,
             // A terminal runs until it is closed, unless its opener says otherwise.
-            stop_after: asked.map(|asked| self.limits.hard_timeout.map_or(asked, |hard| asked.min(hard))),
+            stop_after: self.limits.timeout_if_asked(asked),
             output_limit: None,
             origin: FACE.into(),
         })
@@ -103,9 +106,7 @@ impl Session {
 
     /// The process behind a terminal of this session.
     fn terminal(&self, id: &str) -> Result<Process, RpcError> {
-        let process = process_of_pty(id).and_then(|process| self.engine.process(&process).ok());
-        process.filter(|process| process.description().has_terminal).cloned().ok_or_else(|| {
-            RpcError::invalid_params("pty not found").with_data(json!({ "field": "pty_id", "pty_id": id }))
-        })
+        let process = process_of_pty(id).and_then(|process| self.process(&process.0).ok());
+        process.filter(|process| process.description().has_terminal).ok_or_else(|| pty_not_found(id))
     }
 }

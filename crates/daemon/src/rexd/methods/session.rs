@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use engine::Roots;
 use link::Outgoing;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -30,6 +29,7 @@ const CAPABILITIES: &[&str] = &[
     "exec.input",
     "exec.list",
     "exec.attach",
+    "detach",
     "fs.edit",
     "fs.patch",
     "fs.grep",
@@ -53,7 +53,7 @@ const CAPABILITIES: &[&str] = &[
     "policy",
 ];
 /// What only a daemon that outlives its connections can do.
-const LASTING: &[&str] = &["resume"];
+const LASTING: &[&str] = &["resume", "compress"];
 /// The shortest line a client may limit us to: an answer must fit.
 const SMALLEST_FRAME: usize = 16 * 1024;
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -73,7 +73,10 @@ pub(in super::super) fn open(
 ) -> Result<Opened, RpcError> {
     let manners = manners(params)?;
     let limits = service.limits.lowered(&convert::limits_wish(params.limits.as_ref())?);
-    let roots = caller.roots.as_ref().map_or_else(|| service.roots.clone(), |own| Roots::new(own.clone()));
+    let roots = match &caller.roots {
+        Some(own) => service.roots.narrowed(own.clone()).map_err(rpc_error)?,
+        None => service.roots.clone(),
+    };
     let reported_roots =
         convert::reported_roots(&roots, params.workspace_roots.as_deref().unwrap_or_default());
     let engine = service.engine.open_session().map_err(rpc_error)?;
@@ -99,14 +102,31 @@ pub(in super::super) fn open(
 impl Opened {
     /// Answers; from the next message on the link is compressed, if that was asked for and it can be.
     pub(in super::super) async fn answer(
-        mut self,
+        self,
         params: v1::SessionOpen,
         mut answer: Answer,
-        _outgoing: Option<Outgoing>,
+        outgoing: Option<Outgoing>,
     ) {
-        self.result.output_encoding = params.output_encoding.clone();
+        let wants_zstd = params.compress.as_deref() == Some("zstd");
         answer.describe(self.handle.asker, super::details(&super::Call::SessionOpen(params)));
-        answer.send(Ok(self.result)).await;
+        welcome(answer, self.result, outgoing.filter(|_| wants_zstd)).await;
+    }
+}
+
+/// Answers `session.open` or `session.resume`; a link that can compress does so from the next message on, for a client
+/// that learns from this answer what those look like.
+pub(in super::super) async fn welcome(
+    answer: Answer,
+    mut result: v1::SessionOpenResult,
+    compressing: Option<Outgoing>,
+) {
+    match compressing.filter(Outgoing::can_compress) {
+        Some(outgoing) => {
+            result.compress = Some("zstd".to_owned());
+            answer.send_written(Ok(result)).await;
+            outgoing.compress();
+        }
+        None => answer.send(Ok(result)).await,
     }
 }
 
@@ -139,7 +159,9 @@ fn manners(params: &v1::SessionOpen) -> Result<Manners, RpcError> {
         (asked, known) => asked.or(known),
     };
     let encoding = convert::output_encoding(params.output_encoding.as_deref(), "output_encoding")?;
-    Ok(Manners { quirks, encoding, frame_bytes })
+    let wants_zstd = params.compress.as_deref() == Some("zstd");
+    let encoding_asked = params.output_encoding.as_ref().map(|_asked| encoding);
+    Ok(Manners { quirks, encoding, encoding_asked, frame_bytes, wants_zstd })
 }
 
 impl Session {
@@ -156,7 +178,7 @@ impl Session {
             implementation_version: OWN_VERSION.to_owned(),
             resume_token: self.resume_token.clone(),
             lost: None,
-            output_encoding: None,
+            output_encoding: self.manners.encoding_asked.map(|encoding| encoding.as_str().to_owned()),
             compress: None,
             max_frame_bytes: self.manners.frame_bytes.map(|bytes| bytes as u64),
         }
