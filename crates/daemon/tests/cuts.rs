@@ -69,12 +69,6 @@ fn for_every_seed(way: Way, case: impl Fn(&mut Survivor, &mut Dice)) {
             let mut survivor =
                 Survivor::new(&served, proxy, way, sandbox.root().join(format!("case-{seed}")));
             case(&mut survivor, &mut Dice::new(*seed));
-            eprintln!(
-                "STAT {way:?} {seed} cuts {} passed {} {}",
-                survivor.proxy().cuts(),
-                survivor.proxy().passed(Toward::Daemon),
-                survivor.proxy().passed(Toward::Client)
-            );
             survivor.proxy().cuts()
         }));
         match result {
