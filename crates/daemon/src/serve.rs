@@ -28,8 +28,9 @@ use crate::traces::Traces;
 /// Serves REXD on standard input and output until its peer is done or a signal asks for the end.
 pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
     let stop = signals::ending(true)?.stop;
-    let audit = open_audit(config)?;
-    let service = Arc::new(service(config, places, audit.clone(), stop.clone()));
+    let metrics = Metrics::off();
+    let audit = open_audit(config, &metrics)?;
+    let service = Arc::new(service(config, places, (audit, metrics), stop.clone()));
     let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
     rexd::serve(service.clone(), link, Arrival::new(Caller::on_stdio(), Transport::Stdio), stop).await;
     service.shut_down().await;
@@ -40,7 +41,7 @@ pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
 pub fn service(
     config: &Config,
     places: &Places,
-    audit: Arc<dyn AuditSink>,
+    (audit, metrics): (Arc<dyn AuditSink>, Metrics),
     stop: CancellationToken,
 ) -> rexd::Service {
     let settings = Settings {
@@ -59,7 +60,7 @@ pub fn service(
         durability: if config.durable_writes { Durability::Synced } else { Durability::Relaxed },
         audit,
         keepers: keepers(config, places),
-        metrics: Metrics::off(),
+        metrics,
         traces: Traces::off(),
         may_resume: false,
         retention: rexd::Retention::default(),
@@ -107,9 +108,12 @@ fn containment() -> Containment {
 }
 
 /// A configured file that cannot be written stops the start; the default one only warns.
-fn open_audit(config: &Config) -> anyhow::Result<Arc<dyn AuditSink>> {
+fn open_audit(config: &Config, metrics: &Metrics) -> anyhow::Result<Arc<dyn AuditSink>> {
     match AuditFile::from_config(&config.audit) {
-        Ok(Some(file)) => Ok(Arc::new(file)),
+        Ok(Some(mut file)) => {
+            file.count_in(metrics);
+            Ok(Arc::new(file))
+        }
         Ok(None) => Ok(Arc::new(NoAudit)),
         Err(error) if config.audit.configured => Err(error).context("the audit file cannot be written"),
         Err(error) => {

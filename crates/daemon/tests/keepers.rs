@@ -49,6 +49,20 @@ async fn an_ended_process_is_read_from_the_middle_and_with_its_end() {
 }
 
 #[tokio::test]
+async fn a_place_behind_the_end_of_a_running_process_is_its_end() {
+    let house = House::new();
+    let keepers = house.keepers();
+    let started = keepers.start(house.shell("echo before; read go; echo after"), "test").await.unwrap();
+    let mut session = house.session();
+    let mut first = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
+    read_until(&mut first.reader, "before\n").await;
+    let behind = keepers.attach(&mut session, &started.id, Cursor(999)).await.unwrap();
+    assert_eq!((behind.from, behind.lost), (Cursor(7), 0));
+    behind.process.input(Bytes::from_static(b"go\n"), false).await.unwrap();
+    assert_eq!(gather(behind.reader).await.stdout, "after\n");
+}
+
+#[tokio::test]
 async fn input_from_several_daemons_reaches_a_detached_process() {
     let house = House::new();
     let started = house.keepers().start(house.shell("cat"), "test").await.unwrap();

@@ -1,5 +1,5 @@
 //! `rexd serve` over real sockets: HTTP, WebSocket, unix, TLS, sockets that were passed on, and signals.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that fails may panic")]
+#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 mod support;
 

@@ -27,6 +27,7 @@ use std::{fmt, io, thread};
 use engine::audit::{AuditRecord, AuditSink};
 
 use crate::config::AuditConfig;
+use crate::metrics::{Metrics, WatchedQueue};
 use queue::Queue;
 use writer::Writer;
 
@@ -56,6 +57,8 @@ pub struct AuditFile {
     /// Set when nobody will wait for a disk that refuses any more.
     closing: Arc<AtomicBool>,
     path: PathBuf,
+    /// Shows how many records wait.
+    watched: Option<WatchedQueue>,
 }
 
 impl fmt::Debug for AuditFile {
@@ -85,7 +88,7 @@ impl AuditFile {
         let closing = Arc::new(AtomicBool::new(false));
         let (records, told) = (Arc::clone(&queue), Arc::clone(&closing));
         let writer = thread.spawn(move || run(writer, &records, &told)).map_err(unwritable)?;
-        Ok(Self { queue, writer: Some(writer), closing, path: path.to_owned() })
+        Ok(Self { queue, writer: Some(writer), closing, path: path.to_owned(), watched: None })
     }
 
     /// The file.
@@ -104,6 +107,14 @@ impl AuditFile {
     /// Writes what is left and waits for it.
     pub fn close(self) {
         drop(self);
+    }
+
+    /// Has what waits and what is lost counted.
+    pub fn count_in(&mut self, metrics: &Metrics) {
+        self.queue.count_in(metrics);
+        let queue = Arc::downgrade(&self.queue);
+        let depth = move || queue.upgrade().map_or(0, |queue| queue.depth().0);
+        self.watched = Some(metrics.queue("audit", depth));
     }
 
     /// How many records wait for the disk, and how many were too many since it last took some.

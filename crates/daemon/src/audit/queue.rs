@@ -1,10 +1,12 @@
 //! The queue: what waits for the audit writer, bounded by its bytes, and the count of what did not fit.
 
 use std::sync::mpsc::SyncSender;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use engine::audit::{AuditRecord, Detail, Outcome};
+
+use crate::metrics::Metrics;
 
 /// How much may wait for a disk that does not take it. Past it records are counted and not kept; the file says
 /// how many, in the place where they are missing.
@@ -16,6 +18,8 @@ const MAX_BYTES: usize = 16 * 1024 * 1024;
 pub(super) struct Queue {
     state: Mutex<State>,
     wake: Condvar,
+    /// Where losses are counted, once somebody counts.
+    metrics: OnceLock<Metrics>,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +54,7 @@ impl Queue {
         let mut state = self.state();
         if state.batch.lost > 0 || state.bytes.saturating_add(bytes) > MAX_BYTES {
             state.batch.lost = state.batch.lost.saturating_add(1);
+            self.metrics.get().into_iter().for_each(|metrics| metrics.audit_lost(1));
         } else {
             state.bytes += bytes;
             state.batch.records.push(record);
@@ -63,6 +68,11 @@ impl Queue {
     pub(super) fn put_waiting(&self, done: SyncSender<()>) {
         self.state().batch.waiting.push(done);
         self.wake.notify_one();
+    }
+
+    /// Has losses counted.
+    pub(super) fn count_in(&self, metrics: &Metrics) {
+        self.metrics.get_or_init(|| metrics.clone());
     }
 
     /// How many records wait, and how many after them are missing.

@@ -42,7 +42,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (stop, phases) = (server.stop.clone(), Phases::new());
-    let stream = Timed::new(stream, phases.clone(), server.deadlines.clone());
+    let stream = Timed::new(stream, phases.clone(), &server);
     let visit = Arc::new(Visit { server, peer, phases });
     let service = service_fn(|request| {
         let visit = visit.clone();

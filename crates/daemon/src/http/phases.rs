@@ -8,7 +8,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::Deadlines;
+use super::{Deadlines, Server};
+use crate::metrics::{Direction, Metrics, Transport};
 
 /// What a connection does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,13 +65,15 @@ pub(super) struct Timed<S> {
     stream: S,
     phases: Phases,
     deadlines: Deadlines,
+    metrics: Metrics,
     reading: Option<Pin<Box<Sleep>>>,
     writing: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Timed<S> {
-    pub(super) fn new(stream: S, phases: Phases, deadlines: Deadlines) -> Timed<S> {
-        Timed { stream, phases, deadlines, reading: None, writing: None }
+    pub(super) fn new(stream: S, phases: Phases, server: &Server) -> Timed<S> {
+        let (deadlines, metrics) = (server.deadlines.clone(), server.metrics.clone());
+        Timed { stream, phases, deadlines, metrics, reading: None, writing: None }
     }
 
     /// The stream without deadlines.
@@ -78,8 +81,10 @@ impl<S> Timed<S> {
         self.stream
     }
 
-    fn wrote<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if polled.is_ready() {
+    fn wrote(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(wrote) = &polled {
+            let bytes = wrote.as_ref().map_or(0, |bytes| *bytes as u64);
+            self.metrics.link_bytes(Transport::Http, Direction::Sent, bytes);
             self.writing = None;
             self.phases.moved(false);
             return polled;
@@ -98,8 +103,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        let before = buffer.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(cx, buffer);
         if polled.is_ready() {
+            let bytes = (buffer.filled().len() - before) as u64;
+            this.metrics.link_bytes(Transport::Http, Direction::Received, bytes);
             this.phases.moved(true);
             return polled;
         }

@@ -16,6 +16,7 @@ use super::connection::Visit;
 use super::phases::{Phase, Timed};
 use super::revoked;
 use crate::auth::Caller;
+use crate::listen::Counted;
 use crate::metrics::Transport;
 use crate::rexd::{self, Arrival};
 
@@ -82,8 +83,13 @@ where
 {
     let server = &visit.server;
     let _counted = server.metrics.connection(Transport::Ws);
-    let (link, closer) =
-        websocket::link(stream, read_already, Role::Server, &server.websocket, &server.limits);
+    let (link, closer) = websocket::link(
+        Counted::new(stream, &server.metrics, Transport::Ws),
+        read_already,
+        Role::Server,
+        &server.websocket,
+        &server.limits,
+    );
     let stop = server.stop.child_token();
     let arrival = Arrival::new(caller.clone(), Transport::Ws);
     let end = async {

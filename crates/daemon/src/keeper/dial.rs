@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use engine::Error;
-use engine::process::{Ended, Signal, TerminalSize};
+use engine::process::{Cursor, Ended, Signal, TerminalSize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use wire::keeper::{Decoder, Piece, Request, Told, Version, encode_request};
@@ -88,6 +88,14 @@ pub(super) async fn kill(folder: &Folder, signal: Signal) -> Result<Ended, Error
 pub(super) async fn resize(folder: &Folder, size: TerminalSize) -> Result<(), Error> {
     match ask(folder, |id| Request::Resize { id, cols: size.cols, rows: size.rows }).await? {
         Told::Resized { .. } => Ok(()),
+        told => Err(unexpected(told)),
+    }
+}
+
+/// Where the log of a running process ends.
+pub(super) async fn end(folder: &Folder) -> Result<Cursor, Error> {
+    match ask(folder, |id| Request::Status { id }).await? {
+        Told::Status { end, .. } => Ok(Cursor(end)),
         told => Err(unexpected(told)),
     }
 }

@@ -115,8 +115,12 @@ impl Keepers {
     pub async fn kept(&self, id: &ProcessId, from: Cursor) -> Result<(Kept, u64), Error> {
         let folder = self.folder(id)?;
         let listed = self.find(id).await?;
-        // The disk may be a moment behind what a viewer of a running process has seen.
-        let asked = if listed.facts.closed.is_some() { from.min(listed.facts.end) } else { from };
+        let end = match listed.facts.closed {
+            // The disk may be a moment behind what a viewer of a running process has seen.
+            None if from > listed.facts.end => dial::end(&folder).await.unwrap_or(listed.facts.end),
+            _ => listed.facts.end,
+        };
+        let asked = from.min(end);
         let look = folder.clone();
         let first = off_the_loop(move || listing::first_kept(&look, asked.0)).await?;
         // Behind the end as it was a moment ago there may be more by now.

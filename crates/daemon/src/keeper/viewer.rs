@@ -58,6 +58,8 @@ impl Viewer {
             match self.recent.next(MAX_OUTPUT_BYTES).await {
                 Item::Output { stream, bytes, next } => {
                     let start = next.0 - bytes.len() as u64;
+                    // What was shown is on disk: nobody who saw it finds it missing later. Without a scribe all is.
+                    let _written = self.written.wait_for(|written| *written >= next).await;
                     return Some(Piece::Output { start, stream: convert::stream_told(stream), bytes });
                 }
                 Item::Lost { bytes, next } => {

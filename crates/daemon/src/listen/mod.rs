@@ -4,11 +4,13 @@
 mod accept;
 mod activation;
 mod address;
+mod counted;
 mod tls;
 mod unix;
 
 pub use accept::accept;
 pub use activation::{Passed, passed};
 pub use address::{BadAddress, bind};
+pub use counted::Counted;
 pub use tls::{Tls, TlsError, answer_plain, is_tls};
 pub use unix::{Unix, UnixError, peer};

@@ -26,7 +26,7 @@ use super::mailbox::{Asked, Handle, Letter, Notice};
 use super::order::{Kind, Order, Turn};
 use super::presence::Presence;
 use super::quirks::Quirks;
-use crate::metrics::HeldSession;
+use crate::metrics::{HeldSession, WatchedQueue};
 
 /// What a client said of itself and of what it can take.
 #[derive(Debug, Clone)]
@@ -61,6 +61,8 @@ pub(super) struct Session {
     pub(super) resume_token: Option<String>,
     /// How it is counted.
     pub(super) counted: HeldSession,
+    /// Shows how many letters wait.
+    _watched: WatchedQueue,
     /// The answer that is due when nothing of the session is left.
     pub(super) closing: Option<Answer>,
     pub(super) letters: mpsc::Sender<Letter>,
@@ -106,6 +108,7 @@ impl Session {
             },
             resume_token,
             counted: service.metrics.session_opened(),
+            _watched: service.metrics.queue("session_letters", waiting(&handle.letters)),
             closing: None,
             letters: handle.letters.clone(),
             tasks: TaskTracker::new(),
@@ -219,6 +222,12 @@ impl Session {
         self.events = None;
         self.outgoing = None;
     }
+}
+
+/// How many letters wait, for as long as there is a mailbox.
+fn waiting(letters: &mpsc::Sender<Letter>) -> impl Fn() -> usize + Send + Sync + 'static {
+    let letters = letters.downgrade();
+    move || letters.upgrade().map_or(0, |letters| letters.max_capacity() - letters.capacity())
 }
 
 /// How a request relates to others on the same files.

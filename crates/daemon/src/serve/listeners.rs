@@ -93,12 +93,12 @@ fn sockets(
     auth: &Auth,
     ending: &Ending,
 ) -> anyhow::Result<(Sockets, Option<Exporting>)> {
-    let audit = open_audit(config)?;
-    let mut service = service(config, places, audit.clone(), ending.stop.clone());
+    let metrics = Metrics::new();
+    let audit = open_audit(config, &metrics)?;
+    let mut service = service(config, places, (audit.clone(), metrics.clone()), ending.stop.clone());
     let file = &config.server;
     service.may_resume = true;
-    service.metrics = Metrics::new();
-    let (traces, exporting) = traces(config, &service.metrics)?;
+    let (traces, exporting) = traces(config, &metrics)?;
     service.traces = traces;
     service.retention = rexd::Retention {
         resume: file.resume_for,
@@ -106,7 +106,6 @@ fn sockets(
         idle: file.session_idle,
         ..rexd::Retention::default()
     };
-    let metrics = service.metrics.clone();
     let server = Server {
         service: Arc::new(service),
         gate: Gate::new(auth.clone(), Door::new(file)),

@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
 
 use crate::http::{self, Crowd, Peer, Place, Server};
-use crate::listen::{Tls, accept, answer_plain, is_tls, peer};
+use crate::listen::{Counted, Tls, accept, answer_plain, is_tls, peer};
 use crate::metrics::{Refusal, Transport};
 use crate::rexd::{self, Arrival};
 
@@ -117,6 +117,8 @@ async fn unix(server: Arc<Server>, stream: UnixStream, place: Place) {
     place.known();
     let _counted = server.metrics.connection(Transport::Unix);
     let (input, output) = stream.into_split();
+    let input = Counted::new(input, &server.metrics, Transport::Unix);
+    let output = Counted::new(output, &server.metrics, Transport::Unix);
     let link = link::ndjson::link(input, output, &server.limits);
     let arrival = Arrival::new(caller, Transport::Unix);
     rexd::serve(server.service.clone(), link, arrival, server.stop.clone()).await;

@@ -11,7 +11,7 @@ static FOUND: OnceLock<[u64; 2]> = OnceLock::new();
 /// `select`, or close every descriptor they could have, rely on a small number.
 pub fn raise_open_files() {
     let found = getrlimit(Resource::Nofile);
-    let wanted = Rlimit { current: found.maximum, ..found.clone() };
+    let wanted = Rlimit { current: found.maximum, ..found };
     match setrlimit(Resource::Nofile, wanted) {
         Ok(()) => {
             let number = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
