@@ -17,7 +17,7 @@ use testkit::serve::{Served, Way};
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 /// Seeds that always run, on every way.
-const SEEDS: std::ops::Range<u64> = 0..40;
+const SEEDS: std::ops::Range<u64> = 0..80;
 /// Seeds of the clock that run too.
 const RANDOM: usize = 8;
 /// Lines that a talker prints on each stream.

@@ -231,3 +231,73 @@ pub(crate) fn write_all(fd: &OwnedFd, mut bytes: &[u8], may_go_on: impl Fn() -> 
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+
+    use super::*;
+
+    /// A proxy before a listener that sends back what it is sent, and a client of it.
+    fn echo() -> (tempfile::TempDir, Proxy, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let doors =
+            Doors { unix: folder.path().join("none"), http: listener.local_addr().unwrap(), token: None };
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                std::thread::spawn(move || std::io::copy(&mut stream.try_clone().unwrap(), &mut stream));
+            }
+        });
+        let proxy = Proxy::start(&doors, folder.path());
+        let client = TcpStream::connect(proxy.doors.http).unwrap();
+        (folder, proxy, client)
+    }
+
+    #[test]
+    fn a_cut_comes_after_exactly_so_many_bytes_in_its_direction() {
+        for toward in [Toward::Daemon, Toward::Client] {
+            let (_folder, proxy, mut client) = echo();
+            client.write_all(b"before").unwrap();
+            client.read_exact(&mut [0; 6]).unwrap();
+            proxy.cut_after(toward, 3, How::Closed);
+            client.write_all(b"abcdef").unwrap();
+            let mut heard = String::new();
+            // What was left behind in the proxy turns its end into a reset.
+            client.read_to_string(&mut heard).ok();
+            assert!("abc".starts_with(&heard), "{toward:?}: {heard:?}");
+            assert_eq!((proxy.passed(toward), proxy.cuts()), (9, 1), "{toward:?}");
+            let mut next = TcpStream::connect(proxy.doors.http).unwrap();
+            next.write_all(b"on").unwrap();
+            next.read_exact(&mut [0; 2]).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_stalled_connection_says_nothing_and_a_reset_one_says_so() {
+        let (_folder, proxy, mut client) = echo();
+        client.write_all(b"x").unwrap();
+        client.read_exact(&mut [0]).unwrap();
+        proxy.cut(How::Stalled);
+        client.write_all(b"x").unwrap();
+        client.set_read_timeout(Some(TICK * 4)).unwrap();
+        let late = client.read(&mut [0]).unwrap_err();
+        assert_eq!(late.kind(), std::io::ErrorKind::WouldBlock);
+        let mut client = TcpStream::connect(proxy.doors.http).unwrap();
+        client.write_all(b"x").unwrap();
+        client.read_exact(&mut [0]).unwrap();
+        proxy.cut(How::Reset);
+        assert_eq!(client.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    }
+
+    #[test]
+    fn a_throttled_link_loses_nothing() {
+        let (_folder, proxy, mut client) = echo();
+        proxy.throttle(Some(100));
+        client.write_all(&[7; 1_000]).unwrap();
+        let mut heard = [0; 1_000];
+        client.read_exact(&mut heard).unwrap();
+        assert_eq!(heard, [7; 1_000]);
+    }
+}

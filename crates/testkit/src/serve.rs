@@ -60,6 +60,13 @@ impl Doors {
         })
     }
 
+    /// A new connection over HTTP that hears a session's events after this one, and says so by its header alone.
+    pub fn listen(&self, session: &str, last: u64) -> io::Result<Box<dyn Carrier + Send>> {
+        let mut posts = Posts::connect(self.http, self.token.as_deref())?;
+        posts.listen(session, Some(&last.to_string()))?;
+        Ok(Box::new(posts))
+    }
+
     /// The same doors for somebody else.
     pub fn with_token(&self, token: Option<&str>) -> Doors {
         Doors { token: token.map(str::to_owned), ..self.clone() }

@@ -52,6 +52,8 @@ pub(crate) struct Survivor {
     /// Lines written without a key: whether each was answered.
     unkeyed: Vec<bool>,
     keyed: usize,
+    /// Whether a client without a link comes back with a header alone; every other time it asks first.
+    only_listens: bool,
 }
 
 impl Survivor {
@@ -69,6 +71,7 @@ impl Survivor {
             planned: Vec::new(),
             unkeyed: Vec::new(),
             keyed: 0,
+            only_listens: false,
         }
     }
 
@@ -126,6 +129,10 @@ impl Survivor {
 
     /// Connects again and goes on after the last event that arrived whole.
     pub(crate) fn come_back(&mut self) {
+        self.only_listens = self.way == Way::Http && !self.only_listens;
+        if self.only_listens {
+            return self.listen_again();
+        }
         let deadline = Instant::now() + LETTING_GO;
         self.connect();
         loop {
@@ -148,6 +155,20 @@ impl Survivor {
                     return;
                 }
                 Ok(answer) => self.fail(&format!("not resumed: {answer}")),
+            }
+        }
+    }
+
+    /// Comes back as a browser does: a new stream of events, after the last that arrived whole.
+    fn listen_again(&mut self) {
+        self.keep_events();
+        let session = self.session["session_id"].as_str().unwrap().to_owned();
+        let last = self.client.invariants.last_event(&session);
+        loop {
+            self.arm();
+            match self.proxy.doors.listen(&session, last) {
+                Ok(carrier) => return self.client.reconnect(carrier),
+                Err(error) => assert_ne!(error.kind(), io::ErrorKind::Other, "refused: {error}"),
             }
         }
     }
