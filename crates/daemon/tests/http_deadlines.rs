@@ -22,7 +22,12 @@ fn server(root: &Path) -> Arc<Server> {
     let config = Config::parse("", Path::new(""), &args, &places).unwrap();
     let stop = CancellationToken::new();
     Arc::new(Server {
-        service: Arc::new(daemon::serve::service(&config, &places, Arc::new(NoAudit), stop.clone())),
+        service: Arc::new(daemon::serve::service(
+            &config,
+            &places,
+            (Arc::new(NoAudit), Metrics::off()),
+            stop.clone(),
+        )),
         gate: Gate::new(Auth::new(&config, &places).unwrap(), Door::new(&config.server)),
         refusals: Refusals::new(Arc::new(NoAudit)),
         metrics: Metrics::off(),
