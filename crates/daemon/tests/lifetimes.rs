@@ -11,6 +11,7 @@ use testkit::proc::{self, Watched};
 use testkit::proxy::{How, Proxy};
 use testkit::sandbox::Sandbox;
 use testkit::serve::{Served, Way};
+use testkit::tries::Tries;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 /// Longer than anything here may take to die.
@@ -42,14 +43,13 @@ fn resume(client: &mut AnyClient, opened: &Value) -> Value {
     let last = client.invariants.last_event(session);
     let params =
         json!({ "session_id": session, "resume_token": opened["resume_token"], "last_event_id": last });
-    let deadline = Instant::now() + SOON;
+    let mut tries = Tries::within(SOON, "the daemon lets go of the old link");
     loop {
         let answer = client.ask("session.resume", params.clone()).unwrap();
         if answer["error"]["data"]["retry"] != true {
             return answer;
         }
-        assert!(Instant::now() < deadline, "the daemon does not let go of the old link");
-        std::thread::sleep(Duration::from_millis(2));
+        tries.again();
     }
 }
 
@@ -219,24 +219,24 @@ fn two_who_listen_to_one_session_hear_each_event_once_between_them() {
         let mut listening = Stream::open(address, token, &session, None).unwrap().unwrap();
         let text = format!("round {round}\n");
         ask("exec.input", json!({ "session_id": session, "process_id": process, "data": text }));
-        let event = listening.next().unwrap().expect("an event");
+        let event = listening.event().unwrap().expect("an event");
         let told: Value = serde_json::from_str(&event.data).unwrap();
         assert_eq!(told["params"]["data"], text.as_str(), "{told}");
         last += 1;
         assert_eq!(told["params"]["event_id"], last, "{told}");
         if let Some(mut before) = before.replace(listening) {
-            assert_eq!(before.next().unwrap(), None, "whoever listened before is told no more");
+            assert_eq!(before.event().unwrap(), None, "whoever listened before is told no more");
         }
     }
     // What a listener went on after is not kept: who then asks for earlier events is told how many are gone.
     let mut again = Stream::open(address, token, &session, Some("2")).unwrap().unwrap();
-    let lost: Value = serde_json::from_str(&again.next().unwrap().unwrap().data).unwrap();
+    let lost: Value = serde_json::from_str(&again.event().unwrap().unwrap().data).unwrap();
     assert_eq!((&lost["method"], &lost["params"]["lost"]), (&json!("session.lost"), &json!(3)), "{lost}");
-    assert_eq!(again.next().unwrap().unwrap().id.as_deref(), Some("6"), "the last was sent, and is kept");
+    assert_eq!(again.event().unwrap().unwrap().id.as_deref(), Some("6"), "the last was sent, and is kept");
     for nonsense in ["abc", "-1", "1e3", "18446744073709551616", "99999999"] {
         let refused = Stream::open(address, token, &session, Some(nonsense)).unwrap().unwrap_err();
         assert!((400..500).contains(&refused.head.status), "{nonsense}: {refused:?}");
     }
     ask("exec.input", json!({ "session_id": session, "process_id": process, "data": "still\n" }));
-    assert_eq!(again.next().unwrap().unwrap().id.as_deref(), Some("7"), "nonsense disturbs nobody");
+    assert_eq!(again.event().unwrap().unwrap().id.as_deref(), Some("7"), "nonsense disturbs nobody");
 }

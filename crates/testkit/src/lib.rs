@@ -23,4 +23,5 @@ pub mod serve;
 pub mod sse;
 pub mod sshd;
 pub mod transcript;
+pub mod tries;
 pub mod websocket;

@@ -109,7 +109,7 @@ impl Posts {
         let arrive = self.arrive.clone();
         std::thread::spawn(move || {
             loop {
-                let arrival = match stream.next() {
+                let arrival = match stream.event() {
                     Ok(Some(event)) => {
                         let id = number_in(&event.data).map(|number| number.to_string());
                         assert_eq!(event.id, id, "the id of an event is its number");

@@ -59,7 +59,7 @@ impl Stream {
     }
 
     /// The next event; nothing when the server ended the stream in order.
-    pub fn next(&mut self) -> io::Result<Option<Event>> {
+    pub fn event(&mut self) -> io::Result<Option<Event>> {
         loop {
             if let Some(event) = self.whole.pop_front() {
                 return Ok(Some(event));

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::client::{AnyClient, Client};
 use testkit::proxy::{How, Proxy, Toward};
 use testkit::serve::{Served, Way};
+use testkit::tries::Tries;
 
 /// How long the daemon may hold on to a link that is gone.
 const LETTING_GO: Duration = Duration::from_secs(20);
@@ -133,7 +134,8 @@ impl Survivor {
         if self.only_listens {
             return self.listen_again();
         }
-        let deadline = Instant::now() + LETTING_GO;
+        // The daemon learns of a cut when its kernel does, which is not now.
+        let mut tries = Tries::within(LETTING_GO, "the daemon lets go of the old link");
         self.connect();
         loop {
             let session = self.session["session_id"].as_str().unwrap().to_owned();
@@ -144,11 +146,7 @@ impl Survivor {
                 Err(_cut) => self.connect(),
                 Ok(answer) if answer["error"]["data"]["retry"] == true => {
                     assert_eq!(answer["error"]["code"], -32006, "{answer}");
-                    if Instant::now() > deadline {
-                        self.fail("the daemon does not let go of the old link");
-                    }
-                    // The daemon learns of a cut when its kernel does, which is not now.
-                    std::thread::sleep(Duration::from_millis(2));
+                    tries.again();
                 }
                 Ok(answer) if answer["result"]["session_id"] == session.as_str() => {
                     assert_eq!(answer["result"]["lost"], 0, "nothing had to be given up: {answer}");
@@ -214,13 +212,14 @@ impl Survivor {
 
     /// Asks for something that may be asked again, until it is answered well.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
+        let mut tries = Tries::within(LETTING_GO, "the first request with this key is done");
         loop {
             match self.ask(method, params.clone()) {
                 Err(_cut) => self.come_back(),
                 Ok(mut answer) if answer.get("result").is_some() => return answer["result"].take(),
                 // The first one is still being done; it was asked again before its end.
                 Ok(answer) if answer["error"]["data"]["field"] == "idempotency_key" => {
-                    std::thread::sleep(Duration::from_millis(2));
+                    tries.again();
                 }
                 Ok(answer) => self.fail(&format!("{method}: {answer}")),
             }
