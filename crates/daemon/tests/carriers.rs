@@ -29,7 +29,11 @@ fn every_transcript_holds_over(way: Way) {
     let is_elsewhere =
         |name: &str| ELSEWHERE.iter().any(|(known, ways, _why)| *known == name && ways.contains(&way));
     let start = |sandbox: &_| Replayed::new(Served::start(REXD, sandbox), way);
-    audited::every_transcript_holds(|name| !is_elsewhere(name), start);
+    let caller = match way {
+        Way::Unix => format!("uid:{}", rustix::process::getuid().as_raw()),
+        Way::WebSocket | Way::Http => "token:env".to_owned(),
+    };
+    audited::every_transcript_holds(&caller, |name| !is_elsewhere(name), start);
 }
 
 #[test]

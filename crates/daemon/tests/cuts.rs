@@ -204,6 +204,8 @@ fn a_stalled_link_is_resumed_elsewhere_as_soon_as_the_daemon_lets_go() {
         let process_id = survivor.call("exec.start", params)["process_id"].as_str().unwrap().to_owned();
         survivor.proxy().cut(How::Stalled);
         survivor.come_back();
+        // A link belongs to one at a time; a stream of events goes to whoever asked last.
+        assert_eq!(survivor.told_to_retry > 0, way == Way::WebSocket, "{way:?}");
         survivor.call("exec.input", json!({ "process_id": process_id, "data": "typed\n", "eof": true }));
         let mut finished = Finished::default();
         while !finished.add(survivor.event()) {}

@@ -24,6 +24,7 @@ fn every_transcript_holds_without_cgroups() {
 
 fn every_transcript_holds(containment: Option<&str>) {
     audited::every_transcript_holds(
+        "stdio",
         |_every| true,
         |sandbox| {
             let mut command = sandbox.command(REXD);

@@ -54,6 +54,9 @@ pub(crate) fn pass(client: OwnedFd, daemon: OwnedFd, rules: &Rules) {
             return;
         }
         wait(&flows, rules.is_throttled());
+        if rules.verdict(born).is_some() {
+            continue;
+        }
         for flow in &mut flows {
             match flow.step(rules, born) {
                 Next::GoOn => {}

@@ -24,8 +24,10 @@ pub(crate) fn transcripts() -> Vec<PathBuf> {
     files
 }
 
-/// Replays every file that `concerns` says, each on a transport of its own, and looks at its audit.
+/// Replays every file that `concerns` says, each on a transport of its own, and looks at its audit:
+/// every request is there once, with the name of the caller.
 pub(crate) fn every_transcript_holds<T: Transport>(
+    caller: &str,
     concerns: impl Fn(&str) -> bool,
     transport: impl Fn(&Sandbox) -> T + Sync + std::panic::RefUnwindSafe,
 ) {
@@ -40,7 +42,7 @@ pub(crate) fn every_transcript_holds<T: Transport>(
                 loop {
                     let Some(file) = waiting.lock().unwrap().next() else { return };
                     // A promise broken on any line panics; that is a failure of this file alone.
-                    let result = std::panic::catch_unwind(|| replay(file, &transport));
+                    let result = std::panic::catch_unwind(|| replay(file, caller, &transport));
                     let result = result.unwrap_or_else(|panic| {
                         Err(panic.downcast::<String>().map_or("a panic".to_owned(), |text| *text))
                     });
@@ -61,7 +63,7 @@ fn name_of(file: &Path) -> String {
 }
 
 /// Replays one file, then looks at its audit.
-fn replay<T: Transport>(file: &Path, transport: impl Fn(&Sandbox) -> T) -> Result<(), String> {
+fn replay<T: Transport>(file: &Path, caller: &str, transport: impl Fn(&Sandbox) -> T) -> Result<(), String> {
     let text = fs::read_to_string(file).unwrap();
     let config: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("#config ")).collect();
     let sandbox = Sandbox::with_config(&config.join("\n"));
@@ -72,10 +74,10 @@ fn replay<T: Transport>(file: &Path, transport: impl Fn(&Sandbox) -> T) -> Resul
     let mut transport = transport(&sandbox);
     check(&text, &mut transport, &vars).map_err(|error| format!("{error:#}"))?;
     drop(transport);
-    check_audit(&text, &sandbox)
+    check_audit(&text, &sandbox, caller)
 }
 
-fn check_audit(text: &str, sandbox: &Sandbox) -> Result<(), String> {
+fn check_audit(text: &str, sandbox: &Sandbox, caller: &str) -> Result<(), String> {
     let path = sandbox.audit();
     let audit = fs::read_to_string(&path).map_err(|error| format!("audit: {error}"))?;
     if audit.contains(MARKER) {
@@ -86,6 +88,9 @@ fn check_audit(text: &str, sandbox: &Sandbox) -> Result<(), String> {
     for line in audit.lines() {
         let record: Value = serde_json::from_str(line).map_err(|error| format!("audit: {error}: {line}"))?;
         let method = record["method"].as_str().unwrap_or_default();
+        if !record["caller"].as_str().is_some_and(|found| found == caller) {
+            return Err(format!("not asked by {caller}: {line}"));
+        }
         if asked.contains_key(method) {
             *kept.entry(method.to_owned()).or_default() += 1;
         } else if !matches!(method, "exec.exit" | "pty.exit") {

@@ -55,6 +55,8 @@ pub(crate) struct Survivor {
     keyed: usize,
     /// Whether a client without a link comes back with a header alone; every other time it asks first.
     only_listens: bool,
+    /// How often it was told to try again, while the daemon still believed in an old link.
+    pub(crate) told_to_retry: usize,
 }
 
 impl Survivor {
@@ -73,6 +75,7 @@ impl Survivor {
             unkeyed: Vec::new(),
             keyed: 0,
             only_listens: false,
+            told_to_retry: 0,
         }
     }
 
@@ -146,6 +149,7 @@ impl Survivor {
                 Err(_cut) => self.connect(),
                 Ok(answer) if answer["error"]["data"]["retry"] == true => {
                     assert_eq!(answer["error"]["code"], -32006, "{answer}");
+                    self.told_to_retry += 1;
                     tries.again();
                 }
                 Ok(answer) if answer["result"]["session_id"] == session.as_str() => {
