@@ -1,5 +1,7 @@
 //! Coming back to a session: resumed on another link, listened to, or cut off.
 
+use std::sync::atomic::Ordering;
+
 use link::Outgoing;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
@@ -36,6 +38,7 @@ impl Session {
         };
         let attachment = self.presence.number();
         self.presence.heard(attachment, true);
+        self.silent_since.store(0, Ordering::Relaxed);
         self.counted.resumed();
         let compressing = self.manners.wants_zstd.then(|| outgoing.clone());
         let heard = self.hear(attachment, Listener::Link(outgoing), Some(seen));
@@ -76,6 +79,7 @@ impl Session {
         }
         let attachment = self.presence.number();
         self.presence.heard(attachment, false);
+        self.silent_since.store(0, Ordering::Relaxed);
         let heard = self.hear(attachment, Listener::Stream(to.clone()), seen);
         let (letters, session_id) = (self.letters(), self.id.to_string());
         let metrics = self.service.metrics.clone();
@@ -105,6 +109,7 @@ impl Session {
     pub(super) fn left(&mut self, attachment: u64) {
         self.presence.left(attachment);
         if !self.presence.is_heard() {
+            self.silent_since.store(self.service.sessions.next_silence(), Ordering::Relaxed);
             self.counted.waits();
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use engine::files::Watch;
 use engine::process::{Process, ProcessId};
@@ -92,6 +93,8 @@ pub(super) struct Handle {
     pub(super) id: Arc<str>,
     /// Who opened it, for the audit and for whoever claims to be the same.
     pub(super) asker: Asker,
+    /// Since when nobody hears it, in the order in which sessions fell silent; 0 while somebody does.
+    pub(super) silent_since: Arc<AtomicU64>,
     pub(super) letters: mpsc::Sender<Letter>,
 }
 

@@ -1,6 +1,7 @@
 //! Roster: the sessions that somebody may come back to, by their names.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use link::rpc::InFlight;
@@ -13,6 +14,8 @@ use crate::auth::Caller;
 #[derive(Clone, Default)]
 pub struct Roster {
     open: Arc<Mutex<Open>>,
+    /// How many times a session fell silent.
+    silences: Arc<AtomicU64>,
     /// The tasks of all sessions, so that the end of the daemon can wait for them.
     pub(super) tasks: TaskTracker,
 }
@@ -44,6 +47,22 @@ impl Roster {
     /// The session of this name, if it is this caller's.
     pub(super) fn find(&self, id: &str, caller: &Caller) -> Option<Handle> {
         self.open().sessions.get(id).filter(|handle| handle.asker.caller.name == caller.name).cloned()
+    }
+
+    /// A number that is larger than that of every session that fell silent before.
+    pub(super) fn next_silence(&self) -> u64 {
+        self.silences.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The session of this caller that nobody has heard for the longest time, if there is one.
+    pub(super) fn longest_silent(&self, caller: &Caller) -> Option<Handle> {
+        let open = self.open();
+        let own = open.sessions.values().filter(|handle| handle.asker.caller.name == caller.name);
+        let silent = own.map(|handle| (handle.silent_since.load(Ordering::Relaxed), handle));
+        silent
+            .filter(|(since, _)| *since > 0)
+            .min_by_key(|(since, _)| *since)
+            .map(|(_, handle)| handle.clone())
     }
 
     /// The requests that run for a caller who comes without a link.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use engine::files::Watch;
 use engine::process::{Process, ProcessId};
@@ -59,6 +60,8 @@ pub(super) struct Session {
     pub(super) presence: Presence,
     /// What to show to take it up again, if that was asked for.
     pub(super) resume_token: Option<String>,
+    /// Tells others since when nobody hears it.
+    pub(super) silent_since: Arc<AtomicU64>,
     /// How it is counted.
     pub(super) counted: HeldSession,
     /// Shows how many letters wait.
@@ -107,6 +110,7 @@ impl Session {
                 None => Presence::unheard(may_resume),
             },
             resume_token,
+            silent_since: handle.silent_since.clone(),
             counted: service.metrics.session_opened(),
             _watched: service.metrics.queue("session_letters", waiting(&handle.letters)),
             closing: None,

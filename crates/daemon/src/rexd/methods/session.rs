@@ -79,13 +79,13 @@ pub(in super::super) fn open(
     };
     let reported_roots =
         convert::reported_roots(&roots, params.workspace_roots.as_deref().unwrap_or_default());
-    let engine = service.engine.open_session().map_err(rpc_error)?;
+    let engine = service.engine.open_session().map_err(|error| make_room(service, caller, error))?;
     let id: Arc<str> = Arc::from(format!("s_{}", engine::session::random_name().map_err(rpc_error)?));
     let client = Arc::from(params.client_name.as_deref().unwrap_or_default());
     let asker = Asker { caller: caller.clone(), client, session: Some(id.clone()) };
     let resume_token = if params.resume && service.may_resume { Some(secret()?) } else { None };
     let (letters, inbox) = mpsc::channel(LETTERS_WAITING);
-    let handle = Handle { id, asker: asker.clone(), letters };
+    let handle = Handle { id, asker: asker.clone(), silent_since: Arc::default(), letters };
     let is_findable = resume_token.is_some() || outgoing.is_none();
     let service = service.clone();
     let sessions = service.sessions.clone();
@@ -133,6 +133,20 @@ pub(in super::super) async fn welcome(
 /// `server.ping`.
 pub(in super::super) async fn ping(answer: Answer) {
     answer.send(Ok(v1::ServerPingResult { time: timestamp(SystemTime::now()) })).await;
+}
+
+/// There is no room for another session: if one of this caller's only waits for somebody to come back, it goes.
+fn make_room(service: &Service, caller: &Caller, error: engine::Error) -> RpcError {
+    let error = rpc_error(error);
+    let Some(silent) = service.sessions.longest_silent(caller) else { return error };
+    tracing::warn!(session = &*silent.id, "too many sessions: one that waits for its client ends");
+    // A mailbox that is full belongs to a session that is not silent.
+    silent.letters.try_send(Letter::End).ok();
+    let mut data = error.data.clone();
+    if let Some(data) = data.as_object_mut() {
+        data.insert("retry".to_owned(), json!(true));
+    }
+    error.with_data(data)
 }
 
 /// Thirty-two hexadecimal digits that nobody can guess.
