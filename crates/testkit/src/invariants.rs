@@ -13,9 +13,32 @@ pub struct Invariants {
     last_seq: HashMap<(String, String), u64>,
     known: HashSet<String>,
     ended: HashSet<String>,
+    /// Whether an answer may have been lost with a connection.
+    has_reconnected: bool,
+    /// The streams that were heard of since events were lost; nothing if none ever were. The first event of a stream
+    /// after that may have any higher number.
+    heard_since: Option<HashSet<(String, String)>>,
 }
 
 impl Invariants {
+    /// The client goes on over another connection: an answer may have been lost with the one before, an event not.
+    pub fn reconnected(&mut self) {
+        self.has_reconnected = true;
+    }
+
+    /// The client was told that so many events of a session are gone for good.
+    pub fn lost(&mut self, session: &str, count: u64) {
+        *self.last_event.entry(session.to_owned()).or_default() += count;
+        if count > 0 {
+            self.heard_since = Some(HashSet::new());
+        }
+    }
+
+    /// The last event of a session that arrived whole.
+    pub fn last_event(&self, session: &str) -> u64 {
+        self.last_event.get(session).copied().unwrap_or(0)
+    }
+
     /// Looks at one line.
     pub fn check(&mut self, line: &str, message: &Value) {
         if let Some(longest) = self.longest_line {
@@ -66,16 +89,20 @@ impl Invariants {
         let session = params["session_id"].as_str().unwrap_or_else(|| panic!("no session: {message}"));
         let number = params["event_id"].as_u64().unwrap_or_else(|| panic!("no event_id: {message}"));
         let last = self.last_event.insert(session.to_owned(), number).unwrap_or(0);
-        assert_eq!(number, last + 1, "event_id has a gap: {}", shorten(message));
+        // A loss is told under the number of the last event that is gone.
+        let gone = if method == "session.lost" { params["lost"].as_u64().expect("a number") } else { 1 };
+        assert_eq!(number, last + gone, "event_id has a gap: {}", shorten(message));
         let Some(process) = params["process_id"].as_str() else { return };
         assert!(!self.ended.contains(process), "after the exit: {}", shorten(message));
-        if method != "exec.error" {
+        if method != "exec.error" && !self.has_reconnected {
             assert!(self.known.contains(process), "before the response: {}", shorten(message));
         }
         if let Some(seq) = params.get("seq") {
             let stream = (process.to_owned(), method.to_owned());
-            let last = self.last_seq.insert(stream, seq.as_u64().expect("a number")).unwrap_or(0);
-            assert_eq!(seq.as_u64(), Some(last + 1), "seq has a gap: {}", shorten(message));
+            let seq = seq.as_u64().expect("a number");
+            let may_skip = self.heard_since.as_mut().is_some_and(|heard| heard.insert(stream.clone()));
+            let last = self.last_seq.insert(stream, seq).unwrap_or(0);
+            assert!(seq == last + 1 || (may_skip && seq > last), "seq has a gap: {}", shorten(message));
             let encoding = params["encoding"].as_str();
             assert!(matches!(encoding, Some("utf8" | "base64")), "encoding: {}", shorten(message));
         }

@@ -4,11 +4,24 @@
 //! on has nothing to handle.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
+pub mod carrier;
+pub mod client;
 pub mod daemon;
+pub mod http;
 pub mod invariants;
+pub mod lines;
+pub mod log;
+mod pass;
 pub mod pattern;
+pub mod posts;
 pub mod proc;
 pub mod prometheus;
+pub mod proxy;
+pub mod replay;
 pub mod sandbox;
+pub mod serve;
+pub mod sse;
 pub mod sshd;
 pub mod transcript;
+pub mod tries;
+pub mod websocket;

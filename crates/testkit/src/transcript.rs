@@ -15,7 +15,7 @@ use crate::pattern::{matches, parse};
 /// How long an expected line may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What carries the lines: a child's stdio now, sockets as well later.
+/// What carries the lines: a child's standard streams, or a socket of any kind.
 pub trait Transport {
     /// Sends bytes as they are; a line has its newline already.
     fn send(&mut self, bytes: &[u8]) -> Result<()>;

@@ -40,6 +40,8 @@ impl Session {
             tokio::select! {
                 biased;
                 letter = inbox.recv() => match letter {
+                    // Its connection may have heard of the daemon's end first.
+                    Some(Letter::End) | None if service.stop.is_cancelled() => return Over::Stopped,
                     Some(Letter::End) | None => return Over::Done,
                     Some(letter) => self.read(letter),
                 },

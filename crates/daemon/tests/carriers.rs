@@ -1,0 +1,52 @@
+//! Every transcript of REXD v1 over every socket of `rexd serve`, from the files that stdio replays too.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+mod audited;
+
+use testkit::replay::Replayed;
+use testkit::serve::{Served, Way};
+
+const REXD: &str = env!("CARGO_BIN_EXE_rexd");
+
+/// What holds on other carriers only, and why.
+const ELSEWHERE: &[(&str, &[Way], &str)] = &[
+    (
+        "session-open-resume-is-not-granted",
+        &Way::ALL,
+        "a daemon behind a socket outlives its connections: resuming is granted",
+    ),
+    (
+        "session-open-compress-is-not-granted",
+        &[Way::WebSocket],
+        "frames of a WebSocket can be packed: it is granted",
+    ),
+];
+
+fn every_transcript_holds_over(way: Way) {
+    for (name, ..) in ELSEWHERE {
+        assert!(audited::transcripts().iter().any(|file| file.file_stem().unwrap() == *name), "no {name}");
+    }
+    let is_elsewhere =
+        |name: &str| ELSEWHERE.iter().any(|(known, ways, _why)| *known == name && ways.contains(&way));
+    let start = |sandbox: &_| Replayed::new(Served::start(REXD, sandbox), way);
+    let caller = match way {
+        Way::Unix => format!("uid:{}", rustix::process::getuid().as_raw()),
+        Way::WebSocket | Way::Http => "token:env".to_owned(),
+    };
+    audited::every_transcript_holds(&caller, |name| !is_elsewhere(name), start);
+}
+
+#[test]
+fn every_transcript_holds_over_a_unix_socket() {
+    every_transcript_holds_over(Way::Unix);
+}
+
+#[test]
+fn every_transcript_holds_over_a_websocket() {
+    every_transcript_holds_over(Way::WebSocket);
+}
+
+#[test]
+fn every_transcript_holds_over_http() {
+    every_transcript_holds_over(Way::Http);
+}

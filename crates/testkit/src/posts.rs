@@ -1,0 +1,209 @@
+//! Posts: a carrier over HTTP. Each message is a POST to `/rpc`; the events of each session come through `GET /events`.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::carrier::{Carrier, Pieces, Received};
+use crate::http::{Answer, Http, bearer};
+use crate::sse::Stream;
+
+/// What may take long: what follows is sent without waiting for its answer.
+const SLOW: [&str; 4] = ["exec.wait", "fs.grep", "fs.glob", "fs.list"];
+
+/// What came, from whichever connection.
+#[derive(Debug)]
+enum Arrival {
+    Answer(io::Result<String>),
+    Event(String),
+    /// A stream of events broke.
+    Broken(io::Error),
+}
+
+/// A client that asks request by request, and listens to every session it opens.
+#[derive(Debug)]
+pub struct Posts {
+    address: SocketAddr,
+    token: Option<String>,
+    pieces: Pieces,
+    /// The connection for what is asked in turn.
+    asking: Http,
+    /// Answers are given before events: each event of a process follows the answer that names it.
+    answers: VecDeque<String>,
+    arrivals: Receiver<Arrival>,
+    arrive: Sender<Arrival>,
+    /// The connections that hear events.
+    listening: Vec<TcpStream>,
+    is_over: bool,
+}
+
+impl Posts {
+    /// Connects to an address.
+    pub fn connect(address: SocketAddr, token: Option<&str>) -> io::Result<Posts> {
+        let (arrive, arrivals) = channel();
+        Ok(Posts {
+            address,
+            token: token.map(str::to_owned),
+            pieces: Pieces::default(),
+            asking: Http::connect(address)?,
+            answers: VecDeque::new(),
+            arrivals,
+            arrive,
+            listening: Vec::new(),
+            is_over: false,
+        })
+    }
+
+    fn post(&mut self, message: Vec<u8>) -> io::Result<()> {
+        if is_slow(&message) {
+            return self.post_aside(message);
+        }
+        let headers = bearer(self.token.as_deref());
+        let answer = self.asking.ask("/rpc", &headers, Some(&message))?;
+        if answer.head.header("connection") == Some("close") {
+            self.asking = Http::connect(self.address)?;
+        }
+        if let Some(line) = line_of(answer) {
+            for session in sessions_in(&line) {
+                self.listen(&session, None)?;
+            }
+            self.answers.push_back(line);
+        }
+        Ok(())
+    }
+
+    /// Posts on a connection of its own, whose answer comes when it comes. When this returns, the server has it.
+    fn post_aside(&mut self, message: Vec<u8>) -> io::Result<()> {
+        let mut http = Http::connect(self.address)?;
+        let headers = bearer(self.token.as_deref());
+        http.send("/rpc", &headers, Some(&message))?;
+        let arrive = self.arrive.clone();
+        std::thread::spawn(move || {
+            let answer = http.head().and_then(|head| {
+                let body = http.body(&head)?;
+                Ok(String::from_utf8(body).map_err(io::Error::other)?.trim_end().to_owned())
+            });
+            arrive.send(Arrival::Answer(answer)).ok();
+        });
+        self.catch_up()
+    }
+
+    /// The daemon has one thread: when it answers this, it has looked at everything that was sent before.
+    fn catch_up(&mut self) -> io::Result<()> {
+        let headers = bearer(self.token.as_deref());
+        for _ in 0..2 {
+            self.asking.ask("/healthz", &headers, None)?;
+        }
+        Ok(())
+    }
+
+    /// Hears the events of a session from now on.
+    pub fn listen(&mut self, session: &str, last: Option<&str>) -> io::Result<()> {
+        let opened = Stream::open(self.address, self.token.as_deref(), session, last)?;
+        let mut stream = opened.map_err(|answer| io::Error::other(format!("no events: {answer:?}")))?;
+        self.listening.push(stream.handle());
+        let arrive = self.arrive.clone();
+        std::thread::spawn(move || {
+            loop {
+                let arrival = match stream.event() {
+                    Ok(Some(event)) => {
+                        let id = number_in(&event.data).map(|number| number.to_string());
+                        assert_eq!(event.id, id, "the id of an event is its number");
+                        Arrival::Event(event.data)
+                    }
+                    Ok(None) => return,
+                    Err(error) => Arrival::Broken(error),
+                };
+                let is_over = matches!(arrival, Arrival::Broken(_));
+                if arrive.send(arrival).is_err() || is_over {
+                    return;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Carrier for Posts {
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.pieces.add(bytes).into_iter().try_for_each(|message| self.post(message))
+    }
+
+    fn receive(&mut self, deadline: Instant) -> io::Result<Received> {
+        if let Some(answer) = self.answers.pop_front() {
+            return Ok(Received::Message(answer));
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.arrivals.recv_timeout(left) {
+            Ok(Arrival::Answer(answer)) => Ok(Received::Message(answer?)),
+            Ok(Arrival::Event(line)) => Ok(Received::Message(line)),
+            Ok(Arrival::Broken(_)) if self.is_over => Ok(Received::End),
+            Ok(Arrival::Broken(error)) => Err(error),
+            Err(RecvTimeoutError::Timeout) if self.is_over => Ok(Received::End),
+            Err(RecvTimeoutError::Timeout) => Ok(Received::Late),
+            Err(RecvTimeoutError::Disconnected) => Ok(Received::End),
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        if let Some(message) = self.pieces.last() {
+            self.post(message)?;
+        }
+        if !self.is_over {
+            self.catch_up()?;
+        }
+        self.is_over = true;
+        for stream in self.listening.drain(..) {
+            // One that the server has closed is closed.
+            stream.shutdown(Shutdown::Both).ok();
+        }
+        // Nobody is left who could say anything: what has arrived is read to its end.
+        self.arrive = channel().0;
+        Ok(())
+    }
+
+    fn answers_after_the_end(&self) -> bool {
+        false
+    }
+}
+
+impl Drop for Posts {
+    fn drop(&mut self) {
+        for stream in &self.listening {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+    }
+}
+
+fn line_of(answer: Answer) -> Option<String> {
+    Some(answer.body.trim_end().to_owned()).filter(|line| !line.is_empty())
+}
+
+fn is_slow(message: &[u8]) -> bool {
+    let message: Value = serde_json::from_slice(message).unwrap_or_default();
+    message["method"].as_str().is_some_and(|method| SLOW.contains(&method))
+}
+
+/// The number of an event, or of what is lost.
+fn number_in(line: &str) -> Option<u64> {
+    let message: Value = serde_json::from_str(line).expect("an event is JSON");
+    message["params"]["event_id"].as_u64()
+}
+
+/// The sessions that an answer, or a batch of them, opened or took up again.
+fn sessions_in(line: &str) -> Vec<String> {
+    let answer: Value = serde_json::from_str(line).unwrap_or_default();
+    let of = |answer: &Value| {
+        let result = &answer["result"];
+        result["protocol"].as_str()?;
+        result["session_id"].as_str().map(str::to_owned)
+    };
+    match &answer {
+        Value::Array(answers) => answers.iter().filter_map(of).collect(),
+        one => of(one).into_iter().collect(),
+    }
+}

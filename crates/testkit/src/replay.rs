@@ -1,0 +1,94 @@
+//! Replayed: a transcript's transport over the sockets of a daemon.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::carrier::Carrier as _;
+use crate::client::AnyClient;
+use crate::serve::{Served, Way};
+use crate::transcript::Transport;
+
+/// How long an answer may take after the transcript has ended.
+const LAST_ANSWERS: Duration = Duration::from_secs(10);
+
+/// One client's conversation with a daemon of its own.
+#[derive(Debug)]
+pub struct Replayed {
+    served: Served,
+    client: AnyClient,
+    /// Lines that came while the last answers were awaited.
+    early: VecDeque<String>,
+    /// Requests that were sent and not answered.
+    open: usize,
+    /// Whether nothing of a line waits for its end.
+    is_line_whole: bool,
+}
+
+impl Replayed {
+    /// Talks to a daemon in this way.
+    pub fn new(served: Served, way: Way) -> Replayed {
+        let client = served.client(way);
+        Replayed { served, client, early: VecDeque::new(), open: 0, is_line_whole: true }
+    }
+
+    fn next_line(&mut self, within: Duration) -> Result<Option<String>> {
+        let line = self.client.line_within(within)?;
+        if let Some(line) = &line {
+            self.open = self.open.saturating_sub(count(line, |message| !message["id"].is_null()));
+        }
+        Ok(line)
+    }
+}
+
+impl Transport for Replayed {
+    fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let is_request = |message: &Value| {
+            let is_answer = message.get("result").is_some() || message.get("error").is_some();
+            !is_answer && matches!(message["id"], Value::Number(_) | Value::String(_))
+        };
+        self.is_line_whole = bytes.ends_with(b"\n");
+        for line in String::from_utf8_lossy(bytes).lines() {
+            self.open += count(line, is_request);
+        }
+        self.client.carrier.send(bytes).with_context(|| self.client.log())
+    }
+
+    fn recv_line(&mut self, within: Duration) -> Result<Option<String>> {
+        match self.early.pop_front() {
+            Some(line) => Ok(Some(line)),
+            None => self.next_line(within),
+        }
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if !self.client.carrier.answers_after_the_end() {
+            if !self.is_line_whole {
+                self.client.carrier.send(b"\n")?;
+            }
+            while self.open > 0 {
+                let line = self.next_line(LAST_ANSWERS)?.context("the end came before the answers")?;
+                self.early.push_back(line);
+            }
+        }
+        Ok(self.client.carrier.finish()?)
+    }
+
+    fn exit_code(&mut self) -> Result<i32> {
+        let status = self.served.stop();
+        let log = self.served.log.text();
+        ensure!(!log.contains("panicked"), "{log}");
+        status.code().with_context(|| format!("{status}; the log: {log}"))
+    }
+}
+
+/// How many messages of a line, alone or in a batch, are such.
+fn count(line: &str, fits: impl Fn(&Value) -> bool) -> usize {
+    match serde_json::from_str(line.trim()) {
+        Ok(Value::Array(messages)) => messages.iter().filter(|message| fits(message)).count(),
+        Ok(message) => usize::from(fits(&message)),
+        Err(_no_json) => 0,
+    }
+}

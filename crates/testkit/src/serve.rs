@@ -1,0 +1,171 @@
+//! Served: `rexd serve` under test, with every listener, and clients of each kind.
+
+use std::fmt::Debug;
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::carrier::Carrier;
+use crate::client::{AnyClient, Client};
+use crate::daemon::PATIENCE;
+use crate::lines::Lines;
+use crate::log::Log;
+use crate::posts::Posts;
+use crate::proc::watch;
+use crate::sandbox::Sandbox;
+use crate::websocket::Socket;
+
+/// The token of the daemons under test.
+pub const TOKEN: &str = "a-token-for-tests-0123456789abcdef0123456789abcdef";
+
+/// How a client reaches the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Lines over a unix socket.
+    Unix,
+    /// Messages over a WebSocket.
+    WebSocket,
+    /// Requests over HTTP, events over a stream of their own.
+    Http,
+}
+
+impl Way {
+    /// Every way.
+    pub const ALL: [Way; 3] = [Way::Unix, Way::WebSocket, Way::Http];
+}
+
+/// Where the listeners of a daemon are, or of something before it.
+#[derive(Debug, Clone)]
+pub struct Doors {
+    /// The unix socket.
+    pub unix: PathBuf,
+    /// The HTTP listener, which WebSockets share.
+    pub http: SocketAddr,
+    /// What to show there.
+    pub token: Option<String>,
+}
+
+impl Doors {
+    /// A new connection.
+    pub fn connect(&self, way: Way) -> io::Result<Box<dyn Carrier + Send>> {
+        let token = self.token.as_deref();
+        Ok(match way {
+            Way::Unix => Box::new(Lines::connect(&self.unix)?),
+            Way::WebSocket => Box::new(Socket::connect(self.http, token)?),
+            Way::Http => Box::new(Posts::connect(self.http, token)?),
+        })
+    }
+
+    /// A new connection over HTTP that hears a session's events after this one, and says so by its header alone.
+    pub fn listen(&self, session: &str, last: u64) -> io::Result<Box<dyn Carrier + Send>> {
+        let mut posts = Posts::connect(self.http, self.token.as_deref())?;
+        posts.listen(session, Some(&last.to_string()))?;
+        Ok(Box::new(posts))
+    }
+
+    /// The same doors for somebody else.
+    pub fn with_token(&self, token: Option<&str>) -> Doors {
+        Doors { token: token.map(str::to_owned), ..self.clone() }
+    }
+}
+
+/// A daemon that serves sockets.
+#[derive(Debug)]
+pub struct Served {
+    child: Child,
+    _stdout: BufReader<ChildStdout>,
+    /// What it logs.
+    pub log: Log,
+    /// Where it listens.
+    pub doors: Doors,
+}
+
+impl Served {
+    /// Starts `rexd serve` with the sandbox's configuration, on a unix socket and a port of its own.
+    pub fn start(binary: &str, sandbox: &Sandbox) -> Served {
+        let mut command = sandbox.command(binary);
+        command.arg("serve").arg("--config").arg(sandbox.config());
+        Served::spawn(command, sandbox)
+    }
+
+    /// The same with a command that was begun elsewhere; the listeners are added.
+    pub fn spawn(mut command: Command, sandbox: &Sandbox) -> Served {
+        let log = Log::new();
+        command.args(["--http", "127.0.0.1:0", "--unix"]).arg(sandbox.path("rexd.sock"));
+        command.env("REXD_TOKEN", TOKEN).stdout(Stdio::piped()).stderr(log.stdio());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
+        let (mut unix, mut http) = (None, None);
+        while unix.is_none() || http.is_none() {
+            let mut line = String::new();
+            let read = stdout.by_ref().take(4096).read_line(&mut line).expect("its standard output");
+            assert!(read > 0, "the daemon does not listen: {}", log.text());
+            let url = line.strip_prefix("listening rexd ").unwrap_or_else(|| panic!("on stdout: {line:?}"));
+            match url.trim_end().split_once(':') {
+                Some(("http", rest)) => {
+                    let address = rest.trim_start_matches('/').trim_end_matches('/');
+                    http = Some(address.parse().unwrap_or_else(|error| panic!("{line:?}: {error}")));
+                }
+                Some(("unix", path)) => {
+                    let path = path.strip_prefix("//").unwrap_or(path);
+                    unix = Some(PathBuf::from(path));
+                }
+                _ => panic!("on stdout: {line:?}"),
+            }
+        }
+        let (unix, http) = (unix.expect("a unix socket"), http.expect("a port"));
+        let doors = Doors { unix, http, token: Some(TOKEN.to_owned()) };
+        Served { child, _stdout: stdout, log, doors }
+    }
+
+    /// A new client.
+    pub fn client(&self, way: Way) -> AnyClient {
+        self.client_at(&self.doors, way)
+    }
+
+    /// A new client that comes through other doors.
+    pub fn client_at(&self, doors: &Doors, way: Way) -> AnyClient {
+        let carrier = doors.connect(way);
+        let carrier =
+            carrier.unwrap_or_else(|error| panic!("{way:?}: {error}; the log: {}", self.log.text()));
+        Client::new(carrier, self.log.clone())
+    }
+
+    /// The daemon's process number.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process number")
+    }
+
+    /// Sends a signal to the daemon.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.pid()).expect("a process number");
+        kill_process(pid, signal).expect("a signal to the daemon");
+    }
+
+    /// Asks it to end and waits until it has.
+    pub fn stop(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.wait(PATIENCE)
+    }
+
+    /// Waits for the daemon to end.
+    pub fn wait(&mut self, within: Duration) -> ExitStatus {
+        let has_ended = watch(self.pid()).ends_before(Instant::now() + within);
+        assert!(has_ended, "the daemon does not end: {}", self.log.text());
+        self.child.wait().expect("its status")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // A daemon whose test failed must not outlive it.
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            let _gone = self.child.kill();
+            let _gone = self.child.wait();
+        }
+    }
+}
