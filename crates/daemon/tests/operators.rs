@@ -1,0 +1,168 @@
+//! What an operator sees and decides of a running daemon: numbers that are true, names before it, rights taken away.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use testkit::http::{Http, bearer};
+use testkit::proc;
+use testkit::prometheus::{self, Exposition};
+use testkit::sandbox::Sandbox;
+use testkit::serve::{Served, TOKEN, Way};
+
+const REXD: &str = env!("CARGO_BIN_EXE_rexd");
+/// How long a test waits for what has to happen. Never reached when all is well.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn metrics(served: &Served) -> Exposition {
+    let mut http = Http::connect(served.doors.http).unwrap();
+    let page = http.ask("/metrics", &bearer(Some(TOKEN)), None).unwrap();
+    assert_eq!(page.head.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    prometheus::parse(&page.body).unwrap_or_else(|fault| panic!("{fault:?} in\n{}", page.body))
+}
+
+#[test]
+fn the_metrics_say_what_was_done() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(REXD, &sandbox);
+    let before = metrics(&served);
+    let mut client = served.client(Way::WebSocket);
+    let session = client.open();
+    client.run(json!({ "session_id": session, "argv": ["printf", "0123456789"] }));
+    client.run(json!({ "session_id": session, "command": "printf abc >&2; exit 3", "shell": true }));
+    client.call("fs.write", json!({ "session_id": session, "path": "a", "content": "x" }));
+    client.refused("fs.read", json!({ "session_id": session, "path": "/etc/passwd" }));
+    client.refused("no.such.method", json!({}));
+    let sleeper = client.begin(json!({ "session_id": session, "argv": ["sleep", "1000"] }));
+    let during = metrics(&served);
+    during.follows(&before).unwrap();
+    assert_eq!(during.value("rexd_processes_running", &[("kind", "attached")]), Some(1.0));
+    assert_eq!(during.value("rexd_sessions", &[("state", "attached")]), Some(1.0));
+    assert_eq!(during.value("rexd_connections", &[("transport", "ws")]), Some(1.0));
+    client.call("exec.kill", json!({ "session_id": session, "process_id": sleeper, "signal": "KILL" }));
+    client.event("exec.exit", &sleeper);
+    client.call("session.close", json!({ "session_id": session }));
+
+    let after = metrics(&served);
+    after.follows(&during).unwrap();
+    let requests = |method: &str, outcome: &str| {
+        after.value("rexd_requests_total", &[("method", method), ("outcome", outcome)]).unwrap()
+    };
+    let asked: [(&str, f64, f64); 7] = [
+        ("session.open", 1.0, 0.0),
+        ("session.close", 1.0, 0.0),
+        ("exec.start", 3.0, 0.0),
+        ("exec.kill", 1.0, 0.0),
+        ("fs.write", 1.0, 0.0),
+        ("fs.read", 0.0, 1.0),
+        ("other", 0.0, 1.0),
+    ];
+    for (method, ok, error) in asked {
+        assert_eq!((requests(method, "ok"), requests(method, "error")), (ok, error), "{method}");
+        let count = after.value("rexd_request_duration_seconds_count", &[("method", method)]);
+        assert_eq!(count, Some(ok + error), "{method}");
+    }
+    assert_eq!(after.sum("rexd_requests_total", &[]), 9.0, "and nothing else was asked");
+    assert_eq!(after.value("rexd_requests_in_flight", &[]), Some(0.0));
+    assert_eq!(after.value("rexd_processes_started_total", &[]), Some(3.0));
+    assert_eq!(after.value("rexd_processes_ended_total", &[("cause", "itself")]), Some(2.0));
+    assert_eq!(after.value("rexd_processes_ended_total", &[("cause", "killed")]), Some(1.0));
+    assert_eq!(after.value("rexd_processes_running", &[("kind", "attached")]), Some(0.0));
+    assert_eq!(after.value("rexd_output_bytes_total", &[("stream", "stdout")]), Some(10.0));
+    assert_eq!(after.value("rexd_output_bytes_total", &[("stream", "stderr")]), Some(3.0));
+    assert_eq!(after.value("rexd_lost_bytes_total", &[]), Some(0.0));
+    assert_eq!(after.value("rexd_sessions", &[("state", "attached")]), Some(0.0));
+    assert_eq!(after.value("rexd_sessions_opened_total", &[]), Some(1.0));
+    let sent = after.value("rexd_link_bytes_total", &[("transport", "ws"), ("direction", "sent")]);
+    assert!(sent.is_some_and(|bytes| bytes > 500.0), "{sent:?}");
+}
+
+fn audited(sandbox: &Sandbox, method: &str) -> Vec<Value> {
+    let text = fs::read_to_string(sandbox.audit()).unwrap();
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    records.filter(|record| record["method"] == method).collect()
+}
+
+#[test]
+fn behind_a_trusted_proxy_the_public_name_is_known_and_the_audit_has_the_true_address() {
+    let proxied = "[server]\npublic_names = [\"exec.example\"]\ntrusted_proxies = [\"127.0.0.1\"]\n";
+    for (config, expected) in [(proxied, json!("203.0.113.9")), ("", Value::Null)] {
+        let sandbox = Sandbox::with_config(config);
+        let mut served = Served::start(REXD, &sandbox);
+        let mut http = Http::connect(served.doors.http).unwrap();
+        let mut headers = bearer(Some(TOKEN));
+        headers.push("X-Forwarded-For: 198.51.100.1, 203.0.113.9".to_owned());
+        headers.push("X-Forwarded-Host: exec.example".to_owned());
+        headers.push("Origin: https://exec.example".to_owned());
+        let open = br#"{"jsonrpc":"2.0","id":1,"method":"session.open","params":{}}"#;
+        let answer = http.ask("/rpc", &headers, Some(open)).unwrap();
+        if config.is_empty() {
+            assert_eq!(answer.head.status, 403, "nobody else may say so: {}", answer.body);
+            headers.truncate(2);
+            http = Http::connect(served.doors.http).unwrap();
+            assert_eq!(http.ask("/rpc", &headers, Some(open)).unwrap().head.status, 200);
+        } else {
+            assert_eq!(answer.head.status, 200, "{}", answer.body);
+        }
+        assert_eq!(served.stop().code(), Some(0));
+        let records = audited(&sandbox, "session.open");
+        assert_eq!(records.len(), 1, "{records:?}");
+        assert_eq!(records[0]["address"], expected, "{:?}", records[0]);
+        assert_eq!(records[0]["caller"], "token:env");
+    }
+}
+
+#[test]
+fn a_token_that_is_revoked_loses_its_connections_and_its_sessions_at_once() {
+    let sandbox = Sandbox::new();
+    let token = sandbox.write("token-file", "revocable-0123456789abcdef0123456789abcdef\n");
+    fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    sandbox.configure(&format!("[[auth.tokens]]\nname = \"guest\"\nfile = {token:?}\n"));
+    let served = Served::start(REXD, &sandbox);
+    let doors = served.doors.with_token(Some("revocable-0123456789abcdef0123456789abcdef"));
+    let mut own = served.client(Way::WebSocket);
+    let own_session = own.open();
+    let mut pids = Vec::new();
+    let mut clients: Vec<_> = [Way::WebSocket, Way::Http].map(|way| served.client_at(&doors, way)).into();
+    for client in &mut clients {
+        let session = client.open_with(json!({ "resume": true }))["session_id"].as_str().unwrap().to_owned();
+        let id = client
+            .begin(json!({ "session_id": session, "command": "echo $$; exec sleep 1000", "shell": true }));
+        pids.push(client.until(&id, "\n").trim().parse::<i32>().unwrap());
+    }
+    let watched: Vec<_> = pids.iter().map(|pid| proc::watch(*pid)).collect();
+    fs::remove_file(&token).unwrap();
+    served.signal(Signal::HUP);
+    assert_eq!(proc::survivors(&watched, PATIENCE), [0i32; 0], "their processes have ended");
+    let mut http = Http::connect(served.doors.http).unwrap();
+    let headers = bearer(doors.token.as_deref());
+    assert_eq!(http.ask("/rpc", &headers, Some(b"{}")).unwrap().head.status, 401);
+    let ran = own.run(json!({ "session_id": own_session, "argv": ["echo", "still here"] }));
+    assert_eq!(ran.text(), "still here\n", "nobody else is touched");
+}
+
+#[test]
+fn a_session_that_waits_for_its_client_makes_room_for_a_new_one() {
+    let sandbox = Sandbox::with_config("[limits]\nmax_concurrent_sessions = 2\n");
+    let served = Served::start(REXD, &sandbox);
+    let mut other = served.client(Way::Unix);
+    let other_session = other.open();
+    let mut first = served.client(Way::WebSocket);
+    first.open_with(json!({ "resume": true }));
+    drop(first);
+    let mut second = served.client(Way::WebSocket);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        // Refused while the daemon still believes in the old link, and while the old session ends.
+        let id = second.request("session.open", json!({}));
+        let answer = second.response(id);
+        if answer["result"]["session_id"].is_string() {
+            break;
+        }
+        assert_eq!(answer["error"]["code"], -32008, "{answer}");
+        assert!(Instant::now() < deadline, "{answer}");
+    }
+    other.call("session.info", json!({ "session_id": other_session }));
+}
