@@ -3,26 +3,19 @@
 //! Called as `demo [PATH_TO_REXD]`; without a path it takes the `rexd` that was built beside it. It works in a temporary
 //! directory, checks every answer, and exits with 1 when one is not what it should be.
 
-use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Write as _};
+mod screen;
+mod talk;
+
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-/// How long any single answer or event may take; all of them are there in milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Lines from the daemon that wait to be shown; past it the daemon waits.
-const LINES_WAITING: usize = 64;
-/// Where nobody says how wide the terminal is.
-const USUAL_WIDTH: usize = 110;
-/// What stands for the long name of the workspace on the screen.
-const WORKSPACE: &str = "WORKSPACE";
-/// Members that are the same in every line, or that only a program wants to know.
-const NOT_SHOWN: &[&str] =
-    &["session_id", "event_id", "cursor", "seq", "capabilities", "limits", "before", "after"];
+use screen::{Screen, WORKSPACE};
+use talk::Talk;
 
 fn main() -> ExitCode {
     let mut screen = Screen::open();
@@ -49,6 +42,7 @@ fn tour(screen: &mut Screen) -> Result<()> {
 
     let mut talk = Talk::start(&rexd, place.path(), &workspace, screen)?;
     let began = Instant::now();
+    talk.heading("open a session")?;
     let session = open(&mut talk)?;
     run_a_command(&mut talk, &session)?;
     change_files(&mut talk, &session)?;
@@ -56,6 +50,7 @@ fn tour(screen: &mut Screen) -> Result<()> {
     use_a_terminal(&mut talk, &session)?;
     kill_a_tree(&mut talk, &session)?;
     close(talk, &session)?;
+    outlive(&rexd, place.path(), &workspace, screen)?;
     let took = began.elapsed();
     verify_the_audit(&rexd, &audit, screen)?;
     farewell(&rexd, took, screen)
@@ -83,7 +78,6 @@ fn prepare(place: &Path, workspace: &Path, audit: &Path) -> Result<()> {
 }
 
 fn open(talk: &mut Talk<'_>) -> Result<String> {
-    talk.heading("open a session")?;
     let opened = talk.ask("session.open", json!({ "client_name": "demo" }))?;
     expect(&opened["protocol"], "rexd/1")?;
     opened["session_id"].as_str().map(str::to_owned).context("a session has an id")
@@ -171,6 +165,34 @@ fn close(mut talk: Talk<'_>, session: &str) -> Result<()> {
     talk.note("rexd has ended with exit code 0")
 }
 
+/// A detached process goes on when its daemon is killed, and the next daemon has it in hand.
+fn outlive(rexd: &Path, place: &Path, workspace: &Path, screen: &mut Screen) -> Result<()> {
+    let mut first = Talk::start(rexd, place, workspace, screen)?;
+    first.heading("detached: the daemon is killed with -9, the process goes on, the next daemon finds it")?;
+    let session = open(&mut first)?;
+    let line = "i=0; while read word; do i=$((i+1)); echo \"$i $word\"; done";
+    let params = json!({ "session_id": session, "shell": true, "command": line, "detach": true });
+    let process = first.ask("exec.start", params)?["process_id"].clone();
+    first.ask("exec.input", json!({ "session_id": session, "process_id": process, "data": "before\n" }))?;
+    let (_, told) = first.until("exec.stdout", &process)?;
+    expect(&told["data"], "1 before\n")?;
+    first.daemon.kill().context("cannot kill the daemon")?;
+    first.note("rexd was killed with -9")?;
+    drop(first);
+
+    let mut next = Talk::start(rexd, place, workspace, screen)?;
+    let session = open(&mut next)?;
+    let attach = json!({ "session_id": session, "process_id": process, "cursor": told["cursor"] });
+    expect(&next.ask("exec.attach", attach)?["lost"], 0)?;
+    next.ask("exec.input", json!({ "session_id": session, "process_id": process, "data": "after\n" }))?;
+    let (_, told) = next.until("exec.stdout", &process)?;
+    expect(&told["data"], "2 after\n")?;
+    let ended = next.ask("exec.kill", json!({ "session_id": session, "process_id": process }))?;
+    expect(&ended["ok"], true)?;
+    next.until("exec.exit", &process)?;
+    next.note("nothing was missed and nothing was told twice")
+}
+
 fn verify_the_audit(rexd: &Path, audit: &Path, screen: &mut Screen) -> Result<()> {
     screen.heading("what happened is on record, in a chain of hashes: rexd audit verify")?;
     let output = Command::new(rexd).args(["audit", "verify"]).arg(audit).output()?;
@@ -187,194 +209,8 @@ fn farewell(rexd: &Path, took: Duration, screen: &mut Screen) -> Result<()> {
     let request = r#"{"jsonrpc":"2.0","id":1,"method":"session.open"}"#;
     screen.whole(&format!("  echo '{request}' | {rexd} --root ."))?;
     screen.whole(&format!("  {rexd} doctor --root ."))?;
+    screen.whole(&format!("  {rexd} serve --root . --http 127.0.0.1:8080 --unix /tmp/rexd.sock"))?;
     screen.plain("  the next minute is in README.md: the tour, ssh, and how to point a client at it")
-}
-
-/// A conversation with one daemon.
-struct Talk<'s> {
-    daemon: Child,
-    input: Option<ChildStdin>,
-    lines: Receiver<Value>,
-    last_id: i64,
-    screen: &'s mut Screen,
-}
-
-impl<'s> Talk<'s> {
-    fn start(rexd: &Path, place: &Path, root: &Path, screen: &'s mut Screen) -> Result<Self> {
-        let mut command = Command::new(rexd);
-        command.arg("--stdio").arg("--config").arg(place.join("config.toml")).arg("--root").arg(root);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut daemon = command.spawn().with_context(|| format!("cannot start {}", rexd.display()))?;
-        let (input, output) = (daemon.stdin.take(), daemon.stdout.take().context("a piped output")?);
-        let (lines, received) = sync_channel(LINES_WAITING);
-        // Ends with the daemon's output, or when nobody listens any more.
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let value = serde_json::from_str(&line).unwrap_or_else(|_| json!({ "not_json": line }));
-                if lines.send(value).is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(Talk { daemon, input, lines: received, last_id: 0, screen })
-    }
-
-    /// Asks for something that must be done, and returns its result.
-    fn ask(&mut self, method: &str, params: Value) -> Result<Value> {
-        let mut answer = self.answer(method, params)?;
-        ensure!(answer.get("error").is_none(), "{method} was refused: {}", answer["error"]);
-        Ok(answer["result"].take())
-    }
-
-    /// Asks for something that must be refused, and returns the error.
-    fn refused(&mut self, method: &str, params: Value) -> Result<Value> {
-        let mut answer = self.answer(method, params)?;
-        ensure!(answer.get("error").is_some(), "{method} was not refused");
-        Ok(answer["error"].take())
-    }
-
-    fn answer(&mut self, method: &str, params: Value) -> Result<Value> {
-        self.last_id += 1;
-        self.screen.sent(method, &params)?;
-        let request = json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params });
-        let input = self.input.as_mut().context("the connection is open")?;
-        input.write_all(format!("{request}\n").as_bytes()).context("rexd reads no more")?;
-        loop {
-            let line = self.next()?;
-            if line["id"] == self.last_id {
-                return Ok(line);
-            }
-        }
-    }
-
-    /// The events of a process up to the first that is called `method`, and that one's params.
-    fn until(&mut self, method: &str, process: &Value) -> Result<(Vec<Value>, Value)> {
-        let mut events = Vec::new();
-        loop {
-            let mut line = self.next()?;
-            if line["params"]["process_id"] != *process {
-                continue;
-            }
-            if line["method"] == method {
-                return Ok((events, line["params"].take()));
-            }
-            events.push(line);
-        }
-    }
-
-    /// The next line of the daemon, which is shown.
-    fn next(&mut self) -> Result<Value> {
-        match self.lines.recv_timeout(PATIENCE) {
-            Ok(line) => {
-                ensure!(line["jsonrpc"] == "2.0", "this is no line of the protocol: {line}");
-                self.screen.received(&line)?;
-                Ok(line)
-            }
-            Err(RecvTimeoutError::Timeout) => bail!("rexd said nothing for {} s", PATIENCE.as_secs()),
-            Err(RecvTimeoutError::Disconnected) => bail!("rexd has ended early"),
-        }
-    }
-
-    fn heading(&mut self, text: &str) -> Result<()> {
-        self.screen.heading(text)
-    }
-
-    fn note(&mut self, text: &str) -> Result<()> {
-        self.screen.note(text)
-    }
-}
-
-impl Drop for Talk<'_> {
-    fn drop(&mut self) {
-        // Closing its input is how a daemon is told that its peer has gone; it ends its processes itself.
-        drop(self.input.take());
-        let _ended = self.daemon.wait();
-    }
-}
-
-/// Where the conversation is shown.
-struct Screen {
-    colours: bool,
-    width: usize,
-    workspace: String,
-}
-
-const BOLD: &str = "1";
-const SENT: &str = "36";
-const DONE: &str = "32";
-const FAILED: &str = "33";
-const QUIET: &str = "2";
-
-impl Screen {
-    fn open() -> Screen {
-        let objected = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_terminal = io::stdout().is_terminal();
-        let size = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col >= 40);
-        let width = size.map_or(USUAL_WIDTH, |size| usize::from(size.ws_col));
-        Screen { colours: is_terminal && !objected, width, workspace: String::new() }
-    }
-
-    fn sent(&mut self, method: &str, params: &Value) -> Result<()> {
-        self.line(SENT, &format!("  → {method} {}", shortened(params)))
-    }
-
-    fn received(&mut self, line: &Value) -> Result<()> {
-        if let Some(method) = line["method"].as_str() {
-            return self.line(QUIET, &format!("  ← {method} {}", shortened(&line["params"])));
-        }
-        match line.get("error") {
-            Some(error) => self.line(FAILED, &format!("  ← error {error}")),
-            None => self.line(DONE, &format!("  ← {}", shortened(&line["result"]))),
-        }
-    }
-
-    fn heading(&mut self, text: &str) -> Result<()> {
-        self.whole("")?;
-        self.line(BOLD, text)
-    }
-
-    fn note(&mut self, text: &str) -> Result<()> {
-        self.line(DONE, &format!("  {text}"))
-    }
-
-    fn plain(&mut self, text: &str) -> Result<()> {
-        self.line("", text)
-    }
-
-    /// A line as it is, because it is there to be copied.
-    fn whole(&mut self, text: &str) -> Result<()> {
-        Ok(writeln!(io::stdout(), "{text}")?)
-    }
-
-    /// A line, no wider than the terminal.
-    fn line(&mut self, colour: &str, text: &str) -> Result<()> {
-        let mut shown = text.to_owned();
-        if !self.workspace.is_empty() {
-            shown = shown.replace(&self.workspace, WORKSPACE);
-        }
-        if shown.chars().count() > self.width {
-            shown = shown.chars().take(self.width - 1).chain(['…']).collect();
-        }
-        match self.colours && !colour.is_empty() {
-            true => writeln!(io::stdout(), "\x1b[{colour}m{shown}\x1b[0m")?,
-            false => writeln!(io::stdout(), "{shown}")?,
-        }
-        Ok(())
-    }
-}
-
-/// What differs from line to line.
-fn shortened(value: &Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let shown = members
-                .iter()
-                .filter(|(name, value)| !NOT_SHOWN.contains(&name.as_str()) && !value.is_null());
-            Value::Object(shown.map(|(name, value)| (name.clone(), shortened(value))).collect())
-        }
-        Value::Array(items) => items.iter().map(shortened).collect(),
-        other => other.clone(),
-    }
 }
 
 /// All text of the events that are called `method`, put together.
