@@ -6,7 +6,7 @@ mod keeper_support;
 use bytes::Bytes;
 use engine::Error;
 use engine::process::{Cause, Cursor, Exit, Item, ProcessId, Signal, Stream, TerminalSize};
-use keeper_support::{House, gather, read_until};
+use keeper_support::{House, eventually, gather, read_until};
 use wire::keeper::Version;
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn a_keeper_that_is_killed_takes_its_process_along_and_that_is_told() {
     read_until(&mut attached.reader, "last words\n").await;
     house.kill_keeper(&started.id);
     assert_eq!(attached.process.closed().await.unwrap().exit, Exit::Signal(Signal::KILL));
-    assert!(!testkit::proc::is_alive(started.pid));
+    eventually("the process is gone", || !testkit::proc::is_alive(started.pid)).await;
     let found = keepers.find(&started.id).await.unwrap();
     assert_eq!(found.facts.closed.unwrap().exit, Exit::Signal(Signal::KILL));
     let later = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
@@ -212,4 +212,19 @@ async fn a_name_that_is_no_name_is_never_looked_for() {
         let found = house.keepers().find(&ProcessId(name.to_owned())).await;
         assert!(matches!(found, Err(Error::NoSuchProcess(_))), "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_spare_keeper_leaves_with_its_daemon_and_leaves_nothing() {
+    let house = House::new();
+    let keepers = house.keepers();
+    let started = keepers.start(house.shell("true"), "test").await.unwrap();
+    let has_spare = || house.all_folders().iter().any(|name| name.starts_with(".new-"));
+    eventually("a spare is made", has_spare).await;
+    let second = keepers.start(house.shell("echo by the spare"), "test").await.unwrap();
+    house.keeper_ends(&started.id).await;
+    house.keeper_ends(&second.id).await;
+    assert_eq!(keepers.list().await.len(), 2);
+    drop(keepers);
+    eventually("the spare is gone", || !has_spare()).await;
 }

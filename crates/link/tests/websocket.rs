@@ -245,8 +245,9 @@ async fn a_peer_that_takes_nothing_is_cut_although_it_talks() {
     outgoing.event("x".repeat(10_000).into()).await.unwrap();
     let (_unread, mut theirs) = tokio::io::split(theirs);
     tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
         loop {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            ticks.tick().await;
             if theirs.write_all(&[0x8a, 0x80, 0, 0, 0, 0]).await.is_err() {
                 break;
             }

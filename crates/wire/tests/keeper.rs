@@ -23,7 +23,7 @@ fn piece() -> impl Strategy<Value = Piece> {
         held_by,
     });
     prop_oneof![
-        (any::<u64>(), stream, prop::collection::vec(any::<u8>(), 1..400))
+        (0..u64::MAX / 2, stream, prop::collection::vec(any::<u8>(), 1..400))
             .prop_map(|(start, stream, bytes)| Piece::Output { start, stream, bytes: bytes.into() }),
         (any::<u64>(), any::<u64>()).prop_map(|(bytes, next)| Piece::Told(Told::Lost { bytes, next })),
         exit().prop_map(|exit| Piece::Told(Told::Exited { exit })),

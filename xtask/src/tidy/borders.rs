@@ -21,6 +21,7 @@ const DAEMON_FILE_PLACES: &[&str] = &[
     "doctor/",
     "keeper.rs",
     "keeper/",
+    "listen/",
     "main.rs",
     "metrics/own.rs",
     "state.rs",

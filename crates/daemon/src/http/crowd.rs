@@ -47,8 +47,8 @@ impl Crowd {
     }
 
     /// Sends the oldest stranger away, if there is one.
-    pub fn send_away_one(&self) -> bool {
-        self.state().send_away_one()
+    pub fn make_room(&self) {
+        self.state().send_away_one();
     }
 
     /// How many are here.

@@ -42,21 +42,22 @@ pub(super) fn mark(response: &mut Response<Body>, is_packed: bool) {
 }
 
 /// The body of a request as it was meant.
-pub(super) fn decoded(headers: &HeaderMap, body: Bytes) -> Result<Bytes, Response<Body>> {
+pub(super) fn decoded(headers: &HeaderMap, body: Bytes) -> Result<Bytes, Box<Response<Body>>> {
     let codings: Vec<&[u8]> =
         headers.get_all(header::CONTENT_ENCODING).iter().map(|value| value.as_bytes()).collect();
     match codings.as_slice() {
         [] | [b"identity"] => Ok(body),
         [b"zstd"] => match link::packing::unpack(&body, MAX_LINE_BYTES) {
             Ok(Some(body)) => Ok(body),
-            Ok(None) => Err(too_large(None)),
+            Ok(None) => Err(Box::new(too_large(None))),
             Err(error) => {
-                Err(answer::bad(StatusCode::BAD_REQUEST, format!("the body cannot be unpacked: {error}")))
+                let message = format!("the body cannot be unpacked: {error}");
+                Err(Box::new(answer::bad(StatusCode::BAD_REQUEST, message)))
             }
         },
         _ => {
             let message = "the body's encoding is not known; zstd is";
-            Err(answer::bad(StatusCode::UNSUPPORTED_MEDIA_TYPE, message))
+            Err(Box::new(answer::bad(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)))
         }
     }
 }

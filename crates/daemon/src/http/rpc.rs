@@ -24,7 +24,7 @@ pub(super) async fn post(visit: &Visit, caller: &Caller, request: Request<Incomi
     visit.phases.enter(Phase::Body);
     let message = match collect(body).await.and_then(|body| encoding::decoded(&head.headers, body)) {
         Ok(message) => message,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     visit.phases.enter(Phase::Busy);
     let parent = head.headers.get("traceparent").and_then(|value| value.to_str().ok());
@@ -46,18 +46,19 @@ pub(super) async fn post(visit: &Visit, caller: &Caller, request: Request<Incomi
 }
 
 /// The whole body, if it is not too long.
-async fn collect(mut body: Incoming) -> Result<Bytes, Response<Body>> {
+async fn collect(mut body: Incoming) -> Result<Bytes, Box<Response<Body>>> {
     if body.size_hint().lower() > MAX_LINE_BYTES as u64 {
-        return Err(too_large(Some(body.size_hint().lower())));
+        return Err(Box::new(too_large(Some(body.size_hint().lower()))));
     }
     let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
     while let Some(frame) = body.frame().await {
         let broken = |error: hyper::Error| {
-            answer::and_close(answer::bad(StatusCode::BAD_REQUEST, format!("the body broke off: {error}")))
+            let message = format!("the body broke off: {error}");
+            Box::new(answer::and_close(answer::bad(StatusCode::BAD_REQUEST, message)))
         };
         let Ok(piece) = frame.map_err(broken)?.into_data() else { continue };
         if first.len() + rest.len() + piece.len() > MAX_LINE_BYTES {
-            return Err(too_large(None));
+            return Err(Box::new(too_large(None)));
         }
         match first.is_empty() && rest.is_empty() {
             true => first = piece,

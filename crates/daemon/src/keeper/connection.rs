@@ -29,6 +29,8 @@ pub(super) struct Served {
     pub(super) protocol: Version,
     /// Places for viewers; the rest of the connections is for those who ask and go.
     pub(super) viewers: Semaphore,
+    /// Turns at the disk, so that the scribe always gets one.
+    pub(super) disk: Arc<Semaphore>,
     /// The keeper is about to end: whoever only waits is let go.
     pub(super) ending: CancellationToken,
 }
@@ -83,7 +85,7 @@ impl Connection {
         };
         let from = Cursor(cursor).min(served.process.facts().end);
         self.tell(Told::Attached { id, cursor: from.0 }).await?;
-        let mut viewer = Viewer::new(&served.process, served.log.clone(), served.written.clone(), from);
+        let mut viewer = Viewer::new(served, from);
         loop {
             let piece = {
                 let next = viewer.next();

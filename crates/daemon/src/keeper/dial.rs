@@ -93,9 +93,17 @@ pub(super) async fn resize(folder: &Folder, size: TerminalSize) -> Result<(), Er
 }
 
 async fn ask(folder: &Folder, request: impl FnOnce(u64) -> Request) -> Result<Told, Error> {
-    // A keeper that cannot be reached has ended, and its process with it.
-    let mut dialled = Dialled::open(folder).await.map_err(|_gone| Error::Gone)?;
-    dialled.ask(request).await.map_err(|_gone| Error::Gone)
+    let mut dialled = Dialled::open(folder).await.map_err(|error| unreachable(folder, &error))?;
+    dialled.ask(request).await.map_err(|error| unreachable(folder, &error))
+}
+
+/// Why a keeper does not answer. One that has ended took its process with it.
+pub(super) fn unreachable(folder: &Folder, error: &io::Error) -> Error {
+    match error.kind() {
+        _ if !folder.is_alive() => Error::Gone,
+        io::ErrorKind::TimedOut => Error::Deadline { what: "the keeper", after: HELLO_WITHIN },
+        _ => Error::Unsupported { what: "the keeper", reason: format!("it does not answer: {error}") },
+    }
 }
 
 /// An answer that says no, or none that was expected.

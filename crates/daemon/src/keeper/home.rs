@@ -1,12 +1,13 @@
 //! The folder of one keeper, as the keeper makes and fills it.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use engine::session::random_name;
 use rustix::fs::FlockOperation;
 use serde::Serialize;
 
@@ -20,19 +21,21 @@ const STATUS_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Home {
     keepers: PathBuf,
-    name: String,
     folder: Folder,
     life: File,
+    record: File,
     draft: File,
 }
 
 impl Home {
-    /// Makes the folder under a name that nobody takes for complete, locked from the start.
-    pub(super) fn make(keepers: &Path, name: &str) -> io::Result<Home> {
+    /// Makes the folder under a name that nobody takes for complete, locked from the start, with everything in it
+    /// that takes the disk's time.
+    pub(super) fn make(keepers: &Path) -> io::Result<Home> {
         private_folder().recursive(true).create(keepers)?;
+        let name = random_name().map_err(io::Error::other)?;
         let folder = Folder { path: keepers.join(format!("{UNFINISHED}{name}")) };
         private_folder().create(&folder.path)?;
-        match Home::furnish(keepers, name, folder.clone()) {
+        match Home::furnish(keepers, folder.clone()) {
             Ok(home) => Ok(home),
             Err(error) => {
                 // The reason why it could not be made is worth more than why it could not be removed.
@@ -42,14 +45,15 @@ impl Home {
         }
     }
 
-    fn furnish(keepers: &Path, name: &str, folder: Folder) -> io::Result<Home> {
+    fn furnish(keepers: &Path, folder: Folder) -> io::Result<Home> {
         let life = private_file(&folder.path.join(LIFE))?;
         rustix::fs::flock(&life, FlockOperation::NonBlockingLockExclusive)?;
         life.write_all_at(&[0; 8], 0)?;
+        let record = private_file(&folder.path.join(RECORD))?;
         let draft = private_file(&folder.path.join(STATUS_DRAFT))?;
         draft.write_all_at(&[b' '; STATUS_BYTES], 0)?;
         private_folder().create(folder.path.join(LOG))?;
-        Ok(Home { keepers: keepers.to_owned(), name: name.to_owned(), folder, life, draft })
+        Ok(Home { keepers: keepers.to_owned(), folder, life, record, draft })
     }
 
     pub(super) fn folder(&self) -> &Folder {
@@ -70,9 +74,9 @@ impl Home {
     }
 
     /// Writes the record down and gives the folder its name: from now on it is listed.
-    pub(super) fn announce(&mut self, record: &Record) -> io::Result<()> {
-        private_file(&self.folder.path.join(RECORD))?.write_all(&json(record)?)?;
-        let named = self.keepers.join(&self.name);
+    pub(super) fn announce(&mut self, id: &str, record: &Record) -> io::Result<()> {
+        self.record.write_all_at(&json(record)?, 0)?;
+        let named = self.keepers.join(id);
         std::fs::rename(&self.folder.path, &named)?;
         self.folder.path = named;
         Ok(())

@@ -36,7 +36,12 @@ pub(super) struct Job {
     stop_after_ms: Option<u64>,
     output_bytes: Option<u64>,
     ends_at_output_limit: bool,
-    pub(super) keepers: Raw,
+}
+
+/// What holds for every job: sent first, so that a keeper can make ready before there is one.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Terms {
+    keepers: Raw,
     pub(super) log_bytes: u64,
     pub(super) quota_bytes: u64,
     tail_bytes: usize,
@@ -63,9 +68,8 @@ enum StdinOrder {
 }
 
 impl Job {
-    /// What a keeper with these settings is told about a process.
-    pub(super) fn new(id: &ProcessId, by: &str, spec: &ProcessSpec, settings: &Settings) -> Job {
-        let bounds = &settings.bounds;
+    /// What a keeper is told about a process.
+    pub(super) fn new(id: &ProcessId, by: &str, spec: &ProcessSpec) -> Job {
         Job {
             id: id.0.clone(),
             by: by.to_owned(),
@@ -86,15 +90,6 @@ impl Job {
             stop_after_ms: spec.stop_after.map(ms),
             output_bytes: spec.output_limit.map(|limit| limit.bytes),
             ends_at_output_limit: spec.output_limit.is_some_and(|limit| limit.then == AtOutputLimit::Kill),
-            keepers: raw(settings.folder.as_os_str()),
-            log_bytes: settings.config.log_bytes,
-            quota_bytes: settings.config.quota_bytes,
-            tail_bytes: bounds.log_bytes,
-            kill_grace_ms: ms(bounds.kill_grace),
-            drain_idle_ms: ms(bounds.drain_idle),
-            drain_at_most_ms: ms(bounds.drain_at_most),
-            marks_only: settings.containment == Containment::Marks,
-            protocol: settings.protocol.number(),
         }
     }
 
@@ -120,6 +115,32 @@ impl Job {
         })
     }
 
+    fn directory(&self) -> Result<RootedPath, Error> {
+        let mut chain = self.roots.iter().map(|roots| roots.iter().map(Raw::path).collect::<Vec<_>>());
+        let mut roots = Roots::new(chain.next().unwrap_or_default());
+        for narrower in chain {
+            roots = roots.narrowed(narrower)?;
+        }
+        roots.admit(Path::new("/"), &self.cwd.path())
+    }
+}
+
+impl Terms {
+    pub(super) fn new(settings: &Settings) -> Terms {
+        let bounds = &settings.bounds;
+        Terms {
+            keepers: raw(settings.folder.as_os_str()),
+            log_bytes: settings.config.log_bytes,
+            quota_bytes: settings.config.quota_bytes,
+            tail_bytes: bounds.log_bytes,
+            kill_grace_ms: ms(bounds.kill_grace),
+            drain_idle_ms: ms(bounds.drain_idle),
+            drain_at_most_ms: ms(bounds.drain_at_most),
+            marks_only: settings.containment == Containment::Marks,
+            protocol: settings.protocol.number(),
+        }
+    }
+
     /// The bounds of its process. Nothing spills: the scribe always reads.
     pub(super) fn bounds(&self) -> Bounds {
         Bounds {
@@ -139,15 +160,6 @@ impl Job {
 
     pub(super) fn keepers(&self) -> PathBuf {
         self.keepers.path()
-    }
-
-    fn directory(&self) -> Result<RootedPath, Error> {
-        let mut chain = self.roots.iter().map(|roots| roots.iter().map(Raw::path).collect::<Vec<_>>());
-        let mut roots = Roots::new(chain.next().unwrap_or_default());
-        for narrower in chain {
-            roots = roots.narrowed(narrower)?;
-        }
-        roots.admit(Path::new("/"), &self.cwd.path())
     }
 }
 

@@ -9,6 +9,7 @@ use engine::process::{
 };
 use engine::session::random_name;
 use engine::{Error, Session};
+use tokio::task::JoinHandle;
 
 use super::dial;
 use super::folder::Folder;
@@ -28,8 +29,9 @@ pub struct Keepers {
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
-    /// A keeper that waits for its job, made after the first start: executing one takes longer than the start itself.
-    spare: Mutex<Option<Waiting>>,
+    /// A keeper that waits for its job, made after the first start: to execute one and to make its folder takes
+    /// longer than the start itself.
+    spare: Mutex<Option<JoinHandle<Option<Waiting>>>>,
 }
 
 /// A kept process in the hands of a session.
@@ -65,13 +67,14 @@ impl Keepers {
     /// Starts a process under a keeper of its own; `by` is who asked. Returns when it runs or could not be started,
     /// with the same errors as an attached start. Dropping this future may or may not stop the start.
     pub async fn start(&self, spec: ProcessSpec, by: &str) -> Result<Started, Error> {
-        let (folder, limit) = (self.shared.settings.folder.clone(), self.shared.settings.config.max);
-        let running = off_the_loop(move || listing::count_running(&folder, limit)).await?;
+        let (folder, config) = (self.shared.settings.folder.clone(), &self.shared.settings.config);
+        let (keep, limit) = (config.keep, config.max);
+        let running = off_the_loop(move || listing::count_running(&folder, keep, limit)).await?;
         if running >= limit {
             return Err(Error::LimitReached { what: "detached processes", limit: limit as u64 });
         }
         let id = ProcessId(format!("p_{}", random_name()?));
-        let report = starting::start(self.take_spare(), &id, by, &spec, &self.shared.settings).await?;
+        let report = starting::start(self.take_spare().await, &id, by, &spec, &self.shared.settings).await?;
         self.make_spare();
         match report {
             Report::Running { pid, started_at_ms } => {
@@ -160,20 +163,18 @@ impl Keepers {
         Folder::of(&self.shared.settings.folder, id).ok_or_else(|| Error::NoSuchProcess(id.clone()))
     }
 
-    fn take_spare(&self) -> Option<Waiting> {
-        self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The keeper that was made ready, or is just being.
+    async fn take_spare(&self) -> Option<Waiting> {
+        let spare = self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
+        spare?.await.ok().flatten()
     }
 
     /// Makes a keeper for the next start, without making anybody wait for it.
     fn make_spare(&self) {
-        let shared = Arc::downgrade(&self.shared);
-        tokio::spawn(async move {
-            let Some(settings) = shared.upgrade().map(|shared| shared.settings.clone()) else { return };
-            let spare = Waiting::start(&settings).await;
-            if let (Ok(spare), Some(shared)) = (spare, shared.upgrade()) {
-                *shared.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(spare);
-            }
-        });
+        let settings = self.shared.settings.clone();
+        // Ends by itself: it owns nothing but the pipe whose end tells the spare to go.
+        let making = tokio::spawn(async move { Waiting::start(&settings).await.ok() });
+        *self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(making);
     }
 }
 

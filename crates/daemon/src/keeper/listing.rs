@@ -7,11 +7,13 @@ use std::time::{Duration, SystemTime};
 use engine::process::{Cause, Closed, Cursor, Description, Exit, Facts, ProcessId, Signal};
 
 use super::convert;
-use super::folder::{Folder, LIFE, UNFINISHED, is_locked, is_name};
+use super::folder::{Folder, UNFINISHED, is_name};
 use super::record::Status;
 
 /// A folder that was not completed within this time belongs to a keeper that died at its start.
 const UNFINISHED_FOR: Duration = Duration::from_secs(60);
+/// Ended processes that are kept; past it the oldest go before their time.
+const MOST_ENDED: usize = 1_000;
 
 /// A process with a keeper, running or ended.
 #[derive(Debug, Clone)]
@@ -71,17 +73,25 @@ pub(super) fn list(keepers: &Path, keep: Duration) -> Vec<Listed> {
         })
         .collect();
     listed.sort_by_key(|listed| listed.description.started_at);
+    let is_over = |listed: &Listed| listed.facts.closed.is_some();
+    let mut too_many = listed.iter().filter(|listed| is_over(listed)).count().saturating_sub(MOST_ENDED);
+    listed.retain(|listed| {
+        let goes = too_many > 0 && is_over(listed);
+        too_many -= usize::from(goes);
+        !(goes && sweep(&Folder { path: keepers.join(&listed.id.0) }, Duration::ZERO))
+    });
     listed
 }
 
-/// How many folders there are that may have a process; counts exactly only when that is `limit` or more. Blocks.
-pub(super) fn count_running(keepers: &Path, limit: usize) -> usize {
+/// How many processes may be running. Looks closer, and sweeps, only when there are folders enough to reach `limit`.
+/// Blocks.
+pub(super) fn count_running(keepers: &Path, keep: Duration, limit: usize) -> usize {
     let entries = std::fs::read_dir(keepers).into_iter().flatten().flatten();
-    let folders: Vec<_> = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_name)).collect();
-    if folders.len() < limit {
-        return folders.len();
+    let folders = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_name)).count();
+    if folders < limit {
+        return folders;
     }
-    folders.iter().filter(|entry| is_locked(&entry.path().join(LIFE))).count()
+    list(keepers, keep).iter().filter(|listed| listed.facts.closed.is_none()).count()
 }
 
 /// Removes what nobody keeps any more and nothing happened to for `keep`; whether it did.

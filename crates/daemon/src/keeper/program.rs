@@ -1,6 +1,6 @@
 //! `rexd keeper`: one engine, one process, one log, one socket, until nothing is left of the process.
 
-use std::io::{self, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +18,7 @@ use super::connection::{self, Served};
 use super::convert;
 use super::folder::LOG;
 use super::home::Home;
-use super::job::{Job, Report};
+use super::job::{Job, Report, Terms};
 use super::quota::Quota;
 use super::record::{Record, Status, boot_id, to_ms};
 use super::scribe;
@@ -27,67 +27,107 @@ use super::segments::Segments;
 /// A job larger than this is refused: its environment and input are bounded long before.
 const LARGEST_JOB: u64 = 64 * 1024 * 1024;
 /// Connections served at the same time; the next one is closed at once.
-const MAX_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 128;
 /// Of these, those that watch.
 const MAX_VIEWERS: usize = 32;
 /// How long viewers may take to hear the end. Who is later reads it from disk.
 const LINGER: Duration = Duration::from_secs(2);
-/// Threads for the disk: one for the scribe, the rest for viewers of old output and for looks at `/proc`.
-const BLOCKING_THREADS: usize = 4;
+/// Viewers that read from disk at the same time; the next one waits for its turn.
+const DISK_READS: usize = 2;
+/// Threads that may wait: for viewers on disk, for the scribe, and for looks at `/proc`. Made when they are needed.
+const BLOCKING_THREADS: usize = DISK_READS + 3;
 /// The kernel sends it when a file may not grow; the write then also fails, which is enough.
 const SIGXFSZ: i32 = 25;
 
-/// Reads the job from standard input, runs it, and returns when nothing is left to keep.
+/// Makes ready, reads the job from standard input, runs it, and returns when nothing is left to keep.
 pub fn main() -> io::Result<u8> {
     // Without a name of its own it would be listed as `exe`.
     let _named = rustix::thread::set_name(c"rexd-keeper");
+    let mut input = BufReader::new(io::stdin().lock().take(LARGEST_JOB));
     let mut text = Vec::new();
-    io::stdin().lock().take(LARGEST_JOB).read_to_end(&mut text)?;
-    // A starter that went away, or a spare that is not needed: nothing to do.
-    let Ok(job) = serde_json::from_slice::<Job>(&text) else { return Ok(0) };
-    drop(text);
+    input.read_until(b'\n', &mut text)?;
+    // A starter that went away before it could say anything.
+    let Ok(terms) = serde_json::from_slice::<Terms>(&text) else { return Ok(0) };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_stack_size(256 * 1024)
         .build()?;
-    runtime.block_on(keep(job))?;
+    runtime.block_on(async {
+        let ready = Ready::make(terms);
+        text.clear();
+        // Nothing else happens in this program until there is a job.
+        input.read_to_end(&mut text)?;
+        let job = serde_json::from_slice(&text);
+        drop(text);
+        match job {
+            Ok(job) => ready.keep(job).await,
+            // Not needed: the daemon it was a spare of has ended.
+            Err(_none) => {
+                ready.not_needed();
+                Ok(())
+            }
+        }
+    })?;
     runtime.shutdown_background();
     Ok(0)
 }
 
-async fn keep(job: Job) -> io::Result<()> {
-    let asked_to_end = mind_signals()?;
-    let home = match Home::make(&job.keepers(), &job.id) {
-        Ok(home) => home,
-        Err(error) => return report(&Report::of_io(&job.keepers(), &error)),
-    };
-    let settings = Settings { bounds: job.bounds(), containment: job.containment(), max_sessions: 1 };
-    let engine = Engine::start(settings);
-    let started = match engine.open_session() {
-        Ok(session) => start(session, &job).await,
-        Err(error) => Err(error),
-    };
-    let (session, process, reader) = match started {
-        Ok(started) => started,
-        Err(error) => {
+/// Everything that can be done before there is a job.
+struct Ready {
+    terms: Terms,
+    home: io::Result<(Home, UnixListener)>,
+    engine: Engine,
+}
+
+impl Ready {
+    fn make(terms: Terms) -> Ready {
+        let settings = Settings { bounds: terms.bounds(), containment: terms.containment(), max_sessions: 1 };
+        let engine = Engine::start(settings);
+        // Opens the cgroups, or finds that there are none.
+        engine.uses_cgroups();
+        let home = Home::make(&terms.keepers()).and_then(|home| {
+            let listener = UnixListener::from_std(home.listen()?)?;
+            Ok((home, listener))
+        });
+        Ready { terms, home, engine }
+    }
+
+    fn not_needed(self) {
+        if let Ok((home, _)) = self.home {
             home.never_ran();
-            return report(&Report::of(&error));
         }
-    };
-    let mut kept = Kept { home, process, asked_to_end };
-    let listener = match kept.announce(&job) {
-        Ok(listener) => listener,
-        Err(error) => {
+    }
+
+    async fn keep(self, job: Job) -> io::Result<()> {
+        let Ready { terms, home, engine } = self;
+        let asked_to_end = mind_signals()?;
+        let (home, listener) = match home {
+            Ok(home) => home,
+            Err(error) => return report(&Report::of_io(&terms.keepers(), &error)),
+        };
+        let started = match engine.open_session() {
+            Ok(session) => start(session, &job).await,
+            Err(error) => Err(error),
+        };
+        let (session, process, reader) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                home.never_ran();
+                return report(&Report::of(&error));
+            }
+        };
+        let mut kept = Kept { home, process, asked_to_end };
+        if let Err(error) = kept.announce(&job, &terms) {
             let told = Report::of_io(&kept.home.folder().path, &error);
             session.close().await;
             kept.home.never_ran();
             return report(&told);
         }
-    };
-    kept.run(&job, reader, listener).await?;
-    session.close().await;
-    Ok(())
+        kept.run(&terms, reader, listener).await?;
+        session.close().await;
+        Ok(())
+    }
 }
 
 /// Starts the process, with a reader that misses nothing of it.
@@ -106,11 +146,10 @@ struct Kept {
 
 impl Kept {
     /// Makes the process known and tells the starter.
-    fn announce(&mut self, job: &Job) -> io::Result<UnixListener> {
+    fn announce(&mut self, job: &Job, terms: &Terms) -> io::Result<()> {
         let description = self.process.description();
         let (pid, started_at_ms) = (self.process.pid().unwrap_or(0), to_ms(description.started_at));
-        let listener = UnixListener::from_std(self.home.listen()?)?;
-        self.home.announce(&Record {
+        let record = Record {
             by: job.by.clone(),
             face: job.face.clone(),
             argv: description.argv.clone(),
@@ -119,26 +158,28 @@ impl Kept {
             started_at_ms,
             pid,
             keeper_pid: std::process::id(),
-            protocol: job.protocol,
+            protocol: terms.protocol,
             boot_id: boot_id(),
-        })?;
+        };
+        self.home.announce(&job.id, &record)?;
         // A starter that has gone can find the process in the list.
         let _told = report(&Report::Running { pid, started_at_ms });
-        Ok(listener)
+        Ok(())
     }
 
     /// Writes down, serves, and sees the process through to its end.
-    async fn run(&self, job: &Job, reader: LogReader, listener: UnixListener) -> io::Result<()> {
+    async fn run(&self, terms: &Terms, reader: LogReader, listener: UnixListener) -> io::Result<()> {
         let log = self.home.folder().path.join(LOG);
-        let quota = Quota { keepers: job.keepers(), bytes: job.quota_bytes };
-        let segments = Segments::new(log.clone(), self.home.life()?, job.log_bytes, quota);
+        let quota = Quota { keepers: terms.keepers(), bytes: terms.quota_bytes };
+        let segments = Segments::new(log.clone(), self.home.life()?, terms.log_bytes, quota);
         let (written_sender, written) = watch::channel(Cursor(0));
         let served = Arc::new(Served {
             process: self.process.clone(),
             log,
             written,
-            protocol: Version::NEWEST.common(job.protocol).unwrap_or(Version::V1),
+            protocol: Version::NEWEST.common(terms.protocol).unwrap_or(Version::V1),
             viewers: Semaphore::new(MAX_VIEWERS),
+            disk: Arc::new(Semaphore::new(DISK_READS)),
             ending: CancellationToken::new(),
         });
         let connections = TaskTracker::new();

@@ -206,10 +206,11 @@ pub(super) async fn input(
         let eof = is_last && bytes.is_empty();
         let mut dialled = match connection.take() {
             Some(dialled) => dialled,
-            None => Dialled::open(folder).await.map_err(|_gone| Error::Gone)?,
+            None => Dialled::open(folder).await.map_err(|error| dial::unreachable(folder, &error))?,
         };
         let data = wire::base64::encode(&piece);
-        match dialled.ask(|id| Request::Input { id, data, eof }).await.map_err(|_gone| Error::Gone)? {
+        let asked = dialled.ask(|id| Request::Input { id, data, eof }).await;
+        match asked.map_err(|error| dial::unreachable(folder, &error))? {
             Said::Accepted { .. } => *connection = Some(dialled),
             told => {
                 *connection = Some(dialled);

@@ -19,7 +19,7 @@ pub(super) const HEADER_BYTES: usize = 13;
 /// A log is this many segments, so that little is lost when one goes.
 const SEGMENTS: u64 = 16;
 const SMALLEST_SEGMENT: u64 = 1024;
-const LARGEST_SEGMENT: u64 = 4 * 1024 * 1024;
+pub(super) const LARGEST_SEGMENT: u64 = 4 * 1024 * 1024;
 const SUFFIX: &str = ".seg";
 
 /// One file of a log.
@@ -98,7 +98,7 @@ impl Segments {
         frame.push(stream_byte(stream));
         frame.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
         frame.extend_from_slice(bytes);
-        // Each failure frees a segment, so this ends at the latest when none is left.
+        // Each failure frees room that was taken, so this ends at the latest when none is left.
         while let Err(error) = self.write(start, &frame) {
             if !self.drop_oldest() {
                 tracing::debug!(%error, start, "output of a kept process is left out of its log");
@@ -144,13 +144,13 @@ impl Segments {
         self.quota.enforce(self.segment_bytes);
     }
 
-    /// Gives up the oldest segment for the sake of what is new; whether there was one.
+    /// Gives up the oldest segment for the sake of what is new; whether that freed anything.
     fn drop_oldest(&mut self) -> bool {
         let Some(oldest) = list(&self.folder).into_iter().next() else { return false };
         if self.active.as_ref().is_some_and(|active| active.path == oldest.path) {
             self.active = None;
         }
-        remove(&oldest.path)
+        remove(&oldest.path) && oldest.bytes > 0
     }
 }
 

@@ -10,13 +10,13 @@ use rustix::pipe::PipeFlags;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 
-use super::job::{Job, Report};
+use super::job::{Job, Report, Terms};
 use super::settings::Settings;
 
 /// A report larger than this is not one.
 const LARGEST_REPORT: u64 = 1024 * 1024;
 
-/// A keeper that waits for its job. Without one it ends by itself when this is dropped.
+/// A keeper that makes ready and waits for its job. Without one it ends by itself when this is dropped.
 #[derive(Debug)]
 pub(super) struct Waiting {
     job: pipe::Sender,
@@ -32,21 +32,35 @@ impl Waiting {
         for end in [&job, &report] {
             rustix::io::ioctl_fionbio(end, true)?;
         }
-        let waiting = Waiting {
+        let mut waiting = Waiting {
             job: pipe::Sender::from_owned_fd(job)?,
             report: pipe::Receiver::from_owned_fd(report)?,
         };
         let argv = [settings.program.display().to_string(), "keeper".to_owned()];
         // Nothing of this daemon's environment: the process gets its own with the job.
         start_apart(&argv, &[], [job_end, report_end, null]).await?;
+        let mut terms = serde_json::to_vec(&Terms::new(settings))?;
+        terms.push(b'\n');
+        waiting.job.write_all(&terms).await?;
         Ok(waiting)
     }
 
-    /// Hands over the job and waits for what comes of it.
-    pub(super) async fn take_up(mut self, job: &Job) -> io::Result<Report> {
-        self.job.write_all(&serde_json::to_vec(job)?).await?;
-        // Its end is the end of the job.
+    /// Hands over the job. A keeper that is gone cannot take it, and has done nothing.
+    async fn hand_over(mut self, job: &[u8]) -> io::Result<Working> {
+        self.job.write_all(job).await?;
+        // The end of the pipe is the end of the job.
         drop(self.job);
+        Ok(Working { report: self.report })
+    }
+}
+
+/// A keeper that has its job. If it says nothing about it, nobody knows how far it came: it is not done again.
+struct Working {
+    report: pipe::Receiver,
+}
+
+impl Working {
+    async fn report(self) -> io::Result<Report> {
         let mut text = Vec::new();
         self.report.take(LARGEST_REPORT).read_to_end(&mut text).await?;
         serde_json::from_slice(&text).map_err(io::Error::from)
@@ -61,12 +75,19 @@ pub(super) async fn start(
     spec: &ProcessSpec,
     settings: &Settings,
 ) -> Result<Report, Error> {
-    let job = Job::new(id, by, spec, settings);
-    if let Some(spare) = waiting
-        && let Ok(report) = spare.take_up(&job).await
-    {
-        return Ok(report);
-    }
     let failed = |source| Error::Spawn { program: "rexd keeper".to_owned(), source };
-    Waiting::start(settings).await.map_err(failed)?.take_up(&job).await.map_err(failed)
+    let job = Job::new(id, by, spec);
+    let job = serde_json::to_vec(&job).map_err(|error| failed(error.into()))?;
+    let spare = match waiting {
+        Some(spare) => spare.hand_over(&job).await.ok(),
+        None => None,
+    };
+    let working = match spare {
+        Some(working) => working,
+        None => {
+            let waiting = Waiting::start(settings).await.map_err(failed)?;
+            waiting.hand_over(&job).await.map_err(failed)?
+        }
+    };
+    working.report().await.map_err(failed)
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bytes::{Bytes, BytesMut};
 use engine::process::Stream;
 
-use super::segments::{self, HEADER_BYTES, Segment};
+use super::segments::{self, HEADER_BYTES, LARGEST_SEGMENT, Segment};
 
 /// Read at once.
 const BLOCK_BYTES: usize = 256 * 1024;
@@ -203,5 +203,99 @@ fn header(block: &[u8]) -> Option<(u64, Option<Stream>, usize)> {
         3 => Some(Stream::Terminal),
         _ => None,
     };
-    Some((u64::from_le_bytes(*start), stream, usize::try_from(u32::from_le_bytes(*length)).ok()?))
+    let (start, length) = (u64::from_le_bytes(*start), u32::from_le_bytes(*length));
+    // No frame is larger than a segment, and every one ends where a cursor can be.
+    let is_ours = u64::from(length) <= LARGEST_SEGMENT && start.checked_add(length.into()).is_some();
+    Some((start, stream, usize::try_from(length).ok()?)).filter(|_| is_ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+
+    use proptest::prelude::*;
+
+    use super::super::quota::Quota;
+    use super::super::segments::Segments;
+    use super::*;
+
+    fn write(folder: &Path, log_bytes: u64, chunks: &[(u64, Stream, Vec<u8>)]) {
+        let quota = Quota { keepers: folder.join("none"), bytes: u64::MAX };
+        let life = File::create(folder.join("life")).unwrap();
+        let mut segments = Segments::new(folder.to_owned(), life, log_bytes, quota);
+        for (start, stream, bytes) in chunks {
+            segments.append(*start, *stream, bytes);
+        }
+    }
+
+    /// Everything from `from` on, byte by byte, with nothing where it is lost.
+    fn read(folder: &Path, from: u64, max: usize) -> Vec<Option<(Stream, u8)>> {
+        let (mut stored, mut seen) = (Stored::new(folder, from), Vec::new());
+        loop {
+            match stored.next(max).unwrap() {
+                Found::Output { start, stream, bytes } => {
+                    assert_eq!(start, from + seen.len() as u64, "output where it belongs");
+                    seen.extend(bytes.iter().map(|byte| Some((stream, *byte))));
+                }
+                Found::Gap { next } => {
+                    assert!(next > from + seen.len() as u64, "a gap is never empty");
+                    seen.resize(usize::try_from(next - from).unwrap(), None);
+                }
+                Found::End => return seen,
+            }
+        }
+    }
+
+    fn chunk() -> impl Strategy<Value = (u64, Stream, Vec<u8>)> {
+        let gap = prop_oneof![9 => Just(0_u64), 1 => 1_u64..50];
+        let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)];
+        (gap, stream, prop::collection::vec(any::<u8>(), 1..3000))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn what_was_written_is_read_from_any_place_and_gaps_are_found(
+            chunks in prop::collection::vec(chunk(), 1..20),
+            max in 1_usize..5000,
+            place in 0.0_f64..1.0,
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let (mut at, mut placed, mut expected) = (0, Vec::new(), Vec::new());
+            for (gap, stream, bytes) in chunks {
+                expected.resize(expected.len() + usize::try_from(gap).unwrap(), None);
+                expected.extend(bytes.iter().map(|byte| Some((stream, *byte))));
+                placed.push((at + gap, stream, bytes.clone()));
+                at += gap + bytes.len() as u64;
+            }
+            // Small segments, none of which has to go.
+            write(folder.path(), 16 * 8 * 1024, &placed);
+            let from = (at as f64 * place) as u64;
+            prop_assert_eq!(&read(folder.path(), from, max)[..], &expected[usize::try_from(from).unwrap()..]);
+        }
+    }
+
+    #[test]
+    fn a_frame_that_was_cut_short_gives_what_is_there_and_what_follows_it_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), u64::MAX, &[(0, Stream::Stdout, b"hello world".to_vec())]);
+        let path = segments::list(folder.path()).remove(0).path;
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        for (left, text) in [(HEADER_BYTES + 5, "hello"), (HEADER_BYTES, ""), (3, "")] {
+            file.set_len(left as u64).unwrap();
+            let seen: Vec<u8> =
+                read(folder.path(), 0, 99).into_iter().flatten().map(|(_, byte)| byte).collect();
+            assert_eq!(seen, text.as_bytes());
+        }
+        write(folder.path(), u64::MAX, &[(11, Stream::Stdout, b"!".to_vec())]);
+        let mut stored = Stored::new(folder.path(), 0);
+        assert_eq!(stored.next(99).unwrap(), Found::Gap { next: 11 });
+    }
+
+    #[test]
+    fn bytes_that_are_no_log_end_it_without_harm() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("00000000000000000000.seg"), vec![0xff; 100]).unwrap();
+        assert_eq!(Stored::new(folder.path(), 0).next(99).unwrap(), Found::End);
+    }
 }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::process::{Closed, Cursor, Item, LogReader, Process};
-use tokio::sync::watch;
+use engine::process::{Closed, Cursor, Item, LogReader};
+use tokio::sync::{Semaphore, watch};
 use wire::keeper::{MAX_OUTPUT_BYTES, Piece, Told};
 
+use super::connection::Served;
 use super::convert;
 use super::stored::{Found, Stored};
 
@@ -17,6 +18,8 @@ pub(super) struct Viewer {
     log: PathBuf,
     /// How far they reach.
     written: watch::Receiver<Cursor>,
+    /// Turns at the disk.
+    disk: Arc<Semaphore>,
     recent: LogReader,
     /// What is not in memory any more, and where memory goes on.
     older: Option<(Stored, Cursor)>,
@@ -24,13 +27,15 @@ pub(super) struct Viewer {
 }
 
 impl Viewer {
-    pub(super) fn new(
-        process: &Process,
-        log: PathBuf,
-        written: watch::Receiver<Cursor>,
-        from: Cursor,
-    ) -> Viewer {
-        Viewer { log, written, recent: process.reader(from), older: None, closed: None }
+    pub(super) fn new(served: &Served, from: Cursor) -> Viewer {
+        Viewer {
+            log: served.log.clone(),
+            written: served.written.clone(),
+            disk: served.disk.clone(),
+            recent: served.process.reader(from),
+            older: None,
+            closed: None,
+        }
     }
 
     /// What to say next; nothing after the end was said. Not safe to drop while it waits.
@@ -77,7 +82,9 @@ impl Viewer {
         }
         // What has left memory may be on its way to the disk.
         self.written.wait_for(|written| *written >= until).await.ok()?;
+        let turn = self.disk.clone().acquire_owned().await.ok()?;
         let read = move || {
+            let _turn = turn;
             let found = older.next(MAX_OUTPUT_BYTES);
             (older, found)
         };

@@ -80,7 +80,7 @@ impl Session {
                 drop(turn);
             }
             Notice::Found(process) => drop(self.guests.insert(process.id().clone(), process)),
-            Notice::Attach { process, from, answer } => self.attach_found(process, from, answer),
+            Notice::Attach { process, from, answer } => self.attach_found(process, from, *answer),
             Notice::Adopt(adopting) => self.adopt(*adopting),
             Notice::Unheard(attachment) => self.left(attachment),
         }

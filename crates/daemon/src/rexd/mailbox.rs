@@ -55,7 +55,7 @@ pub(super) enum Notice {
     /// A process of another session was found; from now on it is within reach.
     Found(Process),
     /// A process of another session was found, and somebody wants to follow it.
-    Attach { process: Process, from: u64, answer: Answer },
+    Attach { process: Process, from: u64, answer: Box<Answer> },
     /// A kept process was found; it is to be taken up.
     Adopt(Box<Adopting>),
     /// The listener with this number hears no more.

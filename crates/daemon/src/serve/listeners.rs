@@ -44,7 +44,8 @@ pub struct Plan<'a> {
 /// Serves everything until a signal asks for the end.
 pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let Plan { config, source, places, listeners, passed } = plan;
-    listen::raise_open_files();
+    // Every connection is one.
+    engine::process::raise_open_files();
     let ending = signals::ending(false)?;
     let mut hangups = signals::hangups()?;
     let notify = Notify::from_environment();
@@ -59,11 +60,6 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let urls = open(&sockets, &listeners, &tls, passed).await?;
     if urls.iter().any(|url| url.starts_with("http")) {
         tell_token(&auth)?;
-    }
-    if listeners.is_exposed() {
-        tracing::warn!(
-            "the HTTP listener can be reached from elsewhere without TLS: tokens can be read on the way"
-        );
     }
     say_where(&urls, listeners.stdio)?;
     notify.ready(&format!("listening on {}", urls.join(", ")));
@@ -165,7 +161,13 @@ async fn open(
         }
     }
     for listener in tcp {
-        urls.insert(0, format!("{scheme}://{}", listener.local_addr()?));
+        let address = listener.local_addr()?;
+        if tls.is_none() && !address.ip().is_loopback() {
+            tracing::warn!(
+                "{address} can be reached from elsewhere without TLS: tokens can be read on the way"
+            );
+        }
+        urls.insert(0, format!("{scheme}://{address}"));
         sockets.serve_tcp(listener, tls.clone());
     }
     if let Some(path) = &listeners.unix {

@@ -27,9 +27,7 @@ impl Sockets {
     pub fn serve_tcp(&self, listener: TcpListener, tls: Option<Tls>) {
         let this = self.clone();
         self.tasks.spawn(async move {
-            let short = || {
-                this.crowd.send_away_one();
-            };
+            let short = || this.crowd.make_room();
             loop {
                 let (stream, address) = tokio::select! {
                     () = this.server.stop.cancelled() => return,
@@ -47,9 +45,7 @@ impl Sockets {
     pub fn serve_unix(&self, listener: impl AsRef<UnixListener> + Send + Sync + 'static) {
         let this = self.clone();
         self.tasks.spawn(async move {
-            let short = || {
-                this.crowd.send_away_one();
-            };
+            let short = || this.crowd.make_room();
             loop {
                 let (stream, _unnamed) = tokio::select! {
                     () = this.server.stop.cancelled() => return,

@@ -86,8 +86,13 @@ impl House {
         }
     }
 
-    /// The folders of keepers, complete or not.
+    /// The folders of keepers that have, or had, a process.
     pub fn folders(&self) -> Vec<String> {
+        self.all_folders().into_iter().filter(|name| name.starts_with("p_")).collect()
+    }
+
+    /// Those of spares and of starts that did not come to their end, too.
+    pub fn all_folders(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.state.join("keepers")).into_iter().flatten().flatten();
         let names = entries.filter(|entry| entry.path().is_dir());
         names.map(|entry| entry.file_name().into_string().unwrap()).collect()
@@ -198,5 +203,15 @@ pub async fn read_until(reader: &mut LogReader, needle: &str) -> String {
 }
 
 async fn next(reader: &mut LogReader) -> Item {
-    tokio::time::timeout(PATIENCE, reader.next(usize::MAX)).await.expect("something to read")
+    tokio::time::timeout(PATIENCE, reader.next(usize::MAX)).await.unwrap()
+}
+
+/// Waits until something is so.
+pub async fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(5));
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not so: {what}");
+        ticks.tick().await;
+    }
 }

@@ -30,6 +30,8 @@ pub(super) struct Orders {
     pub(super) reset: u64,
     /// Whether the child dies with the thread that made it.
     pub(super) dies_with_parent: bool,
+    /// How many files it may open, as the kernel wants it told; null leaves it as it is.
+    pub(super) open_files: *const u64,
     /// Where an error number is written; closes by itself on exec.
     pub(super) status: RawFd,
 }
@@ -111,6 +113,11 @@ fn follow(orders: &Orders) -> isize {
             libc::SYS_close_range as usize,
             [3, u32::MAX as usize, libc::CLOSE_RANGE_CLOEXEC as usize, 0, 0],
         );
+        if !orders.open_files.is_null() {
+            let limit = orders.open_files as usize;
+            // Never refused: it is what the parent had.
+            call(libc::SYS_prlimit64 as usize, [0, libc::RLIMIT_NOFILE as usize, limit, 0, 0]);
+        }
         reset_signals(orders.reset);
         execute(orders)
     }

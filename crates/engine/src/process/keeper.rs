@@ -157,8 +157,7 @@ impl Relay {
     fn record(&self, told: Option<Told>) -> bool {
         match told {
             Some(Told::Output { start, stream, bytes }) => {
-                self.log.skip_to(start);
-                self.log.push(stream, bytes);
+                self.log.push_at(start, stream, bytes);
             }
             Some(Told::Lost { next }) => self.log.skip_to(next),
             Some(Told::Exited(exit)) => self.log.exited(exit),

@@ -308,6 +308,20 @@ impl OutputLog {
         });
     }
 
+    /// Adds output that starts at `start`: what is missing before it will never come, what is there already is left
+    /// out, and what no cursor could name is refused.
+    pub(super) fn push_at(&self, start: Cursor, stream: Stream, mut bytes: Bytes) {
+        if start.0.checked_add(bytes.len() as u64).is_none() {
+            return;
+        }
+        self.skip_to(start);
+        let known = self.held().end - start.0;
+        match usize::try_from(known) {
+            Ok(known) if known < bytes.len() => self.push(stream, bytes.split_off(known)),
+            _ => {}
+        }
+    }
+
     /// What comes before `next` will never come. A place that was passed already is not gone back to.
     pub(super) fn skip_to(&self, next: Cursor) {
         {
@@ -517,6 +531,10 @@ mod tests {
         assert!(matches!(log.look(Cursor(12), 9), Found::Lost { bytes: 8, next: Cursor(20) }));
         assert_eq!(text(log.look(Cursor(20), 9)), ("cd".to_owned(), 22));
         assert_eq!(log.facts().borrow().end, Cursor(22));
+        log.push_at(Cursor(20), Stream::Stdout, Bytes::from_static(b"cdef"));
+        assert_eq!(text(log.look(Cursor(20), 9)), ("cdef".to_owned(), 24), "nothing twice");
+        log.push_at(Cursor(u64::MAX), Stream::Stdout, Bytes::from_static(b"beyond"));
+        assert_eq!(log.facts().borrow().end, Cursor(24));
     }
 
     #[test]

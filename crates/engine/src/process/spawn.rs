@@ -16,6 +16,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::Pid;
 
 use super::child::{self, Apart, Orders};
+use super::open_files;
 use super::sys::{self, CloneArgs};
 
 /// Room for the child's few frames; the pages it does not touch cost nothing.
@@ -177,6 +178,7 @@ impl Strings {
             apart: start.apart,
             reset: ignored_signals(),
             dies_with_parent: start.dies_with_parent,
+            open_files: open_files::of_children().map_or(std::ptr::null(), |limit| limit.as_ptr()),
             status,
         }
     }

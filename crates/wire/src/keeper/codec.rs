@@ -76,11 +76,11 @@ impl Decoder {
             Told::Output { start, stream, data, bytes } => match (self.version, data, bytes) {
                 (Version::V1, Some(data), None) => {
                     let bytes = base64::decode(&data).map_err(|_bad| WireError::BadOutput)?;
-                    check_size(bytes.len())?;
+                    check(start, bytes.len())?;
                     Ok(Some(Piece::Output { start, stream, bytes: bytes.into() }))
                 }
                 (Version::V2, None, Some(count)) => {
-                    check_size(count)?;
+                    check(start, count)?;
                     self.waiting = Some((start, stream, count));
                     self.next(buffer)
                 }
@@ -136,8 +136,10 @@ fn parse<T: serde::de::DeserializeOwned>(line: &[u8]) -> Result<T, WireError> {
     serde_json::from_slice(line).map_err(|error| WireError::NotAMessage(error.to_string()))
 }
 
-fn check_size(bytes: usize) -> Result<(), WireError> {
-    if bytes == 0 || bytes > MAX_OUTPUT_BYTES { Err(WireError::BadOutput) } else { Ok(()) }
+/// Output has bytes, not too many, and an end that a cursor can name.
+fn check(start: u64, bytes: usize) -> Result<(), WireError> {
+    let is_good = bytes > 0 && bytes <= MAX_OUTPUT_BYTES && start.checked_add(bytes as u64).is_some();
+    if is_good { Ok(()) } else { Err(WireError::BadOutput) }
 }
 
 fn take_line(buffer: &mut BytesMut, scanned: &mut usize) -> Result<Option<BytesMut>, WireError> {

@@ -59,7 +59,7 @@ impl Session {
         self.spawn(async move {
             let here = engine.processes().await.into_iter().find(|process| *process.id() == id);
             if let Some(process) = here.filter(|found| may_see(&caller, &roots, found.description())) {
-                let notice = Notice::Attach { process, from, answer };
+                let notice = Notice::Attach { process, from, answer: Box::new(answer) };
                 return drop(letters.send(Letter::Notice(notice)).await);
             }
             let kept = match &keepers {

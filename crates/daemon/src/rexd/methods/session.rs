@@ -53,7 +53,7 @@ const CAPABILITIES: &[&str] = &[
     "policy",
 ];
 /// What only a daemon that outlives its connections can do.
-const LASTING: &[&str] = &["resume"];
+const LASTING: &[&str] = &["resume", "compress"];
 /// The shortest line a client may limit us to: an answer must fit.
 const SMALLEST_FRAME: usize = 16 * 1024;
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,91 @@
+//! Deadlines of HTTP connections, in a time that passes when everybody waits.
+#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use daemon::auth::{Auth, Door, Gate, Refusals, Secret};
+use daemon::config::{Config, ConfigArgs, Places};
+use daemon::http::{self, Crowd, Deadlines, Peer, Server};
+use daemon::metrics::Metrics;
+use engine::audit::NoAudit;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio_util::sync::CancellationToken;
+
+const TOKEN: &str = "a-token-that-is-long-enough-0123456789";
+const HEAD: &str = "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a-token-that-is-long-enough-0123456789\r\n";
+
+fn server(root: &Path) -> Arc<Server> {
+    let places =
+        Places { token: Some(Secret::new(TOKEN)), state: Some(root.to_owned()), ..Places::default() };
+    let args = ConfigArgs { file: None, roots: vec![root.to_owned()] };
+    let config = Config::parse("", Path::new(""), &args, &places).unwrap();
+    let stop = CancellationToken::new();
+    Arc::new(Server {
+        service: Arc::new(daemon::serve::service(&config, &places, Arc::new(NoAudit), stop.clone())),
+        gate: Gate::new(Auth::new(&config, &places).unwrap(), Door::new(&config.server)),
+        refusals: Refusals::new(Arc::new(NoAudit)),
+        metrics: Metrics::off(),
+        tells_metrics: true,
+        http_path: "/rpc".to_owned(),
+        ws_path: "/ws".to_owned(),
+        deadlines: Deadlines::default(),
+        websocket: link::websocket::Settings::default(),
+        limits: link::Limits::default(),
+        stop,
+    })
+}
+
+fn connect(server: &Arc<Server>) -> DuplexStream {
+    let (ours, theirs) = duplex(1024);
+    let place = Crowd::new(10).enter().unwrap();
+    let peer = Peer { address: Some("127.0.0.1:1".parse().unwrap()), certificate: None, place };
+    tokio::spawn(http::serve(server.clone(), ours, peer));
+    theirs
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_that_trickle_in_are_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stream = connect(&server(folder.path()));
+    stream.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
+    let mut ticks = tokio::time::interval(std::time::Duration::from_secs(1));
+    let mut sent = 0;
+    while stream.write_all(b"X: y\r\n").await.is_ok() {
+        ticks.tick().await;
+        sent += 1;
+        assert!(sent < 30, "nobody minds");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_stops_coming_and_an_idle_connection_are_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(folder.path());
+    let mut stream = connect(&server);
+    stream.write_all(format!("{HEAD}Content-Length: 100\r\n\r\n{{").as_bytes()).await.unwrap();
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).await.ok();
+    assert!(!rest.contains("200 OK"), "{rest}");
+
+    let mut stream = connect(&server);
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"server.ping"}"#;
+    let request = format!("{HEAD}Content-Length: {}\r\n\r\n{ping}", ping.len());
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut all = String::new();
+    stream.read_to_string(&mut all).await.ok();
+    assert!(all.contains("200 OK"), "{all}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_that_are_too_long_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut input, mut output) = tokio::io::split(connect(&server(folder.path())));
+    tokio::spawn(async move {
+        output.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ").await.ok();
+        while output.write_all(&[b'x'; 1024]).await.is_ok() {}
+    });
+    let mut answer = vec![0; 12];
+    input.read_exact(&mut answer).await.unwrap();
+    assert_eq!(answer, b"HTTP/1.1 431");
+}
