@@ -53,8 +53,13 @@ fuzz:           ## every decoder for a minute each
 	  RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=4096 -verbosity=0 || exit 1; \
 	done
 
+# Static, with relocations packed and functions that are the same kept once.
+STATIC = -C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--icf=all
+# Of zstd's ways to compress only the fastest is used.
+FASTEST_ONLY = $(foreach way,DFAST GREEDY LAZY LAZY2 BTLAZY2 BTOPT BTULTRA,-DZSTD_EXCLUDE_$(way)_BLOCK_COMPRESSOR)
+
 dist:           ## a static rexd in dist/
-	RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd
+	RUSTFLAGS="$(STATIC)" CFLAGS="$(FASTEST_ONLY)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd
 	@mkdir -p dist && cp target/$(TRIPLE)/release/rexd dist/rexd && ls -l dist/rexd
 
 install: dist install-files   ## the static rexd, its units, manual page and completions below $(PREFIX)

@@ -144,7 +144,9 @@ table mean anything. The client is this program for every peer: one thread, larg
 of JSON without a parser, base64 decoded with SIMD.
 
 - `floor`: the same work inside the measuring program, with `posix_spawn` (through `std::process`), pipes and files.
-- `rexd`: on stdio, audit on, limits raised, output as base64 unless the row says utf8.
+- `rexd`: on stdio, audit on, limits raised, output as base64 unless the row says utf8. `rexd unix`, `rexd ws`,
+  `rexd http`: clients of one `rexd serve` with the same configuration and a token, without TLS. The WebSocket client
+  masks with zeros and takes messages where they arrived in its buffer.
 - `ssh mux`: a private sshd without PAM and with an empty home, one connection; the mux protocol is spoken on the
   control socket directly, so no `ssh` process is started per command. `sftp`: version 3 over the same connection,
   blocks of 255 KiB sent ahead.

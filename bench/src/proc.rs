@@ -38,6 +38,24 @@ fn field(path: &str, name: &str) -> Result<f64> {
     Ok(kilobytes * 1024.0)
 }
 
+/// Seconds of processor that the threads of a process have used.
+pub(crate) fn cpu(pid: u32) -> Result<f64> {
+    let mut nanoseconds = 0.0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
+        // A thread that ends just now takes its figure along.
+        let stat = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        nanoseconds += stat.split(' ').next().and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    }
+    Ok(nanoseconds / 1e9)
+}
+
+/// Who started a process.
+pub(crate) fn parent(pid: u32) -> Result<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.nth(1).and_then(|field| field.parse().ok()).context("no parent in /proc")
+}
+
 /// Whether a process is there and not a zombie.
 pub(crate) fn lives(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();

@@ -22,6 +22,7 @@ pub(crate) struct Server {
     child: Child,
     pid: Pid,
     grace: Duration,
+    ends_with_signal: bool,
 }
 
 impl Server {
@@ -31,13 +32,19 @@ impl Server {
             command.spawn().with_context(|| format!("could not start {:?}", command.get_program()))?;
         let pid = Pid::from_child(&child);
         RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
-        Ok(Self { child, pid, grace: Duration::ZERO })
+        Ok(Self { child, pid, grace: Duration::ZERO, ends_with_signal: false })
     }
 
     /// A server that ends by itself, and ends its own processes, when its stdin does.
     pub(crate) fn ends_with_stdin(mut self) -> Self {
         self.grace = Duration::from_secs(5);
         self
+    }
+
+    /// A server that ends, and ends its own processes, when it is asked to.
+    pub(crate) fn ends_with_signal(mut self) -> Self {
+        self.ends_with_signal = true;
+        self.ends_with_stdin()
     }
 
     /// The process id as `/proc` names it.
@@ -65,6 +72,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         RUNNING.lock().unwrap_or_else(PoisonError::into_inner).retain(|pid| *pid != self.pid);
         drop(self.child.stdin.take());
+        if self.ends_with_signal && matches!(self.child.try_wait(), Ok(None)) {
+            // It may end by itself just now.
+            kill_process(self.pid, Signal::TERM).unwrap_or_default();
+        }
         within(self.grace, || !matches!(self.child.try_wait(), Ok(None)));
         if matches!(self.child.try_wait(), Ok(None)) && self.child.kill().is_ok() {
             drop(self.child.wait());

@@ -12,6 +12,18 @@ use crate::peers::rexd::Setup;
 /// Size of the text that is streamed.
 pub(crate) const TEXT_BYTES: u64 = 256 << 20;
 
+/// Real text: what `cat` on a few files of a project prints.
+const SOURCES: [&str; 8] = [
+    include_str!("world.rs"),
+    include_str!("report.rs"),
+    include_str!("stats.rs"),
+    include_str!("watchdog.rs"),
+    include_str!("main.rs"),
+    include_str!("peers/peer.rs"),
+    include_str!("peers/ssh.rs"),
+    include_str!("../../Cargo.lock"),
+];
+
 /// The surroundings of a run.
 #[derive(Debug)]
 pub(crate) struct World {
@@ -74,6 +86,18 @@ impl World {
         Expected { block: &self.block, restart: usize::MAX, at: 0 }
     }
 
+    /// A file with that many bytes of real text, this program's own sources over and over, and what repeats in it.
+    pub(crate) fn sources(&self, size: usize) -> Result<(PathBuf, Vec<u8>)> {
+        let mut block = Vec::new();
+        for part in SOURCES {
+            block.extend_from_slice(part.as_bytes());
+        }
+        let path = self.folder.join(format!("sources-{size}"));
+        let text: Vec<u8> = block.iter().cycle().take(size).copied().collect();
+        fs::write(&path, text)?;
+        Ok((path, block))
+    }
+
     /// Compares a stream with files of that size, one after another.
     pub(crate) fn expect_files(&self, size: u64) -> Result<Expected<'_>> {
         Ok(Expected { block: &self.block, restart: usize::try_from(size)?, at: 0 })
@@ -93,6 +117,13 @@ pub(crate) struct Expected<'a> {
     /// The text begins anew at multiples of this offset.
     restart: usize,
     at: usize,
+}
+
+impl<'a> Expected<'a> {
+    /// Compares with a text that repeats this block.
+    pub(crate) fn repeating(block: &'a [u8]) -> Self {
+        Self { block, restart: usize::MAX, at: 0 }
+    }
 }
 
 impl Expected<'_> {

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::json;
 use super::peer::{Dialect, Meaning, Peer, Streams};
+use super::websocket::{Door, WebSocket};
 use super::wire::Wire;
 use crate::watchdog::{Server, tied};
 
@@ -77,8 +79,17 @@ pub(crate) fn spawn(
     }
     let wire = match transport {
         Transport::Stdio => Wire::lines(server.stdin()?, server.stdout()?),
-        Transport::WebSocket => Wire::websocket(&address(&mut server)?)?,
+        Transport::WebSocket => {
+            let address = address(&mut server)?;
+            Wire::WebSocket(WebSocket::connect(&Door {
+                address,
+                path: "/",
+                token: None,
+                acknowledges: true,
+            })?)
+        }
     };
+    let server = Rc::new(server.ends_with_stdin());
     Ok(Peer::new(Codex { name, folder: folder.to_owned(), ending: HashMap::new() }, server, wire))
 }
 

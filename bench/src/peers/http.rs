@@ -14,7 +14,8 @@ pub(crate) struct Http {
     stream: TcpStream,
     output: Inbox<TcpStream>,
     port: u16,
-    token: &'static str,
+    /// The header that says who asks.
+    credentials: &'static str,
     used: Instant,
 }
 
@@ -22,12 +23,12 @@ pub(crate) struct Http {
 const REST: Duration = Duration::from_secs(2);
 
 impl Http {
-    /// Connects to a port on loopback.
-    pub(crate) fn connect(port: u16, token: &'static str) -> Result<Self> {
+    /// Connects to a port on loopback; `credentials` is a whole header.
+    pub(crate) fn connect(port: u16, credentials: &'static str) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
         let output = Inbox::new(stream.try_clone()?);
-        Ok(Self { stream, output, port, token, used: Instant::now() })
+        Ok(Self { stream, output, port, credentials, used: Instant::now() })
     }
 
     /// Sends a request and returns the body of the answer.
@@ -45,15 +46,23 @@ impl Http {
     /// Sends a request without waiting for the answer.
     pub(crate) fn send(&mut self, method: &str, path: &str, body: &str) -> Result<()> {
         if self.used.elapsed() > REST && self.output.rest().is_empty() {
-            *self = Self::connect(self.port, self.token)?;
+            *self = Self::connect(self.port, self.credentials)?;
         }
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {}\r\nContent-Type: application/json\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{}\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",
-            self.token,
+            self.credentials,
             body.len()
         );
         Ok(self.stream.write_all(request.as_bytes())?)
+    }
+
+    /// Asks for a stream that does not end; its pieces come one by one.
+    pub(crate) fn stream(mut self, path: &str) -> Result<Chunks> {
+        self.send("GET", path, "")?;
+        let head = String::from_utf8_lossy(self.output.until(b"\r\n\r\n")?).to_ascii_lowercase();
+        ensure!(head.contains("transfer-encoding: chunked"), "no stream: {head}");
+        Ok(Chunks { _stream: self.stream, output: self.output })
     }
 
     /// The body of the next answer.
@@ -70,5 +79,21 @@ impl Http {
             String::from_utf8_lossy(&body[..body.len().min(300)])
         );
         Ok(body)
+    }
+}
+
+/// A body in chunks.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    _stream: TcpStream,
+    output: Inbox<TcpStream>,
+}
+
+impl Chunks {
+    /// The next piece; waits for it.
+    pub(crate) fn next(&mut self) -> Result<&[u8]> {
+        let size = usize::from_str_radix(std::str::from_utf8(self.output.until(b"\r\n")?)?, 16)?;
+        let chunk = self.output.exactly(size + 2)?;
+        Ok(&chunk[..size])
     }
 }

@@ -1,16 +1,20 @@
 //! Everyone we measure, behind three small traits, so that each row treats all of them alike.
 
 pub(crate) mod codex;
+pub(crate) mod daemon;
 pub(crate) mod floor;
 pub(crate) mod http;
 pub(crate) mod json;
 pub(crate) mod peer;
 pub(crate) mod rexd;
+pub(crate) mod rexd_http;
 pub(crate) mod rg;
 pub(crate) mod sftp;
 pub(crate) mod ssh;
 pub(crate) mod sshd;
 pub(crate) mod swerex;
+pub(crate) mod throttle;
+pub(crate) mod websocket;
 pub(crate) mod wire;
 
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! One client for every server that speaks JSON messages: rexd and Codex differ only in their dialect.
 
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -71,7 +72,7 @@ pub(crate) struct Peer<D> {
     // Dropped before the server, which then sees the end of its stdin.
     wire: Wire,
     /// The process behind the connection.
-    pub(crate) server: Server,
+    pub(crate) server: Rc<Server>,
     splitter: Splitter,
     bytes: Vec<u8>,
     last_id: u64,
@@ -80,9 +81,8 @@ pub(crate) struct Peer<D> {
 
 impl<D: Dialect> Peer<D> {
     /// A peer over an open connection; the caller does the handshake.
-    pub(crate) fn new(dialect: D, server: Server, wire: Wire) -> Self {
+    pub(crate) fn new(dialect: D, server: Rc<Server>, wire: Wire) -> Self {
         let splitter = Splitter::new(dialect.openings());
-        let server = server.ends_with_stdin();
         Self { dialect, wire, server, splitter, bytes: Vec::new(), last_id: 0, terminal: None }
     }
 

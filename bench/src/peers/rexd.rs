@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Utf8 => "utf8",
             Self::Base64 => "base64",
@@ -76,20 +77,26 @@ impl Setup {
              \n[files]\ndurable = {durable}\n\
              \n[security]\nallow_shell = true\n\
              \n[[security.allowed_roots]]\npath = \"{folder}\"\n\
+             \n[keepers]\nlog_bytes = 268435456\n\
              \n[audit]\nenabled = true\npath = \"{folder}/audit.log\"\n"
         )
     }
 
-    /// Writes the configuration and returns the command that starts rexd with it.
-    pub(crate) fn command(&self) -> Result<Command> {
+    /// Writes the configuration and returns where it is.
+    pub(super) fn configured(&self) -> Result<PathBuf> {
         let name = format!("rexd-{}-{}-{}.toml", self.encoding.word(), self.durable, self.log_bytes);
         let config = self.folder.join(name);
         fs::write(&config, self.config())?;
+        Ok(config)
+    }
+
+    /// Writes the configuration and returns the command that starts rexd on stdio with it.
+    pub(crate) fn command(&self) -> Result<Command> {
         let mut command = Command::new(&self.program);
         command
             .arg("--stdio")
             .arg("--config")
-            .arg(&config)
+            .arg(self.configured()?)
             .env("XDG_STATE_HOME", self.folder.join("state"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -106,13 +113,16 @@ impl Setup {
     pub(crate) fn start_with(&self, command: &mut Command) -> Result<Peer<Rexd>> {
         let mut server = Server::start(command)?;
         let wire = Wire::lines(server.stdin()?, server.stdout()?);
-        let dialect = Rexd { session: String::new(), encoding: self.encoding };
-        let mut peer = Peer::new(dialect, server, wire);
-        peer.dialect.session = peer.open_session().with_context(|| {
-            let complaint = fs::read_to_string(self.folder.join("rexd.stderr")).unwrap_or_default();
-            format!("rexd did not open a session: {}", complaint.trim())
-        })?;
+        let dialect = Rexd::new(self.encoding.word(), self.encoding);
+        let mut peer = Peer::new(dialect, Rc::new(server.ends_with_stdin()), wire);
+        peer.open(json!({})).with_context(|| self.complaint())?;
         Ok(peer)
+    }
+
+    /// What rexd said before it ended.
+    pub(super) fn complaint(&self) -> String {
+        let complaint = fs::read_to_string(self.folder.join("rexd.stderr")).unwrap_or_default();
+        format!("rexd did not open a session: {}", complaint.trim())
     }
 }
 
@@ -121,22 +131,41 @@ impl Setup {
 pub(crate) struct Rexd {
     /// The session that requests name.
     pub(crate) session: String,
+    label: String,
     encoding: Encoding,
 }
 
+impl Rexd {
+    /// A client that has no session yet; the label tells it from others in the tables.
+    pub(super) fn new(label: &str, encoding: Encoding) -> Self {
+        Self { session: String::new(), label: label.to_owned(), encoding }
+    }
+}
+
 impl Peer<Rexd> {
+    /// Opens the session that everything runs in, with more than the usual wishes; returns the whole answer.
+    pub(crate) fn open(&mut self, wishes: Value) -> Result<Value> {
+        let answer = self.open_with(wishes)?;
+        self.dialect.session = answer["session_id"].as_str().context("no session_id")?.to_owned();
+        Ok(answer)
+    }
+
     /// Opens one more session and returns its name.
     pub(crate) fn open_session(&mut self) -> Result<String> {
-        let encoding = self.dialect.encoding.word();
-        let params = json!({"client_name": "rexd-bench", "output_encoding": encoding});
-        let answer = self.call("session.open", &params)?;
+        let answer = self.open_with(json!({}))?;
         answer["session_id"].as_str().map(str::to_owned).context("no session_id")
+    }
+
+    fn open_with(&mut self, mut params: Value) -> Result<Value> {
+        params["client_name"] = json!("rexd-bench");
+        params["output_encoding"] = json!(self.dialect.encoding.word());
+        self.call("session.open", &params)
     }
 }
 
 impl Dialect for Rexd {
     fn name(&self) -> String {
-        format!("rexd {}", self.encoding.word())
+        format!("rexd {}", self.label)
     }
 
     fn openings(&self) -> &'static [&'static str] {

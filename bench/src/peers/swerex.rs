@@ -16,6 +16,7 @@ use crate::watchdog::{Server, tied};
 
 /// The server takes any token; this one is ours.
 const TOKEN: &str = "rexd-bench";
+const CREDENTIALS: &str = "X-API-Key: rexd-bench";
 
 /// The peer.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl Swerex {
         )?;
         let mut connection = None;
         within(Duration::from_secs(30), || {
-            connection = Http::connect(port, TOKEN).ok();
+            connection = Http::connect(port, CREDENTIALS).ok();
             connection.is_some()
         });
         let mut http = connection.context("SWE-ReX did not listen in 30 s")?;
@@ -68,7 +69,8 @@ impl Commands for Swerex {
 
     fn burst(&mut self, argv: &[&str], total: usize, flight: usize) -> Result<usize> {
         let body = execute(argv);
-        let connections: Result<Vec<Http>> = (0..flight).map(|_| Http::connect(self.port, TOKEN)).collect();
+        let connections: Result<Vec<Http>> =
+            (0..flight).map(|_| Http::connect(self.port, CREDENTIALS)).collect();
         let mut connections = connections?;
         let mut wrong = 0;
         for connection in connections.iter_mut().take(total) {

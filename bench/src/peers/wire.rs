@@ -1,11 +1,15 @@
-//! Moves whole JSON messages: lines over pipes, or frames over a WebSocket.
+//! Moves whole JSON messages: lines over pipes and unix sockets, or frames over a WebSocket.
 
+use std::fs::File;
 use std::io::{IoSlice, Read, Write};
-use std::net::TcpStream;
-use std::process::{ChildStdin, ChildStdout};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use memchr::memchr;
+
+use super::websocket::WebSocket;
 
 /// How much is asked of the kernel at once.
 const READ_BYTES: usize = 1 << 20;
@@ -14,49 +18,35 @@ const READ_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) enum Wire {
     /// One message per line.
-    Lines { input: ChildStdin, output: Inbox<ChildStdout> },
-    /// One message per text frame.
-    WebSocket { stream: TcpStream, output: Inbox<TcpStream> },
+    Lines { input: File, output: Inbox<File> },
+    /// One message per frame.
+    WebSocket(WebSocket),
 }
 
 impl Wire {
-    /// Lines over the pipes of a child.
-    pub(crate) fn lines(input: ChildStdin, output: ChildStdout) -> Self {
-        Self::Lines { input, output: Inbox::new(output) }
+    /// Lines over two descriptors: the pipes of a child.
+    pub(crate) fn lines(input: impl Into<OwnedFd>, output: impl Into<OwnedFd>) -> Self {
+        Self::Lines { input: File::from(input.into()), output: Inbox::new(File::from(output.into())) }
     }
 
-    /// A WebSocket to `address`, upgraded.
-    pub(crate) fn websocket(address: &str) -> Result<Self> {
-        let mut stream = TcpStream::connect(address).with_context(|| format!("no answer from {address}"))?;
-        stream.set_nodelay(true)?;
-        let request = format!(
-            "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: cmV4ZC1iZW5jaC1yZXhkLQ==\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes())?;
-        let mut output = Inbox::new(stream.try_clone()?);
-        let head = output.until(b"\r\n\r\n")?;
-        ensure!(head.starts_with(b"HTTP/1.1 101"), "no WebSocket at {address}");
-        Ok(Self::WebSocket { stream, output })
+    /// Lines over a unix socket.
+    pub(crate) fn unix(path: &Path) -> Result<Self> {
+        let stream = UnixStream::connect(path).with_context(|| format!("no answer at {}", path.display()))?;
+        Ok(Self::lines(stream.try_clone()?, stream))
     }
 
     /// Sends messages in one go.
     pub(crate) fn send(&mut self, messages: &[String]) -> Result<()> {
-        let mut bytes = Vec::with_capacity(messages.iter().map(|message| message.len() + 16).sum());
         match self {
             Self::Lines { input, .. } => {
+                let mut bytes = Vec::with_capacity(messages.iter().map(|message| message.len() + 1).sum());
                 for message in messages {
                     bytes.extend_from_slice(message.as_bytes());
                     bytes.push(b'\n');
                 }
                 input.write_all(&bytes).context("the server closed its stdin")
             }
-            Self::WebSocket { stream, .. } => {
-                for message in messages {
-                    push_frame(&mut bytes, TEXT, message.as_bytes());
-                }
-                stream.write_all(&bytes).context("the server closed the connection")
-            }
+            Self::WebSocket(socket) => socket.send(messages),
         }
     }
 
@@ -65,11 +55,7 @@ impl Wire {
         let [front, payload, back] = parts;
         match self {
             Self::Lines { input, .. } => write_parts(input, [b"", front, payload, back, b"\n"]),
-            Self::WebSocket { stream, .. } => {
-                let mut head = Vec::new();
-                push_head(&mut head, TEXT, front.len() + payload.len() + back.len());
-                write_parts(stream, [&head, front, payload, back, b""])
-            }
+            Self::WebSocket(socket) => socket.send_parts(parts),
         }
     }
 
@@ -77,20 +63,7 @@ impl Wire {
     pub(crate) fn receive(&mut self) -> Result<&[u8]> {
         match self {
             Self::Lines { output, .. } => output.until(b"\n"),
-            Self::WebSocket { stream, output } => loop {
-                let (opcode, size) = frame_head(stream, output)?;
-                match opcode {
-                    TEXT | BINARY => return output.exactly(size),
-                    PING => {
-                        let payload = output.exactly(size)?.to_vec();
-                        let mut pong = Vec::new();
-                        push_frame(&mut pong, PONG, &payload);
-                        stream.write_all(&pong)?;
-                    }
-                    PONG => drop(output.exactly(size)?),
-                    other => bail!("unexpected WebSocket frame {other}"),
-                }
-            },
+            Self::WebSocket(socket) => socket.receive(),
         }
     }
 
@@ -98,18 +71,13 @@ impl Wire {
     pub(crate) fn has_more(&self) -> bool {
         match self {
             Self::Lines { output, .. } => memchr(b'\n', output.rest()).is_some(),
-            Self::WebSocket { output, .. } => !output.rest().is_empty(),
+            Self::WebSocket(socket) => socket.has_more(),
         }
     }
 }
 
-const TEXT: u8 = 1;
-const BINARY: u8 = 2;
-const PING: u8 = 9;
-const PONG: u8 = 10;
-
 /// Writes all parts, with one system call if the kernel takes them at once.
-fn write_parts(writer: &mut impl Write, parts: [&[u8]; 5]) -> Result<()> {
+pub(super) fn write_parts(writer: &mut impl Write, parts: [&[u8]; 5]) -> Result<()> {
     let mut written = writer.write_vectored(&parts.map(IoSlice::new))?;
     for part in parts {
         let done = written.min(part.len());
@@ -117,47 +85,6 @@ fn write_parts(writer: &mut impl Write, parts: [&[u8]; 5]) -> Result<()> {
         writer.write_all(&part[done..])?;
     }
     Ok(())
-}
-
-/// A client frame.
-fn push_frame(bytes: &mut Vec<u8>, opcode: u8, payload: &[u8]) {
-    push_head(bytes, opcode, payload.len());
-    bytes.extend_from_slice(payload);
-}
-
-/// The head of a client frame. Its mask is zero, which the protocol allows and which costs the client nothing.
-fn push_head(bytes: &mut Vec<u8>, opcode: u8, size: usize) {
-    const FINAL: u8 = 0x80;
-    const MASKED: u8 = 0x80;
-    bytes.push(FINAL | opcode);
-    match (u8::try_from(size), u16::try_from(size)) {
-        (Ok(size @ 0..=125), _) => bytes.push(MASKED | size),
-        (_, Ok(size)) => {
-            bytes.push(MASKED | 126);
-            bytes.extend_from_slice(&size.to_be_bytes());
-        }
-        (_, Err(_)) => {
-            bytes.push(MASKED | 127);
-            bytes.extend_from_slice(&(size as u64).to_be_bytes());
-        }
-    }
-    bytes.extend_from_slice(&[0; 4]);
-}
-
-/// Opcode and payload size of the next frame. Acknowledges at once, lest the peer's Nagle waits 40 ms for us.
-fn frame_head(stream: &TcpStream, output: &mut Inbox<TcpStream>) -> Result<(u8, usize)> {
-    rustix::net::sockopt::set_tcp_quickack(stream, true)?;
-    let head = output.exactly(2)?;
-    let (Some(first), Some(second)) = (head.first().copied(), head.get(1).copied()) else {
-        bail!("no frame")
-    };
-    ensure!(first & 0x80 != 0, "the server sent a fragmented message");
-    let size = match second & 0x7f {
-        126 => u64::from(u16::from_be_bytes(output.exactly(2)?.try_into()?)),
-        127 => u64::from_be_bytes(output.exactly(8)?.try_into()?),
-        small => u64::from(small),
-    };
-    Ok((first & 0x0f, usize::try_from(size)?))
 }
 
 /// A read buffer that grows to the largest message seen and hands messages out without copying them.

@@ -4,7 +4,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::{median, table};
 use crate::peers::codex::{self, Transport};
+use crate::peers::daemon::Daemon;
 use crate::peers::floor::Floor;
+use crate::peers::rexd_http::Ending;
 use crate::peers::ssh::Ssh;
 use crate::peers::sshd::Sshd;
 use crate::peers::swerex::Swerex;
@@ -16,9 +18,14 @@ use crate::world::World;
 /// Runs the row.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
+    let daemon = Daemon::start(world.setup())?;
     let mut peers: Vec<Box<dyn Commands>> = vec![
         Box::new(Floor::default()),
         Box::new(world.setup().start()?),
+        Box::new(daemon.unix()?),
+        Box::new(daemon.websocket()?),
+        Box::new(daemon.http(Ending::Waited)?),
+        Box::new(daemon.http(Ending::Heard)?),
         Box::new(codex::start(&world.home, &world.folder, Transport::Stdio, 1)?),
         Box::new(codex::start(&world.home, &world.folder, Transport::WebSocket, 1)?),
         Box::new(Ssh::new(sshd.control())),
@@ -31,9 +38,22 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let mut findings = Findings::new("`/bin/true` over an open connection");
     table(&mut findings, "/bin/true", &names, &samples, time);
     let floor = median(&names, &samples, "floor")?;
-    let ours = median(&names, &samples, "rexd base64")?;
-    let work = "/bin/true on stdio, p50, audit on";
-    findings.targets.push(compare(work, ours, ("floor", floor), Bound::AtMost(1.15), time));
+    let transports = [
+        ("stdio", "rexd base64", 1.15),
+        ("a unix socket", "rexd unix", 1.25),
+        ("WebSocket", "rexd ws", 1.35),
+        ("HTTP, two requests", "rexd http (start, wait)", 1.5),
+        ("HTTP, one request and an event", "rexd http (start, events)", 1.5),
+    ];
+    for (transport, name, most) in transports {
+        let ours = median(&names, &samples, name)?;
+        let work = format!("/bin/true on {transport}, p50, audit on");
+        findings.targets.push(compare(&work, ours, ("floor", floor), Bound::AtMost(most), time));
+    }
+    findings.note(
+        "One daemon serves the unix socket, WebSocket and HTTP. Over HTTP a client posts `exec.start`, and then posts \
+         `exec.wait` on the same connection or hears `exec.exit` on a stream of events that stays open.",
+    );
     Ok(findings)
 }
 

@@ -1,12 +1,16 @@
 //! One file per row of the report; each starts the peers it needs and says what it found.
 
 pub(crate) mod cold;
+pub(crate) mod compress;
+pub(crate) mod connections;
+pub(crate) mod detached;
 pub(crate) mod growth;
 pub(crate) mod latency;
 pub(crate) mod memory;
 pub(crate) mod pty;
 pub(crate) mod rate;
 pub(crate) mod read;
+pub(crate) mod resume;
 pub(crate) mod size;
 pub(crate) mod stall;
 pub(crate) mod stream;
@@ -34,7 +38,7 @@ pub(crate) struct Row {
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Every row, in the order of the report.
-pub(crate) const ALL: [Row; 12] = [
+pub(crate) const ALL: [Row; 16] = [
     Row { name: "true", limit: MINUTE.saturating_mul(15), run: latency::run },
     Row { name: "rate", limit: MINUTE.saturating_mul(15), run: rate::run },
     Row { name: "stream", limit: MINUTE.saturating_mul(20), run: stream::run },
@@ -47,6 +51,10 @@ pub(crate) const ALL: [Row; 12] = [
     Row { name: "tree", limit: MINUTE.saturating_mul(20), run: tree::run },
     Row { name: "size", limit: MINUTE, run: size::run },
     Row { name: "growth", limit: MINUTE.saturating_mul(15), run: growth::run },
+    Row { name: "connections", limit: MINUTE.saturating_mul(5), run: connections::run },
+    Row { name: "detached", limit: MINUTE.saturating_mul(5), run: detached::run },
+    Row { name: "resume", limit: MINUTE.saturating_mul(10), run: resume::run },
+    Row { name: "compress", limit: MINUTE.saturating_mul(10), run: compress::run },
 ];
 
 /// Adds the usual table: one line per peer, with its quotient to the first one.

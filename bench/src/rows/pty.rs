@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use super::{median, table};
 use crate::peers::Terminals;
 use crate::peers::codex::{self, Transport};
+use crate::peers::daemon::Daemon;
 use crate::peers::floor::Floor;
 use crate::peers::ssh::Ssh;
 use crate::peers::sshd::Sshd;
@@ -18,9 +19,12 @@ const WARM_UP: usize = 20;
 /// Runs the row.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
+    let daemon = Daemon::start(world.setup())?;
     let mut peers: Vec<Box<dyn Terminals>> = vec![
         Box::new(Floor::default()),
         Box::new(world.setup().start()?),
+        Box::new(daemon.unix()?),
+        Box::new(daemon.websocket()?),
         Box::new(codex::start(&world.home, &world.folder, Transport::Stdio, 1)?),
         Box::new(codex::start(&world.home, &world.folder, Transport::WebSocket, 1)?),
         Box::new(Ssh::new(sshd.control())),
@@ -36,6 +40,11 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let floor = ("floor", median(&names, &samples, "floor")?);
     let ours = median(&names, &samples, "rexd base64")?;
     findings.targets.push(compare("PTY keystroke to echo, p50", ours, floor, Bound::AtMost(3.0), time));
+    let work = "PTY keystroke to echo over WebSocket, p50";
+    let ours = median(&names, &samples, "rexd ws")?;
+    findings.targets.push(compare(work, ours, floor, Bound::AtMost(5.0), time));
+    let codex = ("codex ws", median(&names, &samples, "codex ws")?);
+    findings.targets.push(compare(work, ours, codex, Bound::AtMost(1.0), time));
     Ok(findings)
 }
 

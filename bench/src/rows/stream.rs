@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use super::{median, table};
 use crate::peers::Commands;
 use crate::peers::codex::{self, Transport};
+use crate::peers::daemon::Daemon;
 use crate::peers::floor::Floor;
 use crate::peers::rexd::{Encoding, Setup};
 use crate::peers::ssh::Ssh;
@@ -29,6 +30,7 @@ struct Entry {
 /// Runs the row.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
+    let daemon = Daemon::start(world.setup())?;
     let size = world.amount(TEXT_BYTES, TEXT_BYTES / 16);
     let path = world.text(size)?;
     let entry = |peer: Box<dyn Commands>| Entry { peer, path: path.clone(), size };
@@ -37,6 +39,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         entry(Box::<Floor>::default()),
         entry(Box::new(world.setup().start()?)),
         entry(Box::new(utf8.start()?)),
+        entry(Box::new(daemon.unix()?)),
+        entry(Box::new(daemon.websocket()?)),
         entry(Box::new(codex::start(&world.home, &world.folder, Transport::Stdio, 1)?)),
         entry(Box::new(codex::start(&world.home, &world.folder, Transport::WebSocket, 1)?)),
         entry(Box::new(Ssh::new(sshd.control()))),
@@ -59,6 +63,13 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
             Bound::AtLeast(least),
             rate,
         ));
+    }
+    let held =
+        [("rexd unix", "rexd base64", 0.9), ("rexd ws", "rexd base64", 0.7), ("rexd ws", "codex ws", 1.5)];
+    for (name, other, least) in held {
+        let (ours, theirs) = (median(&names, &samples, name)?, median(&names, &samples, other)?);
+        let work = format!("256 MiB of text, {name}");
+        findings.targets.push(compare(&work, ours, (other, theirs), Bound::AtLeast(least), rate));
     }
     Ok(findings)
 }

@@ -5,6 +5,7 @@
 
 mod caller;
 mod certificate;
+mod der;
 mod door;
 mod gate;
 mod header;

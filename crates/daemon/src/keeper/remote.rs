@@ -108,7 +108,8 @@ impl Remote {
     }
 
     async fn reconnect(&mut self) {
-        if !self.folder.is_alive() {
+        // Once the end is written down the disk has everything, and a keeper that is about to end takes nobody new.
+        if !self.folder.is_alive() || self.folder.status().is_some() {
             self.source = Source::Disk(Reading::Idle(Stored::new(&self.folder.path.join(LOG), self.at)));
             return;
         }

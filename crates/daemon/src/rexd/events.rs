@@ -213,7 +213,7 @@ impl Teller {
     fn may_pull(&self, is_idle: bool) -> bool {
         match self.listener {
             Some(_) => is_idle,
-            None => !self.may_be_heard || self.kept.has_room(),
+            None => !self.may_be_heard || self.kept.has_room(line_bytes(self.telling.encoding, self.max)),
         }
     }
 
@@ -481,6 +481,15 @@ fn chunk_bytes(encoding: Encoding, frame_bytes: Option<usize>) -> usize {
         Encoding::Base64 => room / 4 * 3,
     };
     fits.clamp(1024, CHUNK_BYTES)
+}
+
+/// The longest line that so much output may become.
+fn line_bytes(encoding: Encoding, chunk: usize) -> usize {
+    let data = match encoding {
+        Encoding::Utf8 => chunk * WORST_ESCAPE,
+        Encoding::Base64 => chunk.div_ceil(3) * 4,
+    };
+    data + ENVELOPE_BYTES
 }
 
 #[cfg(test)]

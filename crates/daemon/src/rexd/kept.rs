@@ -63,9 +63,10 @@ impl Kept {
         }
     }
 
-    /// Whether more may be taken for somebody who is away.
-    pub(super) fn has_room(&self) -> bool {
-        self.bytes < self.limit
+    /// Whether an event of up to `longest` bytes may be taken for somebody who is away, so that nothing has to go
+    /// for it. One always may, however small the limit is.
+    pub(super) fn has_room(&self, longest: usize) -> bool {
+        self.lines.is_empty() || self.bytes.saturating_add(longest) <= self.limit
     }
 
     /// Goes back to what follows `seen`, the last event that arrived; how many events are gone for good.
@@ -141,6 +142,19 @@ mod tests {
         push(&mut kept, 10);
         assert_eq!(kept.rewind(4), Ok(3), "three lines of ten bytes fit: 5, 6 and 7 are gone");
         assert_eq!(send(&mut kept), [8, 9, 10]);
+    }
+
+    #[test]
+    fn what_is_taken_while_there_is_room_pushes_nothing_out() {
+        let mut kept = Kept::new(35);
+        while kept.has_room(line(1).len()) {
+            push(&mut kept, 1);
+        }
+        assert_eq!(kept.lines.len(), 3, "a fourth line of ten bytes would cost the first");
+        assert_eq!(kept.rewind(0), Ok(0));
+        assert_eq!(send(&mut kept), [1, 2, 3]);
+        let small = Kept::new(5);
+        assert!(small.has_room(10), "or a client with a small limit would never hear anything");
     }
 
     #[test]

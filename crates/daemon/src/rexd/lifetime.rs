@@ -26,10 +26,11 @@ pub(super) async fn live(mut session: Session, mut inbox: mpsc::Receiver<Letter>
     let (service, id) = (session.service.clone(), session.id.clone());
     let over = session.open_letters(&mut inbox).await;
     service.sessions.remove(&id);
+    // Boxed: a session that is open does not carry the room that its end will need.
     if over == Over::Stopped {
-        session.say_goodbye().await;
+        Box::pin(session.say_goodbye()).await;
     }
-    session.end(inbox).await;
+    Box::pin(session.end(inbox)).await;
 }
 
 impl Session {

@@ -1,0 +1,65 @@
+//! What an idle WebSocket costs: a thousand of them, first alone and then each with an open session.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::peers::daemon::Daemon;
+use crate::peers::rexd::Encoding;
+use crate::peers::{Commands, ignore};
+use crate::proc::memory;
+use crate::report::{Findings, limit};
+use crate::stats::mib;
+use crate::world::World;
+
+/// What one connection may cost.
+const MOST: f64 = 30.0 * 1024.0;
+
+/// Runs the row.
+pub(crate) fn run(world: &World) -> Result<Findings> {
+    let count = world.amount(1000, 100);
+    let daemon = Daemon::start(world.setup())?;
+    let rss = || -> Result<f64> {
+        std::thread::sleep(Duration::from_millis(500));
+        Ok(memory(daemon.server.id())?.rss)
+    };
+    // What the first of everything costs is no part of what each costs.
+    let mut first = daemon.websocket()?;
+    ensure!(first.run(&["/bin/true"], &mut ignore)? == 0, "/bin/true failed");
+    let idle = rss()?;
+    let peers: Result<Vec<_>> =
+        (0..count).map(|_| daemon.through(daemon.port, "ws", Encoding::Base64)).collect();
+    let mut peers = peers?;
+    let connected = rss()?;
+    for peer in &mut peers {
+        peer.open(json!({}))?;
+    }
+    let opened = rss()?;
+    for peer in &mut peers {
+        ensure!(peer.run(&["/bin/true"], &mut ignore)? == 0, "/bin/true failed");
+    }
+    let used = rss()?;
+    ensure!(first.run(&["/bin/true"], &mut ignore)? == 0, "the first connection is gone");
+    drop(peers);
+    let left = rss()?;
+    let mut findings = Findings::new(&format!("{count} idle WebSocket connections"));
+    let each = |rss: f64| (rss - idle) / count as f64;
+    let kib = |bytes: f64| format!("{:.1} KiB", bytes / 1024.0);
+    let stages = [
+        ("one connection", idle),
+        ("connected", connected),
+        ("with a session each", opened),
+        ("after a command in each", used),
+        ("all closed but the first", left),
+    ];
+    let line = |(stage, rss): (&str, f64)| vec![stage.to_owned(), mib(rss), kib(each(rss))];
+    findings.table(&["stage", "RSS of the daemon", "each"], stages.map(line).to_vec());
+    findings.note(
+        "RSS is the daemon's own memory; what the kernel holds for sockets is not in it. Pages that were freed stay \
+         with the daemon for a while, so the last line is no leak by itself.",
+    );
+    findings.targets.push(limit("an idle WebSocket", each(connected), MOST, kib));
+    findings.targets.push(limit("an idle WebSocket with a session", each(opened), MOST, kib));
+    Ok(findings)
+}
