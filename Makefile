@@ -53,8 +53,9 @@ fuzz:           ## every decoder for a minute each
 	  RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=4096 -verbosity=0 || exit 1; \
 	done
 
-# Static, with relocations packed and functions that are the same kept once.
-STATIC = -C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--icf=all
+# Static, with relocations packed and, where Rust's own linker is the default, functions that are the same kept once.
+STATIC = -C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs $(if $(findstring x86_64,$(TRIPLE)),-C link-arg=-Wl$(comma)--icf=all)
+comma := ,
 # Of zstd's ways to compress only the fastest is used.
 FASTEST_ONLY = $(foreach way,DFAST GREEDY LAZY LAZY2 BTLAZY2 BTOPT BTULTRA,-DZSTD_EXCLUDE_$(way)_BLOCK_COMPRESSOR)
 
