@@ -99,7 +99,7 @@ impl Turn<'_> {
         drop(fs::remove_file(&mark));
         let script = self.script(&mark)?;
         let mut peer = self.client()?;
-        let opened = peer.open(json!({"resume": true}))?;
+        let opened = peer.open(json!({"resume": way == Way::Resumed}))?;
         let argv = ["/bin/sh", "-c", script.as_str()];
         if way == Way::Streamed {
             let (process, seconds) = (peer.start(&argv, Streams::Pipes)?, self.follow(load));

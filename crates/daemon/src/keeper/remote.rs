@@ -108,8 +108,7 @@ impl Remote {
     }
 
     async fn reconnect(&mut self) {
-        // Once the end is written down the disk has everything, and a keeper that is about to end takes nobody new.
-        if !self.folder.is_alive() || self.folder.status().is_some() {
+        if !self.folder.is_alive() {
             self.source = Source::Disk(Reading::Idle(Stored::new(&self.folder.path.join(LOG), self.at)));
             return;
         }

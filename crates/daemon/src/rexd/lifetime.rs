@@ -22,7 +22,7 @@ enum Over {
 }
 
 /// Drives a session to its end. Returns when nothing of it is left.
-pub(super) async fn live(mut session: Session, mut inbox: mpsc::Receiver<Letter>) {
+pub(super) async fn live(mut session: Box<Session>, mut inbox: mpsc::Receiver<Letter>) {
     let (service, id) = (session.service.clone(), session.id.clone());
     let over = session.open_letters(&mut inbox).await;
     service.sessions.remove(&id);

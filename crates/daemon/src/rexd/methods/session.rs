@@ -95,7 +95,8 @@ pub(in super::super) fn open(
     if is_findable {
         sessions.add(handle.clone());
     }
-    sessions.tasks.spawn(live(session, inbox));
+    // A future holds what it is given twice over: a session would weigh twice as much.
+    sessions.tasks.spawn(live(Box::new(session), inbox));
     Ok(Opened { handle, result })
 }
 
