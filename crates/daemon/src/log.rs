@@ -12,15 +12,19 @@ use crate::config::LogLevel;
 
 /// Sends everything of this importance and above to stderr.
 pub fn to_stderr(level: LogLevel) {
-    let most = match level.name() {
-        "error" => LevelFilter::ERROR,
-        "warn" => LevelFilter::WARN,
-        "debug" => LevelFilter::DEBUG,
-        "trace" => LevelFilter::TRACE,
-        _ => LevelFilter::INFO,
-    };
     // A second call finds the first one's log in place, which is as good.
-    let _set = tracing::subscriber::set_global_default(Stderr { most });
+    let _set = tracing::subscriber::set_global_default(Stderr { most: most(level) });
+}
+
+fn most(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    }
 }
 
 /// Writes lines. It keeps no spans: what an event says is all there is to say.
@@ -84,5 +88,16 @@ impl Visit for Line {
             }
             name => write!(self.text, " {name}={value:?}"),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn off_is_off() {
+        assert_eq!(most(LogLevel::Off), LevelFilter::OFF);
+        assert_eq!(most(LogLevel::Info), LevelFilter::INFO);
     }
 }

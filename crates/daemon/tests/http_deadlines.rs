@@ -1,7 +1,8 @@
-//! Deadlines of HTTP connections, in a time that passes when everybody waits.
+//! HTTP connections that take their time: deadlines, and rights that are lost meanwhile. Time passes when everybody waits.
 #![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
 
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daemon::auth::{Auth, Door, Gate, Refusals, Secret};
@@ -16,8 +17,11 @@ const TOKEN: &str = "a-token-that-is-long-enough-0123456789";
 const HEAD: &str = "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a-token-that-is-long-enough-0123456789\r\n";
 
 fn server(root: &Path) -> Arc<Server> {
-    let places =
-        Places { token: Some(Secret::new(TOKEN)), state: Some(root.to_owned()), ..Places::default() };
+    server_at(root, Places { token: Some(Secret::new(TOKEN)), ..Places::default() })
+}
+
+fn server_at(root: &Path, places: Places) -> Arc<Server> {
+    let places = Places { state: Some(root.to_owned()), ..places };
     let args = ConfigArgs { file: None, roots: vec![root.to_owned()] };
     let config = Config::parse("", Path::new(""), &args, &places).unwrap();
     let stop = CancellationToken::new();
@@ -94,4 +98,43 @@ async fn headers_that_are_too_long_are_refused() {
     let mut answer = vec![0; 12];
     input.read_exact(&mut answer).await.unwrap();
     assert_eq!(answer, b"HTTP/1.1 431");
+}
+
+/// A server whose token lies in the file that is returned.
+fn server_with_file(root: &Path) -> (Arc<Server>, PathBuf) {
+    let file = root.join("the-token");
+    std::fs::write(&file, TOKEN).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    (server_at(root, Places { token_file: Some(file.clone()), ..Places::default() }), file)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_revoked_while_the_body_comes_is_worth_nothing_when_it_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, file) = server_with_file(folder.path());
+    let mut stream = connect(&server);
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"server.ping"}"#;
+    let (early, late) = ping.split_at(20);
+    let head = format!("{HEAD}Expect: 100-continue\r\nContent-Length: {}\r\n\r\n", ping.len());
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut go_on = vec![0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
+    stream.read_exact(&mut go_on).await.unwrap();
+    stream.write_all(early.as_bytes()).await.unwrap();
+    std::fs::remove_file(file).unwrap();
+    stream.write_all(late.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok();
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_revoked_between_the_gate_and_the_watch_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, file) = server_with_file(folder.path());
+    let caller = server.gate.auth.bearer(TOKEN).unwrap();
+    std::fs::remove_file(file).unwrap();
+    // The change is told here, before anybody watches for this caller.
+    assert!(server.gate.auth.bearer(TOKEN).is_err());
+    let noticed = http::revoked(&server.gate, &caller);
+    tokio::time::timeout(std::time::Duration::from_secs(60), noticed).await.unwrap();
 }

@@ -83,6 +83,8 @@ impl io::Write for Head {
 pub(crate) struct Queue<F> {
     framing: F,
     began: Option<Began>,
+    /// A sign of life for the peer. A newer one takes its place: a peer that asks and does not read gets one, not all.
+    sign: Option<Framed>,
     control: VecDeque<Framed>,
     events: VecDeque<Framed>,
 }
@@ -95,7 +97,7 @@ struct Began {
 
 impl<F: Framing> Queue<F> {
     pub(crate) fn new(framing: F) -> Queue<F> {
-        Queue { framing, began: None, control: VecDeque::new(), events: VecDeque::new() }
+        Queue { framing, began: None, sign: None, control: VecDeque::new(), events: VecDeque::new() }
     }
 
     /// Puts a message that was taken from a lane at the front.
@@ -112,8 +114,17 @@ impl<F: Framing> Queue<F> {
         }
     }
 
+    /// Puts a sign of life ahead of everything that has not begun, in the place of one that waits there.
+    pub(crate) fn put_sign(&mut self, framed: Framed) {
+        match self.began {
+            None => self.began = Some(Began { framed, done: 0 }),
+            Some(_) => self.sign = Some(framed),
+        }
+    }
+
     /// Gives up whatever has not begun.
     pub(crate) fn forget_waiting(&mut self) {
+        self.sign = None;
         self.control.clear();
         self.events.clear();
     }
@@ -167,12 +178,13 @@ impl<F: Framing> Queue<F> {
     }
 
     fn begin_next(&mut self) {
-        let next = self.control.pop_front().or_else(|| self.events.pop_front());
+        let next = self.sign.take().or_else(|| self.control.pop_front());
+        let next = next.or_else(|| self.events.pop_front());
         self.began = next.map(|framed| Began { framed, done: 0 });
     }
 
     fn waiting(&self) -> impl Iterator<Item = &Framed> {
-        self.control.iter().chain(&self.events)
+        self.sign.iter().chain(&self.control).chain(&self.events)
     }
 
     fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {

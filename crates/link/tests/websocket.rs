@@ -257,6 +257,47 @@ async fn a_peer_that_takes_nothing_is_cut_although_it_talks() {
 }
 
 #[tokio::test]
+async fn pings_of_a_peer_that_takes_nothing_do_not_pile_up_as_answers() {
+    let (ours, theirs) = duplex(1024);
+    let (link, _closer) = websocket::link(ours, Bytes::new(), Role::Server, &settings(), &limits(1_000_000));
+    let Link { mut incoming, outgoing, .. } = link;
+    tokio::spawn(async move { while incoming.recv().await.is_some() {} });
+    outgoing.event("x".repeat(10_000).into()).await.unwrap();
+    let (mut answers, mut pings) = tokio::io::split(theirs);
+    for number in 0..1_000_u16 {
+        let [high, low] = number.to_be_bytes();
+        pings.write_all(&[0x89, 0x82, 0, 0, 0, 0, high, low]).await.unwrap();
+        // Each is seen by itself: by the reader, and then by the writer.
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+    }
+    outgoing.event("end".into()).await.unwrap();
+    let mut all = Vec::new();
+    while !all.ends_with(b"end") {
+        answers.read_buf(&mut all).await.unwrap();
+    }
+    let behind = all.get(10_004..).unwrap();
+    assert!(behind.len() <= 12, "{} bytes answer pings", behind.len());
+}
+
+#[tokio::test]
+async fn a_farewell_that_makes_no_sense_is_a_mistake() {
+    // One byte is no code; 1005 and 999 never travel; a reason is text.
+    for payload in [&[3][..], &[3, 0xed], &[3, 0xe7], &[3, 0xe8, 0xff]] {
+        let (ours, mut theirs) = duplex(1024);
+        let (mut link, _closer) =
+            websocket::link(ours, Bytes::new(), Role::Server, &settings(), &Limits::default());
+        let length = 0x80 | u8::try_from(payload.len()).unwrap();
+        theirs.write_all(&[&[0x88, length, 0, 0, 0, 0], payload].concat()).await.unwrap();
+        assert_eq!(link.incoming.recv().await, None, "{payload:?}");
+        let mut answer = [0; 4];
+        theirs.read_exact(&mut answer).await.unwrap();
+        assert_eq!((answer[0], &answer[2..]), (0x88, &Close::PROTOCOL.to_be_bytes()[..]), "{payload:?}");
+    }
+}
+
+#[tokio::test]
 async fn both_roles_understand_each_other() {
     let (left, right) = duplex(64 * 1024);
     let (mut server, _closer) =

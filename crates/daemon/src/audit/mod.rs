@@ -10,6 +10,7 @@ mod chain;
 mod line;
 mod queue;
 mod redact;
+mod shorten;
 mod verify;
 mod writer;
 

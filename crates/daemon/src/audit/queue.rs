@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use engine::audit::{AuditRecord, Detail, Outcome};
 
+use super::shorten::{MOST_BYTES, shorten};
 use crate::metrics::Metrics;
 
 /// How much may wait for a disk that does not take it. Past it records are counted and not kept; the file says
 /// how many, in the place where they are missing.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Past this the writer comes at once: a flood must not fill the rest while it gathers.
+const MUCH_BYTES: usize = MAX_BYTES / 8;
 
 /// Records on their way to the writer. Putting one in never waits for the disk: the lock is held only to move
 /// pointers.
@@ -49,8 +52,12 @@ impl Batch {
 impl Queue {
     /// Puts a record in, or counts it. Once one was counted, so are all until the writer comes: the gap has one
     /// place.
-    pub(super) fn put(&self, record: AuditRecord) {
-        let bytes = size(&record);
+    pub(super) fn put(&self, mut record: AuditRecord) {
+        let mut bytes = size(&record);
+        if bytes > MOST_BYTES {
+            shorten(&mut record);
+            bytes = size(&record);
+        }
         let mut state = self.state();
         if state.batch.lost > 0 || state.bytes.saturating_add(bytes) > MAX_BYTES {
             state.batch.lost = state.batch.lost.saturating_add(1);
@@ -59,7 +66,7 @@ impl Queue {
             state.bytes += bytes;
             state.batch.records.push(record);
         }
-        if state.is_idle {
+        if state.is_idle || state.bytes > MUCH_BYTES {
             self.wake.notify_one();
         }
     }
@@ -96,7 +103,9 @@ impl Queue {
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.is_idle = false;
-        let is_gathering = |state: &mut State| state.batch.waiting.is_empty() && !state.is_closed;
+        let is_gathering = |state: &mut State| {
+            state.batch.waiting.is_empty() && !state.is_closed && state.bytes <= MUCH_BYTES
+        };
         let waited = self.wake.wait_timeout_while(state, gather, is_gathering);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.bytes = 0;

@@ -330,6 +330,30 @@ fn long_values_are_cut_and_counted() {
 }
 
 #[test]
+fn an_endless_record_does_not_cost_the_ones_behind_it() {
+    let fixture = fixture();
+    let audit = AuditFile::open(&fixture.path, true).unwrap();
+    let endless = "x".repeat(20 * 1024 * 1024);
+    let many = vec!["y".repeat(100); 400_000];
+    for details in [
+        vec![("path".into(), Detail::Text(endless.clone()))],
+        vec![("argv".into(), Detail::Argv(many))],
+        vec![("command".into(), Detail::Shell(endless.clone()))],
+    ] {
+        audit.record(AuditRecord { details, ..record(0) });
+    }
+    audit.record(AuditRecord { operation: endless.into(), ..record(0) });
+    audit.record(record(7));
+    audit.close();
+    let lines = lines(&fixture.path);
+    assert!(lines.iter().all(|line| line.get("lost").is_none()), "nothing is lost");
+    assert_eq!(lines.len(), 5);
+    assert!(lines[0]["params"]["path"].as_str().unwrap().ends_with("bytes more"));
+    assert_eq!(lines[1]["params"]["argv"][255], "…399745 more");
+    assert_eq!(lines[4]["params"]["number"], 7);
+}
+
+#[test]
 fn verification_prints_the_hash_to_note() {
     let fixture = fixture();
     fixture.write(2);

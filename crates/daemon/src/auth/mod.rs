@@ -190,6 +190,14 @@ impl Auth {
         })
     }
 
+    /// Nothing, if somebody who was let in is [still valid](Auth::still_valid), and otherwise the refusal.
+    pub fn check(&self, caller: &Caller) -> Result<(), Refusal> {
+        match self.still_valid(caller) {
+            true => Ok(()),
+            false => Err(Refusal::unproven("revoked", "access was revoked while the request came in")),
+        }
+    }
+
     /// Changes whenever somebody may have lost or gained something: ask [`Auth::still_valid`] then.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.inner.changes.subscribe()

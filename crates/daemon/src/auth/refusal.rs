@@ -35,6 +35,11 @@ impl Refusal {
         Self { status: StatusCode::BAD_REQUEST, code: INVALID_REQUEST, message: message.into(), reason }
     }
 
+    /// The kernel says who they are, and they are not the one this is for.
+    pub fn user(message: impl Into<String>) -> Self {
+        Self::forbidden("foreign_user", message)
+    }
+
     /// They may do something, but not this.
     pub fn scope(caller: &Caller, needed: Scope) -> Self {
         let message =

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{self, HeaderValue};
+use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -99,11 +99,15 @@ fn admit(visit: &Visit, request: &Request<Incoming>) -> Result<Caller, Refusal> 
     let authority = request.uri().authority().map(http::uri::Authority::as_str);
     let certificate = visit.peer.certificate.as_deref();
     let admitted = visit.server.gate.admit(request.headers(), authority, visit.peer.address, certificate);
-    admitted.inspect_err(|refusal| note(visit, refusal))
+    admitted.inspect_err(|refusal| note(visit, (request.headers(), authority), refusal))
 }
 
-fn note(visit: &Visit, refusal: &Refusal) {
-    let address = visit.peer.address.map(|address| Arc::from(address.ip().to_string()));
+/// Takes note of a refusal, and of where the request came from as far as that can be believed.
+pub(super) fn note(visit: &Visit, (headers, authority): (&HeaderMap, Option<&str>), refusal: &Refusal) {
+    let peer = visit.peer.address;
+    let visitor = visit.server.gate.visit(headers, authority, peer).ok();
+    let address = visitor.and_then(|visitor| visitor.address);
+    let address = address.or_else(|| peer.map(|peer| Arc::from(peer.ip().to_canonical().to_string())));
     visit.server.refusals.note("http", refusal, address.as_ref());
     visit.server.metrics.refused(match refusal.reason {
         "no_token" => metrics::Refusal::Unauthenticated,
@@ -119,7 +123,7 @@ fn note(visit: &Visit, refusal: &Refusal) {
 fn health(visit: &Visit, route: Route, request: &Request<Incoming>) -> Response<Body> {
     let authority = request.uri().authority().map(http::uri::Authority::as_str);
     if let Err(refusal) = visit.server.gate.visit(request.headers(), authority, visit.peer.address) {
-        note(visit, &refusal);
+        note(visit, (request.headers(), authority), &refusal);
         return answer::and_close(answer::refused(&refusal));
     }
     if let Some(refusal) = wrong_method(route, request.method()) {

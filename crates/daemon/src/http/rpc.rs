@@ -1,6 +1,7 @@
 //! `POST /rpc`: one message, one answer.
 
 use bytes::{Bytes, BytesMut};
+use http::uri::Authority;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
@@ -10,8 +11,8 @@ use wire::limits::MAX_LINE_BYTES;
 
 use super::answer::{self, Body};
 use super::connection::Visit;
-use super::encoding;
 use super::phases::Phase;
+use super::{encoding, route};
 use crate::auth::Caller;
 use crate::metrics::{Refusal, Transport};
 use crate::rexd::Arrival;
@@ -31,6 +32,11 @@ pub(super) async fn post(visit: &Visit, caller: &Caller, request: Request<Incomi
             return *refusal;
         }
     };
+    // A body may take its time, and whoever sends it may have lost the right to.
+    if let Err(refusal) = visit.server.gate.auth.check(caller) {
+        route::note(visit, (&head.headers, head.uri.authority().map(Authority::as_str)), &refusal);
+        return answer::and_close(answer::refused(&refusal));
+    }
     visit.phases.enter(Phase::Busy);
     let parent = head.headers.get("traceparent").and_then(|value| value.to_str().ok());
     let arrival = Arrival {

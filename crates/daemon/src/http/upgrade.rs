@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use link::websocket::{self, Close, Role};
@@ -22,12 +22,14 @@ use crate::rexd::{self, Arrival};
 
 /// The subprotocol we speak, for clients that ask for one.
 const PROTOCOL: &str = "rexd";
+/// 16 bytes in base64.
+const KEY_LENGTH: usize = 24;
 
 pub(super) fn upgrade<S>(visit: &Arc<Visit>, caller: Caller, mut request: Request<Incoming>) -> Answer
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let key = match check(request.headers()) {
+    let key = match check(request.version(), request.headers()) {
         Ok(key) => key,
         Err(refusal) => return (*refusal).into(),
     };
@@ -54,8 +56,9 @@ where
 }
 
 /// Whether this is a handshake, and the key that answers it.
-fn check(headers: &HeaderMap) -> Result<HeaderValue, Box<Response<Body>>> {
-    let is_upgrade = has_token(headers, &header::CONNECTION, "upgrade")
+fn check(version: Version, headers: &HeaderMap) -> Result<HeaderValue, Box<Response<Body>>> {
+    let is_upgrade = version == Version::HTTP_11
+        && has_token(headers, &header::CONNECTION, "upgrade")
         && has_token(headers, &header::UPGRADE, "websocket");
     if !is_upgrade {
         let mut refusal = answer::bad(StatusCode::UPGRADE_REQUIRED, "this path takes WebSockets only");
@@ -67,9 +70,13 @@ fn check(headers: &HeaderMap) -> Result<HeaderValue, Box<Response<Body>>> {
         refusal.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         return Err(Box::new(refusal));
     }
-    let key = headers.get(header::SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
+    let key = key.filter(|key| key.len() == KEY_LENGTH).map(derive_accept_key);
     let key = key.and_then(|key| HeaderValue::try_from(key).ok());
-    key.ok_or_else(|| Box::new(answer::bad(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is missing")))
+    key.ok_or_else(|| {
+        let message = "Sec-WebSocket-Key is missing, or not 16 bytes in base64";
+        Box::new(answer::bad(StatusCode::BAD_REQUEST, message))
+    })
 }
 
 fn has_token(headers: &HeaderMap, name: &header::HeaderName, token: &str) -> bool {
@@ -105,5 +112,29 @@ where
         biased;
         () = end => {}
         () = rexd::serve(server.service.clone(), link, arrival, stop.clone()) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(version: Version, key: Option<&'static str>) -> Result<HeaderValue, StatusCode> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("keep-alive, Upgrade"));
+        headers.insert(header::UPGRADE, HeaderValue::from_static("WebSocket"));
+        headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        let key = key.map(HeaderValue::from_static);
+        headers.extend(key.map(|key| (header::SEC_WEBSOCKET_KEY, key)));
+        check(version, &headers).map_err(|refusal| refusal.status())
+    }
+
+    #[test]
+    fn a_handshake_is_of_http_1_1_and_has_a_whole_key() {
+        let key = Some("AAAAAAAAAAAAAAAAAAAAAA==");
+        assert_eq!(status(Version::HTTP_11, key).unwrap(), "ICX+Yqv66kxgM0FcWaLWlFLwTAI=");
+        assert_eq!(status(Version::HTTP_10, key), Err(StatusCode::UPGRADE_REQUIRED));
+        assert_eq!(status(Version::HTTP_11, Some("x")), Err(StatusCode::BAD_REQUEST));
+        assert_eq!(status(Version::HTTP_11, None), Err(StatusCode::BAD_REQUEST));
     }
 }

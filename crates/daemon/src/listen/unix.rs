@@ -8,7 +8,7 @@ use rustix::fs::Mode;
 use rustix::process::{geteuid, umask};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::auth::Caller;
+use crate::auth::{Caller, Refusal};
 
 /// Why a unix socket cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -107,11 +107,14 @@ fn make_room(path: &Path) -> Result<(), UnixError> {
 }
 
 /// Who is at the other end, as the kernel says: the user this daemon runs as, or root. Others are turned away.
-pub fn peer(stream: &UnixStream) -> Result<Caller, String> {
-    let peer = stream.peer_cred().map_err(|error| format!("the kernel does not say who it is: {error}"))?;
+pub fn peer(stream: &UnixStream) -> Result<Caller, Refusal> {
+    let unknown = |error| Refusal::user(format!("the kernel does not say who it is: {error}"));
+    let peer = stream.peer_cred().map_err(unknown)?;
     let uid = peer.uid();
     match uid == geteuid().as_raw() || uid == 0 {
         true => Ok(Caller::user(uid)),
-        false => Err(format!("user {uid} is neither the owner of this daemon nor root")),
+        false => {
+            Err(Refusal::user(format!("the user {uid} is neither the one this daemon runs as nor root")))
+        }
     }
 }

@@ -109,9 +109,9 @@ async fn shake_hands(
 async fn unix(server: Arc<Server>, stream: UnixStream, place: Place) {
     let caller = match peer(&stream) {
         Ok(caller) => caller,
-        Err(reason) => {
+        Err(refusal) => {
             server.metrics.refused(Refusal::Credentials);
-            return tracing::warn!("refused on the unix socket: {reason}");
+            return server.refusals.note("unix", &refusal, None);
         }
     };
     place.known();

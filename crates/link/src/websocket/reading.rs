@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use futures_util::Stream;
 use tokio::io::AsyncRead;
 use tungstenite::protocol::frame::FrameHeader;
-use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+use tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
 use super::shared::Shared;
 use super::{Close, Role};
@@ -142,15 +142,9 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             return Step::Starved;
         };
         match control {
-            Control::Ping => self.shared.ask_pong(payload.freeze()),
-            Control::Close => {
-                // The answer to a farewell is the same farewell.
-                let code = match payload.get(..2) {
-                    Some(&[high, low]) => u16::from_be_bytes([high, low]),
-                    _ => Close::NORMAL,
-                };
-                return Step::End(Close::new(code, ""));
-            }
+            // Copied, so that a few bytes that wait do not keep a large buffer.
+            Control::Ping => self.shared.ask_pong(Bytes::copy_from_slice(&payload)),
+            Control::Close => return Step::End(farewell(&payload)),
             Control::Pong | Control::Reserved(_) => {}
         }
         Step::Again
@@ -273,6 +267,21 @@ impl<R: AsyncRead + Unpin> Stream for Frames<R> {
                 }
             }
         }
+    }
+}
+
+/// What to answer to a farewell: the same, if it makes sense.
+fn farewell(payload: &[u8]) -> Close {
+    let Some((code, reason)) = payload.split_first_chunk::<2>() else {
+        return match payload {
+            [] => Close::new(Close::NORMAL, ""),
+            _ => Close::new(Close::PROTOCOL, "a close frame has a whole code"),
+        };
+    };
+    let code = CloseCode::from(u16::from_be_bytes(*code));
+    match code.is_allowed() && std::str::from_utf8(reason).is_ok() {
+        true => Close::new(code.into(), ""),
+        false => Close::new(Close::PROTOCOL, "a close frame has a known code and a reason in UTF-8"),
     }
 }
 

@@ -115,7 +115,7 @@ impl<W: AsyncWrite + Unpin + Send> Writer<W> {
         match asked {
             Asked::Pong(payload) => {
                 let framed = frame(self.role, OpCode::Control(Control::Pong), payload, None);
-                self.queue.put_first(framed);
+                self.queue.put_sign(framed);
             }
             Asked::Close(close) => {
                 self.queue.forget_waiting();
