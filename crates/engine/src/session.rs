@@ -21,7 +21,7 @@ pub struct Session {
     bounds: Bounds,
     launcher: Arc<Launcher>,
     registry: Registry,
-    processes: HashMap<ProcessId, Process>,
+    processes: HashMap<ProcessId, Known>,
     finished: VecDeque<Finished>,
     finished_bytes: usize,
     /// What the marks of all its processes start with.
@@ -30,6 +30,13 @@ pub struct Session {
     tasks: TaskTracker,
     stop: CancellationToken,
     _place: Place,
+}
+
+#[derive(Debug)]
+struct Known {
+    process: Process,
+    /// Whether it is among the finished ones; a process may be followed to its end more than once.
+    is_finished: bool,
 }
 
 #[derive(Debug)]
@@ -77,7 +84,7 @@ impl Session {
         let id = (ProcessId(format!("p_{name}")), format!("{}{name}", self.mark));
         let life = (&self.tasks, self.stop.clone());
         let starting = Process::begin(id, spec, &self.bounds, (&self.launcher, &self.registry), life);
-        self.processes.insert(starting.process().id().clone(), starting.process().clone());
+        self.know(starting.process().clone());
         self.has_started = true;
         Ok(starting)
     }
@@ -86,24 +93,37 @@ impl Session {
     /// reader is not dropped the keeper waits for it. The end of the session leaves the process alone.
     pub fn adopt(&mut self, kept: Kept) -> (Process, LogReader) {
         let (process, reader) = Process::adopt(kept, &self.bounds, (&self.tasks, self.stop.clone()));
-        self.processes.insert(process.id().clone(), process.clone());
+        self.know(process.clone());
         (process, reader)
+    }
+
+    fn know(&mut self, process: Process) {
+        let id = process.id().clone();
+        let before = self.processes.insert(id.clone(), Known { process, is_finished: false });
+        // It begins anew: what was kept of it before is not what makes room later.
+        if before.is_some_and(|known| known.is_finished)
+            && let Some(place) = self.finished.iter().position(|finished| finished.id == id)
+            && let Some(finished) = self.finished.remove(place)
+        {
+            self.finished_bytes -= finished.bytes;
+        }
     }
 
     /// The process of this session with this name.
     pub fn process(&self, id: &ProcessId) -> Result<&Process, Error> {
-        self.processes.get(id).ok_or_else(|| Error::NoSuchProcess(id.clone()))
+        let known = self.processes.get(id).ok_or_else(|| Error::NoSuchProcess(id.clone()))?;
+        Ok(&known.process)
     }
 
     /// Every process of this session that is remembered.
     pub fn processes(&self) -> impl Iterator<Item = &Process> {
-        self.processes.values()
+        self.processes.values().map(|known| &known.process)
     }
 
     /// How many processes of its own have not ended; those that others keep do not count.
     pub fn running(&self) -> usize {
         let is_own = |process: &&Process| !process.description().is_detached;
-        self.processes.values().filter(is_own).filter(|process| process.facts().closed.is_none()).count()
+        self.processes().filter(is_own).filter(|process| process.facts().closed.is_none()).count()
     }
 
     /// Whether fewer than `limit` processes run. Looks at each only in doubt: those whose end was told are known.
@@ -118,15 +138,16 @@ impl Session {
 
     /// A process has closed and its reader has seen it all: it is kept for a while, and older ones make room.
     pub fn finished(&mut self, id: &ProcessId, memory: Memory) {
-        let Some(process) = self.processes.get(id) else { return };
-        let bytes = process.memory();
+        let Some(known) = self.processes.get_mut(id).filter(|known| !known.is_finished) else { return };
+        known.is_finished = true;
+        let bytes = known.process.memory();
         self.finished.push_back(Finished { id: id.clone(), at: Instant::now(), bytes });
         self.finished_bytes += bytes;
         while self.finished_bytes > FINISHED_BYTES {
             let Some(oldest) = self.finished.iter_mut().find(|finished| finished.bytes > 0) else { break };
             self.finished_bytes -= std::mem::take(&mut oldest.bytes);
-            if let Some(process) = self.processes.get(&oldest.id) {
-                process.forget_output();
+            if let Some(known) = self.processes.get(&oldest.id) {
+                known.process.forget_output();
             }
         }
         let is_too_old = |finished: &Finished| finished.at.elapsed() > memory.time;

@@ -12,7 +12,7 @@ use super::errors::{invalid, still_attached, unknown_session};
 use super::events::{Change, Changes, Gap};
 use super::kept::NotYet;
 use super::listener::Listener;
-use super::mailbox::{Letter, Listen, Notice, Resume};
+use super::mailbox::{Listen, Resume};
 use super::methods::welcome;
 use super::session::Session;
 use super::web::Told;
@@ -33,7 +33,6 @@ impl Session {
         }
         let result = self.opened();
         let Some(outgoing) = outgoing else {
-            self.presence.without_link();
             self.counted.resumed();
             return self.rewind(seen, result, answer, verdict);
         };
@@ -43,16 +42,12 @@ impl Session {
         self.counted.resumed();
         let compressing = self.manners.wants_zstd.then(|| outgoing.clone());
         let heard = self.hear(attachment, Listener::Link(outgoing), Some(seen));
-        let letters = self.letters();
         self.spawn(async move {
             let heard = heard.await;
             // Known before it is answered: what the client asks next finds the session on its new link.
             let may_stay = matches!(heard, Some(Ok(_)));
             verdict.send(may_stay.then_some(attachment)).ok();
             respond(answer, result, heard, compressing).await;
-            if !may_stay {
-                letters.send(Letter::Notice(Notice::Unheard(attachment))).await.ok();
-            }
         });
     }
 
@@ -65,6 +60,8 @@ impl Session {
         verdict: oneshot::Sender<Option<u64>>,
     ) {
         let attachment = self.presence.number();
+        // Whoever listened so far no longer does; that this one does not either is noticed at once.
+        self.presence.heard(attachment, false);
         let (to, _hears_nothing) = tokio::sync::mpsc::channel(1);
         let heard = self.hear(attachment, Listener::Stream(to), Some(seen));
         verdict.send(None).ok();
@@ -83,7 +80,7 @@ impl Session {
         self.counted.heard();
         self.silent_since.store(0, Ordering::Relaxed);
         let heard = self.hear(attachment, Listener::Stream(to.clone()), seen);
-        let (letters, session_id) = (self.letters(), self.id.to_string());
+        let session_id = self.id.to_string();
         let metrics = self.service.metrics.clone();
         self.spawn(async move {
             let answer = match heard.await {
@@ -100,9 +97,6 @@ impl Session {
                 Some(Err(NotYet)) => Err(not_yet()),
                 None => Err(unknown_session(&session_id)),
             };
-            if answer.is_err() {
-                letters.send(Letter::Notice(Notice::Unheard(attachment))).await.ok();
-            }
             verdict.send(answer).ok();
         });
     }
@@ -110,6 +104,16 @@ impl Session {
     /// Nobody hears the session through this link or stream any more.
     pub(super) fn left(&mut self, attachment: u64) {
         self.presence.left(attachment);
+        self.may_be_silent();
+    }
+
+    /// This link or stream may not hear it; whoever did before still does.
+    pub(super) fn refused(&mut self, attachment: u64, heard_by: Option<u64>) {
+        self.presence.refused(attachment, heard_by);
+        self.may_be_silent();
+    }
+
+    fn may_be_silent(&mut self) {
         if !self.presence.is_heard() {
             self.silent_since.store(self.service.sessions.next_silence(), Ordering::Relaxed);
             self.counted.waits();

@@ -20,6 +20,8 @@ use super::methods::{open, ping};
 use super::{Arrival, FAREWELL, Service};
 use crate::auth::Caller;
 
+/// Sessions of one connection among which those that ended are looked for; a client may open and close any number.
+const SEATS_SWEPT_AT: usize = 64;
 /// How long a peer that has closed its side may take to read the rest.
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
@@ -39,6 +41,7 @@ pub(super) struct Connection {
     caller: Arc<Caller>,
     outgoing: Outgoing,
     seats: HashMap<Arc<str>, Seat>,
+    sweep_at: usize,
     tasks: TaskTracker,
 }
 
@@ -50,6 +53,7 @@ impl Connection {
             arrival: Arc::new(arrival),
             outgoing: link.outgoing.clone(),
             seats: HashMap::new(),
+            sweep_at: SEATS_SWEPT_AT,
             tasks: TaskTracker::new(),
         }
     }
@@ -120,7 +124,7 @@ impl Connection {
             Ok(opened) => {
                 let may_wait = opened.result.resume_token.is_some();
                 let seat = Seat { handle: opened.handle.clone(), attachment: 0, may_wait };
-                self.seats.insert(opened.handle.id.clone(), seat);
+                self.seat(seat);
                 self.tasks.spawn(opened.answer(params.clone(), answer, Some(self.outgoing.clone())));
             }
             Err(error) => self.reply(answer, error),
@@ -142,8 +146,17 @@ impl Connection {
         };
         handle.tell(Letter::Resume(Box::new(resume))).await;
         if let Ok(Some(attachment)) = heard.await {
-            self.seats.insert(handle.id.clone(), Seat { handle, attachment, may_wait: true });
+            self.seat(Seat { handle, attachment, may_wait: true });
         }
+    }
+
+    /// Adds a session. Those that are over go when there are twice as many as were alive the last time.
+    fn seat(&mut self, seat: Seat) {
+        if self.seats.len() >= self.sweep_at {
+            self.seats.retain(|_, seat| !seat.handle.is_over());
+            self.sweep_at = (self.seats.len() * 2).max(SEATS_SWEPT_AT);
+        }
+        self.seats.insert(seat.handle.id.clone(), seat);
     }
 
     fn reply(&self, answer: Answer, error: wire::jsonrpc::RpcError) {

@@ -6,22 +6,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use bytes::Bytes;
-use engine::audit::{self, AuditRecord, AuditSink, Outcome};
-use engine::process::{Cause, Closed, Exit, Item, LogReader, Process, ProcessId, Stream};
+use engine::audit::AuditSink;
+use engine::process::{Item, LogReader, Process, ProcessId};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-use wire::rexd::v1::{self, Encoding, OutputEvent, codes, encode_event};
+use wire::rexd::v1::Encoding;
 
-use super::FACE;
 use super::answer::Asker;
-use super::convert::{exit_code, exit_signal, pty_id};
+use super::followed::{Followed, step};
 use super::kept::{Kept, NotYet};
 use super::listener::Listener;
 use super::mailbox::{Letter, Notice};
@@ -108,15 +105,6 @@ pub(super) fn channel() -> (Events, Changes, Inbox) {
     (events, changes, (orders, changed))
 }
 
-struct Followed {
-    follow: Follow,
-    /// Which following of this process this is; only the latest tells.
-    serial: u64,
-    pty_id: Option<String>,
-    /// Events so far: of standard output or the terminal, and of standard error.
-    seq: [u64; 2],
-}
-
 /// Runs until nobody can give orders any more and all that is followed has ended and been told.
 pub(super) async fn run(telling: Telling, (mut orders, mut changes): Inbox) {
     let mut teller = Teller::new(telling);
@@ -177,11 +165,18 @@ struct Teller {
     kept: Kept,
     listener: Option<(u64, Listener)>,
     following: FuturesUnordered<BoxFuture<'static, (Followed, Item)>>,
-    /// Which following of each process counts, and the process if it waits for this reader.
-    current: HashMap<ProcessId, (u64, Option<Process>)>,
+    current: HashMap<ProcessId, Current>,
     serial: u64,
     /// Whether anybody may still come to listen.
     may_be_heard: bool,
+}
+
+/// The following of a process that counts. The one before ends when this takes its place.
+struct Current {
+    serial: u64,
+    /// The process, if it waits for this reader.
+    process: Option<Process>,
+    _until: oneshot::Sender<()>,
 }
 
 impl Teller {
@@ -225,8 +220,10 @@ impl Teller {
                 if let (Some(process), None) = (&waits_for_us, &self.listener) {
                     process.set_reader_away(true);
                 }
-                self.current.insert(follow.process.id().clone(), (self.serial, waits_for_us));
-                self.follow(Followed::new(*follow, self.serial));
+                let (hold, until) = oneshot::channel();
+                let current = Current { serial: self.serial, process: waits_for_us, _until: hold };
+                self.current.insert(follow.process.id().clone(), current);
+                self.follow(Followed::new(*follow, self.serial, until));
             }
             EventOrder::Tell(encode) => {
                 let line = encode(self.kept.next_id());
@@ -242,7 +239,7 @@ impl Teller {
     /// Takes what a log gave and numbers it.
     async fn take(&mut self, mut followed: Followed, item: Item) {
         let id = followed.follow.process.id();
-        if self.current.get(id).is_none_or(|(serial, _)| *serial != followed.serial) {
+        if self.current.get(id).is_none_or(|current| current.serial != followed.serial) {
             return;
         }
         let mut next_id = self.kept.next_id();
@@ -277,11 +274,13 @@ impl Teller {
                 }
             }
             Change::Listen { attachment, listener, seen, verdict } => {
-                let seen = seen.unwrap_or_else(|| self.kept.last_sent());
-                let rewound = self.kept.rewind(seen);
+                let rewound = match seen {
+                    Some(seen) => self.kept.rewind(seen).map(|lost| (seen, lost)),
+                    None => Ok((self.kept.last_sent(), self.kept.go_on())),
+                };
                 let (hold, told) = oneshot::channel();
                 match rewound {
-                    Ok(lost) => {
+                    Ok((seen, lost)) => {
                         let gap = Gap { lost, last_lost: seen + lost, _hold: hold };
                         if verdict.send(Ok(gap)).is_err() {
                             return;
@@ -291,7 +290,10 @@ impl Teller {
                         self.listener = Some((attachment, listener));
                         self.set_away(false);
                     }
-                    Err(not_yet) => drop(verdict.send(Err(not_yet))),
+                    Err(not_yet) => {
+                        self.refused(attachment).await;
+                        drop(verdict.send(Err(not_yet)));
+                    }
                 }
             }
         }
@@ -304,172 +306,29 @@ impl Teller {
         self.telling.letters.send(Letter::Notice(Notice::Unheard(attachment))).await.ok();
     }
 
+    /// Somebody may not listen; whoever did before still does.
+    async fn refused(&mut self, attachment: u64) {
+        let heard_by = self.listener.as_ref().map(|(current, _)| *current);
+        let notice = Notice::Refused { attachment, heard_by };
+        self.telling.letters.send(Letter::Notice(notice)).await.ok();
+    }
+
     fn leave(&mut self) {
         self.listener = None;
         self.set_away(true);
     }
 
-    /// No order will come any more, so neither will a listener.
+    /// No order will come any more, so neither will a listener. What this session has only watched goes on without it.
     fn last_orders(&mut self) {
         self.may_be_heard = false;
+        self.current.retain(|_, current| current.process.is_some());
     }
 
     fn set_away(&self, is_away: bool) {
-        for process in self.current.values().filter_map(|(_, process)| process.as_ref()) {
+        for process in self.current.values().filter_map(|current| current.process.as_ref()) {
             process.set_reader_away(is_away);
         }
     }
-}
-
-async fn step(mut followed: Followed, max: usize) -> (Followed, Item) {
-    if let Some(moment) = followed.follow.not_before.take() {
-        tokio::time::sleep_until(moment).await;
-    }
-    let item = followed.follow.reader.next(max).await;
-    (followed, item)
-}
-
-impl Followed {
-    fn new(follow: Follow, serial: u64) -> Followed {
-        let has_terminal = follow.process.description().has_terminal;
-        let pty_id = has_terminal.then(|| pty_id(follow.process.id()));
-        Followed { follow, serial, pty_id, seq: [0; 2] }
-    }
-
-    fn tell(&mut self, telling: &Telling, item: &Item, next_id: &mut u64) -> Vec<Bytes> {
-        let mut number = || {
-            let id = *next_id;
-            *next_id += 1;
-            id
-        };
-        let process_id = &self.follow.process.id().0;
-        match item {
-            Item::Output { stream, bytes, next } => {
-                let (method, place) = match stream {
-                    Stream::Stdout => ("exec.stdout", 0),
-                    Stream::Stderr => ("exec.stderr", 1),
-                    Stream::Terminal => ("pty.output", 0),
-                };
-                self.seq[place] += 1;
-                let event = OutputEvent {
-                    method,
-                    session_id: &telling.session_id,
-                    process_id,
-                    pty_id: self.pty_id.as_deref(),
-                    seq: self.seq[place],
-                    event_id: number(),
-                    cursor: Some(next.0),
-                    bytes,
-                };
-                let mut line = Vec::new();
-                event.encode(&mut line, telling.encoding);
-                vec![line.into()]
-            }
-            Item::Lost { bytes, next } => vec![
-                encode_event(&v1::ExecLost {
-                    session_id: telling.session_id.to_string(),
-                    process_id: process_id.clone(),
-                    pty_id: self.pty_id.clone(),
-                    stream: None,
-                    bytes: *bytes,
-                    cursor: next.0,
-                    event_id: number(),
-                })
-                .into(),
-            ],
-            Item::Left => Vec::new(),
-            Item::Closed(closed) => {
-                let mut lines = Vec::new();
-                if closed.cause == Cause::OutputLimit || closed.truncated_bytes > 0 {
-                    lines.push(output_limit(telling, process_id, closed, number()));
-                }
-                lines.push(self.exit(telling, closed, number()));
-                lines
-            }
-        }
-    }
-
-    fn exit(&self, telling: &Telling, closed: &Closed, event_id: u64) -> Bytes {
-        let session_id = telling.session_id.to_string();
-        let process_id = self.follow.process.id().0.clone();
-        let (exit_code, signal) = (exit_code(closed.exit), exit_signal(closed.exit));
-        let timed_out = closed.cause == Cause::TimedOut;
-        let duration_ms = u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX);
-        let held_by = closed.held_by.iter().map(|member| i64::from(member.pid)).collect();
-        let cursor = Some(self.follow.reader.cursor().0);
-        let line = match self.pty_id.clone() {
-            Some(pty_id) => encode_event(&v1::PtyExit {
-                session_id,
-                pty_id,
-                process_id,
-                exit_code,
-                signal,
-                timed_out,
-                duration_ms,
-                event_id,
-                held_by,
-                cursor,
-            }),
-            None => encode_event(&v1::ExecExit {
-                session_id,
-                process_id,
-                exit_code,
-                signal,
-                timed_out,
-                duration_ms,
-                bytes_stdout: closed.stdout_bytes,
-                bytes_stderr: closed.stderr_bytes,
-                event_id,
-                output_limit_exceeded: closed.cause == Cause::OutputLimit || closed.truncated_bytes > 0,
-                held_by,
-                cursor,
-            }),
-        };
-        line.into()
-    }
-}
-
-impl Telling {
-    /// The process has ended and everybody who follows it knows: its session may forget it in time.
-    async fn ended(&self, process: &Process, closed: &Closed) {
-        let exit = match closed.exit {
-            Exit::Code(code) => audit::Exit::Code(code),
-            Exit::Signal(signal) => audit::Exit::Signal(signal.number()),
-        };
-        self.audit.record(AuditRecord {
-            time: SystemTime::now(),
-            caller: self.asker.caller.name.clone(),
-            address: self.asker.caller.address.clone(),
-            client: self.asker.client.clone(),
-            face: FACE,
-            session: self.asker.session.clone(),
-            operation: if process.description().has_terminal {
-                "pty.exit".into()
-            } else {
-                "exec.exit".into()
-            },
-            details: vec![("process_id".into(), audit::Detail::Text(process.id().0.clone()))],
-            outcome: Outcome::Done("ended".into()),
-            exit: Some(exit),
-            duration: closed.duration,
-            rule: None,
-        });
-        let notice = Letter::Notice(Notice::Finished(process.id().clone()));
-        // The session may be over already; then nothing has to be remembered.
-        self.letters.send(notice).await.ok();
-    }
-}
-
-fn output_limit(telling: &Telling, process_id: &str, closed: &Closed, event_id: u64) -> Bytes {
-    encode_event(&v1::ExecError {
-        session_id: telling.session_id.to_string(),
-        process_id: process_id.to_owned(),
-        code: codes::OUTPUT_LIMIT_EXCEEDED,
-        message: "output limit exceeded".to_owned(),
-        data: json!({ "limit_bytes": closed.stdout_bytes + closed.stderr_bytes }),
-        event_id,
-    })
-    .into()
 }
 
 /// How much output goes into one event, so that its line never passes what the client can take.
@@ -494,6 +353,8 @@ fn line_bytes(encoding: Encoding, chunk: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use wire::rexd::v1::OutputEvent;
+
     use super::*;
 
     #[test]

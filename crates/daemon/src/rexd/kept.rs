@@ -82,6 +82,14 @@ impl Kept {
         Ok(self.first.saturating_sub(wanted))
     }
 
+    /// Goes on with what was not sent yet; how many events before that are gone for good. What was sent is still kept:
+    /// whoever goes on without a number has not said what arrived.
+    pub(super) fn go_on(&mut self) -> u64 {
+        let lost = self.first.saturating_sub(self.unsent);
+        self.unsent = self.unsent.max(self.first);
+        lost
+    }
+
     /// Forgets everything that was not sent: nobody will hear it.
     pub(super) fn discard(&mut self) {
         self.first = self.next_id();
@@ -155,6 +163,21 @@ mod tests {
         assert_eq!(send(&mut kept), [1, 2, 3]);
         let small = Kept::new(5);
         assert!(small.has_room(10), "or a client with a small limit would never hear anything");
+    }
+
+    #[test]
+    fn who_goes_on_without_a_number_can_still_ask_for_what_was_sent() {
+        let mut kept = Kept::new(50);
+        push(&mut kept, 3);
+        assert_eq!(send(&mut kept), [1, 2, 3]);
+        assert_eq!(kept.go_on(), 0);
+        push(&mut kept, 1);
+        assert_eq!(send(&mut kept), [4], "nothing twice");
+        assert_eq!(kept.rewind(1), Ok(0), "nothing was forgotten");
+        assert_eq!(send(&mut kept), [2, 3, 4]);
+        push(&mut kept, 7);
+        assert_eq!((kept.last_sent(), kept.go_on()), (4, 2), "five fit: 5 and 6 are gone");
+        assert_eq!(send(&mut kept), [7, 8, 9, 10, 11]);
     }
 
     #[test]

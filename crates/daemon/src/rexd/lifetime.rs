@@ -7,9 +7,9 @@ use tokio::time::{Instant, sleep_until};
 use wire::rexd::v1::{self, encode_event};
 
 use super::Service;
-use super::errors::session_not_found;
+use super::errors::{session_not_found, unknown_session};
 use super::events::EventOrder;
-use super::mailbox::{Asked, Letter, Notice};
+use super::mailbox::{Letter, Notice};
 use super::session::Session;
 
 /// Why a session is over.
@@ -28,7 +28,7 @@ pub(super) async fn live(mut session: Box<Session>, mut inbox: mpsc::Receiver<Le
     service.sessions.remove(&id);
     // Boxed: a session that is open does not carry the room that its end will need.
     if over == Over::Stopped {
-        Box::pin(session.say_goodbye()).await;
+        session.say_goodbye();
     }
     Box::pin(session.end(inbox)).await;
 }
@@ -82,15 +82,16 @@ impl Session {
                 // Only now may the next in line go on: it finds the new directory.
                 drop(turn);
             }
-            Notice::Found(process) => drop(self.guests.insert(process.id().clone(), process)),
+            Notice::Found(process) => self.welcome_guest(process),
             Notice::Attach { process, from, answer } => self.attach_found(process, from, *answer),
             Notice::Adopt(adopting) => self.adopt(*adopting),
             Notice::Unheard(attachment) => self.left(attachment),
+            Notice::Refused { attachment, heard_by } => self.refused(attachment, heard_by),
         }
     }
 
     /// Tells whoever listens that the daemon ends, and the session with it.
-    async fn say_goodbye(&mut self) {
+    fn say_goodbye(&mut self) {
         if !self.presence.is_heard() {
             return;
         }
@@ -98,24 +99,28 @@ impl Session {
         let encode = move |event_id| {
             encode_event(&v1::SessionClosing { session_id, reason: "shutdown".to_owned(), event_id })
         };
-        events.send(EventOrder::Tell(Box::new(encode))).await.ok();
+        // A client that does not read delays nobody's end.
+        self.spawn(async move {
+            events.send(EventOrder::Tell(Box::new(encode))).await.ok();
+        });
     }
 
     /// Finishes what was received, ends every process, and waits until all is said.
     async fn end(mut self, mut inbox: mpsc::Receiver<Letter>) {
         self.settle(&mut inbox).await;
         self.let_go();
-        let Session { engine, tasks, letters, closing, .. } = self;
+        let Session { id, engine, tasks, letters, closing, over, .. } = self;
         drop(letters);
         tasks.close();
         // Whoever still has something to say must be heard, or it would wait for ever; nothing has to be done about it.
         let listen = async {
             while let Some(letter) = inbox.recv().await {
-                refuse(letter).await
+                refuse(letter, &id).await
             }
         };
         let wait = async {
             engine.close().await;
+            over.cancel();
             if let Some(answer) = closing {
                 answer.send(Ok(v1::OkResult::DONE)).await;
             }
@@ -124,6 +129,10 @@ impl Session {
         tokio::select! {
             () = wait => {}
             () = async { listen.await; std::future::pending().await } => {}
+        }
+        inbox.close();
+        while let Ok(letter) = inbox.try_recv() {
+            refuse(letter, &id).await;
         }
     }
 
@@ -152,10 +161,15 @@ async fn wait_until(moment: Option<Instant>) {
 }
 
 /// Answers who comes too late.
-async fn refuse(letter: Letter) {
-    if let Letter::Call(asked) | Letter::Notice(Notice::Turn { asked, .. }) = letter {
-        let Asked { call, answer } = *asked;
-        let id = call.session_id().unwrap_or_default().to_owned();
-        answer.send(Err::<(), _>(session_not_found(&id))).await;
-    }
+async fn refuse(letter: Letter, id: &str) {
+    let (answer, error) = match letter {
+        Letter::Call(asked) | Letter::Notice(Notice::Turn { asked, .. }) => {
+            (asked.answer, session_not_found(id))
+        }
+        Letter::Notice(Notice::Attach { answer, .. }) => (*answer, session_not_found(id)),
+        Letter::Notice(Notice::Adopt(adopting)) => (adopting.into_answer(), session_not_found(id)),
+        Letter::Resume(resume) => (resume.answer, unknown_session(id)),
+        Letter::Notice(_) | Letter::Listen(_) | Letter::Cut(_) | Letter::End => return,
+    };
+    answer.send(Err::<(), _>(error)).await;
 }

@@ -61,6 +61,8 @@ pub(super) enum Notice {
     Adopt(Box<Adopting>),
     /// The listener with this number hears no more.
     Unheard(u64),
+    /// The listener with this number may not listen; who heard before still does.
+    Refused { attachment: u64, heard_by: Option<u64> },
 }
 
 /// A client that comes back.
@@ -120,6 +122,11 @@ impl Handle {
             // Lives until the session has read what came before.
             tokio::spawn(async move { letters.send(letter).await.ok() });
         }
+    }
+
+    /// Whether nothing of the session is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.letters.is_closed()
     }
 
     /// Waits until nothing of the session is left.

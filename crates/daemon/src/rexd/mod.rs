@@ -12,6 +12,7 @@ mod convert;
 mod desk;
 mod errors;
 mod events;
+mod followed;
 mod kept;
 mod keys;
 mod lifetime;

@@ -87,16 +87,20 @@ impl Presence {
         self.last_seen = Instant::now();
     }
 
-    /// It is asked for request by request from now on.
-    pub(super) fn without_link(&mut self) {
-        self.has_link = false;
-        self.last_seen = Instant::now();
-    }
-
     /// That link or stream is gone, unless another has taken its place.
     pub(super) fn left(&mut self, attachment: u64) {
         if self.heard_by == Some(attachment) {
             self.heard_by = None;
+            self.last_seen = Instant::now();
+        }
+    }
+
+    /// That link or stream may not hear it after all: who did before still does. It was no link, or nobody could have
+    /// taken its place.
+    pub(super) fn refused(&mut self, attachment: u64, heard_by: Option<u64>) {
+        if self.heard_by == Some(attachment) {
+            self.heard_by = heard_by;
+            self.has_link = false;
             self.last_seen = Instant::now();
         }
     }
@@ -149,6 +153,19 @@ mod tests {
         assert_eq!(asked.gives_up_at(&retention), None);
         asked.left(number);
         assert_eq!(asked.gives_up_at(&retention), Some(now + retention.unheard));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_listener_that_was_refused_leaves_the_one_before_in_its_place() {
+        let mut presence = Presence::unheard(false);
+        presence.heard(1, false);
+        presence.heard(2, true);
+        presence.refused(2, Some(1));
+        assert!(presence.is_heard() && !presence.is_on_link());
+        presence.refused(2, None);
+        assert_eq!(presence.gives_up_at(&Retention::default()), None, "the first still listens");
+        presence.left(1);
+        assert!(!presence.is_heard());
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,6 +13,7 @@ use engine::{Limits, Roots};
 use futures_util::FutureExt as _;
 use link::Outgoing;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::rexd::v1::{Encoding, RpcError};
 
@@ -28,6 +29,9 @@ use super::order::{Kind, Order, Turn};
 use super::presence::Presence;
 use super::quirks::Quirks;
 use crate::metrics::{HeldSession, WatchedQueue};
+
+/// Processes of others that one session has within reach; past it those that have ended are forgotten.
+const GUESTS_KEPT: usize = 64;
 
 /// What a client said of itself and of what it can take.
 #[derive(Debug, Clone)]
@@ -66,6 +70,8 @@ pub(super) struct Session {
     pub(super) counted: HeldSession,
     /// Shows how many letters wait.
     _watched: WatchedQueue,
+    /// Cancelled when nothing of its own runs any more: nobody waits for what belongs to others.
+    pub(super) over: CancellationToken,
     /// The answer that is due when nothing of the session is left.
     pub(super) closing: Option<Answer>,
     pub(super) letters: mpsc::Sender<Letter>,
@@ -113,6 +119,7 @@ impl Session {
             silent_since: handle.silent_since.clone(),
             counted: service.metrics.session_opened(),
             _watched: service.metrics.queue("session_letters", waiting(&handle.letters)),
+            over: CancellationToken::new(),
             closing: None,
             letters: handle.letters.clone(),
             tasks: TaskTracker::new(),
@@ -211,6 +218,15 @@ impl Session {
         let name = ProcessId(id.to_owned());
         let found = self.engine.process(&name).ok().or_else(|| self.guests.get(&name));
         found.cloned().ok_or_else(|| process_not_found(id))
+    }
+
+    /// Brings a process of another session within reach.
+    pub(super) fn welcome_guest(&mut self, process: Process) {
+        if self.guests.len() >= GUESTS_KEPT {
+            // Each holds its output in memory, whatever its own session has forgotten.
+            self.guests.retain(|_, guest| guest.facts().closed.is_none());
+        }
+        self.guests.insert(process.id().clone(), process);
     }
 
     /// A process has ended and its events are out.

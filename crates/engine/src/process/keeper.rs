@@ -99,12 +99,16 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Relays until the session ends or the keeper has nothing more to tell and nobody can ask it anything.
+    /// Relays until the session ends, or nobody can ask the keeper anything and it has nothing more to tell or nobody
+    /// listens.
     pub(super) async fn run(mut self) {
         let mut under_way = JoinSet::new();
         let mut input: Option<KeeperAnswer<()>> = None;
         let (mut is_closed, mut has_handles) = (false, true);
         while has_handles || !is_closed {
+            if !has_handles && !self.log.is_claimed() {
+                return self.log.leave();
+            }
             let has_room = self.log.room() == Room::Yes;
             tokio::select! {
                 biased;
@@ -118,7 +122,8 @@ impl Relay {
                 _passed = wait(&mut input), if input.is_some() => input = None,
                 Some(request) = self.inputs.recv(), if input.is_none() => input = Some(self.feed(request)),
                 told = self.keeper.next(), if has_room && !is_closed => is_closed = self.record(told),
-                () = self.log.taken(), if !has_room => {}
+                // Without handles, the end of the reader is the end of this.
+                () = self.log.taken(), if !has_room || !has_handles => {}
             }
         }
     }

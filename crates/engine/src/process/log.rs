@@ -236,6 +236,11 @@ impl OutputLog {
         self.taken.notify_one();
     }
 
+    /// Whether there is a primary reader.
+    pub(super) fn is_claimed(&self) -> bool {
+        self.held().primary.is_some()
+    }
+
     /// Drops all that is held of a process that ended, leaving its facts. Readers are told what they lost.
     pub(super) fn forget(&self) {
         let mut held = self.held();

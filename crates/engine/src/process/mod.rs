@@ -239,10 +239,12 @@ impl Process {
         LogReader::viewer(self.shared.log.clone(), from)
     }
 
-    /// Waits until nothing follows. Dropping this future leaves the process as it is.
+    /// Waits until nothing follows; gone if nothing more is heard of it here. Dropping this future leaves the process
+    /// as it is.
     pub async fn closed(&self) -> Result<Arc<Closed>, Error> {
         let mut facts = self.shared.log.facts();
-        let facts = facts.wait_for(|facts| facts.closed.is_some()).await.map_err(|_gone| Error::Gone)?;
+        let is_over = |facts: &Facts| facts.closed.is_some() || facts.is_left;
+        let facts = facts.wait_for(is_over).await.map_err(|_gone| Error::Gone)?;
         facts.closed.clone().ok_or(Error::Gone)
     }
 

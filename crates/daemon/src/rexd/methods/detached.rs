@@ -35,6 +35,16 @@ pub(in super::super) enum Then {
     Again(Box<Asked>),
 }
 
+impl Adopting {
+    /// The answer that is due.
+    pub(in super::super) fn into_answer(self) -> Answer {
+        match self.then {
+            Then::Started { answer, .. } | Then::Attached { answer, .. } => answer,
+            Then::Again(asked) => asked.answer,
+        }
+    }
+}
+
 /// A start that is to be answered.
 pub(super) struct Detaching {
     pub(super) answer: Answer,
@@ -60,7 +70,6 @@ impl Session {
         let hint = self.service.no_roots.clone();
         self.spawn(async move {
             let started = keepers.start(spec, &by).await;
-            drop(turn);
             let kept = match started {
                 Ok(started) => keepers.kept(&started.id, Cursor(0)).await.map(|(kept, _)| (kept, started)),
                 Err(error) => Err(error),
@@ -76,6 +85,8 @@ impl Session {
                     answer.send(result).await;
                 }
             }
+            // Only now: a session that ends meanwhile still hears that the process runs, and answers.
+            drop(turn);
         });
     }
 

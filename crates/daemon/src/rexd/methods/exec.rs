@@ -151,7 +151,7 @@ impl Session {
             Ok(found) => found,
             Err(error) => return self.refuse(answer, error),
         };
-        let cancel = answer.cancel.clone();
+        let (cancel, over) = (answer.cancel.clone(), self.over.clone());
         self.spawn(async move {
             let wait = async {
                 match limit {
@@ -160,8 +160,11 @@ impl Session {
                 }
             };
             tokio::select! {
+                biased;
                 () = wait => answer.send(Ok(waited(&process))).await,
                 () = cancel.cancelled() => answer.send(Err::<(), _>(RpcError::cancelled())).await,
+                // What the session does not own may run on for ever.
+                () = over.cancelled() => answer.send(Ok(waited(&process))).await,
             }
         });
     }
@@ -209,8 +212,14 @@ impl Session {
 
     /// Gives a process input. The first poll queues it, so that pipelined input keeps its order.
     pub(super) fn feed(&self, process: Process, bytes: bytes::Bytes, is_last: bool, answer: Answer) {
+        let over = self.over.clone();
         self.spawn(async move {
-            let result = process.input(bytes, is_last).await;
+            let result = tokio::select! {
+                biased;
+                result = process.input(bytes, is_last) => result,
+                // What the session does not own may never read.
+                () = over.cancelled() => Err(engine::Error::Gone),
+            };
             let result = result.map(|accepted| v1::AcceptedResult { accepted_bytes: accepted as u64 });
             answer.send(result.map_err(rpc_error)).await;
         });

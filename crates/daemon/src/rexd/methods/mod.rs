@@ -32,6 +32,9 @@ impl Session {
         match call {
             Call::SessionInfo(_) => self.info(answer),
             Call::SessionSetCwd(params) => self.set_cwd(params, answer, turn),
+            Call::SessionClose(_) if self.closing.is_some() => {
+                self.refuse(answer, session_not_found(&self.id));
+            }
             // Its task sees that it is over, and answers when it is.
             Call::SessionClose(_) => self.closing = Some(answer),
             Call::ExecStart(params) => self.exec_start(params, answer, turn),
