@@ -2,7 +2,10 @@
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -13,7 +16,7 @@ use crate::config::LogLevel;
 /// Sends everything of this importance and above to stderr.
 pub fn to_stderr(level: LogLevel) {
     // A second call finds the first one's log in place, which is as good.
-    let _set = tracing::subscriber::set_global_default(Stderr { most: most(level) });
+    let _set = tracing::subscriber::set_global_default(Stderr { most: most(level), lost: AtomicU64::new(0) });
 }
 
 fn most(level: LogLevel) -> LevelFilter {
@@ -27,9 +30,39 @@ fn most(level: LogLevel) -> LevelFilter {
     }
 }
 
+/// The longest line. A pipe that says it has room takes as much without waiting.
+const MOST_LINE: usize = 4_000;
+
 /// Writes lines. It keeps no spans: what an event says is all there is to say.
 struct Stderr {
     most: LevelFilter,
+    /// Lines that nobody took since the last one that somebody did.
+    lost: AtomicU64,
+}
+
+impl Stderr {
+    /// Writes one line, if whoever reads has room for it. The daemon never waits for a log that nobody reads: those who
+    /// can cause a line could stop it. Lines that are not taken are counted, and told with the next one that is.
+    fn tell(&self, mut line: String) {
+        let stderr = std::io::stderr();
+        if !has_room(&stderr) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        line.truncate(line.floor_char_boundary(MOST_LINE));
+        match self.lost.swap(0, Ordering::Relaxed) {
+            0 => line.push('\n'),
+            lost => line.push_str(&format!(" (after {lost} lines that nobody read)\n")),
+        }
+        // A log that cannot be written must not stop the daemon; there is nobody left to tell.
+        let _told = stderr.lock().write_all(line.as_bytes());
+    }
+}
+
+/// Whether a line can be written without waiting.
+fn has_room(output: &impl AsFd) -> bool {
+    let mut asked = [PollFd::new(output, PollFlags::OUT)];
+    poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 impl Subscriber for Stderr {
@@ -45,9 +78,8 @@ impl Subscriber for Stderr {
         let mut line = Line { text: String::new() };
         event.record(&mut line);
         let time = jiff::Timestamp::now();
-        // A log that cannot be written must not stop the daemon; there is nobody left to tell.
-        let _told =
-            writeln!(std::io::stderr(), "{time:.3} {} {}", word(*event.metadata().level()), line.text.trim());
+        let line = format!("{time:.3} {} {}", word(*event.metadata().level()), line.text.trim());
+        self.tell(line);
     }
 
     fn new_span(&self, _span: &Attributes<'_>) -> Id {
@@ -94,6 +126,21 @@ impl Visit for Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_that_nobody_reads_has_no_room_before_a_line_would_wait() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&writer, true).unwrap();
+        let mut written = 0;
+        while has_room(&writer) {
+            // Would fail if it had to wait.
+            assert_eq!(rustix::io::write(&writer, &[b'x'; MOST_LINE + 90]).unwrap(), MOST_LINE + 90);
+            written += 1;
+        }
+        assert!(written > 0);
+        drop(reader);
+        assert!(has_room(&writer), "an error need not be waited for");
+    }
 
     #[test]
     fn off_is_off() {

@@ -100,6 +100,8 @@ pub struct AuditConfig {
     pub configured: bool,
 }
 
+/// Paths of routes that cannot be moved.
+const TAKEN_PATHS: [&str; 3] = ["/events", "/healthz", "/metrics"];
 /// Connections at once, unless configured.
 const MAX_CONNECTIONS: u64 = 2_048;
 
@@ -125,6 +127,10 @@ pub(super) fn server(section: Section<'_, '_>, places: &Places) -> Result<Server
         drain: milliseconds("drain_ms", 3_000)?,
         log_level: section.choice("log_level", &LogLevel::NAMES)?.unwrap_or(LogLevel::Info),
     };
+    if server.http_path == server.ws_path {
+        let reason = "server.ws_path must not be where requests are posted";
+        return Err(section.document.error(section.span_of("ws_path"), reason));
+    }
     section.finish();
     Ok(server)
 }
@@ -204,10 +210,16 @@ fn trusted_proxies(section: &Section<'_, '_>) -> Result<Vec<Network>, ConfigErro
 
 fn url_path(section: &Section<'_, '_>, key: &'static str, default: &str) -> Result<String, ConfigError> {
     let path = section.text(key)?.filter(|path| !path.is_empty()).unwrap_or_else(|| default.to_owned());
-    if path.starts_with('/') {
-        return Ok(path);
-    }
-    let reason = format!("{} must start with a slash, not {path:?}", section.path_of(key));
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
+    let reason = match path.as_str() {
+        taken if TAKEN_PATHS.contains(&taken) => "must not be the path of another route",
+        path if !path.starts_with('/') => "must start with a slash",
+        path if !path.bytes().all(is_plain) => {
+            "must be a path as it is in a request: percent-encoded, without a query"
+        }
+        _ => return Ok(path),
+    };
+    let reason = format!("{} {reason}: {path:?}", section.path_of(key));
     Err(section.document.error(section.span_of(key), reason))
 }
 

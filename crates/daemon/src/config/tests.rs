@@ -157,6 +157,12 @@ fn what_is_wrong_is_refused_with_its_place() {
         ("[[security.allowed_roots]]\n", "c.toml:1:1: an allowed root has no path"),
         ("[server]\nlog_level = \"loud\"", "c.toml:2:13: server.log_level must be one of "),
         ("[server]\nhttp_path = \"rpc\"", "c.toml:2:13: server.http_path must start with a slash"),
+        (
+            "[server]\nhttp_path = \"/a?b\"",
+            "c.toml:2:13: server.http_path must be a path as it is in a request",
+        ),
+        ("[server]\nws_path = \"/events\"", "c.toml:2:11: server.ws_path must not be the path of another"),
+        ("[server]\nws_path = \"/rpc\"", "c.toml:2:11: server.ws_path must not be where requests are"),
         ("[audit]\npath = \"a.log\"", "c.toml:2:8: audit.path must be absolute"),
         (
             "[policy]\ndefault = \"maybe\"",

@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{geteuid, umask};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -96,7 +97,7 @@ fn make_room(path: &Path) -> Result<(), UnixError> {
         }
         Ok(_) => {}
     }
-    match std::os::unix::net::UnixStream::connect(path) {
+    match knock(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path).map_err(refused)
         }
@@ -104,6 +105,13 @@ fn make_room(path: &Path) -> Result<(), UnixError> {
         // Also when it is too busy to answer, or belongs to somebody else.
         _ => Err(UnixError::InUse { path: path.to_owned() }),
     }
+}
+
+/// Whether somebody listens. Does not wait: one whose queue is full would never open.
+fn knock(path: &Path) -> io::Result<()> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    Ok(connect(&socket, &SocketAddrUnix::new(path)?)?)
 }
 
 /// Who is at the other end, as the kernel says: the user this daemon runs as, or root. Others are turned away.
@@ -116,5 +124,27 @@ pub fn peer(stream: &UnixStream) -> Result<Caller, Refusal> {
         false => {
             Err(Refusal::user(format!("the user {uid} is neither the one this daemon runs as nor root")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_whose_owner_is_too_busy_is_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("busy");
+        let owner = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        rustix::net::bind(&owner, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&owner, 0).unwrap();
+        // Nobody accepts: its queue is full after a few.
+        assert!((0..100).any(|_| knock_and_stay(&path)), "the queue never fills");
+        assert!(matches!(Unix::bind(&path), Err(UnixError::InUse { .. })));
+    }
+
+    /// Whether there was no room any more. Who knocked stays in the queue, gone or not.
+    fn knock_and_stay(path: &Path) -> bool {
+        knock(path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 }
