@@ -90,6 +90,33 @@ fn a_detached_start_is_answered_even_if_nothing_else_is_asked() {
 }
 
 #[test]
+fn what_is_typed_into_a_process_that_is_still_looked_for_keeps_its_order() {
+    let sandbox = Sandbox::new();
+    let mut first = Rexd::start_open(REXD, &sandbox);
+    let session = first.open();
+    let process = detached(&mut first, &session, "cat");
+    first.end();
+
+    let mut next = Rexd::start_open(REXD, &sandbox);
+    let session = next.open();
+    let typed: Vec<String> = (0..MANY).map(|number| format!("{number}\n")).collect();
+    let asked: Vec<u64> = typed
+        .iter()
+        .map(|text| {
+            let params = json!({ "session_id": session, "process_id": process, "data": text });
+            next.request("exec.input", params)
+        })
+        .collect();
+    for id in asked {
+        let answer = next.response(id);
+        assert!(answer["result"].is_object(), "{answer}");
+    }
+    next.call("exec.attach", json!({ "session_id": session, "process_id": process }));
+    assert_eq!(next.until(&process, typed.last().unwrap()), typed.concat());
+    kill(&mut next, &session, &process);
+}
+
+#[test]
 fn attaching_again_and_again_takes_one_place_only() {
     let sandbox = Sandbox::new();
     let mut rexd = Rexd::start_open(REXD, &sandbox);

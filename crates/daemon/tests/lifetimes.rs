@@ -226,7 +226,14 @@ fn two_who_listen_to_one_session_hear_each_event_once_between_them() {
             assert_eq!(before.event().unwrap(), None, "whoever listened before is told no more");
         }
     }
-    // What a listener went on after is not kept: who then asks for earlier events is told how many are gone.
+    // Who goes on without a number has not said what arrived: all of it can still be asked for.
+    let mut again = Stream::open(address, token, &session, Some("2")).unwrap().unwrap();
+    for id in ["3", "4", "5", "6"] {
+        assert_eq!(again.event().unwrap().unwrap().id.as_deref(), Some(id), "it was sent, and is kept");
+    }
+    // A number says that everything up to it arrived: who then asks for earlier events is told how many are gone.
+    let mut again = Stream::open(address, token, &session, Some("5")).unwrap().unwrap();
+    assert_eq!(again.event().unwrap().unwrap().id.as_deref(), Some("6"));
     let mut again = Stream::open(address, token, &session, Some("2")).unwrap().unwrap();
     let lost: Value = serde_json::from_str(&again.event().unwrap().unwrap().data).unwrap();
     assert_eq!((&lost["method"], &lost["params"]["lost"]), (&json!("session.lost"), &json!(3)), "{lost}");

@@ -84,6 +84,7 @@ impl Session {
             }
             Notice::Found(process) => self.welcome_guest(process),
             Notice::Attach { process, from, answer } => self.attach_found(process, from, *answer),
+            Notice::Reached { id, kept } => self.reached(&id, kept),
             Notice::Adopt(adopting) => self.adopt(*adopting),
             Notice::Unheard(attachment) => self.left(attachment),
             Notice::Refused { attachment, heard_by } => self.refused(attachment, heard_by),

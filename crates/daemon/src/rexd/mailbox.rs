@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use engine::files::Watch;
-use engine::process::{Process, ProcessId};
+use engine::process::{Kept, Process, ProcessId};
 use link::Outgoing;
 use tokio::sync::{mpsc, oneshot};
 use wire::jsonrpc::RpcError;
@@ -57,6 +57,8 @@ pub(super) enum Notice {
     Found(Process),
     /// A process of another session was found, and somebody wants to follow it.
     Attach { process: Process, from: u64, answer: Box<Answer> },
+    /// A process that requests named was looked for among those that are kept.
+    Reached { id: ProcessId, kept: Option<Box<Kept>> },
     /// A kept process was found; it is to be taken up.
     Adopt(Box<Adopting>),
     /// The listener with this number hears no more.

@@ -20,7 +20,7 @@ use wire::rexd::v1::{Encoding, RpcError};
 use super::Service;
 use super::answer::{Answer, Asker};
 use super::call::Call;
-use super::errors::process_not_found;
+use super::errors::{process_not_found, session_not_found};
 use super::events::{self, Changes, Events, Telling};
 use super::keys::Keys;
 use super::listener::Listener;
@@ -59,6 +59,8 @@ pub(super) struct Session {
     pub(super) watches: HashMap<String, Watch>,
     /// Processes of other sessions that this one has attached to.
     pub(super) guests: HashMap<ProcessId, Process>,
+    /// Requests on processes that are being looked for, in their order; as many as may be in flight.
+    pub(super) reaching: HashMap<ProcessId, Vec<Asked>>,
     pub(super) keys: Keys,
     pub(super) order: Order,
     pub(super) presence: Presence,
@@ -109,6 +111,7 @@ impl Session {
             limits,
             watches: HashMap::new(),
             guests: HashMap::new(),
+            reaching: HashMap::new(),
             keys: Keys::default(),
             order: Order::default(),
             presence: match &outgoing {
@@ -239,6 +242,9 @@ impl Session {
     pub(super) fn let_go(&mut self) {
         self.watches.clear();
         self.guests.clear();
+        for asked in std::mem::take(&mut self.reaching).into_values().flatten() {
+            self.refuse(asked.answer, session_not_found(&self.id));
+        }
         self.events = None;
         self.outgoing = None;
     }

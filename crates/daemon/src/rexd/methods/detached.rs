@@ -31,8 +31,6 @@ pub(in super::super) enum Then {
     Started { answer: Answer, key: Option<keys::Kept>, started_at: SystemTime },
     /// Somebody follows it.
     Attached { answer: Answer, listed: Box<Listed>, position: Position },
-    /// A request named it.
-    Again(Box<Asked>),
 }
 
 impl Adopting {
@@ -40,7 +38,6 @@ impl Adopting {
     pub(in super::super) fn into_answer(self) -> Answer {
         match self.then {
             Then::Started { answer, .. } | Then::Attached { answer, .. } => answer,
-            Then::Again(asked) => asked.answer,
         }
     }
 }
@@ -96,8 +93,6 @@ impl Session {
         let (process, reader) = self.engine.adopt(kept);
         let (events, metrics) = (self.events(), self.service.metrics.clone());
         match then {
-            // Nobody follows it here: its output passes unread.
-            Then::Again(asked) => self.take(asked),
             Then::Started { answer, key, started_at } => self.spawn(async move {
                 let counted = metrics.process_started(Ownership::Detached);
                 match process.description().has_terminal {
@@ -114,8 +109,14 @@ impl Session {
     }
 
     /// Takes a request on a process that this session does not know: if somebody keeps it, it comes within reach.
-    pub(super) fn reach(&self, asked: Asked, id: ProcessId) {
+    /// Others that name it meanwhile wait behind this one, so that all are done in their order.
+    pub(super) fn reach(&mut self, asked: Asked, id: ProcessId) {
         let Some(keepers) = self.service.keepers.clone() else { return self.refuse_unknown(asked) };
+        let waiting = self.reaching.entry(id.clone()).or_default();
+        waiting.push(asked);
+        if waiting.len() > 1 {
+            return;
+        }
         let (letters, caller, roots) = (self.letters(), self.asker.caller.clone(), self.roots.clone());
         self.spawn(async move {
             let found = match keepers.find(&id).await {
@@ -124,14 +125,27 @@ impl Session {
                 }
                 _ => None,
             };
-            match found {
-                Some((kept, _)) => {
-                    let adopting = Adopting { kept, then: Then::Again(Box::new(asked)) };
-                    letters.send(Letter::Notice(Notice::Adopt(Box::new(adopting)))).await.ok();
-                }
-                None => refuse_unknown(asked).await,
-            }
+            let kept = found.map(|(kept, _)| Box::new(kept));
+            letters.send(Letter::Notice(Notice::Reached { id, kept })).await.ok();
         });
+    }
+
+    /// A process was looked for: whoever named it goes on, or hears that there is none.
+    pub(in super::super) fn reached(&mut self, id: &ProcessId, kept: Option<Box<Kept>>) {
+        let waiting = self.reaching.remove(id).unwrap_or_default();
+        if let Some(kept) = kept
+            && self.engine.process(id).is_err()
+        {
+            // Nobody follows it here: its output passes unread.
+            drop(self.engine.adopt(*kept));
+        }
+        let is_known = self.engine.process(id).is_ok();
+        for asked in waiting {
+            match is_known {
+                true => self.take(Box::new(asked)),
+                false => self.refuse_unknown(asked),
+            }
+        }
     }
 
     fn refuse_unknown(&self, asked: Asked) {
