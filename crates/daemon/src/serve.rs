@@ -72,8 +72,12 @@ pub fn service(
 /// Where processes that outlive everything are kept: below the state folder, if there is a home for one.
 fn keepers(config: &Config, places: &Places) -> Option<Keepers> {
     let state = places.state.as_deref()?;
-    let settings =
-        keeper::Settings::new(state, config.keepers.clone(), bounds(&config.limits, places), containment());
+    let bounds = bounds(&config.limits, places);
+    let audit = config.audit.path.clone().filter(|_| config.audit.enabled);
+    let settings = keeper::Settings {
+        audit,
+        ..keeper::Settings::new(state, config.keepers.clone(), bounds, containment())
+    };
     Some(Keepers::new(settings))
 }
 

@@ -1,7 +1,7 @@
 //! Detached processes, seen from clients: they outlive every daemon, and the next one has all of them in hand.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -195,4 +195,33 @@ fn a_small_quota_drops_the_oldest_and_says_so_while_the_process_goes_on() {
     let finished = next.finish(&id);
     assert_eq!(lost + finished.stdout.len() as u64, 20_000_003);
     assert!(finished.stdout.ends_with(b"xend"));
+}
+
+#[test]
+fn the_end_of_a_detached_process_is_on_record_once_whoever_was_there() {
+    let sandbox = Sandbox::new();
+    let mut first = Rexd::start(REXD, &sandbox);
+    let session = first.open();
+    let params = json!({ "session_id": session, "argv": ["sh", "-c", "read word; exit 7"], "detach": true });
+    let id = first.call("exec.start", params)["process_id"].as_str().unwrap().to_owned();
+    first.signal(Signal::KILL);
+    first.wait();
+    let mut next = Rexd::start(REXD, &sandbox);
+    let session = next.open();
+    for _ in 0..2 {
+        next.call("exec.attach", json!({ "session_id": session, "process_id": id }));
+    }
+    next.call("exec.input", json!({ "session_id": session, "process_id": id, "data": "go\n" }));
+    next.event("exec.exit", &id);
+    // An absolute path stays as it is.
+    let audit = sandbox.audit();
+    sandbox.gains(audit.to_str().unwrap(), "\"exec.exit\"", Instant::now() + Duration::from_secs(10));
+    assert_eq!(next.end().0.code(), Some(0));
+    let text = std::fs::read_to_string(sandbox.audit()).unwrap();
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ends: Vec<&Value> = records.iter().filter(|record| record["method"] == "exec.exit").collect();
+    assert_eq!(ends.len(), 1, "{ends:?}");
+    assert_eq!((&ends[0]["exit_code"], &ends[0]["caller"]), (&json!(7), &json!("stdio")), "{ends:?}");
+    assert_eq!(ends[0]["params"]["process_id"], id);
+    daemon::audit::verify(&sandbox.audit()).unwrap();
 }

@@ -158,6 +158,11 @@ impl Session {
         }
     }
 
+    /// Begins to end every process, those too that are started later.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
     /// Ends every process and waits until nothing is left of them, background jobs included.
     pub async fn close(self) {
         self.stop.cancel();

@@ -17,6 +17,9 @@ use super::folder::{Folder, SOCKET};
 /// How long a keeper may take to accept and to answer a hello. It does nothing else that could take long.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long it may take to do a thing: longer than any tree takes to die.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
 /// A connection on which a version was agreed.
 #[derive(Debug)]
 pub(super) struct Dialled {
@@ -35,6 +38,9 @@ impl Dialled {
         let directory = folder.open()?;
         let path = format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd());
         let socket = UnixStream::connect(path).await?;
+        if socket.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
+        }
         let decoder = Decoder::new(Version::V1);
         let mut dialled = Dialled { socket, incoming: BytesMut::new(), decoder, last_id: 0 };
         let newest = Version::NEWEST;
@@ -102,7 +108,10 @@ pub(super) async fn end(folder: &Folder) -> Result<Cursor, Error> {
 
 async fn ask(folder: &Folder, request: impl FnOnce(u64) -> Request) -> Result<Told, Error> {
     let mut dialled = Dialled::open(folder).await.map_err(|error| unreachable(folder, &error))?;
-    dialled.ask(request).await.map_err(|error| unreachable(folder, &error))
+    let answered = tokio::time::timeout(ANSWER_WITHIN, dialled.ask(request))
+        .await
+        .unwrap_or_else(|late| Err(late.into()));
+    answered.map_err(|error| unreachable(folder, &error))
 }
 
 /// Why a keeper does not answer. One that has ended took its process with it.

@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +32,7 @@ impl Home {
     /// that takes the disk's time.
     pub(super) fn make(keepers: &Path) -> io::Result<Home> {
         private_folder().recursive(true).create(keepers)?;
+        check_private(keepers)?;
         let name = random_name().map_err(io::Error::other)?;
         let folder = Folder { path: keepers.join(format!("{UNFINISHED}{name}")) };
         private_folder().create(&folder.path)?;
@@ -106,6 +107,17 @@ fn private_folder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder
+}
+
+/// Whether a folder is ours alone: what lies in it is trusted.
+fn check_private(folder: &Path) -> io::Result<()> {
+    let found = std::fs::symlink_metadata(folder)?;
+    let is_own = found.uid() == rustix::process::geteuid().as_raw();
+    if is_own && found.is_dir() && found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let reason = format!("{} must be a folder of this user with mode 0700", folder.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
 fn private_file(path: &Path) -> io::Result<File> {

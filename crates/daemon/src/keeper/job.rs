@@ -44,6 +44,8 @@ pub(super) struct Terms {
     keepers: Raw,
     pub(super) log_bytes: u64,
     pub(super) quota_bytes: u64,
+    /// Where the end is recorded.
+    audit: Option<Raw>,
     tail_bytes: usize,
     kill_grace_ms: u64,
     drain_idle_ms: u64,
@@ -132,6 +134,7 @@ impl Terms {
             keepers: raw(settings.folder.as_os_str()),
             log_bytes: settings.config.log_bytes,
             quota_bytes: settings.config.quota_bytes,
+            audit: settings.audit.as_deref().map(|path| raw(path.as_os_str())),
             tail_bytes: bounds.log_bytes,
             kill_grace_ms: ms(bounds.kill_grace),
             drain_idle_ms: ms(bounds.drain_idle),
@@ -139,6 +142,11 @@ impl Terms {
             marks_only: settings.containment == Containment::Marks,
             protocol: settings.protocol.number(),
         }
+    }
+
+    /// The file in which the end is recorded, if any.
+    pub(super) fn audit(&self) -> Option<PathBuf> {
+        self.audit.as_ref().map(Raw::path)
     }
 
     /// The bounds of its process. Nothing spills: the scribe always reads.

@@ -4,7 +4,8 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use engine::process::{Closed, Cursor, LogReader, Process, Signal};
+use engine::audit::{self, AuditRecord, AuditSink as _, Detail, Outcome};
+use engine::process::{Closed, Cursor, Exit, LogReader, Process, Signal};
 use engine::{Engine, Error, Session, Settings};
 use rustix::fs::{Mode, OFlags};
 use tokio::net::UnixListener;
@@ -23,6 +24,7 @@ use super::quota::Quota;
 use super::record::{Record, Status, boot_id, to_ms};
 use super::scribe;
 use super::segments::Segments;
+use crate::audit::AuditFile;
 
 /// A job larger than this is refused: its environment and input are bounded long before.
 const LARGEST_JOB: u64 = 64 * 1024 * 1024;
@@ -117,7 +119,7 @@ impl Ready {
                 return report(&Report::of(&error));
             }
         };
-        let mut kept = Kept { home, process, asked_to_end };
+        let mut kept = Kept { id: job.id.clone(), by: job.by.clone(), home, process, asked_to_end };
         if let Err(error) = kept.announce(&job, &terms) {
             let told = Report::of_io(&kept.home.folder().path, &error);
             session.close().await;
@@ -139,6 +141,10 @@ async fn start(mut session: Session, job: &Job) -> Result<(Session, Process, Log
 }
 
 struct Kept {
+    /// The name of the process, for everybody else.
+    id: String,
+    /// Who asked for it.
+    by: String,
     home: Home,
     process: Process,
     asked_to_end: CancellationToken,
@@ -190,6 +196,7 @@ impl Kept {
         };
         if let Some(closed) = closed {
             self.write_status(&closed).await;
+            self.record_end(terms, &closed).await;
         }
         tokio::select! {
             () = self.process.gone() => {}
@@ -222,6 +229,40 @@ impl Kept {
         if let Err(error) = self.home.close(&status) {
             tracing::debug!(%error, "cannot write the status of a kept process");
         }
+    }
+}
+
+impl Kept {
+    /// Records the end in the audit, as the daemon does for its own processes. Whoever started it is named.
+    async fn record_end(&self, terms: &Terms, closed: &Closed) {
+        let Some(path) = terms.audit() else { return };
+        let operation = if self.process.description().has_terminal { "pty.exit" } else { "exec.exit" };
+        let record = AuditRecord {
+            time: SystemTime::now(),
+            caller: Arc::from(self.by.as_str()),
+            address: None,
+            client: Arc::from(""),
+            face: crate::rexd::FACE,
+            session: None,
+            operation: operation.into(),
+            details: vec![("process_id".into(), Detail::Text(self.id.clone()))],
+            outcome: Outcome::Done("ended".into()),
+            exit: Some(match closed.exit {
+                Exit::Code(code) => audit::Exit::Code(code),
+                Exit::Signal(signal) => audit::Exit::Signal(signal.number()),
+            }),
+            duration: closed.duration,
+            rule: None,
+        };
+        let write = move || match AuditFile::open(&path, false) {
+            Ok(file) => {
+                file.record(record);
+                file.close();
+            }
+            Err(error) => tracing::debug!(%error, "the end of a kept process is not recorded"),
+        };
+        // Only a runtime that shuts down does not run it.
+        let _recorded = tokio::task::spawn_blocking(write).await;
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Settings {
     pub protocol: Version,
     /// What is executed as a keeper.
     pub program: PathBuf,
+    /// Where the ends of processes are recorded, if anywhere.
+    pub audit: Option<PathBuf>,
 }
 
 impl Settings {
@@ -48,6 +50,14 @@ impl Settings {
             _ => Version::NEWEST,
         };
         let program = PathBuf::from(OWN_PROGRAM);
-        Settings { folder: state.join("keepers"), config, bounds, containment, protocol, program }
+        Settings {
+            folder: state.join("keepers"),
+            config,
+            bounds,
+            containment,
+            protocol,
+            program,
+            audit: None,
+        }
     }
 }

@@ -227,8 +227,15 @@ impl Teller {
             }
             EventOrder::Tell(encode) => {
                 let line = encode(self.kept.next_id());
-                self.kept.push(line.into());
+                self.push(line.into());
             }
+        }
+    }
+
+    fn push(&mut self, line: Bytes) {
+        self.kept.push(line);
+        if self.listener.is_none() {
+            self.kept.give_up();
         }
     }
 
@@ -251,15 +258,20 @@ impl Teller {
             Item::Output { .. } | Item::Closed(_) | Item::Left => {}
         }
         for line in followed.tell(&self.telling, &item, &mut next_id) {
-            self.kept.push(line);
+            self.push(line);
         }
         match item {
             Item::Closed(closed) => {
+                let is_ours = followed.follow.counted.is_some();
                 if let Some(counted) = followed.follow.counted.take() {
                     counted.ended(closed.cause);
                 }
+                // Others who follow it add nothing, and what a keeper has it records itself.
+                if is_ours && !followed.follow.process.description().is_detached {
+                    self.telling.record_end(&followed.follow.process, &closed);
+                }
                 self.current.remove(followed.follow.process.id());
-                self.telling.ended(&followed.follow.process, &closed).await;
+                self.telling.ended(&followed.follow.process).await;
             }
             Item::Left => drop(self.current.remove(followed.follow.process.id())),
             Item::Output { .. } | Item::Lost { .. } => self.follow(followed),

@@ -142,7 +142,14 @@ impl Followed {
 
 impl Telling {
     /// The process has ended and everybody who follows it knows: its session may forget it in time.
-    pub(super) async fn ended(&self, process: &Process, closed: &Closed) {
+    pub(super) async fn ended(&self, process: &Process) {
+        let notice = Letter::Notice(Notice::Finished(process.id().clone()));
+        // The session may be over already; then nothing has to be remembered.
+        self.letters.send(notice).await.ok();
+    }
+
+    /// Records the end of a process that this session started.
+    pub(super) fn record_end(&self, process: &Process, closed: &Closed) {
         let exit = match closed.exit {
             Exit::Code(code) => audit::Exit::Code(code),
             Exit::Signal(signal) => audit::Exit::Signal(signal.number()),
@@ -165,9 +172,6 @@ impl Telling {
             duration: closed.duration,
             rule: None,
         });
-        let notice = Letter::Notice(Notice::Finished(process.id().clone()));
-        // The session may be over already; then nothing has to be remembered.
-        self.letters.send(notice).await.ok();
     }
 }
 

@@ -36,11 +36,18 @@ impl Kept {
         self.unsent.max(1) - 1
     }
 
-    /// Adds the event with the number `next_id`. Past the limit the oldest goes, sent or not; without one it is up to
-    /// the caller to add only what can be sent.
+    /// Adds the event with the number `next_id`. Past the limit the oldest goes that was sent; what was not stays, and
+    /// it is up to the caller to add only what can be sent, or to `give_up` some of it.
     pub(super) fn push(&mut self, line: Bytes) {
         self.bytes += line.len();
         self.lines.push_back(line);
+        while self.limit > 0 && self.bytes > self.limit && self.first < self.unsent {
+            self.drop_oldest();
+        }
+    }
+
+    /// Nobody hears: past the limit the oldest goes, sent or not.
+    pub(super) fn give_up(&mut self) {
         while self.limit > 0 && self.bytes > self.limit && self.lines.len() > 1 {
             self.drop_oldest();
         }
@@ -148,6 +155,8 @@ mod tests {
     fn what_does_not_fit_is_counted_as_lost() {
         let mut kept = Kept::new(30);
         push(&mut kept, 10);
+        assert_eq!(kept.unsent().map(|(id, _)| id), Some(1), "nothing goes while somebody hears");
+        kept.give_up();
         assert_eq!(kept.rewind(4), Ok(3), "three lines of ten bytes fit: 5, 6 and 7 are gone");
         assert_eq!(send(&mut kept), [8, 9, 10]);
     }
@@ -176,6 +185,7 @@ mod tests {
         assert_eq!(kept.rewind(1), Ok(0), "nothing was forgotten");
         assert_eq!(send(&mut kept), [2, 3, 4]);
         push(&mut kept, 7);
+        kept.give_up();
         assert_eq!((kept.last_sent(), kept.go_on()), (4, 2), "five fit: 5 and 6 are gone");
         assert_eq!(send(&mut kept), [7, 8, 9, 10, 11]);
     }

@@ -1,6 +1,7 @@
 //! How a session lives: its task opens letters until it is over, then ends what it started.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -11,6 +12,9 @@ use super::errors::{session_not_found, unknown_session};
 use super::events::EventOrder;
 use super::mailbox::{Letter, Notice};
 use super::session::Session;
+
+/// How long requests in line may take at the end of a session before its processes are ended.
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// Why a session is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,11 +145,18 @@ impl Session {
     async fn settle(&mut self, inbox: &mut mpsc::Receiver<Letter>) {
         let order = self.order.clone();
         let settled = order.settled();
+        // What was asked before the end is done, but a long copy does not keep trees alive.
+        let patience = if self.service.stop.is_cancelled() { Duration::ZERO } else { SETTLE };
+        let (stop_at, mut is_stopping) = (Instant::now() + patience, false);
         tokio::pin!(settled);
         loop {
             tokio::select! {
                 Some(letter) = inbox.recv() => self.read(letter),
                 () = &mut settled => break,
+                () = sleep_until(stop_at), if !is_stopping => {
+                    is_stopping = true;
+                    self.engine.stop();
+                }
             }
         }
         while let Ok(letter) = inbox.try_recv() {

@@ -125,7 +125,10 @@ fn sockets(
     };
     let crowd = Crowd::new(file.max_connections);
     let tasks = server.tasks.clone();
-    Ok((Sockets { server: Arc::new(server), crowd, tasks }, exporting))
+    Ok((
+        Sockets { server: Arc::new(server), crowd, locals: Crowd::new(file.max_connections), tasks },
+        exporting,
+    ))
 }
 
 /// Spans for a collector, if the operator names one.

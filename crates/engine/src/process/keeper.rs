@@ -133,10 +133,7 @@ impl Relay {
             Command::Kill { signal, reply } => {
                 let answer = self.keeper.kill(signal);
                 under_way.spawn(async move {
-                    // Dropped without an answer, it reads as "the process is gone", which is what an error here means.
-                    if let Ok(ended) = answer.await {
-                        let _heard = reply.send(ended);
-                    }
+                    let _heard = reply.send(answer.await);
                 });
             }
             Command::Resize { size, reply } => {

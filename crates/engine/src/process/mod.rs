@@ -258,7 +258,7 @@ impl Process {
     pub async fn kill(&self, signal: Signal) -> Result<Ended, Error> {
         let (reply, answer) = oneshot::channel();
         self.shared.commands.send(Command::Kill { signal, reply }).await.map_err(|_ended| Error::Gone)?;
-        answer.await.map_err(|_ended| Error::Gone)
+        answer.await.map_err(|_ended| Error::Gone)?
     }
 
     /// Gives the process bytes to read, and the end of them if `is_last`. Waits while too much is waiting already.

@@ -31,7 +31,7 @@ use crate::registry::Registry;
 #[derive(Debug)]
 pub(super) enum Command {
     /// End the tree, or tell its group something; the answer comes when it is done.
-    Kill { signal: Signal, reply: oneshot::Sender<Ended> },
+    Kill { signal: Signal, reply: oneshot::Sender<Result<Ended, Error>> },
     /// Change the size of the terminal.
     Resize { size: TerminalSize, reply: oneshot::Sender<Result<(), Error>> },
 }
@@ -83,7 +83,7 @@ pub(super) struct Supervisor {
     stdin: StdinQueue,
     flow: Flow,
     ending: Option<Ending>,
-    waiting: Vec<oneshot::Sender<Ended>>,
+    waiting: Vec<oneshot::Sender<Result<Ended, Error>>>,
     is_stopping: bool,
     started_at: Instant,
     stop_at: Option<Instant>,
@@ -273,7 +273,7 @@ impl Supervisor {
             }
             Command::Kill { signal, reply } => {
                 self.live.tree.tell(signal);
-                let _heard = reply.send(Ended::default());
+                let _heard = reply.send(Ok(Ended::default()));
             }
             Command::Resize { size, reply } => {
                 let resized = match self.live.outputs.iter().find(|output| output.stream == Stream::Terminal)
@@ -307,7 +307,7 @@ impl Supervisor {
     fn tree_ended(&mut self, ended: &Ended) {
         self.ending = None;
         for reply in self.waiting.drain(..) {
-            let _heard = reply.send(ended.clone());
+            let _heard = reply.send(Ok(ended.clone()));
         }
     }
 

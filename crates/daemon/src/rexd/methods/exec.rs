@@ -189,15 +189,19 @@ impl Session {
         };
         self.spawn(async move {
             let result = match process.kill(signal).await {
-                Ok(ended) => v1::ExecKillResult {
+                Ok(ended) => Ok(v1::ExecKillResult {
                     ok: !signal.ends() || ended.left.is_empty(),
                     killed: ended.killed.into_iter().map(member).collect(),
                     left: ended.left.into_iter().map(member).collect(),
-                },
+                }),
                 // It ended before: there was nothing left to kill.
-                Err(_gone) => v1::ExecKillResult { ok: false, killed: Vec::new(), left: Vec::new() },
+                Err(engine::Error::Gone) => {
+                    Ok(v1::ExecKillResult { ok: false, killed: Vec::new(), left: Vec::new() })
+                }
+                // A keeper that does not answer: nobody knows what is left.
+                Err(error) => Err(rpc_error(error)),
             };
-            answer.send(Ok(result)).await;
+            answer.send(result).await;
         });
     }
 
