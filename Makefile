@@ -33,10 +33,13 @@ check:          ## formatting, lints, documentation
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-setup:          ## what the tests use beside Rust: a real sshd
-	@command -v /usr/sbin/sshd >/dev/null || { \
-	  echo "installing openssh-server"; \
-	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openssh-server openssh-client) >/dev/null; }
+setup:          ## what the tests use beside Rust: a real sshd, systemd's socket activation
+	@missing=""; \
+	test -x /usr/sbin/sshd || missing="$$missing openssh-server openssh-client"; \
+	command -v systemd-socket-activate >/dev/null || missing="$$missing systemd"; \
+	test -z "$$missing" || { \
+	  echo "installing$$missing"; \
+	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null; }
 
 generate:       ## writes what is made from the code: method tables, schemas
 	$(CARGO) xtask generate
