@@ -6,6 +6,9 @@ use engine::Error;
 use engine::process::{Cause, Closed, Ended, Exit, Member, Signal, Stream};
 use wire::keeper as told;
 
+/// Holders that a status names: it is written into room that was taken when the process started.
+const MOST_HOLDERS: usize = 32;
+
 pub(super) fn stream_told(stream: Stream) -> told::Stream {
     match stream {
         Stream::Stdout => told::Stream::Stdout,
@@ -50,7 +53,7 @@ pub(super) fn closed_told(closed: &Closed) -> told::Closed {
         stdout_bytes: closed.stdout_bytes,
         stderr_bytes: closed.stderr_bytes,
         truncated_bytes: closed.truncated_bytes,
-        held_by: members_told(&closed.held_by),
+        held_by: members_told(closed.held_by.get(..MOST_HOLDERS).unwrap_or(&closed.held_by)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use engine::Error;
 use engine::process::{ProcessId, ProcessSpec, start_apart};
@@ -15,6 +16,9 @@ use super::settings::Settings;
 
 /// A report larger than this is not one.
 const LARGEST_REPORT: u64 = 1024 * 1024;
+
+/// How long a start may take. Past it nobody knows what came of it; if it runs after all, the list has it.
+const REPORT_WITHIN: Duration = Duration::from_secs(30);
 
 /// A keeper that makes ready and waits for its job. Without one it ends by itself when this is dropped.
 #[derive(Debug)]
@@ -62,7 +66,9 @@ struct Working {
 impl Working {
     async fn report(self) -> io::Result<Report> {
         let mut text = Vec::new();
-        self.report.take(LARGEST_REPORT).read_to_end(&mut text).await?;
+        let reading = self.report.take(LARGEST_REPORT);
+        tokio::pin!(reading);
+        tokio::time::timeout(REPORT_WITHIN, reading.read_to_end(&mut text)).await??;
         serde_json::from_slice(&text).map_err(io::Error::from)
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Flow {
     full_since: Option<Instant>,
     has_stopped: bool,
     disk_is_full: bool,
+    /// Said once per process: what cannot be written cannot be written for every chunk.
+    has_warned: bool,
 }
 
 impl Flow {
@@ -37,6 +39,7 @@ impl Flow {
             full_since: None,
             has_stopped: false,
             disk_is_full: false,
+            has_warned: false,
         }
     }
 
@@ -99,7 +102,7 @@ impl Flow {
     }
 
     /// Moves the oldest chunk to disk; whether there was room for it.
-    async fn spill_oldest(&self) -> bool {
+    async fn spill_oldest(&mut self) -> bool {
         let Some((start, stream, bytes)) = self.log.oldest() else { return true };
         let folder = self.folder.clone();
         let Ok(mut spill) = self.log.spill(|| Spill::create(&folder)) else { return false };
@@ -113,7 +116,9 @@ impl Flow {
                 true
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, "cannot spill output to disk: the process waits for its reader");
+                if !std::mem::replace(&mut self.has_warned, true) {
+                    tracing::warn!(%error, "output cannot go to disk: it waits for its reader, or is lost and declared");
+                }
                 false
             }
             Err(_stopped) => false,

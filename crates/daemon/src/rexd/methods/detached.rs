@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use engine::process::{Cursor, Kept, Process, ProcessId, ProcessSpec};
+use engine::process::{Cursor, Kept, ProcessId, ProcessSpec};
 use wire::rexd::v1::{self, RpcError};
 
 use super::super::answer::Answer;
@@ -64,18 +64,22 @@ impl Session {
             Err(error) => return self.refuse(answer, error),
         };
         let (letters, by) = (self.letters(), self.asker.caller.name.clone());
-        let hint = self.service.no_roots.clone();
+        let (hint, has_terminal) = (self.service.no_roots.clone(), spec.terminal.is_some());
         self.spawn(async move {
             let started = keepers.start(spec, &by).await;
-            let kept = match started {
-                Ok(started) => keepers.kept(&started.id, Cursor(0)).await.map(|(kept, _)| (kept, started)),
-                Err(error) => Err(error),
-            };
-            match kept {
-                Ok((kept, started)) => {
-                    let then = Then::Started { answer, key, started_at: started.started_at };
-                    letters.send(Letter::Notice(Notice::Adopt(Box::new(Adopting { kept, then })))).await.ok();
-                }
+            match started {
+                Ok(started) => match keepers.kept(&started.id, Cursor(0)).await {
+                    Ok((kept, _)) => {
+                        let then = Then::Started { answer, key, started_at: started.started_at };
+                        let adopting = Box::new(Adopting { kept, then });
+                        letters.send(Letter::Notice(Notice::Adopt(adopting))).await.ok();
+                    }
+                    // It runs, or has run: that it cannot be followed from here changes nothing about it.
+                    Err(_unseen) if has_terminal => {
+                        told(answer, key, opened(&started.id, started.started_at)).await
+                    }
+                    Err(_unseen) => told(answer, key, began(&started.id, started.started_at)).await,
+                },
                 Err(error) => {
                     let result: Result<(), _> = Err(with_hint(rpc_error(error), hint.as_deref()));
                     remember(key, &result);
@@ -96,8 +100,8 @@ impl Session {
             Then::Started { answer, key, started_at } => self.spawn(async move {
                 let counted = metrics.process_started(Ownership::Detached);
                 match process.description().has_terminal {
-                    true => told(answer, key, opened(&process, started_at)).await,
-                    false => told(answer, key, began(&process, started_at)).await,
+                    true => told(answer, key, opened(process.id(), started_at)).await,
+                    false => told(answer, key, began(process.id(), started_at)).await,
                 }
                 follow(&events, (process, reader), None, Some(counted)).await;
             }),
@@ -186,14 +190,14 @@ async fn told<T: serde::Serialize>(answer: Answer, key: Option<keys::Kept>, resu
     answer.send(result).await;
 }
 
-fn began(process: &Process, started_at: SystemTime) -> v1::ExecStartResult {
-    v1::ExecStartResult { process_id: process.id().0.clone(), started_at: timestamp(started_at) }
+fn began(id: &ProcessId, started_at: SystemTime) -> v1::ExecStartResult {
+    v1::ExecStartResult { process_id: id.0.clone(), started_at: timestamp(started_at) }
 }
 
-fn opened(process: &Process, started_at: SystemTime) -> v1::PtyOpenResult {
+fn opened(id: &ProcessId, started_at: SystemTime) -> v1::PtyOpenResult {
     v1::PtyOpenResult {
-        pty_id: pty_id(process.id()),
-        process_id: process.id().0.clone(),
+        pty_id: pty_id(id),
+        process_id: id.0.clone(),
         started_at: Some(timestamp(started_at)),
     }
 }
