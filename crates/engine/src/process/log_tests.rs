@@ -1,0 +1,117 @@
+//! What the log promises its readers, with nothing but the log.
+
+use super::*;
+
+fn text(found: Found) -> (String, u64) {
+    match found {
+        Found::Output { bytes, next, .. } => (String::from_utf8(bytes.to_vec()).unwrap(), next.0),
+        other => panic!("expected output, found {other:?}"),
+    }
+}
+
+#[test]
+fn a_reader_goes_on_in_the_middle_of_a_chunk() {
+    let log = OutputLog::new(1024);
+    log.push(Stream::Stdout, Bytes::from_static(b"hello "));
+    log.push(Stream::Stderr, Bytes::from_static(b"world"));
+    assert_eq!(text(log.look(Cursor(2), 100)), ("llo ".to_owned(), 6));
+    assert_eq!(text(log.look(Cursor(6), 3)), ("wor".to_owned(), 9));
+    assert!(matches!(log.look(Cursor(11), 1), Found::Nothing));
+}
+
+#[test]
+fn many_small_writes_are_told_in_few_pieces() {
+    let log = OutputLog::new(4 * 1024 * 1024);
+    for _ in 0..10_000 {
+        log.push(Stream::Stdout, Bytes::from_static(b"line\n"));
+    }
+    log.push(Stream::Stderr, Bytes::from_static(b"oops"));
+    let (mut at, mut pieces, mut all) = (Cursor(0), 0, String::new());
+    while let Found::Output { bytes, next, stream } = log.look(at, usize::MAX) {
+        assert_eq!(stream == Stream::Stderr, &bytes[..] == b"oops");
+        all.push_str(std::str::from_utf8(&bytes).unwrap());
+        (at, pieces) = (next, pieces + 1);
+    }
+    assert_eq!(all, "line\n".repeat(10_000) + "oops");
+    assert!(pieces < 10, "{pieces} pieces");
+}
+
+#[test]
+fn a_slow_reader_learns_what_it_lost() {
+    let log = OutputLog::new(4);
+    log.push(Stream::Stdout, Bytes::from_static(b"abcd"));
+    log.push(Stream::Stdout, Bytes::from_static(b"efgh"));
+    assert!(matches!(log.look(Cursor(1), 9), Found::Lost { bytes: 3, next: Cursor(4) }));
+    assert_eq!(text(log.look(Cursor(4), 9)), ("efgh".to_owned(), 8));
+}
+
+#[test]
+fn what_never_came_is_told_where_it_is_missing() {
+    let log = OutputLog::starting_at(Cursor(10), 1024);
+    assert!(matches!(log.look(Cursor(3), 9), Found::Lost { bytes: 7, next: Cursor(10) }));
+    assert!(matches!(log.look(Cursor(10), 9), Found::Nothing));
+    log.push(Stream::Stdout, Bytes::from_static(b"ab"));
+    log.skip_to(Cursor(20));
+    assert_eq!(text(log.look(Cursor(10), 9)), ("ab".to_owned(), 12));
+    assert!(matches!(log.look(Cursor(12), 9), Found::Lost { bytes: 8, next: Cursor(20) }));
+    log.push(Stream::Stdout, Bytes::from_static(b"cd"));
+    log.skip_to(Cursor(15));
+    assert_eq!(text(log.look(Cursor(10), 9)), ("ab".to_owned(), 12), "not joined across the gap");
+    assert!(matches!(log.look(Cursor(12), 9), Found::Lost { bytes: 8, next: Cursor(20) }));
+    assert_eq!(text(log.look(Cursor(20), 9)), ("cd".to_owned(), 22));
+    assert_eq!(log.facts().borrow().end, Cursor(22));
+    log.push_at(Cursor(20), Stream::Stdout, Bytes::from_static(b"cdef"));
+    assert_eq!(text(log.look(Cursor(20), 9)), ("cdef".to_owned(), 24), "nothing twice");
+    log.push_at(Cursor(u64::MAX), Stream::Stdout, Bytes::from_static(b"beyond"));
+    assert_eq!(log.facts().borrow().end, Cursor(24));
+}
+
+#[test]
+fn a_log_of_single_bytes_costs_no_more_than_it_may() {
+    let log = OutputLog::new(64 * 1024);
+    for _ in 0..64 * 1024 {
+        log.push(Stream::Stdout, Bytes::from_static(b"a"));
+    }
+    assert!(log.held().chunks.len() < 1024, "{} chunks", log.held().chunks.len());
+    assert!(matches!(log.look(Cursor(0), 9), Found::Lost { .. }));
+}
+
+#[test]
+fn a_reader_that_was_replaced_takes_nothing_with_it() {
+    let log = OutputLog::new(4);
+    let old = log.claim(Cursor(0));
+    let new = log.claim(Cursor(0));
+    log.release(old);
+    log.push(Stream::Stdout, Bytes::from_static(b"abcd"));
+    assert_eq!(log.room(), Room::Full, "the new one is still waited for");
+    log.release(new);
+    assert_eq!(log.room(), Room::Yes);
+}
+
+#[test]
+fn nothing_is_dropped_that_the_primary_reader_waits_for() {
+    let log = OutputLog::new(4);
+    let claim = log.claim(Cursor(0));
+    log.push(Stream::Stdout, Bytes::from_static(b"abcd"));
+    assert_eq!(log.room(), Room::Full);
+    log.push(Stream::Stdout, Bytes::from_static(b"efgh"));
+    assert_eq!(text(log.look(Cursor(0), 4)), ("abcd".to_owned(), 4));
+    log.take(claim, Cursor(4));
+    assert_eq!(log.room(), Room::Yes);
+    log.release(claim);
+    assert_eq!(log.room(), Room::Yes);
+}
+
+#[test]
+fn a_cut_never_splits_a_character() {
+    let bytes = Bytes::from("aé€😀");
+    for max in 1..bytes.len() {
+        let cut = cut_at_character(bytes.clone(), max);
+        assert!(std::str::from_utf8(&cut).is_ok() || max < 4, "max {max} gave {cut:?}");
+    }
+    assert_eq!(incomplete_tail("é".as_bytes()), 0);
+    assert_eq!(incomplete_tail(&"é".as_bytes()[..1]), 1);
+    assert_eq!(incomplete_tail(&"😀".as_bytes()[..3]), 3);
+    assert_eq!(incomplete_tail(b"\xff"), 0);
+    assert_eq!(incomplete_tail(b"\x80\x80\x80\x80"), 0);
+}
