@@ -79,6 +79,27 @@ fn the_metrics_say_what_was_done() {
     assert!(sent.is_some_and(|bytes| bytes > 500.0), "{sent:?}");
 }
 
+#[test]
+fn to_follow_ones_own_process_again_changes_neither_the_record_nor_the_counts() {
+    let sandbox = Sandbox::new();
+    let mut served = Served::start(REXD, &sandbox);
+    let mut client = served.client(Way::Unix);
+    let session = client.open();
+    let process =
+        client.begin(json!({ "session_id": session, "argv": ["sh", "-c", "echo one; read word; echo two"] }));
+    client.until(&process, "one\n");
+    client.call("exec.attach", json!({ "session_id": session, "process_id": process }));
+    client.call("exec.input", json!({ "session_id": session, "process_id": process, "data": "go\n" }));
+    assert_eq!(client.finish(&process).text(), "one\ntwo\n", "told from the beginning");
+    client.call("session.info", json!({ "session_id": session }));
+    let counts = metrics(&served);
+    assert_eq!(counts.value("rexd_output_bytes_total", &[("stream", "stdout")]), Some(8.0));
+    assert_eq!(counts.value("rexd_processes_ended_total", &[("cause", "itself")]), Some(1.0));
+    assert_eq!(counts.value("rexd_processes_running", &[("kind", "attached")]), Some(0.0));
+    assert_eq!(served.stop().code(), Some(0));
+    assert_eq!(audited(&sandbox, "exec.exit").len(), 1);
+}
+
 fn audited(sandbox: &Sandbox, method: &str) -> Vec<Value> {
     let text = fs::read_to_string(sandbox.audit()).unwrap();
     let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

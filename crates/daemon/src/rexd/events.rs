@@ -176,6 +176,9 @@ struct Current {
     serial: u64,
     /// The process, if it waits for this reader.
     process: Option<Process>,
+    /// How it is counted, if this session started it, and how far its output was.
+    counted: Option<HeldProcess>,
+    counted_to: u64,
     _until: oneshot::Sender<()>,
 }
 
@@ -214,14 +217,21 @@ impl Teller {
 
     fn obey(&mut self, order: EventOrder) {
         match order {
-            EventOrder::Follow(follow) => {
+            EventOrder::Follow(mut follow) => {
                 self.serial += 1;
+                // Who follows again what this session started goes on counting it.
+                let (before, counted_to) = match self.current.remove(follow.process.id()) {
+                    Some(before) => (before.counted, before.counted_to),
+                    None => (None, 0),
+                };
+                let counted = follow.counted.take().or(before);
                 let waits_for_us = follow.reader.is_primary().then(|| follow.process.clone());
                 if let (Some(process), None) = (&waits_for_us, &self.listener) {
                     process.set_reader_away(true);
                 }
                 let (hold, until) = oneshot::channel();
-                let current = Current { serial: self.serial, process: waits_for_us, _until: hold };
+                let current =
+                    Current { serial: self.serial, process: waits_for_us, counted, counted_to, _until: hold };
                 self.current.insert(follow.process.id().clone(), current);
                 self.follow(Followed::new(*follow, self.serial, until));
             }
@@ -246,13 +256,16 @@ impl Teller {
     /// Takes what a log gave and numbers it.
     async fn take(&mut self, mut followed: Followed, item: Item) {
         let id = followed.follow.process.id();
-        if self.current.get(id).is_none_or(|current| current.serial != followed.serial) {
-            return;
-        }
+        let current = self.current.get_mut(id).filter(|current| current.serial == followed.serial);
+        let Some(current) = current else { return };
+        let is_ours = current.counted.is_some();
         let mut next_id = self.kept.next_id();
         match &item {
-            Item::Output { stream, bytes, .. } if followed.follow.counted.is_some() => {
-                self.telling.metrics.output_bytes(*stream, bytes.len() as u64);
+            Item::Output { stream, bytes, next } if is_ours => {
+                // What is told again is not written again.
+                let news = next.0.saturating_sub(current.counted_to).min(bytes.len() as u64);
+                current.counted_to = current.counted_to.max(next.0);
+                self.telling.metrics.output_bytes(*stream, news);
             }
             Item::Lost { bytes, .. } => self.telling.metrics.lost_bytes(*bytes),
             Item::Output { .. } | Item::Closed(_) | Item::Left => {}
@@ -262,15 +275,14 @@ impl Teller {
         }
         match item {
             Item::Closed(closed) => {
-                let is_ours = followed.follow.counted.is_some();
-                if let Some(counted) = followed.follow.counted.take() {
+                let current = self.current.remove(followed.follow.process.id());
+                if let Some(counted) = current.and_then(|current| current.counted) {
                     counted.ended(closed.cause);
                 }
                 // Others who follow it add nothing, and what a keeper has it records itself.
                 if is_ours && !followed.follow.process.description().is_detached {
                     self.telling.record_end(&followed.follow.process, &closed);
                 }
-                self.current.remove(followed.follow.process.id());
                 self.telling.ended(&followed.follow.process).await;
             }
             Item::Left => drop(self.current.remove(followed.follow.process.id())),
