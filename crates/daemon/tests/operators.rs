@@ -77,6 +77,11 @@ fn the_metrics_say_what_was_done() {
     assert_eq!(after.value("rexd_sessions_opened_total", &[]), Some(1.0));
     let sent = after.value("rexd_link_bytes_total", &[("transport", "ws"), ("direction", "sent")]);
     assert!(sent.is_some_and(|bytes| bytes > 500.0), "{sent:?}");
+    // The pages before this one came over HTTP, and a WebSocket begins there.
+    for (direction, least) in [("received", 300.0), ("sent", 2_000.0)] {
+        let bytes = after.value("rexd_link_bytes_total", &[("transport", "http"), ("direction", direction)]);
+        assert!(bytes.is_some_and(|bytes| bytes > least), "{direction}: {bytes:?}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{Deadlines, Server};
-use crate::metrics::{Direction, Metrics, Refusal, Transport};
+use crate::metrics::{Metrics, Refusal};
 
 /// What a connection does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,9 +82,7 @@ impl<S> Timed<S> {
     }
 
     fn wrote(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(wrote) = &polled {
-            let bytes = wrote.as_ref().map_or(0, |bytes| *bytes as u64);
-            self.metrics.link_bytes(Transport::Http, Direction::Sent, bytes);
+        if polled.is_ready() {
             self.writing = None;
             self.phases.moved(false);
             return polled;
@@ -108,11 +106,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let before = buffer.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(cx, buffer);
         if polled.is_ready() {
-            let bytes = (buffer.filled().len() - before) as u64;
-            this.metrics.link_bytes(Transport::Http, Direction::Received, bytes);
             this.phases.moved(true);
             return polled;
         }

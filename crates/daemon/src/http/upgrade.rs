@@ -45,12 +45,13 @@ where
     visit.phases.enter(Phase::Busy);
     let (visit, upgraded) = (visit.clone(), hyper::upgrade::on(&mut request));
     visit.server.tasks.clone().spawn(async move {
-        let parts = match upgraded.await.map(hyper::upgrade::Upgraded::downcast::<TokioIo<Timed<S>>>) {
+        let parts = match upgraded.await.map(hyper::upgrade::Upgraded::downcast::<TokioIo<Timed<Counted<S>>>>)
+        {
             Ok(Ok(parts)) => parts,
             // It broke in the very moment, or the daemon ends.
             _ => return tracing::debug!("a WebSocket did not come about"),
         };
-        serve(&visit, caller, parts.io.into_inner().into_inner(), parts.read_buf).await;
+        serve(&visit, caller, parts.io.into_inner().into_inner().into_inner(), parts.read_buf).await;
     });
     Answer { response, is_stream: true }
 }

@@ -22,6 +22,11 @@ impl<S> Counted<S> {
         Counted { stream, metrics: metrics.clone(), transport }
     }
 
+    /// The stream, no longer counted.
+    pub fn into_inner(self) -> S {
+        self.stream
+    }
+
     fn wrote(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = &polled {
             self.metrics.link_bytes(self.transport, Direction::Sent, *bytes as u64);
