@@ -81,12 +81,10 @@ impl Session {
         self.silent_since.store(0, Ordering::Relaxed);
         let heard = self.hear(attachment, Listener::Stream(to.clone()), seen);
         let session_id = self.id.to_string();
-        let metrics = self.service.metrics.clone();
         self.spawn(async move {
             let answer = match heard.await {
                 Some(Ok(gap)) => {
                     if gap.lost > 0 {
-                        metrics.lost_events(gap.lost);
                         let (lost, event_id) = (gap.lost, gap.last_lost);
                         let line = v1::encode_event(&v1::SessionLost { session_id, lost, event_id });
                         to.send(Told { event_id: Some(event_id), line: line.into() }).await.ok();
@@ -139,10 +137,15 @@ impl Session {
         seen: Option<u64>,
     ) -> impl Future<Output = Option<Result<Gap, NotYet>>> + Send + 'static {
         let changes: Changes = self.events_and_changes().1.clone();
+        let metrics = self.service.metrics.clone();
         let (verdict, heard) = oneshot::channel();
         async move {
             changes.send(Change::Listen { attachment, listener, seen, verdict }).await.ok()?;
-            heard.await.ok()
+            let heard = heard.await.ok()?;
+            if let Ok(gap) = &heard {
+                metrics.lost_events(gap.lost);
+            }
+            Some(heard)
         }
     }
 
