@@ -96,7 +96,8 @@ fn a_daemon_that_is_killed_leaves_at_most_what_its_successor_cleans_up() {
     let session = rexd.open();
     let mark = format!("REXD_CROWD={}", sandbox.root().display());
     let (name, value) = mark.split_once('=').unwrap();
-    let params = json!({ "session_id": session, "argv": ["sh", "-c", "echo up; exec sleep 1000"], "env": { name: value } });
+    // Nothing that executes another program: in that moment it has no environment to be found by.
+    let params = json!({ "session_id": session, "argv": ["sh", "-c", "echo up; read forever"], "env": { name: value } });
     let process = rexd.begin(params);
     rexd.until(&process, "up");
     let crowd = proc::watch_marked(&mark);
