@@ -11,15 +11,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use engine::approval::Approvals;
 use engine::audit::{AuditSink, NoAudit};
 use engine::files::Durability;
 use engine::process::{Bounds, Containment};
 use engine::{Engine, Limits, Roots, Settings};
 use tokio_util::sync::CancellationToken;
 
+use crate::approvals::FileLedger;
 use crate::audit::AuditFile;
 use crate::auth::Caller;
 use crate::config::{Config, Places};
+use crate::guard::{Guard, Guarding};
 use crate::keeper::{self, Keepers};
 use crate::metrics::{Metrics, Transport};
 use crate::rexd::{self, Arrival};
@@ -49,14 +52,13 @@ pub fn service(
         containment: containment(),
         max_sessions: config.limits.max_concurrent_sessions,
     };
-    let filter = config.policy.environment();
     rexd::Service {
         engine: Engine::start(settings),
         roots: Roots::new(config.roots.clone()),
         no_roots: config.no_roots_message(),
         limits: config.limits.clone(),
-        environment: filter.apply(std::env::vars_os(), &Default::default()),
-        policy: config.policy.clone(),
+        guard: Guarding::new(Guard::new(config)),
+        approvals: approvals(places),
         durability: if config.durable_writes { Durability::Synced } else { Durability::Relaxed },
         audit,
         keepers: keepers(config, places),
@@ -66,6 +68,18 @@ pub fn service(
         retention: rexd::Retention::default(),
         sessions: rexd::Sessions::default(),
         stop,
+    }
+}
+
+/// What waits for a decision is written down below the state folder, if there is a home for one.
+fn approvals(places: &Places) -> Approvals {
+    match places.state.as_deref() {
+        Some(state) => {
+            let ledger = FileLedger::new(state.join("approvals"));
+            let granted = ledger.grants();
+            Approvals::new(Some(Arc::new(ledger)), granted)
+        }
+        None => Approvals::new(None, Vec::new()),
     }
 }
 

@@ -58,8 +58,8 @@ pub struct Judged {
 /// How a question to a person ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
-    /// The question.
-    pub id: Arc<str>,
+    /// The question; nothing when an earlier answer held for this operation too.
+    pub id: Option<Arc<str>>,
     /// Who answered, by what they proved; nobody when it ended without an answer.
     pub by: Option<Arc<str>>,
     /// How far an approval reaches, in the word of the answer.

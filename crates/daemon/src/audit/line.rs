@@ -56,7 +56,9 @@ fn decision(judged: &Judged, fields: &mut Vec<(&str, Value)>) {
     fields.push(("rule", text(&judged.rule).into()));
     fields.push(("decision", judged.verdict.name().into()));
     let Some(approval) = &judged.approval else { return };
-    fields.push(("approval_id", text(&approval.id).into()));
+    if let Some(id) = &approval.id {
+        fields.push(("approval_id", text(id).into()));
+    }
     fields.push(("approval", approval.outcome.name().into()));
     if let Some(by) = &approval.by {
         fields.push(("approver", text(by).into()));

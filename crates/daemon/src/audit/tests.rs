@@ -26,7 +26,7 @@ fn record(number: i64) -> AuditRecord {
 
 fn judged() -> Judged {
     let approval = Approval {
-        id: Arc::from("a1"),
+        id: Some(Arc::from("a1")),
         by: Some(Arc::from("uid:1000")),
         scope: Some("once"),
         outcome: ApprovalOutcome::Approved,

@@ -1,6 +1,7 @@
 //! Configuration: the operator's TOML file and the flags, read into exact types or refused with the place of the
 //! mistake.
 
+mod approvals;
 mod auth;
 mod environment;
 mod find;
@@ -14,6 +15,7 @@ mod server;
 mod suggest;
 mod telemetry;
 
+pub use approvals::ApprovalsConfig;
 pub use auth::{AuthConfig, CertificateConfig, TokenConfig, TokenSource};
 pub use find::Places;
 pub use keepers::KeepersConfig;
@@ -53,6 +55,8 @@ pub struct Config {
     pub limits: Limits,
     /// Rules on commands, and what commands inherit.
     pub policy: Policy,
+    /// Who may answer what the policy asks about.
+    pub approvals: ApprovalsConfig,
     /// Where the audit goes.
     pub audit: AuditConfig,
     /// What listens where.
@@ -108,6 +112,7 @@ impl Config {
             roots,
             limits: limits::read(root.section("limits")?, base)?,
             policy,
+            approvals: approvals::read(root.section("approvals")?)?,
             audit: server::audit(root.section("audit")?, places)?,
             server: server::server(root.section("server")?, places)?,
             durable_writes: server::durable_writes(root.section("files")?)?,

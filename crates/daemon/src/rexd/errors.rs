@@ -57,6 +57,25 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::Denied { rule, reason } => {
             say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
         }
+        Error::NoApprover { rule, reason } => {
+            say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
+        }
+        Error::Refused { rule, approval, by } => {
+            say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "approval_id": approval, "by": by }))
+        }
+        Error::Unanswered { rule, approval, after } => {
+            let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+            let data = json!({ "rule": rule, "approval_id": approval, "deadline_ms": after_ms });
+            say(codes::TIMEOUT, message, data)
+        }
+        Error::NoSuchApproval(id) => {
+            let data = json!({ "field": "approval_id", "approval_id": id });
+            say(codes::INVALID_PARAMS, "approval not found".to_owned(), data)
+        }
+        Error::AlreadySettled { id, outcome } => {
+            let data = json!({ "approval_id": id, "outcome": outcome.to_string() });
+            say(codes::CONCURRENCY_CONFLICT, message, data)
+        }
         Error::Unsupported { what, reason } => {
             say(codes::UNSUPPORTED_CAPABILITY, message, json!({ "capability": what, "reason": reason }))
         }
@@ -86,6 +105,13 @@ fn edit_error(error: &EditError) -> RpcError {
         EditError::NotText => ("file is not UTF-8 text", json!({ "field": "path" })),
     };
     RpcError::invalid_params(message).with_data(data)
+}
+
+/// What an approver was shown is no longer what would be done.
+pub(super) fn changed_since_shown(path: &Path) -> RpcError {
+    let message = "the files changed while this waited for its approval: nothing was done, ask again";
+    RpcError::new(codes::CONCURRENCY_CONFLICT, message)
+        .with_data(json!({ "path": text(path), "reason": "changed_since_shown" }))
 }
 
 /// No such process in this session.

@@ -36,6 +36,7 @@ pub use pattern::{ArgvPattern, Glob};
 pub use rule::{Example, Matcher, PolicyError, Rule, RuleAccess};
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use explain::{Kept, Notes, Silent};
 use path_index::PathIndex;
@@ -128,6 +129,14 @@ impl Policy {
     /// What the operator wrote down.
     pub fn settings(&self) -> &PolicySettings {
         &self.settings
+    }
+
+    /// What a rule that somebody wrote is, as a number: it changes when what the rule says changes.
+    pub fn mark(&self, name: &str) -> Option<u64> {
+        let rule = self.settings.rules.iter().find(|rule| *rule.name == *name)?;
+        let mut hasher = DefaultHasher::new();
+        format!("{:?}", (rule.verdict, &rule.matcher, &rule.conditions)).hash(&mut hasher);
+        Some(hasher.finish())
     }
 
     /// What commands inherit.

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::Duration;
 
 use engine::files::RootedPath;
-use engine::policy::{Asked, CommandLine, Operation};
 use engine::process::{Description, Facts, LogReader, Process, ProcessId, ProcessSpec, Program, Starting};
 use tokio::time::Instant;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
 use super::super::FACE;
 use super::super::answer::Answer;
+use super::super::call::Call;
 use super::super::convert::{self, exit_code, exit_signal, pty_id, status, timestamp};
 use super::super::errors::{invalid, rpc_error, unsupported};
 use super::super::events::{EventOrder, Events, Follow};
@@ -55,8 +54,8 @@ impl Session {
     fn exec_spec(&self, params: &v1::ExecStart) -> Result<ProcessSpec, RpcError> {
         self.no_sandbox(params.sandbox.as_deref())?;
         let program = convert::exec_program(params)?;
+        no_nul(&program)?;
         let cwd = self.path(params.cwd.as_deref().unwrap_or_default())?;
-        self.allowed(&program, cwd.as_path())?;
         let stdin = convert::stdin(
             params.stdin.as_deref(),
             params.stdin_encoding.as_deref(),
@@ -82,19 +81,13 @@ impl Session {
         })
     }
 
-    /// What the operator's policy says about a command.
-    pub(super) fn allowed(&self, program: &Program, cwd: &Path) -> Result<(), RpcError> {
-        if program.argv().iter().any(|argument| argument.contains('\0')) {
-            return Err(invalid("argv", "an argument cannot contain NUL"));
+    /// Whether a command can be started as it was asked for, before somebody is asked about it.
+    pub(in super::super) fn check(&self, call: &Call) -> Result<(), RpcError> {
+        match call {
+            Call::ExecStart(params) => self.exec_spec(params).map(drop),
+            Call::PtyOpen(params) => self.pty_spec(params).map(drop),
+            _ => Ok(()),
         }
-        let line = match program {
-            Program::Argv(argv) => CommandLine::Argv(argv),
-            Program::Shell { line, login } => CommandLine::Shell { line, login: *login },
-        };
-        let operation = Operation::Run { line, cwd: cwd };
-        let asked =
-            Asked { face: FACE, client: &self.asker.client, caller: &self.asker.caller.name, operation };
-        self.service.policy.decide(&asked).into_result().map_err(rpc_error)
     }
 
     /// A sandbox that cannot be enforced is refused, never silently absent.
@@ -120,11 +113,12 @@ impl Session {
         {
             return Err(invalid(&format!("env.{name}"), "a value cannot contain NUL"));
         }
-        let inherited = self.service.environment.iter().cloned();
+        let guard = self.service.guard.current();
+        let inherited = guard.environment.iter().cloned();
         let mut env = if asked.is_empty() {
             inherited.collect()
         } else {
-            self.service.policy.environment().apply(inherited, asked)
+            guard.policy.environment().apply(inherited, asked)
         };
         if !asked.contains_key("PWD") {
             env.retain(|(name, _)| name != "PWD");
@@ -251,6 +245,14 @@ impl Session {
             processes.sort_by(|one, other| one.started_at.cmp(&other.started_at));
             answer.send(Ok(v1::ExecListResult { processes })).await;
         });
+    }
+}
+
+/// An argument with a NUL inside would reach the program as a shorter one.
+pub(super) fn no_nul(program: &Program) -> Result<(), RpcError> {
+    match program.argv().iter().any(|argument| argument.contains('\0')) {
+        true => Err(invalid("argv", "an argument cannot contain NUL")),
+        false => Ok(()),
     }
 }
 

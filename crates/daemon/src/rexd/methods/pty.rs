@@ -11,7 +11,7 @@ use super::super::errors::{pty_not_found, rpc_error};
 use super::super::order::Turn;
 use super::super::session::Session;
 use super::detached::Detaching;
-use super::exec::follow;
+use super::exec::{follow, no_nul};
 use super::launch::Saying;
 use crate::metrics::Ownership;
 
@@ -48,11 +48,11 @@ impl Session {
         });
     }
 
-    fn pty_spec(&self, params: &v1::PtyOpen) -> Result<ProcessSpec, RpcError> {
+    pub(super) fn pty_spec(&self, params: &v1::PtyOpen) -> Result<ProcessSpec, RpcError> {
         self.no_sandbox(params.sandbox.as_deref())?;
         let program = convert::pty_program(params)?;
+        no_nul(&program)?;
         let cwd = self.path(params.cwd.as_deref().unwrap_or_default())?;
-        self.allowed(&program, cwd.as_path())?;
         let size = convert::new_size(params.cols, params.rows)?;
         let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
         Ok(ProcessSpec {

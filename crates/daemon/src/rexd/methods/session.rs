@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use engine::Roots;
 use link::Outgoing;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -16,6 +17,7 @@ use super::super::lifetime::live;
 use super::super::mailbox::{Handle, LETTERS_WAITING, Letter, Notice};
 use super::super::order::Turn;
 use super::super::quirks;
+use super::super::rules::Rules;
 use super::super::session::{Manners, Opening, Session};
 use crate::auth::Caller;
 
@@ -51,6 +53,7 @@ const CAPABILITIES: &[&str] = &[
     "idempotency_key",
     "cancel",
     "policy",
+    "approvals",
 ];
 /// What only a daemon that outlives its connections can do.
 const LASTING: &[&str] = &["resume", "compress"];
@@ -175,7 +178,8 @@ fn manners(params: &v1::SessionOpen) -> Result<Manners, RpcError> {
     let encoding = convert::output_encoding(params.output_encoding.as_deref(), "output_encoding")?;
     let wants_zstd = params.compress.as_deref() == Some("zstd");
     let encoding_asked = params.output_encoding.as_ref().map(|_asked| encoding);
-    Ok(Manners { quirks, encoding, encoding_asked, frame_bytes, wants_zstd })
+    let attends = params.approvals.unwrap_or(!quirks.cannot_approve);
+    Ok(Manners { quirks, encoding, encoding_asked, frame_bytes, wants_zstd, attends })
 }
 
 impl Session {
@@ -235,29 +239,33 @@ impl Session {
         });
     }
 
-    /// `approval.list`: nothing waits, since what must be asked about is refused while nobody can be asked.
-    pub(super) fn approval_list(&self, answer: Answer) {
-        self.reply(answer, Ok(v1::ApprovalListResult { approvals: Vec::new() }));
-    }
-
-    /// `approval.answer`.
-    pub(super) fn approval_answer(&self, params: &v1::ApprovalAnswer, answer: Answer) {
-        let data = json!({ "field": "approval_id", "approval_id": params.approval_id });
-        self.refuse(answer, RpcError::invalid_params("approval not found").with_data(data));
-    }
-
     /// Answers with an error.
     pub(in super::super) fn refuse(&self, answer: Answer, error: RpcError) {
         self.reply(answer, Err::<(), _>(error));
     }
 
-    /// A path of a request; while no root is configured the error says what to write where.
-    pub(super) fn path(&self, asked: &str) -> Result<engine::RootedPath, RpcError> {
+    /// A path of a request, held to the rules on files when it is opened.
+    pub(in super::super) fn path(&self, asked: &str) -> Result<engine::RootedPath, RpcError> {
+        convert::path(&self.ruled_roots(), &self.cwd, asked).map_err(|error| self.hint(error))
+    }
+
+    /// A path of a request, held to the roots only; while there is none the error says what to write where.
+    pub(in super::super) fn admit(&self, asked: &str) -> Result<engine::RootedPath, RpcError> {
         convert::path(&self.roots, &self.cwd, asked).map_err(|error| self.hint(error))
     }
 
+    /// The roots, with the rules on files, if there are any.
+    pub(super) fn ruled_roots(&self) -> Roots {
+        let guard = self.service.guard.current();
+        if !guard.policy.judges_files() {
+            return self.roots.clone();
+        }
+        let approved = self.permit.approved.clone();
+        self.roots.guarded(Arc::new(Rules { guard, asker: self.asker.clone(), approved }))
+    }
+
     /// Adds what to do about it to an error that comes from missing configuration.
-    pub(super) fn hint(&self, error: RpcError) -> RpcError {
+    pub(in super::super) fn hint(&self, error: RpcError) -> RpcError {
         with_hint(error, self.service.no_roots.as_deref())
     }
 }

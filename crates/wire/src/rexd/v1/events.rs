@@ -154,6 +154,15 @@ pub struct ApprovalRequested {
     pub operation: Value,
     /// The rule that asked.
     pub rule: Option<String>,
+    /// Why it asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// `low`, `medium` or `high`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<String>,
+    /// Who wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<AskedBy>,
     /// When silence becomes a no.
     pub expires_at: Option<String>,
     /// The event's number in its session.
@@ -167,7 +176,7 @@ pub struct ApprovalDecided {
     pub session_id: String,
     /// Which approval.
     pub approval_id: String,
-    /// `approve`, `deny` or `expired`.
+    /// `approve`, `deny`, `expired` or `withdrawn`.
     pub decision: String,
     /// For how long the decision holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -49,7 +49,7 @@ pub use results_fs::{
     FsWatchResult, FsWriteResult, GrepMatch, ListEntry, Move,
 };
 pub use results_session::{
-    Approval, ApprovalListResult, LimitsReport, OkResult, ServerPingResult, SessionInfoResult,
+    Approval, ApprovalListResult, AskedBy, LimitsReport, OkResult, ServerPingResult, SessionInfoResult,
     SessionOpenResult, SessionSetCwdResult,
 };
 
