@@ -57,6 +57,13 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::Denied { rule, reason } => {
             say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
         }
+        Error::Sandbox { profile, reason } => {
+            let data = json!({ "capability": "sandbox", "profile": profile, "reason": reason });
+            say(codes::UNSUPPORTED_CAPABILITY, message, data)
+        }
+        Error::SandboxDenied { path } => {
+            say(codes::UNAUTHORIZED, message, json!({ "reason": "sandbox_denied", "path": text(&path) }))
+        }
         Error::Unsupported { what, reason } => {
             say(codes::UNSUPPORTED_CAPABILITY, message, json!({ "capability": what, "reason": reason }))
         }
