@@ -10,6 +10,7 @@ mod limits;
 mod listeners;
 mod policy;
 mod print;
+mod sandbox;
 mod section;
 mod server;
 mod suggest;
@@ -22,6 +23,7 @@ pub use keepers::KeepersConfig;
 pub use listeners::Listeners;
 pub(crate) use print::EXPOSED;
 pub use print::check_config;
+pub use sandbox::{BUILT_IN, CustomProfile, OFF, SandboxConfig};
 pub use section::ConfigError;
 pub use server::{AuditConfig, LogLevel, ServerConfig, TlsFiles};
 pub use suggest::nearest;
@@ -69,8 +71,8 @@ pub struct Config {
     pub keepers: KeepersConfig,
     /// Who may come in.
     pub auth: AuthConfig,
-    /// `[sandbox]` as it was written, for those who read it.
-    pub sandbox: Option<toml::Table>,
+    /// What confines commands.
+    pub sandbox: SandboxConfig,
     /// The file this was read from.
     pub source: Option<PathBuf>,
     /// What is odd but no reason to refuse.
@@ -103,7 +105,6 @@ impl Config {
         let configured = server::roots(&security, places)?;
         let policy = policy::read(&root, security.boolean("allow_shell")?.unwrap_or(true), places)?;
         security.finish();
-        let mut raw: toml::Table = toml::from_str(text).unwrap_or_default();
         let roots =
             if args.roots.is_empty() { configured.clone() } else { server::flag_roots(&args.roots, places)? };
         let served = auth::Served { configured: &configured, effective: &roots };
@@ -119,7 +120,7 @@ impl Config {
             telemetry: telemetry::telemetry(root.section("telemetry")?)?,
             keepers: keepers::read(root.section("keepers")?)?,
             auth,
-            sandbox: raw_table(&root, "sandbox", &mut raw)?,
+            sandbox: sandbox::read(root.section("sandbox")?, places)?,
             source: None,
             warnings: Vec::new(),
             file_to_write: places.file_to_write(),
@@ -150,19 +151,6 @@ impl Config {
         if self.roots.iter().any(|root| root == Path::new("/")) {
             self.warnings.push("a root is /: every file this user can reach is served".to_owned());
         }
-    }
-}
-
-/// A table that others read: kept as it is, its keys are not judged here.
-fn raw_table(
-    root: &Section<'_, '_>,
-    key: &'static str,
-    raw: &mut toml::Table,
-) -> Result<Option<toml::Table>, ConfigError> {
-    root.section(key)?;
-    match raw.remove(key) {
-        Some(toml::Value::Table(table)) => Ok(Some(table)),
-        _ => Ok(None),
     }
 }
 

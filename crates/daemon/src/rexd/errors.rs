@@ -75,6 +75,12 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::AlreadySettled { id, outcome } => {
             let data = json!({ "approval_id": id, "outcome": outcome.to_string() });
             say(codes::CONCURRENCY_CONFLICT, message, data)
+        Error::Sandbox { profile, reason } => {
+            let data = json!({ "capability": "sandbox", "profile": profile, "reason": reason });
+            say(codes::UNSUPPORTED_CAPABILITY, message, data)
+        }
+        Error::SandboxDenied { path } => {
+            say(codes::UNAUTHORIZED, message, json!({ "reason": "sandbox_denied", "path": text(&path) }))
         }
         Error::Unsupported { what, reason } => {
             say(codes::UNSUPPORTED_CAPABILITY, message, json!({ "capability": what, "reason": reason }))
