@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::files::Access;
 use crate::process::ProcessId;
 
 /// What the engine could not do. The message says what was tried; `source` keeps the cause.
@@ -99,6 +100,18 @@ pub enum Error {
     #[error("denied by policy: {reason}")]
     Denied {
         /// Name of the rule that decided.
+        rule: String,
+        /// What the rule says to the caller.
+        reason: String,
+    },
+    /// A guard on files refuses the place that the path leads to.
+    #[error("{} {} is not permitted: {reason}", access.as_str(), path.display())]
+    Guarded {
+        /// The place, with all links resolved.
+        path: PathBuf,
+        /// What was to be done to it.
+        access: Access,
+        /// Name of the rule or profile that refuses it.
         rule: String,
         /// What the rule says to the caller.
         reason: String,
