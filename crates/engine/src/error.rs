@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::approval::Outcome;
+use crate::files::Access;
 use crate::process::ProcessId;
 
 /// What the engine could not do. The message says what was tried; `source` keeps the cause.
@@ -157,6 +158,18 @@ pub enum Error {
         id: String,
         /// How it was settled.
         outcome: Outcome,
+    },
+    /// A guard on files refuses the place that the path leads to.
+    #[error("{} {} is not permitted: {reason}", access.as_str(), path.display())]
+    Guarded {
+        /// The place, with all links resolved.
+        path: PathBuf,
+        /// What was to be done to it.
+        access: Access,
+        /// Name of the rule or profile that refuses it.
+        rule: String,
+        /// What the rule says to the caller.
+        reason: String,
     },
     /// The operator switched a capability off, or this build or kernel lacks it.
     #[error("{what} is not available: {reason}")]

@@ -13,9 +13,7 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
     let say = |code: i64, message: String, data: Value| RpcError::new(code, message).with_data(data);
     match error {
         Error::NoSuchProcess(id) => process_not_found(&id.0),
-        Error::Gone => {
-            say(codes::PROCESS_NOT_FOUND, "process not found".to_owned(), json!({ "reason": message }))
-        }
+        Error::Gone => gone(&message),
         Error::InputClosed => say(codes::INVALID_PARAMS, message, json!({ "reason": "stdin_closed" })),
         Error::Spawn { program, source } => {
             say(codes::INVALID_PARAMS, message, json!({ "program": program, "errno": source.raw_os_error() }))
@@ -45,9 +43,7 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
             say(codes::CONCURRENCY_CONFLICT, "expected mtime does not match".to_owned(), data)
         }
         Error::Edit(edit) => edit_error(&edit),
-        Error::Patch(patch) => {
-            say(codes::INVALID_PARAMS, patch.to_string(), json!({ "field": "patch_text" }))
-        }
+        Error::Patch(_) => say(codes::INVALID_PARAMS, message, json!({ "field": "patch_text" })),
         Error::Pattern { pattern, reason } => say(
             codes::INVALID_PARAMS,
             message,
@@ -75,12 +71,16 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::AlreadySettled { id, outcome } => {
             let data = json!({ "approval_id": id, "outcome": outcome.to_string() });
             say(codes::CONCURRENCY_CONFLICT, message, data)
+        }
         Error::Sandbox { profile, reason } => {
             let data = json!({ "capability": "sandbox", "profile": profile, "reason": reason });
             say(codes::UNSUPPORTED_CAPABILITY, message, data)
         }
         Error::SandboxDenied { path } => {
             say(codes::UNAUTHORIZED, message, json!({ "reason": "sandbox_denied", "path": text(&path) }))
+        }
+        Error::Guarded { path, access, rule, reason } => {
+            say(codes::UNAUTHORIZED, message, refusal(&rule, &reason, &path, access.as_str()))
         }
         Error::Unsupported { what, reason } => {
             say(codes::UNSUPPORTED_CAPABILITY, message, json!({ "capability": what, "reason": reason }))
@@ -94,6 +94,11 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         }
         Error::Cancelled => RpcError::cancelled(),
     }
+}
+
+/// What a guard on files says beside its message.
+fn refusal(rule: &str, reason: &str, path: &Path, access: &str) -> Value {
+    json!({ "rule": rule, "reason": reason, "path": text(path), "access": access })
 }
 
 /// The words that clients show to a model are those of the protocol's own parameters.
@@ -118,6 +123,11 @@ pub(super) fn changed_since_shown(path: &Path) -> RpcError {
     let message = "the files changed while this waited for its approval: nothing was done, ask again";
     RpcError::new(codes::CONCURRENCY_CONFLICT, message)
         .with_data(json!({ "path": text(path), "reason": "changed_since_shown" }))
+}
+
+/// The process has ended.
+fn gone(reason: &str) -> RpcError {
+    RpcError::new(codes::PROCESS_NOT_FOUND, "process not found").with_data(json!({ "reason": reason }))
 }
 
 /// No such process in this session.

@@ -6,6 +6,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags};
 use rustix::io::Errno;
 
+use super::guard::Access;
+use super::guard_tree::{check_copies, check_tree};
 use super::path::RootedPath;
 use super::refused;
 use super::resolve::{Place, make_all};
@@ -21,7 +23,7 @@ pub fn make_directory(path: &RootedPath, parents: bool) -> Result<(), Error> {
         // What is there may be a file; then this says so.
         return path.open_directory().map(|_| ());
     }
-    let place = path.place()?;
+    let place = path.place(Access::Write)?;
     match rustix::fs::mkdirat(&place.dir, &place.name, Mode::from_raw_mode(0o777)) {
         Ok(()) => Ok(()),
         Err(Errno::EXIST) => Err(Error::Exists { path: path.as_path().to_owned() }),
@@ -33,7 +35,8 @@ pub fn make_directory(path: &RootedPath, parents: bool) -> Result<(), Error> {
 /// `recursive`; stopped by its scan, it leaves what it had not reached.
 pub fn remove(path: &RootedPath, recursive: bool, scan: &Scan) -> Result<(), Error> {
     scan.check("remove")?;
-    let place = named(path)?;
+    let place = named(path, Access::Write)?;
+    check_tree(path, &place, &[Access::Write], scan)?;
     let error = |errno| refused("remove", path.as_path())(errno);
     let Some(stat) = place.stat(path.as_path())? else { return Err(error(Errno::NOENT)) };
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
@@ -48,7 +51,13 @@ pub fn remove(path: &RootedPath, recursive: bool, scan: &Scan) -> Result<(), Err
 
 /// Renames a file, link or directory. Without `overwrite`, nothing may have the new name yet.
 pub fn rename(from: &RootedPath, to: &RootedPath, overwrite: bool) -> Result<(), Error> {
-    let (source, target) = (named(from)?, named(to)?);
+    let (source, target) = (named(from, Access::Write)?, named(to, Access::Write)?);
+    if let Some(guard) = from.roots().guard() {
+        // By another name it could be read.
+        guard.check(&source.real()?, Access::Read)?;
+        check_tree(from, &source, &[Access::Read, Access::Write], &Scan::unbounded())?;
+    }
+    check_copies((to, &target), &source, &Scan::unbounded())?;
     let flags = if overwrite { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
     let renamed = rustix::fs::renameat_with(&source.dir, &source.name, &target.dir, &target.name, flags);
     let renamed = match renamed {
@@ -67,11 +76,11 @@ pub fn rename(from: &RootedPath, to: &RootedPath, overwrite: bool) -> Result<(),
 }
 
 /// The place of a path that must be a name inside a root.
-pub(super) fn named(path: &RootedPath) -> Result<Place, Error> {
+pub(super) fn named(path: &RootedPath, access: Access) -> Result<Place, Error> {
     if path.is_root() {
         return Err(Error::BadPath { path: path.as_path().to_owned(), reason: "path is a root itself" });
     }
-    path.place()
+    path.place(access)
 }
 
 struct Level {

@@ -9,6 +9,8 @@ use rustix::io::Errno;
 
 use super::atomic::{NoSteps, Recipe, Staged};
 use super::change::named;
+use super::guard::{Access, check_open};
+use super::guard_tree::{check_copies, check_tree};
 use super::path::RootedPath;
 use super::read::retry;
 use super::refused;
@@ -33,7 +35,7 @@ pub struct CopyOptions {
 /// Copies a file, link or tree. Links are copied as links, modes are kept, each file appears whole.
 /// Stopped midway, what was copied so far stays.
 pub fn copy(from: &RootedPath, to: &RootedPath, options: CopyOptions, scan: &Scan) -> Result<(), Error> {
-    let (source, target) = (named(from)?, named(to)?);
+    let (source, target) = (named(from, Access::Read)?, named(to, Access::Write)?);
     let Some(stat) = source.stat(from.as_path())? else {
         return Err(refused("copy", from.as_path())(Errno::NOENT));
     };
@@ -47,11 +49,14 @@ pub fn copy(from: &RootedPath, to: &RootedPath, options: CopyOptions, scan: &Sca
             reason: "a directory cannot be copied into itself",
         });
     }
-    let mut copy = Copy { to, options, scan, reader: Reader::new(), top: None };
+    check_tree(from, &source, &[Access::Read], scan)?;
+    check_copies((to, &target), &source, scan)?;
+    let mut copy = Copy { from, to, options, scan, reader: Reader::new(), top: None };
     copy.one(&source, &target, &stat, 0)
 }
 
 struct Copy<'a> {
+    from: &'a RootedPath,
     to: &'a RootedPath,
     options: CopyOptions,
     scan: &'a Scan,
@@ -138,6 +143,9 @@ impl Copy<'_> {
             return Err(Error::LimitReached { what: "directory depth", limit: MOST_DEPTH as u64 });
         }
         let from = open_child(&source.dir, source.name.as_bytes()).map_err(error)?;
+        if let Some(guard) = self.from.roots().guard() {
+            check_open(guard, &from, Access::Read)?;
+        }
         let mode = Mode::from_raw_mode((stat.st_mode & 0o777) | 0o700);
         match rustix::fs::mkdirat(&target.dir, &target.name, mode) {
             Err(Errno::EXIST) if self.options.overwrite => {}
@@ -146,6 +154,9 @@ impl Copy<'_> {
         }
         let into = rustix::fs::openat(&target.dir, &target.name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
         let into = into.map_err(error)?;
+        if let Some(guard) = self.to.roots().guard() {
+            check_open(guard, &into, Access::Write)?;
+        }
         let made = rustix::fs::fstat(&into).map_err(error)?;
         let top = *self.top.get_or_insert((made.st_dev, made.st_ino));
         let names = self.reader.names(&from).map_err(error)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use memchr::memmem;
 
 use super::atomic::{NoSteps, Recipe};
+use super::guard::Access;
 use super::path::RootedPath;
 use super::read::{Range, read_open};
 use super::refused;
@@ -69,6 +70,7 @@ pub fn plan_edit(path: &RootedPath, edit: &Edit) -> Result<PlannedEdit, Error> {
     if edit.old == edit.new {
         return Err(EditError::Identical.into());
     }
+    path.foresee(Access::Write)?;
     let whole = edit.old.is_empty();
     let found = read_present(path)?;
     check_expected(path.as_path(), found.as_ref().map(|(stat, _)| stat), edit.expected_mtime_ms)?;
@@ -117,7 +119,7 @@ impl PlannedEdit {
 
 /// The file a path leads to, with its whole content; nothing if there is none.
 pub(super) fn read_present(path: &RootedPath) -> Result<Option<(Stat, Vec<u8>)>, Error> {
-    let place = match path.target() {
+    let place = match path.target(Access::Read) {
         Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         found => found?,
     };

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::glob_pattern::{Part, Pattern, bad, is_literal, parse};
+use super::guard::Sieve;
 use super::path::{RootedPath, Roots};
 use super::refused;
 use super::scan::Scan;
@@ -144,6 +145,7 @@ impl Search<'_> {
             Err(errno) if depth == 0 => return Err(refused("list", top.as_path())(errno)),
             Err(_) => return Ok(()),
         };
+        let sieve = Sieve::new(top.roots(), &dir);
         let mut path = path;
         if path.last() != Some(&b'/') {
             path.push(b'/');
@@ -151,7 +153,7 @@ impl Search<'_> {
         let prefix = path.len();
         for (name, kind) in names.iter() {
             let next = self.step(states, name, kind);
-            if next.is_empty() {
+            if next.is_empty() || !sieve.passes(OsStr::from_bytes(name)) {
                 continue;
             }
             path.truncate(prefix);

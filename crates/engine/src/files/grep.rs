@@ -16,6 +16,7 @@ use ignore::{DirEntry, WalkBuilder, WalkState};
 use rustix::fs::{FileType, OFlags, ResolveFlags};
 
 use super::grep_sink::{FileSink, Match, Shared};
+use super::guard::{Access, check_open};
 use super::path::{RootedPath, Strategy};
 use super::resolve::{CAREFUL, open_beneath};
 use super::scan::Scan;
@@ -180,6 +181,9 @@ impl Opener<'_> {
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             if let Some(decided) = open_beneath(&self.top, below, OFlags::RDONLY | CAREFUL, resolve) {
                 let file = decided.ok()?;
+                if let Some(guard) = self.path.roots().guard() {
+                    check_open(guard, &file, Access::Read).ok()?;
+                }
                 let stat = rustix::fs::fstat(&file).ok()?;
                 return (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| file.into());
             }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, FileType};
 
+use super::guard::Sieve;
 use super::path::RootedPath;
 use super::refused;
 use super::scan::Scan;
@@ -59,7 +60,7 @@ pub struct Listing {
     pub truncated: bool,
 }
 
-/// Lists a directory. A subtree that cannot be read is named and left out.
+/// Lists a directory. A subtree that cannot be read is named and left out; what a guard refuses is not named.
 pub fn list(path: &RootedPath, options: ListOptions, scan: &Scan) -> Result<Listing, Error> {
     scan.check("list")?;
     let top = path.open_listing()?;
@@ -69,7 +70,8 @@ pub fn list(path: &RootedPath, options: ListOptions, scan: &Scan) -> Result<List
     if text.last() != Some(&b'/') {
         text.push(b'/');
     }
-    let mut levels = vec![Level { dir: top, names, next: 0, prefix: text.len() }];
+    let sieve = Sieve::new(path.roots(), &top);
+    let mut levels = vec![Level { dir: top, sieve, names, next: 0, prefix: text.len() }];
     let mut listing = Listing::default();
     while let Some(level) = levels.last_mut() {
         text.truncate(level.prefix);
@@ -78,6 +80,9 @@ pub fn list(path: &RootedPath, options: ListOptions, scan: &Scan) -> Result<List
             continue;
         };
         level.next += 1;
+        if !level.sieve.passes(OsStr::from_bytes(name)) {
+            continue;
+        }
         if options.max_entries.is_some_and(|most| listing.entries.len() >= most) {
             listing.truncated = true;
             break;
@@ -96,14 +101,16 @@ pub fn list(path: &RootedPath, options: ListOptions, scan: &Scan) -> Result<List
             listing.truncated = true;
         } else if let Ok(names) = reader.names(&dir) {
             text.push(b'/');
-            levels.push(Level { dir, names, next: 0, prefix: text.len() });
+            let sieve = Sieve::new(path.roots(), &dir);
+            levels.push(Level { dir, sieve, names, next: 0, prefix: text.len() });
         }
     }
     Ok(listing)
 }
 
-struct Level {
+struct Level<'a> {
     dir: OwnedFd,
+    sieve: Sieve<'a>,
     names: Names,
     next: usize,
     /// Length of this directory's path with its slash.

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use super::guard::{Both, PathGuard};
 use super::stray::Swept;
 use crate::Error;
 
@@ -19,7 +20,8 @@ struct Inner {
     roots: Vec<PathBuf>,
     strategy: Strategy,
     outer: Option<Roots>,
-    swept: Swept,
+    guard: Option<Arc<dyn PathGuard>>,
+    swept: Arc<Swept>,
 }
 
 /// Which calls of the kernel are relied on. Both ways give the same answers.
@@ -60,7 +62,7 @@ impl Roots {
     pub fn with_strategy(roots: Vec<PathBuf>, strategy: Strategy) -> Self {
         let roots =
             roots.iter().map(|root| clean(&std::path::absolute(root).unwrap_or(root.clone()))).collect();
-        Self(Arc::new(Inner { roots, strategy, outer: None, swept: Swept::default() }))
+        Self(Arc::new(Inner { roots, strategy, outer: None, guard: None, swept: Arc::default() }))
     }
 
     /// Smaller roots inside these. They are opened through these roots, so that a link put in the
@@ -75,8 +77,26 @@ impl Roots {
             roots: inside,
             strategy,
             outer: Some(self.clone()),
-            swept: Swept::default(),
+            guard: self.0.guard.clone(),
+            swept: Arc::default(),
         })))
+    }
+
+    /// The same roots, where each place is also held against a guard before it is touched; a guard they have already
+    /// stays. Roots narrowed from these have it too.
+    pub fn guarded(&self, guard: Arc<dyn PathGuard>) -> Self {
+        let guard = match &self.0.guard {
+            Some(held) => Arc::new(Both(Arc::clone(held), guard)),
+            None => guard,
+        };
+        let Inner { roots, strategy, outer, swept, .. } = &*self.0;
+        Self(Arc::new(Inner {
+            roots: roots.clone(),
+            strategy: *strategy,
+            outer: outer.clone(),
+            guard: Some(guard),
+            swept: Arc::clone(swept),
+        }))
     }
 
     /// The roots as they were given, cleaned.
@@ -148,6 +168,10 @@ impl Roots {
     /// The roots inside which these were narrowed.
     pub fn outer(&self) -> Option<&Roots> {
         self.0.outer.as_ref()
+    }
+
+    pub(super) fn guard(&self) -> Option<&dyn PathGuard> {
+        self.0.guard.as_deref()
     }
 
     pub(super) fn swept(&self) -> &Swept {

@@ -15,6 +15,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use self::walk::{Found, Walk};
+use super::guard::{Access, check_open};
 use super::path::{RootedPath, Roots, Spot, Strategy};
 use super::refused;
 use crate::Error;
@@ -37,7 +38,7 @@ pub(super) struct Place {
 }
 
 impl RootedPath {
-    /// Opens the directory, following links that stay inside the roots. The descriptor is for working
+    /// Opens the directory, following links that stay inside the roots. A guard must permit to read it. The descriptor is for working
     /// relative to it (`fchdir`, `openat`), not for reading its names.
     pub fn open_directory(&self) -> Result<OwnedFd, Error> {
         self.open_with(DIRECTORY)
@@ -61,17 +62,34 @@ impl RootedPath {
         Ok((file, stat))
     }
 
-    /// The directory and name this path ends in; a link there is not followed.
-    pub(super) fn place(&self) -> Result<Place, Error> {
+    /// The directory and name this path ends in, if the guard permits the access; a link there is not followed.
+    pub(super) fn place(&self, access: Access) -> Result<Place, Error> {
+        self.permitted(self.place_unguarded(), access)
+    }
+
+    /// The directory and name that this path leads to through any links, if the guard permits the access: where a
+    /// write belongs.
+    pub(super) fn target(&self, access: Access) -> Result<Place, Error> {
+        self.permitted(self.target_unguarded(), access)
+    }
+
+    fn permitted(&self, found: Result<Place, Error>, access: Access) -> Result<Place, Error> {
+        let Some(guard) = self.roots.guard() else { return found };
+        let place = found.map_err(|error| self.hushed(error, access))?;
+        guard.check(&place.real()?, access)?;
+        Ok(place)
+    }
+
+    fn place_unguarded(&self) -> Result<Place, Error> {
         let (Some(parent), Some(name)) = (self.parent(), self.spot.below.file_name()) else {
-            return Ok(Place { dir: self.open_with(DIRECTORY)?, name: OsString::from(".") });
+            let dir = open(&self.roots, &self.spot, DIRECTORY, self.as_path())?;
+            return Ok(Place { dir, name: OsString::from(".") });
         };
         Ok(Place { dir: open(&self.roots, &parent.spot, DIRECTORY, self.as_path())?, name: name.to_owned() })
     }
 
-    /// The directory and name that this path leads to through any links: where a write belongs.
-    pub(super) fn target(&self) -> Result<Place, Error> {
-        let place = self.place()?;
+    pub(super) fn target_unguarded(&self) -> Result<Place, Error> {
+        let place = self.place_unguarded()?;
         match place.stat(self.as_path())? {
             Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
                 match Walk::start(&self.roots, &self.spot, self.as_path())?.into_name()? {
@@ -83,8 +101,13 @@ impl RootedPath {
         }
     }
 
+    /// Opens to read. The guard is asked about what was opened.
     fn open_with(&self, flags: OFlags) -> Result<OwnedFd, Error> {
-        open(&self.roots, &self.spot, flags, self.as_path())
+        let opened = open(&self.roots, &self.spot, flags, self.as_path());
+        let Some(guard) = self.roots.guard() else { return opened };
+        let object = opened.map_err(|error| self.hushed(error, Access::Read))?;
+        check_open(guard, &object, Access::Read)?;
+        Ok(object)
     }
 
     /// The directory for a child to start in, if it can be had without waiting for a disk.
@@ -93,9 +116,10 @@ impl RootedPath {
     }
 
     /// Opens only if every step is in the kernel's caches: never waits for a disk, and gives nothing
-    /// when it would have to or when the kernel cannot tell.
+    /// when it would have to, when the kernel cannot tell, or when a guard is to be asked.
     pub(super) fn open_cached(&self, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
-        if self.roots.strategy() == Strategy::Walk || self.roots.outer().is_some() {
+        let slow = self.roots.strategy() == Strategy::Walk || self.roots.outer().is_some();
+        if slow || self.roots.guard().is_some() {
             return None;
         }
         let cached = ResolveFlags::CACHED | ResolveFlags::NO_MAGICLINKS;
@@ -158,7 +182,11 @@ pub(super) fn open_beneath(
 fn open_root(roots: &Roots, root: usize, asked: &Path) -> Result<OwnedFd, Error> {
     let path = roots.root(root);
     match roots.outer() {
-        Some(outer) => outer.admit(Path::new("/"), path)?.open_directory(),
+        // Unguarded: the guard is asked about what is opened in the end.
+        Some(outer) => {
+            let root = outer.admit(Path::new("/"), path)?;
+            open(outer, &root.spot, DIRECTORY, root.as_path())
+        }
         None => rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(refused("open", asked)),
     }
 }
@@ -195,6 +223,7 @@ fn not_regular(error: Error, asked: &Path) -> Error {
 /// Makes the directory a path lies in, with all that is missing above it, the root included. Returns
 /// what was made, outermost first, so that it can be taken back.
 pub(super) fn make_parents(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
+    path.foresee(Access::Write)?;
     match path.parent() {
         Some(parent) => make_all(&parent),
         None => Ok(Vec::new()),
@@ -206,12 +235,13 @@ pub(super) fn make_all(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
     let mut missing: Vec<RootedPath> = Vec::new();
     let mut next = Some(path.clone());
     while let Some(directory) = next {
-        match directory.open_directory() {
+        match open(&directory.roots, &directory.spot, DIRECTORY, directory.as_path()) {
             Ok(_) => break,
             Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
         if directory.is_root() {
+            directory.foresee(Access::Write)?;
             make_root(&directory)?;
             break;
         }
@@ -219,8 +249,11 @@ pub(super) fn make_all(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
         missing.push(directory);
     }
     missing.reverse();
+    if !missing.is_empty() {
+        path.foresee(Access::Write)?;
+    }
     for directory in &missing {
-        let place = directory.place()?;
+        let place = directory.place(Access::Write)?;
         match rustix::fs::mkdirat(&place.dir, &place.name, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(refused("mkdir", path.as_path())(errno)),

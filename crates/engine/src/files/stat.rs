@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::guard::Access;
 use super::path::RootedPath;
 use super::refused;
 use crate::Error;
@@ -101,7 +102,7 @@ impl Metadata {
 /// What the name is; nothing if it does not exist. A link is described, not followed, so only the
 /// directory it lies in must be inside the roots.
 pub fn stat(path: &RootedPath) -> Result<Option<Metadata>, Error> {
-    let place = match path.place() {
+    let place = match path.place(Access::Read) {
         Ok(place) => place,
         Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use notify::{Config, RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::path::RootedPath;
+use super::guard::Sieve;
+use super::path::{RootedPath, Roots};
 use super::watch_batch::{Batch, Changes};
 use crate::Error;
 
@@ -67,9 +68,10 @@ impl Watch {
 
 /// The watched object, held open: the watch is put on what was checked, not on what has its name later.
 struct Pinned {
-    _object: OwnedFd,
+    object: OwnedFd,
     through: PathBuf,
     spelled: PathBuf,
+    roots: Roots,
 }
 
 impl Pinned {
@@ -83,12 +85,15 @@ impl Pinned {
             Err(error) => return Err(error),
         };
         let through = PathBuf::from(format!("/proc/self/fd/{}{suffix}", object.as_raw_fd()));
-        Ok(Self { _object: object, through, spelled })
+        Ok(Self { object, through, spelled, roots: path.roots().clone() })
     }
 
-    /// A path as the caller spells it.
+    /// A path as the caller spells it; nothing for one that a guard refuses.
     fn spell(&self, path: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.through).ok()?;
+        if !Sieve::new(&self.roots, &self.object).passes(below) {
+            return None;
+        }
         Some(if below.as_os_str().is_empty() { self.spelled.clone() } else { self.spelled.join(below) })
     }
 }

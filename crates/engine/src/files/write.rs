@@ -7,6 +7,7 @@ use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::atomic::{NoSteps, Recipe, Staged, Steps, sync_directory};
+use super::guard::Access;
 use super::path::RootedPath;
 use super::read::retry;
 use super::refused;
@@ -130,7 +131,10 @@ pub(super) fn replace(
 /// Where a write goes and what is there now.
 pub(super) fn destination(path: &RootedPath, options: &WriteOptions) -> Result<(Place, Option<Stat>), Error> {
     // To create exclusively, the name itself must be free: a link there, even one to nothing, is taken.
-    let find = || if options.mode == WriteMode::Create { path.place() } else { path.target() };
+    let find = || match options.mode {
+        WriteMode::Create => path.place(Access::Write),
+        WriteMode::Replace | WriteMode::Append => path.target(Access::Write),
+    };
     let place = match find() {
         Err(Error::File { source, .. })
             if options.mkdir_parents && source.kind() == std::io::ErrorKind::NotFound =>

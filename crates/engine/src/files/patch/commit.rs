@@ -11,6 +11,7 @@ use super::plan::FileChange;
 use super::{Patched, Plan};
 use crate::Error;
 use crate::files::atomic::{NoSteps, Recipe, Staged, fingerprint, sync_directory};
+use crate::files::guard::Access;
 use crate::files::path::RootedPath;
 use crate::files::refused;
 use crate::files::resolve::{CAREFUL, Place, make_parents};
@@ -59,7 +60,7 @@ fn commit_all(
                 let recipe = recipe(change, durability);
                 staged.commit(change.seen.is_none(), &recipe)?;
                 if change.seen.is_none() {
-                    undo.push(Undo::Remove { place: change.path.target()? });
+                    undo.push(Undo::Remove { place: change.path.target(Access::Write)? });
                 }
             }
             None if change.after.is_none() => delete(change, durability, undo)?,
@@ -90,10 +91,10 @@ fn stage(
     let Some(after) = change.after.as_ref().filter(|after| Some(*after) != change.before.as_ref()) else {
         return Ok(None);
     };
-    let place = match change.path.target() {
+    let place = match change.path.target(Access::Write) {
         Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
             made.extend(make_parents(&change.path)?);
-            change.path.target()?
+            change.path.target(Access::Write)?
         }
         found => found?,
     };
@@ -107,7 +108,7 @@ fn keep(change: &FileChange) -> Result<Option<Undo>, Error> {
     if change.seen.is_none() {
         return Ok(None);
     }
-    let place = change.path.target()?;
+    let place = change.path.target(Access::Write)?;
     let kept = temporary_name();
     match rustix::fs::linkat(&place.dir, &place.name, &place.dir, &kept, AtFlags::empty()) {
         Ok(()) => Ok(Some(Undo::Restore { place, kept })),
@@ -122,7 +123,7 @@ fn keep(change: &FileChange) -> Result<Option<Undo>, Error> {
 /// with any removal, not what the link leads to.
 fn delete(change: &FileChange, durability: Durability, undo: &mut Vec<Undo>) -> Result<(), Error> {
     let asked = change.path.as_path();
-    let target = change.path.target()?;
+    let target = change.path.target(Access::Write)?;
     let now = target.stat(asked)?;
     if now.as_ref().map(fingerprint) != change.seen.as_ref().map(fingerprint) {
         let expected_ms = change.seen.as_ref().map_or(0, mtime_ms);
@@ -132,7 +133,7 @@ fn delete(change: &FileChange, durability: Durability, undo: &mut Vec<Undo>) -> 
             found_ms: now.as_ref().map(mtime_ms),
         });
     }
-    let place = change.path.place()?;
+    let place = change.path.place(Access::Write)?;
     let kept = temporary_name();
     rustix::fs::renameat(&place.dir, &place.name, &place.dir, &kept).map_err(refused("remove", asked))?;
     if durability == Durability::Synced {
@@ -150,7 +151,7 @@ fn take_back(undo: &[Undo], made: &[RootedPath]) {
         }
     }
     for directory in made.iter().rev() {
-        let Ok(place) = directory.place() else { continue };
+        let Ok(place) = directory.place(Access::Write) else { continue };
         if let Err(errno) = rustix::fs::unlinkat(&place.dir, &place.name, AtFlags::REMOVEDIR) {
             tracing::debug!(%errno, "a directory made for a patch stays");
         }

@@ -13,6 +13,7 @@ use super::parse::{Hunk, parse};
 use crate::Error;
 use crate::error::PatchError;
 use crate::files::edit::read_present;
+use crate::files::guard::Access;
 use crate::files::path::{RootedPath, Roots};
 use crate::files::refused;
 
@@ -135,6 +136,7 @@ impl Planner<'_> {
         if let Some(index) = self.known.get(&spelled) {
             return Ok((*index, spelled));
         }
+        path.foresee(Access::Write)?;
         let (seen, before) = match read_present(&path)? {
             Some((stat, bytes)) => (Some(stat), Some(Arc::from(bytes))),
             None => (None, None),

@@ -1,0 +1,103 @@
+//! Whole trees under a guard: nothing is removed, renamed or copied with something refused inside.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::guard::{Access, PathGuard};
+use super::path::RootedPath;
+use super::refused;
+use super::resolve::Place;
+use super::scan::Scan;
+use super::stat::Kind;
+use super::walk::{MOST_DEPTH, Names, Reader, open_child};
+use crate::Error;
+
+/// Refuses when something beneath a place may not be accessed in one of these ways.
+pub(super) fn check_tree(
+    path: &RootedPath,
+    place: &Place,
+    accesses: &[Access],
+    scan: &Scan,
+) -> Result<(), Error> {
+    let Some(guard) = path.roots().guard() else { return Ok(()) };
+    let real = place.real()?;
+    for access in accesses {
+        check_known(guard, &real, *access)?;
+    }
+    if !guard.needs_every_entry() {
+        return Ok(());
+    }
+    each_beneath(path.as_path(), place, scan, |below| {
+        accesses.iter().try_for_each(|access| guard.check(&real.join(below), *access))
+    })
+}
+
+/// Refuses when the copy of a tree would put something where it may not be.
+pub(super) fn check_copies(to: (&RootedPath, &Place), source: &Place, scan: &Scan) -> Result<(), Error> {
+    let (path, target) = to;
+    let Some(guard) = path.roots().guard() else { return Ok(()) };
+    let real = target.real()?;
+    check_known(guard, &real, Access::Write)?;
+    if !guard.needs_every_entry() {
+        return Ok(());
+    }
+    each_beneath(path.as_path(), source, scan, |below| guard.check(&real.join(below), Access::Write))
+}
+
+fn check_known(guard: &dyn PathGuard, real: &Path, access: Access) -> Result<(), Error> {
+    let Some(path) = guard.refused_beneath(real, access) else { return Ok(()) };
+    guard.check(&path, access)?;
+    let reason = "something beneath it may not be touched".to_owned();
+    Err(Error::Guarded { path, access, rule: "guard".to_owned(), reason })
+}
+
+struct Level {
+    dir: OwnedFd,
+    names: Names,
+    next: usize,
+}
+
+/// Calls `look` with the way down to every entry beneath a place, by descriptors and through no link.
+fn each_beneath(
+    asked: &Path,
+    place: &Place,
+    scan: &Scan,
+    mut look: impl FnMut(&Path) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut reader = Reader::new();
+    let mut enter = |dir: &OwnedFd, name: &[u8]| match open_child(dir, name) {
+        Ok(dir) => {
+            let names = reader.names(&dir).map_err(refused("list", asked))?;
+            Ok(Some(Level { dir, names, next: 0 }))
+        }
+        Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => Ok(None),
+        Err(errno) => Err(refused("list", asked)(errno)),
+    };
+    let mut levels: Vec<Level> = enter(&place.dir, place.name.as_bytes())?.into_iter().collect();
+    let mut below = PathBuf::new();
+    while let Some(level) = levels.last_mut() {
+        let Some((name, kind)) = level.names.get(level.next) else {
+            levels.pop();
+            below.pop();
+            continue;
+        };
+        level.next += 1;
+        below.push(OsStr::from_bytes(name));
+        look(&below)?;
+        let entered = if kind == Kind::Dir { enter(&level.dir, name)? } else { None };
+        let Some(deeper) = entered else {
+            below.pop();
+            continue;
+        };
+        scan.check("check")?;
+        if levels.len() >= MOST_DEPTH {
+            return Err(Error::LimitReached { what: "directory depth", limit: MOST_DEPTH as u64 });
+        }
+        levels.push(deeper);
+    }
+    Ok(())
+}
