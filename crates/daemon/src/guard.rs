@@ -5,7 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use engine::Policy;
 
-use crate::config::{ApprovalsConfig, Config};
+use crate::config::{ApprovalsConfig, Config, Places};
+use crate::sandbox::Sandbox;
 
 /// Everything the operator allows, as one configuration had it.
 #[derive(Debug)]
@@ -16,15 +17,18 @@ pub struct Guard {
     pub environment: Vec<(OsString, OsString)>,
     /// Who may answer what the policy asks about.
     pub approvals: ApprovalsConfig,
+    /// What confines commands.
+    pub sandbox: Sandbox,
 }
 
 impl Guard {
     /// The guard of a configuration, for commands that inherit from this process.
-    pub fn new(config: &Config) -> Guard {
+    pub fn new(config: &Config, places: &Places) -> Guard {
         Guard {
             environment: config.policy.environment().apply(std::env::vars_os(), &Default::default()),
             policy: config.policy.clone(),
             approvals: config.approvals.clone(),
+            sandbox: Sandbox::new(config, places),
         }
     }
 }

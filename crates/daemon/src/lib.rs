@@ -14,5 +14,6 @@ pub mod log;
 pub mod metrics;
 pub mod notify;
 pub mod rexd;
+pub mod sandbox;
 pub mod serve;
 pub mod traces;

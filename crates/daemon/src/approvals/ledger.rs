@@ -25,7 +25,7 @@ impl FileLedger {
     /// A ledger in this folder, which is made when it is needed.
     pub fn new(folder: PathBuf) -> FileLedger {
         let pid = std::process::id();
-        let daemon = Daemon { pid, started: started(pid).unwrap_or(0) };
+        let daemon = Daemon { pid, started: process_start(pid).unwrap_or(0) };
         FileLedger { folder: Folder::new(folder), daemon, swept: Once::new() }
     }
 
@@ -85,12 +85,12 @@ impl Ledger for FileLedger {
 }
 
 /// When a process started, in the kernel's ticks since boot.
-fn started(pid: u32) -> Option<u64> {
+pub fn process_start(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may hold anything, even parentheses: the fields begin after its last one.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
 fn is_alive(daemon: &Daemon) -> bool {
-    started(daemon.pid) == Some(daemon.started)
+    process_start(daemon.pid) == Some(daemon.started)
 }

@@ -1,7 +1,6 @@
 //! A session as an approver: hears what waits for a decision, if its caller may decide.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use engine::approval::{Approver, News, Question};
@@ -71,6 +70,3 @@ impl std::fmt::Debug for SessionApprover {
         f.debug_struct("SessionApprover").field("session", &self.handle.id).finish_non_exhaustive()
     }
 }
-
-/// An approver of this session, shared with whoever asks.
-pub(super) type Seat = Arc<SessionApprover>;

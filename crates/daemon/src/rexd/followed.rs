@@ -5,12 +5,14 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use engine::audit::{self, AuditRecord, Outcome};
 use engine::process::{Cause, Closed, Exit, Item, Process, Stream};
+use engine::sandbox::{Denial, Denied};
 use serde_json::json;
 use tokio::sync::oneshot;
 use wire::rexd::v1::{self, OutputEvent, codes, encode_event};
 
 use super::FACE;
 use super::convert::{exit_code, exit_signal, pty_id};
+use super::errors::text;
 use super::events::{Follow, Telling};
 use super::mailbox::{Letter, Notice};
 
@@ -108,6 +110,7 @@ impl Followed {
         let duration_ms = u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX);
         let held_by = closed.held_by.iter().map(|member| i64::from(member.pid)).collect();
         let cursor = Some(self.follow.reader.cursor().0);
+        let sandbox_denied = closed.denied.as_ref().map(sandbox_denied);
         let line = match self.pty_id.clone() {
             Some(pty_id) => encode_event(&v1::PtyExit {
                 session_id,
@@ -120,6 +123,7 @@ impl Followed {
                 event_id,
                 held_by,
                 cursor,
+                sandbox_denied,
             }),
             None => encode_event(&v1::ExecExit {
                 session_id,
@@ -134,6 +138,7 @@ impl Followed {
                 output_limit_exceeded: closed.cause == Cause::OutputLimit || closed.truncated_bytes > 0,
                 held_by,
                 cursor,
+                sandbox_denied,
             }),
         };
         line.into()
@@ -173,6 +178,16 @@ impl Telling {
             decision: None,
         });
     }
+}
+
+fn sandbox_denied(denied: &Denied) -> v1::SandboxDenied {
+    let access = match denied.what {
+        Denial::Write => "write",
+        Denial::Read => "read",
+        Denial::Network => "network",
+        Denial::Call => "call",
+    };
+    v1::SandboxDenied { access: access.to_owned(), path: denied.path.as_deref().map(text) }
 }
 
 fn output_limit(telling: &Telling, process_id: &str, closed: &Closed, event_id: u64) -> Bytes {

@@ -8,6 +8,7 @@ mod answer;
 mod approver;
 mod attachment;
 mod call;
+mod confining;
 mod connection;
 mod convert;
 mod desk;

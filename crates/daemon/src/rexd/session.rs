@@ -22,6 +22,7 @@ use super::Service;
 use super::answer::{Answer, Asker};
 use super::approver::SessionApprover;
 use super::call::Call;
+use super::confining::Confining;
 use super::errors::{process_not_found, session_not_found};
 use super::events::{self, Changes, Events, Telling};
 use super::keys::Keys;
@@ -73,6 +74,8 @@ pub(super) struct Session {
     pub(super) permit: Permit,
     /// As whom it answers what is asked.
     pub(super) approver: SessionApprover,
+    /// What confines its processes.
+    pub(super) confining: Confining,
     /// Held while it hears what is asked; nothing if its client cannot decide anything.
     attendance: Option<Attendance>,
     /// What to show to take it up again, if that was asked for.
@@ -103,13 +106,23 @@ pub(super) struct Opening {
     pub(super) reported_roots: Vec<String>,
     pub(super) limits: Limits,
     pub(super) resume_token: Option<String>,
+    pub(super) confining: Confining,
 }
 
 impl Session {
     /// A session whose events go along `outgoing`, or wait until somebody asks for them.
     pub(super) fn new(opening: Opening, handle: &Handle, outgoing: Option<Outgoing>) -> Session {
-        let Opening { asker, service, engine, manners, roots, reported_roots, limits, resume_token } =
-            opening;
+        let Opening {
+            asker,
+            service,
+            engine,
+            manners,
+            roots,
+            reported_roots,
+            limits,
+            resume_token,
+            confining,
+        } = opening;
         let may_resume = resume_token.is_some();
         let confined = asker.caller.roots.as_ref().map(|_| roots.paths().to_vec());
         let approver = SessionApprover::new(handle.clone(), service.guard.clone(), confined);
@@ -133,6 +146,7 @@ impl Session {
                 None => Presence::unheard(may_resume),
             },
             permit: Permit::default(),
+            confining,
             attendance: manners_attend.then(|| service.approvals.attend(Arc::new(approver.clone()))),
             approver,
             resume_token,

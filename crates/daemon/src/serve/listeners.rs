@@ -99,7 +99,7 @@ fn sockets(
 ) -> anyhow::Result<(Sockets, Option<Exporting>)> {
     let metrics = Metrics::new();
     let audit = open_audit(config, &metrics)?;
-    let mut service = service(config, places, (audit.clone(), metrics.clone()), ending.stop.clone());
+    let mut service = service(config, places, (audit.clone(), metrics.clone()), ending.stop.clone())?;
     let file = &config.server;
     service.may_resume = true;
     let (traces, exporting) = traces(config, &metrics)?;
@@ -226,7 +226,7 @@ fn reload(source: &ConfigArgs, places: &Places, server: &Server, tls: Option<&Tl
         Ok(config) => {
             // It says itself what is wrong.
             drop(server.gate.auth.reload(&config));
-            server.service.guard.replace(Guard::new(&config));
+            server.service.guard.replace(Guard::new(&config, places));
             tracing::info!("the policy was read again: {} rules", config.policy.settings().rules.len());
         }
         Err(error) => tracing::error!("the configuration stays as it was: {error}"),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 use engine::files::RootedPath;
@@ -12,14 +13,16 @@ use wire::rexd::v1::{self, RpcError, encode_event};
 use super::super::FACE;
 use super::super::answer::Answer;
 use super::super::call::Call;
+use super::super::confining::{Confined, Refused};
 use super::super::convert::{self, exit_code, exit_signal, pty_id, status, timestamp};
-use super::super::errors::{invalid, rpc_error, unsupported};
+use super::super::errors::{invalid, rpc_error};
 use super::super::events::{EventOrder, Events, Follow};
 use super::super::order::Turn;
 use super::super::session::Session;
 use super::attach::may_see;
 use super::detached::Detaching;
 use super::launch::Saying;
+use crate::config::OFF;
 use crate::metrics::{HeldProcess, Ownership};
 
 impl Session {
@@ -52,10 +55,10 @@ impl Session {
     }
 
     fn exec_spec(&self, params: &v1::ExecStart) -> Result<ProcessSpec, RpcError> {
-        self.no_sandbox(params.sandbox.as_deref())?;
         let program = convert::exec_program(params)?;
         no_nul(&program)?;
-        let cwd = self.path(params.cwd.as_deref().unwrap_or_default())?;
+        let cwd = self.start_path(params.cwd.as_deref())?;
+        let confined = self.confined(params.sandbox.as_deref(), params.detach)?;
         let stdin = convert::stdin(
             params.stdin.as_deref(),
             params.stdin_encoding.as_deref(),
@@ -64,7 +67,8 @@ impl Session {
         let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
         Ok(ProcessSpec {
             program,
-            env: self.environment(&params.env, &cwd, false)?,
+            env: self.environment(&params.env, &cwd, (false, confined.temp.as_deref()))?,
+            confinement: confined.confinement,
             cwd,
             terminal: None,
             stdin,
@@ -78,7 +82,6 @@ impl Session {
                 (_, asked) => convert::output_limit(&self.limits, asked)?,
             },
             origin: FACE.into(),
-            confinement: None,
         })
     }
 
@@ -91,12 +94,14 @@ impl Session {
         }
     }
 
-    /// A sandbox that cannot be enforced is refused, never silently absent.
-    pub(super) fn no_sandbox(&self, asked: Option<&str>) -> Result<(), RpcError> {
-        match asked {
-            None | Some("off") => Ok(()),
-            Some(_) => Err(unsupported("sandbox", "this version cannot confine a process in the kernel yet")),
-        }
+    /// What confines a process that asks for this profile.
+    pub(super) fn confined(&self, wish: Option<&str>, is_detached: bool) -> Result<Confined, RpcError> {
+        let guard = self.service.guard.current();
+        let wish = wish.filter(|wish| *wish != OFF);
+        self.confining.of_process(&guard, wish, is_detached).map_err(|refused| match refused {
+            Refused::Unknown(unknown) => invalid("sandbox", &unknown.to_string()),
+            Refused::Failed(error) => rpc_error(error),
+        })
     }
 
     /// What a command inherits, with what the request sets or takes away.
@@ -104,7 +109,7 @@ impl Session {
         &self,
         asked: &BTreeMap<String, Option<String>>,
         cwd: &RootedPath,
-        has_terminal: bool,
+        (has_terminal, temp): (bool, Option<&Path>),
     ) -> Result<Vec<(OsString, OsString)>, RpcError> {
         if let Some(name) = asked.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             return Err(invalid(&format!("env.{name}"), "no variable can have this name"));
@@ -124,6 +129,10 @@ impl Session {
         if !asked.contains_key("PWD") {
             env.retain(|(name, _)| name != "PWD");
             env.push(("PWD".into(), cwd.as_path().into()));
+        }
+        if let Some(temp) = temp.filter(|_| !asked.contains_key("TMPDIR")) {
+            env.retain(|(name, _)| name != "TMPDIR");
+            env.push(("TMPDIR".into(), temp.into()));
         }
         if has_terminal && !env.iter().any(|(name, _)| name == "TERM") {
             env.push(("TERM".into(), "xterm-256color".into()));

@@ -49,15 +49,16 @@ impl Session {
     }
 
     pub(super) fn pty_spec(&self, params: &v1::PtyOpen) -> Result<ProcessSpec, RpcError> {
-        self.no_sandbox(params.sandbox.as_deref())?;
         let program = convert::pty_program(params)?;
         no_nul(&program)?;
-        let cwd = self.path(params.cwd.as_deref().unwrap_or_default())?;
+        let cwd = self.start_path(params.cwd.as_deref())?;
+        let confined = self.confined(params.sandbox.as_deref(), params.detach)?;
         let size = convert::new_size(params.cols, params.rows)?;
         let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
         Ok(ProcessSpec {
             program,
-            env: self.environment(&params.env, &cwd, true)?,
+            env: self.environment(&params.env, &cwd, (true, confined.temp.as_deref()))?,
+            confinement: confined.confinement,
             cwd,
             terminal: Some(size),
             stdin: Stdin::Open,
@@ -65,7 +66,6 @@ impl Session {
             stop_after: self.limits.timeout_if_asked(asked),
             output_limit: None,
             origin: FACE.into(),
-            confinement: None,
         })
     }
 

@@ -11,6 +11,7 @@ use wire::rexd::v1::{self, RpcError};
 
 use super::super::Service;
 use super::super::answer::{Answer, Asker};
+use super::super::confining::{Confining, Fenced};
 use super::super::convert::{self, limits_report, timestamp};
 use super::super::errors::{invalid, rpc_error, text, with_hint};
 use super::super::lifetime::live;
@@ -20,6 +21,8 @@ use super::super::quirks;
 use super::super::rules::Rules;
 use super::super::session::{Manners, Opening, Session};
 use crate::auth::Caller;
+use crate::config::OFF;
+use crate::guard::Guard;
 
 /// What this server can do beyond opening a session.
 const CAPABILITIES: &[&str] = &[
@@ -90,9 +93,11 @@ pub(in super::super) fn open(
     let (letters, inbox) = mpsc::channel(LETTERS_WAITING);
     let handle = Handle { id, asker: asker.clone(), silent_since: Arc::default(), letters };
     let is_findable = resume_token.is_some() || outgoing.is_none();
+    let confining = confining(service, params, &roots)?;
     let service = service.clone();
     let sessions = service.sessions.clone();
-    let opening = Opening { asker, service, engine, manners, roots, reported_roots, limits, resume_token };
+    let opening =
+        Opening { asker, service, engine, manners, roots, reported_roots, limits, resume_token, confining };
     let session = Session::new(opening, &handle, outgoing);
     let result = session.opened();
     if is_findable {
@@ -150,6 +155,16 @@ fn make_room(service: &Service, caller: &Caller, error: engine::Error) -> RpcErr
         data.insert("retry".to_owned(), json!(true));
     }
     error.with_data(data)
+}
+
+/// What confines the processes of a session, if it names a profile that there is.
+fn confining(service: &Service, params: &v1::SessionOpen, roots: &Roots) -> Result<Confining, RpcError> {
+    if let Some(wish) = &params.sandbox {
+        let sandbox = &service.guard.current().sandbox;
+        sandbox.check(wish).map_err(|unknown| invalid("sandbox", &unknown.to_string()))?;
+    }
+    let wish = params.sandbox.clone().filter(|wish| wish != OFF);
+    Confining::new(wish, roots).map_err(rpc_error)
 }
 
 /// Thirty-two hexadecimal digits that nobody can guess.
@@ -254,14 +269,28 @@ impl Session {
         convert::path(&self.roots, &self.cwd, asked).map_err(|error| self.hint(error))
     }
 
-    /// The roots, with the rules on files, if there are any.
+    /// The roots, with what confines the session and the rules on files, if there are any.
     pub(super) fn ruled_roots(&self) -> Roots {
         let guard = self.service.guard.current();
+        let roots = match self.confining.of_session(&guard) {
+            Some(confinement) => self.roots.guarded(Arc::new(Fenced(confinement))),
+            None => self.roots.clone(),
+        };
+        self.with_rules(roots, guard)
+    }
+
+    /// The directory a process starts in. What confines it is the kernel's to hold there.
+    pub(super) fn start_path(&self, asked: Option<&str>) -> Result<engine::RootedPath, RpcError> {
+        let roots = self.with_rules(self.roots.clone(), self.service.guard.current());
+        convert::path(&roots, &self.cwd, asked.unwrap_or_default()).map_err(|error| self.hint(error))
+    }
+
+    fn with_rules(&self, roots: Roots, guard: Arc<Guard>) -> Roots {
         if !guard.policy.judges_files() {
-            return self.roots.clone();
+            return roots;
         }
         let approved = self.permit.approved.clone();
-        self.roots.guarded(Arc::new(Rules { guard, asker: self.asker.clone(), approved }))
+        roots.guarded(Arc::new(Rules { guard, asker: self.asker.clone(), approved }))
     }
 
     /// Adds what to do about it to an error that comes from missing configuration.

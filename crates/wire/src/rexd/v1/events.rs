@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::AskedBy;
+
 use crate::jsonrpc::notification;
 
 /// Something the server says unasked.
@@ -46,6 +48,19 @@ pub struct ExecExit {
     /// The end of its log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
+    /// What the sandbox refused, if the command failed at that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox_denied: Option<SandboxDenied>,
+}
+
+/// What the sandbox refused to a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxDenied {
+    /// `write`, `read`, `network` or `call`.
+    pub access: String,
+    /// The path it was about, where the command named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 /// `pty.exit`: a terminal's process ended and nothing more comes from it.
@@ -73,6 +88,9 @@ pub struct PtyExit {
     /// The end of its log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
+    /// What the sandbox refused, if the command failed at that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox_denied: Option<SandboxDenied>,
 }
 
 /// `exec.error`: something happened to a process that is not its exit.

@@ -22,7 +22,7 @@ pub use crate::jsonrpc::RpcError;
 pub use decode::{decode_params, decode_params_text};
 pub use events::{
     ApprovalDecided, ApprovalRequested, Change, Event, ExecError, ExecExit, ExecLost, FsChanged, PtyExit,
-    SessionClosing, SessionLost, encode_event,
+    SandboxDenied, SessionClosing, SessionLost, encode_event,
 };
 pub use fields::fields_of;
 pub use methods::{METHODS, Method, MethodInfo, Origin, SECRET_FIELDS, method};
