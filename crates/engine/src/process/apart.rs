@@ -30,6 +30,7 @@ pub async fn start_apart(
         apart: Apart::Session,
         cgroup: None,
         dies_with_parent: false,
+        confined: None,
     };
     let Started { pid, pidfd, pending } = LEADERS.hold(|| spawn::start(&order))?;
     drop(stdio);
@@ -42,7 +43,7 @@ pub async fn start_apart(
     };
     if let Err(error) = verdict(pending).await {
         discard(pid).await;
-        return Err(error);
+        return Err(error.into());
     }
     let number = pid.as_raw_nonzero().get();
     // Lives as long as the runtime, which has nothing to do for a child that outlives it.
