@@ -165,3 +165,5 @@ fn raw_table(
 mod tests;
 #[cfg(test)]
 mod tests_auth;
+#[cfg(test)]
+mod tests_policy;

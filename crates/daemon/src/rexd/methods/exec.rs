@@ -91,7 +91,7 @@ impl Session {
             Program::Argv(argv) => CommandLine::Argv(argv),
             Program::Shell { line, login } => CommandLine::Shell { line, login: *login },
         };
-        let operation = Operation::Run { line, cwd: cwd };
+        let operation = Operation::Run { line, cwd };
         let asked =
             Asked { face: FACE, client: &self.asker.client, caller: &self.asker.caller.name, operation };
         self.service.policy.decide(&asked).into_result().map_err(rpc_error)
