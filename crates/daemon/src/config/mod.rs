@@ -158,3 +158,5 @@ impl Config {
 mod tests;
 #[cfg(test)]
 mod tests_auth;
+#[cfg(test)]
+mod tests_policy;

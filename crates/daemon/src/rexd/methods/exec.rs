@@ -88,8 +88,13 @@ impl Session {
     /// Whether a command can be started as it was asked for, before somebody is asked about it.
     pub(in super::super) fn check(&self, call: &Call) -> Result<(), RpcError> {
         match call {
-            Call::ExecStart(params) => self.exec_spec(params).map(drop),
-            Call::PtyOpen(params) => self.pty_spec(params).map(drop),
+            // As if it were attached: nothing that outlives the session is made for it yet.
+            Call::ExecStart(params) => {
+                self.exec_spec(&v1::ExecStart { detach: false, ..params.clone() }).map(drop)
+            }
+            Call::PtyOpen(params) => {
+                self.pty_spec(&v1::PtyOpen { detach: false, ..params.clone() }).map(drop)
+            }
             _ => Ok(()),
         }
     }
