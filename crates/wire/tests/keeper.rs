@@ -21,6 +21,7 @@ fn piece() -> impl Strategy<Value = Piece> {
         stderr_bytes: numbers[2].into(),
         truncated_bytes: numbers[3].into(),
         held_by,
+        denied: None,
     });
     prop_oneof![
         (0..u64::MAX / 2, stream, prop::collection::vec(any::<u8>(), 1..400))

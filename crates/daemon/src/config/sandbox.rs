@@ -80,8 +80,10 @@ pub(super) fn read(section: Section<'_, '_>, places: &Places) -> Result<SandboxC
     if let Some(name) = profile.as_deref().filter(|name| !is_known(name)) {
         let own = profiles.iter().map(|profile| profile.name.as_str());
         let names: Vec<&str> = [OFF].into_iter().chain(BUILT_IN).chain(own).collect();
-        let reason =
-            format!("there is no sandbox profile {name:?}: use one of {} or add it to [[sandbox.profiles]]", names.join(", "));
+        let reason = format!(
+            "there is no sandbox profile {name:?}: use one of {} or add it to [[sandbox.profiles]]",
+            names.join(", ")
+        );
         return Err(section.document.error(section.span_of("profile"), reason));
     }
     let on_gap = section.choice("on_gap", &[("refuse", OnGap::Refuse), ("reduce", OnGap::Reduce)])?;
@@ -141,11 +143,7 @@ fn ports(section: &Section<'_, '_>, key: &'static str) -> Result<Vec<u16>, Confi
     section.items(key)?.into_iter().map(port).collect()
 }
 
-fn paths(
-    section: &Section<'_, '_>,
-    key: &'static str,
-    places: &Places,
-) -> Result<Vec<PathBuf>, ConfigError> {
+fn paths(section: &Section<'_, '_>, key: &'static str, places: &Places) -> Result<Vec<PathBuf>, ConfigError> {
     let mut paths = Vec::new();
     for item in section.items(key)? {
         let path = places.expand(&section.as_text(key, item)?);

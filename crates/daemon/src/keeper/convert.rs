@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::Error;
-use engine::sandbox::{Denial, Denied};
 use engine::process::{Cause, Closed, Ended, Exit, Member, Signal, Stream};
+use engine::sandbox::{Denial, Denied};
 use wire::keeper as told;
 
 /// Holders that a status names: it is written into room that was taken when the process started.

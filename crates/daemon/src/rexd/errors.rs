@@ -56,9 +56,11 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::NoApprover { rule, reason } => {
             say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
         }
-        Error::Refused { rule, approval, by } => {
-            say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "approval_id": approval.as_deref(), "by": &*by }))
-        }
+        Error::Refused { rule, approval, by } => say(
+            codes::UNAUTHORIZED,
+            message,
+            json!({ "rule": rule, "approval_id": approval.as_deref(), "by": &*by }),
+        ),
         Error::Unanswered { rule, approval, after } => {
             let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
             let data = json!({ "rule": rule, "approval_id": &*approval, "deadline_ms": after_ms });

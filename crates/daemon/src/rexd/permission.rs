@@ -6,11 +6,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use engine::Error;
 use engine::approval::{self, Answer as Said, Choice, Deed, Holder, Outcome, Question, Scope};
 use engine::audit::{self, ApprovalOutcome, Judged};
 use engine::policy::{Asked as Inquiry, CommandLine, Decision, Operation, Touch, Verdict};
 use engine::process::Program;
-use engine::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use wire::rexd::v1::RpcError;
@@ -228,7 +228,8 @@ impl Judge {
                 Holder::Session(_) => Scope::Session,
                 Holder::Caller(_) => Scope::Rule,
             };
-            let settled = audit::Approval { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
+            let settled =
+                audit::Approval { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
             return (Some(settled), result);
         }
         let within = self.guard.approvals.within;
@@ -288,4 +289,3 @@ fn refusal(decision: Decision) -> RpcError {
         Err(error) => rpc_error(error),
     }
 }
-

@@ -53,7 +53,8 @@ pub(super) fn files(call: &Call, touched: &Touched) -> Result<Pictured, Error> {
             let bytes = convert::data("content", &params.content, params.encoding.as_deref(), "encoding");
             // What is no content is refused by whoever would write it.
             let Ok(bytes) = bytes else { return Ok(Pictured::default()) };
-            diff::write(path, &bytes, convert::write_mode(params.mode.as_deref()).unwrap_or_default()).map(Pictured::from)
+            diff::write(path, &bytes, convert::write_mode(params.mode.as_deref()).unwrap_or_default())
+                .map(Pictured::from)
         }
         Call::FsEdit(params) => diff::edit(path, &convert::edit(params)).map(Pictured::from),
         Call::FsPatch(params) => {

@@ -34,9 +34,7 @@ const PLUGIN: Quirks =
 /// The quirks of the client that calls itself `name`.
 pub(super) fn of(name: &str) -> Quirks {
     match name {
-        "opencode-rexd-target" => {
-            Quirks { frame_bytes: Some(SMALL_FRAME), ..PLUGIN }
-        }
+        "opencode-rexd-target" => Quirks { frame_bytes: Some(SMALL_FRAME), ..PLUGIN },
         "claudecode-rexd-target" => PLUGIN,
         "opencode-transit" | "opencode-rexd" => {
             Quirks { pinned_version: Some("0.1.5"), frame_bytes: Some(SMALL_FRAME), ..PLUGIN }

@@ -87,7 +87,8 @@ impl Session {
         let hunks = patch::parse(text).map_err(|error| rpc_error(error.into()))?;
         let mut places = Vec::new();
         let mut add = |path: &str, access| {
-            let path = self.roots.admit(base, Path::new(path)).map_err(|error| self.hint(rpc_error(error)))?;
+            let path =
+                self.roots.admit(base, Path::new(path)).map_err(|error| self.hint(rpc_error(error)))?;
             places.push(Place { path, access, tree: false });
             Ok::<(), RpcError>(())
         };

@@ -94,10 +94,8 @@ impl Grants {
     /// The grant that settles a question without asking; a session's own comes first.
     pub(super) fn find(&self, question: &Question) -> Option<Grant> {
         let key = GrantKey::of(question);
-        let holders = [
-            Holder::Session(question.asker.session.clone()),
-            Holder::Caller(question.asker.caller.clone()),
-        ];
+        let holders =
+            [Holder::Session(question.asker.session.clone()), Holder::Caller(question.asker.caller.clone())];
         holders.into_iter().find_map(|holder| self.held.get(&(holder, key.clone())).cloned())
     }
 

@@ -111,7 +111,10 @@ async fn of_two_answers_the_second_is_told_how_it_was_settled() {
         approvals.answer(&id, answer(Choice::Approve, Scope::Once), |_| true),
     );
     assert!(one.is_ok());
-    assert!(matches!(two, Err(Error::AlreadySettled { outcome: Outcome::Answered(Answer { choice: Choice::Deny, .. }), .. })));
+    assert!(matches!(
+        two,
+        Err(Error::AlreadySettled { outcome: Outcome::Answered(Answer { choice: Choice::Deny, .. }), .. })
+    ));
     assert_eq!(asking.settled().await, Outcome::Answered(answer(Choice::Deny, Scope::Once)));
 }
 

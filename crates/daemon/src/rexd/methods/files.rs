@@ -135,8 +135,7 @@ impl Session {
         let (roots, durability) = (self.ruled_roots(), self.service.durability);
         let shown = self.permit.shown;
         self.change(answer, turn, kept, move || {
-            let plan =
-                files::patch::plan(&roots, base.as_path(), &params.patch_text).map_err(rpc_error)?;
+            let plan = files::patch::plan(&roots, base.as_path(), &params.patch_text).map_err(rpc_error)?;
             still_as_shown(shown, &base, || Ok(diff::patch(&plan)))?;
             let patched = plan.apply(durability).map_err(rpc_error)?;
             let texts = |paths: &[std::path::PathBuf]| paths.iter().map(|path| text(path)).collect();
