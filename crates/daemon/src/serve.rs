@@ -48,6 +48,7 @@ pub fn service(
         bounds: bounds(&config.limits, places),
         containment: containment(),
         max_sessions: config.limits.max_concurrent_sessions,
+        sandbox: engine::sandbox::Settings::default(),
     };
     let filter = config.policy.environment();
     rexd::Service {

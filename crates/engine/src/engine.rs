@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::Error;
 use crate::process::{Bounds, Containment, Launcher, Process};
 use crate::registry::Registry;
+use crate::sandbox;
 use crate::session::Session;
 
 /// What an engine is made of.
@@ -21,6 +22,8 @@ pub struct Settings {
     pub containment: Containment,
     /// Sessions that may be open at the same time.
     pub max_sessions: usize,
+    /// How processes are confined that have a confinement.
+    pub sandbox: sandbox::Settings,
 }
 
 /// Runs processes for any number of sessions. Cheap to clone.

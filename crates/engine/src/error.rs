@@ -96,6 +96,20 @@ pub enum Error {
     #[error("idempotency key is in use")]
     KeyInUse,
 
+    /// The process could not be confined as its profile says, so it was not started.
+    #[error("sandbox {profile}: {reason}")]
+    Sandbox {
+        /// The profiles that were to hold.
+        profile: String,
+        /// What could not be done, and what to do about it.
+        reason: String,
+    },
+    /// The program lies where its own confinement lets nobody look.
+    #[error("{} cannot be executed inside the sandbox", path.display())]
+    SandboxDenied {
+        /// The program.
+        path: PathBuf,
+    },
     /// The operator's policy forbids it.
     #[error("denied by policy: {reason}")]
     Denied {

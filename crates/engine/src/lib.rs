@@ -8,6 +8,7 @@ pub mod limits;
 pub mod policy;
 pub mod process;
 mod registry;
+pub mod sandbox;
 pub mod session;
 
 pub use engine::{Engine, Settings};

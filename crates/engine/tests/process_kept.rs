@@ -79,6 +79,7 @@ fn closed() -> Closed {
         stderr_bytes: 0,
         truncated_bytes: 0,
         held_by: Vec::new(),
+        denied: None,
     }
 }
 
@@ -169,6 +170,7 @@ async fn a_reader_that_stops_holds_the_keeper_back_and_a_kill_still_passes() {
         bounds: engine::process::Bounds { log_bytes: 8, ..bounds() },
         containment: Containment::Marks,
         max_sessions: 1,
+        sandbox: engine::sandbox::Settings::default(),
     };
     let mut session = Engine::start(small).open_session().unwrap();
     let (kept, news, _asked) = kept(0);

@@ -71,6 +71,7 @@ pub(super) fn closed(told: told::Closed) -> Closed {
         stderr_bytes: told.stderr_bytes,
         truncated_bytes: told.truncated_bytes,
         held_by: members(told.held_by),
+        denied: None,
     }
 }
 

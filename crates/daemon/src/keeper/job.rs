@@ -114,6 +114,7 @@ impl Job {
             stop_after: self.stop_after_ms.map(Duration::from_millis),
             output_limit: self.output_bytes.map(|bytes| OutputLimit { bytes, then }),
             origin: self.face.clone().into(),
+            confinement: None,
         })
     }
 

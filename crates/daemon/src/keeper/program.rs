@@ -84,7 +84,12 @@ struct Ready {
 
 impl Ready {
     fn make(terms: Terms) -> Ready {
-        let settings = Settings { bounds: terms.bounds(), containment: terms.containment(), max_sessions: 1 };
+        let settings = Settings {
+            bounds: terms.bounds(),
+            containment: terms.containment(),
+            max_sessions: 1,
+            sandbox: engine::sandbox::Settings::default(),
+        };
         let engine = Engine::start(settings);
         // Opens the cgroups, or finds that there are none.
         engine.uses_cgroups();

@@ -1,6 +1,6 @@
 //! What went wrong, in the protocol's codes and words. No wildcard: a new engine error is a decision here.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use engine::Error;
 use engine::error::{EditError, errno_text};
@@ -18,12 +18,7 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::Spawn { program, source } => {
             say(codes::INVALID_PARAMS, message, json!({ "program": program, "errno": source.raw_os_error() }))
         }
-        Error::OutsideRoots { path, resolved, roots } => {
-            let roots: Vec<String> = roots.iter().map(|root| text(root)).collect();
-            let resolved = resolved.as_deref().map(text);
-            let data = json!({ "path": text(&path), "allowed_roots": roots, "resolved_path": resolved });
-            say(codes::FORBIDDEN_PATH, "Path is outside allowed roots".to_owned(), data)
-        }
+        Error::OutsideRoots { path, resolved, roots } => outside_roots(&path, resolved.as_deref(), &roots),
         Error::BadPath { path, .. } => {
             say(codes::INVALID_PARAMS, message, json!({ "field": "path", "path": text(&path) }))
         }
@@ -56,6 +51,13 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::Guarded { path, access, rule, reason } => {
             say(codes::UNAUTHORIZED, message, refusal(&rule, &reason, &path, access.as_str()))
         }
+        Error::Sandbox { profile, reason } => {
+            let data = json!({ "capability": "sandbox", "profile": profile, "reason": reason });
+            say(codes::UNSUPPORTED_CAPABILITY, message, data)
+        }
+        Error::SandboxDenied { path } => {
+            say(codes::UNAUTHORIZED, message, json!({ "reason": "sandbox_denied", "path": text(&path) }))
+        }
         Error::Unsupported { what, reason } => {
             say(codes::UNSUPPORTED_CAPABILITY, message, json!({ "capability": what, "reason": reason }))
         }
@@ -68,6 +70,13 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         }
         Error::Cancelled => RpcError::cancelled(),
     }
+}
+
+fn outside_roots(path: &Path, resolved: Option<&Path>, roots: &[PathBuf]) -> RpcError {
+    let roots: Vec<String> = roots.iter().map(|root| text(root)).collect();
+    let resolved = resolved.map(text);
+    RpcError::new(codes::FORBIDDEN_PATH, "Path is outside allowed roots")
+        .with_data(json!({ "path": text(path), "allowed_roots": roots, "resolved_path": resolved }))
 }
 
 /// What a guard on files says beside its message.

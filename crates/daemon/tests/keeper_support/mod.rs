@@ -55,8 +55,12 @@ impl House {
     }
 
     pub fn session(&self) -> Session {
-        let settings =
-            engine::Settings { bounds: bounds(), containment: Containment::Marks, max_sessions: 64 };
+        let settings = engine::Settings {
+            bounds: bounds(),
+            containment: Containment::Marks,
+            max_sessions: 64,
+            sandbox: engine::sandbox::Settings::default(),
+        };
         Engine::start(settings).open_session().unwrap()
     }
 
@@ -83,6 +87,7 @@ impl House {
             stop_after: None,
             output_limit: None,
             origin: "test".into(),
+            confinement: None,
         }
     }
 

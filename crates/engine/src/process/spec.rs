@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use super::Signal;
 use super::tree::Member;
 use crate::files::RootedPath;
+use crate::sandbox::{Confinement, Denied};
 
 /// Names one process within one engine. Opaque to everyone else.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,6 +108,8 @@ pub struct ProcessSpec {
     pub output_limit: Option<OutputLimit>,
     /// Who asked, for listings: the face's name.
     pub origin: Cow<'static, str>,
+    /// What it may touch; without one, whatever its user may.
+    pub confinement: Option<Arc<Confinement>>,
 }
 
 /// Where output came from.
@@ -158,4 +162,6 @@ pub struct Closed {
     pub truncated_bytes: u64,
     /// Processes that still held the output open when the engine stopped waiting for them.
     pub held_by: Vec<Member>,
+    /// What its confinement refused, if that is why it failed, as far as can be told.
+    pub denied: Option<Denied>,
 }

@@ -335,6 +335,7 @@ impl Supervisor {
             stderr_bytes: facts.stderr_bytes,
             truncated_bytes: self.truncated_bytes,
             held_by,
+            denied: None,
         });
     }
 

@@ -26,7 +26,12 @@ pub fn bounds() -> Bounds {
 }
 
 pub fn engine(containment: Containment) -> Engine {
-    Engine::start(Settings { bounds: bounds(), containment, max_sessions: 64 })
+    Engine::start(Settings {
+        bounds: bounds(),
+        containment,
+        max_sessions: 64,
+        sandbox: engine::sandbox::Settings::default(),
+    })
 }
 
 pub fn directory(path: &Path) -> RootedPath {
@@ -52,6 +57,7 @@ fn spec(program: Program) -> ProcessSpec {
         stop_after: None,
         output_limit: None,
         origin: "test".into(),
+        confinement: None,
     }
 }
 

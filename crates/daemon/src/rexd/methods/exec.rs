@@ -78,6 +78,7 @@ impl Session {
                 (_, asked) => convert::output_limit(&self.limits, asked)?,
             },
             origin: FACE.into(),
+            confinement: None,
         })
     }
 

@@ -65,6 +65,7 @@ impl Session {
             stop_after: self.limits.timeout_if_asked(asked),
             output_limit: None,
             origin: FACE.into(),
+            confinement: None,
         })
     }
 

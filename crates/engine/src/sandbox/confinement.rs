@@ -1,0 +1,116 @@
+//! Confinement: profiles on top of each other, all of which hold.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use super::features::Features;
+use super::gap::{self, Gap};
+use super::profile::{Network, Profile, Readable, ResourceLimits};
+
+/// Devices that every program may use.
+pub(super) const DEVICES: [&str; 8] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+];
+/// Shared memory, private to each confinement.
+pub(super) const SHARED_MEMORY: &str = "/dev/shm";
+
+/// What a path is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// To read or execute it.
+    Read,
+    /// To change, make or remove it.
+    Write,
+}
+
+/// Profiles that hold together: what one forbids, no other allows. Without any, nothing is confined.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Confinement {
+    layers: Vec<Arc<Profile>>,
+}
+
+impl Confinement {
+    /// Stacks profiles; equal ones count once.
+    pub fn new(layers: impl IntoIterator<Item = Arc<Profile>>) -> Confinement {
+        let mut distinct: Vec<Arc<Profile>> = Vec::new();
+        for layer in layers {
+            if !distinct.contains(&layer) {
+                distinct.push(layer);
+            }
+        }
+        Confinement { layers: distinct }
+    }
+
+    /// The profiles, in the order in which they were given.
+    pub fn layers(&self) -> &[Arc<Profile>] {
+        &self.layers
+    }
+
+    /// Whether nothing is confined.
+    pub fn is_off(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// The names of the profiles, for messages.
+    pub fn name(&self) -> String {
+        self.layers.iter().map(|layer| layer.name.as_str()).collect::<Vec<_>>().join("+")
+    }
+
+    /// The lowest bound of all layers.
+    pub fn limits(&self) -> ResourceLimits {
+        self.layers.iter().fold(ResourceLimits::default(), |lowest, layer| lowest.lower(layer.limits))
+    }
+
+    /// Whether every layer allows it, by the text of an absolute path: links are the caller's to resolve.
+    pub fn permits(&self, path: &Path, access: Access) -> bool {
+        let path = clean(path);
+        self.layers.iter().all(|layer| layer_permits(layer, &path, access))
+    }
+
+    /// Whether some layer restricts the network.
+    pub fn restricts_network(&self) -> bool {
+        self.layers.iter().any(|layer| layer.network != Network::On)
+    }
+
+    /// What this kernel cannot hold of it.
+    pub fn gaps(&self, features: &Features) -> Vec<Gap> {
+        gap::find(self, features)
+    }
+}
+
+fn layer_permits(layer: &Profile, path: &Path, access: Access) -> bool {
+    let is_in = |paths: &[PathBuf]| paths.iter().any(|allowed| path.starts_with(clean(allowed)));
+    if is_in(&layer.hide) {
+        return false;
+    }
+    let is_device = DEVICES.iter().chain([&SHARED_MEMORY]).any(|device| path.starts_with(device));
+    match access {
+        Access::Write => is_device || (is_in(&layer.write) && !is_in(&layer.protect)),
+        Access::Read => match &layer.read {
+            Readable::Everything => true,
+            Readable::Only(paths) => is_device || is_in(paths) || is_in(&layer.write),
+        },
+    }
+}
+
+/// The path without `.`, `..` and doubled slashes, by its text.
+pub(super) fn clean(path: &Path) -> PathBuf {
+    let mut cleaned = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                cleaned.pop();
+            }
+            Component::Normal(name) => cleaned.push(name),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    cleaned
+}

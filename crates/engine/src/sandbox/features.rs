@@ -1,0 +1,63 @@
+//! Features: what this kernel, for this user, can hold.
+
+use std::sync::OnceLock;
+
+/// What the kernel can hold, found out by trying.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Features {
+    /// The version of Landlock's interface.
+    pub landlock: Option<u32>,
+    /// Whether system calls can be filtered.
+    pub seccomp: bool,
+    /// Whether a mount namespace can be had, with a user namespace or without.
+    pub namespaces: bool,
+    /// Whether it takes a user namespace, because this user may not mount.
+    pub needs_user_namespace: bool,
+}
+
+impl Features {
+    /// What there is; looked up once.
+    pub fn probe() -> Features {
+        static FOUND: OnceLock<Features> = OnceLock::new();
+        FOUND
+            .get_or_init(|| Features {
+                landlock: None,
+                seccomp: false,
+                namespaces: false,
+                needs_user_namespace: false,
+            })
+            .clone()
+    }
+
+    /// Takes away what `text` says, such as `landlock=2,namespaces=off,seccomp=off`. Nothing can be added that is not
+    /// there. Words it does not know are an error that names them.
+    pub fn lowered(mut self, text: &str) -> Result<Features, UnknownFeature> {
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let unknown = || UnknownFeature(word.to_owned());
+            let (name, value) = word.split_once('=').ok_or_else(unknown)?;
+            match (name.trim(), value.trim()) {
+                ("landlock", "off") => self.landlock = None,
+                ("landlock", version) => {
+                    let most: u32 = version.parse().map_err(|_| unknown())?;
+                    self.landlock = self.landlock.map(|has| has.min(most)).filter(|version| *version > 0);
+                }
+                ("seccomp", "off") => self.seccomp = false,
+                ("namespaces", "off") => self.namespaces = false,
+                ("seccomp" | "namespaces", "on") => {}
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl Default for Features {
+    fn default() -> Features {
+        Features::probe()
+    }
+}
+
+/// A word that names no feature, or no value of one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a feature to lower: use landlock=VERSION, seccomp=off, namespaces=off")]
+pub struct UnknownFeature(pub String);

@@ -1,0 +1,58 @@
+//! The sandbox: what a process may touch, held by the kernel below every shell.
+//!
+//! A [`Profile`] says what is allowed in words, a [`Confinement`] stacks profiles, [`Features`] say what this kernel can
+//! hold, and a [`Gap`] is what it cannot. The engine makes everything once per confinement and lets each child put it
+//! on between clone and exec.
+
+mod confinement;
+mod features;
+mod gap;
+mod profile;
+
+use std::path::PathBuf;
+
+pub use confinement::{Access, Confinement};
+pub use features::{Features, UnknownFeature};
+pub use gap::Gap;
+pub use profile::{Network, Own, Profile, Readable, ResourceLimits};
+
+/// What happens when a kernel cannot hold a part of a confinement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnGap {
+    /// The process is not started.
+    #[default]
+    Refuse,
+    /// It is started with what the kernel can hold.
+    Reduce,
+}
+
+/// What an engine knows about confining processes.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// What the kernel can hold.
+    pub features: Features,
+    /// What happens when that is too little.
+    pub on_gap: OnGap,
+}
+
+/// Something a process failed at because of its confinement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denied {
+    /// The path it was about, where the process named one.
+    pub path: Option<PathBuf>,
+    /// What was refused.
+    pub what: Denial,
+}
+
+/// What a confinement refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denial {
+    /// Changing a file.
+    Write,
+    /// Reading or executing a file.
+    Read,
+    /// Reaching the network.
+    Network,
+    /// A system call.
+    Call,
+}
