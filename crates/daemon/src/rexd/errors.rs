@@ -51,10 +51,7 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::Guarded { path, access, rule, reason } => {
             say(codes::UNAUTHORIZED, message, refusal(&rule, &reason, &path, access.as_str()))
         }
-        Error::Sandbox { profile, reason } => {
-            let data = json!({ "capability": "sandbox", "profile": profile, "reason": reason });
-            say(codes::UNSUPPORTED_CAPABILITY, message, data)
-        }
+        Error::Sandbox { profile, reason } => not_confined(&message, &profile, &reason),
         Error::SandboxDenied { path } => {
             say(codes::UNAUTHORIZED, message, json!({ "reason": "sandbox_denied", "path": text(&path) }))
         }
@@ -77,6 +74,11 @@ fn outside_roots(path: &Path, resolved: Option<&Path>, roots: &[PathBuf]) -> Rpc
     let resolved = resolved.map(text);
     RpcError::new(codes::FORBIDDEN_PATH, "Path is outside allowed roots")
         .with_data(json!({ "path": text(path), "allowed_roots": roots, "resolved_path": resolved }))
+}
+
+fn not_confined(message: &str, profile: &str, reason: &str) -> RpcError {
+    RpcError::new(codes::UNSUPPORTED_CAPABILITY, message)
+        .with_data(json!({ "capability": "sandbox", "profile": profile, "reason": reason }))
 }
 
 /// What a guard on files says beside its message.

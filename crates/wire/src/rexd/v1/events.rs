@@ -46,6 +46,9 @@ pub struct ExecExit {
     /// The end of its log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
+    /// `memory_limit` if it used up the memory it may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// `pty.exit`: a terminal's process ended and nothing more comes from it.
@@ -73,6 +76,9 @@ pub struct PtyExit {
     /// The end of its log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
+    /// `memory_limit` if it used up the memory it may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// `exec.error`: something happened to a process that is not its exit.
