@@ -44,7 +44,7 @@ impl Engine {
     /// An engine that has started nothing yet. Must be called within a runtime.
     pub fn start(settings: Settings) -> Engine {
         let tasks = TaskTracker::new();
-        let launcher = Arc::new(Launcher::new(settings.containment));
+        let launcher = Arc::new(Launcher::new(settings.containment, settings.sandbox.clone()));
         let registry = Registry::start(&tasks);
         let shared =
             Shared { settings, launcher, registry, sessions: Arc::default(), stop: CancellationToken::new() };

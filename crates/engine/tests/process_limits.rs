@@ -11,24 +11,16 @@ use std::time::Duration;
 
 use engine::process::limits::{Controllers, Holder, gaps};
 use engine::process::{Cause, Containment, Exit, ProcessSpec, Signal};
-use engine::sandbox::{Confinement, Network, Profile, Readable, ResourceLimits};
+use engine::sandbox::{Confinement, Own, Profile, ResourceLimits};
 use engine::{Engine, Session};
 use support::{engine, gather, run, shell};
 
 const MIB: u64 = 1024 * 1024;
 
-/// A confinement that restricts nothing but what may be used up.
+/// A line for the shell that may write to temporary files and use up so much.
 fn limited(line: &str, limits: ResourceLimits) -> ProcessSpec {
-    let profile = Profile {
-        name: "limits".into(),
-        read: Readable::Everything,
-        write: vec!["/".into()],
-        hide: Vec::new(),
-        protect: Vec::new(),
-        network: Network::On,
-        unix_sockets: true,
-        limits,
-    };
+    let temp = std::env::temp_dir().canonicalize().unwrap();
+    let profile = Profile { limits, ..Profile::workspace_write(&[temp], None, &Own::default()) };
     ProcessSpec { confinement: Some(Arc::new(Confinement::new([Arc::new(profile)]))), ..shell(line) }
 }
 

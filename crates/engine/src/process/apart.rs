@@ -33,6 +33,7 @@ pub async fn start_apart(
         joins: [None; MOST_JOINED],
         rlimits: &[],
         dies_with_parent: false,
+        confined: None,
     };
     let Started { pid, pidfd, pending } = LEADERS.hold(|| spawn::start(&order))?;
     drop(stdio);
@@ -45,7 +46,7 @@ pub async fn start_apart(
     };
     if let Err(error) = verdict(pending).await {
         discard(pid).await;
-        return Err(error);
+        return Err(error.into());
     }
     let number = pid.as_raw_nonzero().get();
     // Lives as long as the runtime, which has nothing to do for a child that outlives it.

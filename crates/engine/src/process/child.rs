@@ -9,6 +9,7 @@ use std::os::fd::RawFd;
 
 use super::limits::{MOST_JOINED, Rlimit};
 use super::sys::call;
+use crate::sandbox;
 
 /// Everything the child needs, laid out by the parent. Pointers lead into memory that the parent keeps for it.
 #[derive(Debug)]
@@ -39,7 +40,9 @@ pub(super) struct Orders {
     pub(super) rlimits: *const Rlimit,
     /// How many there are.
     pub(super) rlimit_count: usize,
-    /// Where an error number is written; closes by itself on exec.
+    /// What it may touch; null leaves it unconfined.
+    pub(super) confined: *const sandbox::Orders,
+    /// Where an error number and a step are written; closes by itself on exec.
     pub(super) status: RawFd,
 }
 
@@ -63,13 +66,13 @@ const EXIT_NOT_STARTED: usize = 127;
 pub(super) extern "C" fn main(orders: usize) -> ! {
     // SAFETY: the parent passes a pointer to orders that it keeps alive until this child has executed or ended.
     let orders = unsafe { &*(orders as *const Orders) };
-    let error = follow(orders);
-    let number = (error as i32).to_ne_bytes();
-    // SAFETY: writes four bytes of this stack to a descriptor of this child, then ends.
+    let (step, error) = follow(orders);
+    let told = [error as i32, step];
+    // SAFETY: writes eight bytes of this stack to a descriptor of this child, then ends.
     unsafe {
         call(
             libc::SYS_write as usize,
-            [orders.status as usize, number.as_ptr() as usize, number.len(), 0, 0],
+            [orders.status as usize, told.as_ptr() as usize, size_of_val(&told), 0, 0],
         );
         loop {
             call(libc::SYS_exit_group as usize, [EXIT_NOT_STARTED, 0, 0, 0, 0]);
@@ -77,8 +80,8 @@ pub(super) extern "C" fn main(orders: usize) -> ! {
     }
 }
 
-/// Returns only with the error number of what failed.
-fn follow(orders: &Orders) -> isize {
+/// Returns only when something failed: the step of confining, or 0 for any other, and the error number.
+fn follow(orders: &Orders) -> (i32, isize) {
     // SAFETY: all calls act on this child alone; pointers come from the orders, which the parent keeps valid.
     unsafe {
         if orders.dies_with_parent {
@@ -90,7 +93,7 @@ fn follow(orders: &Orders) -> isize {
         // First, so that all it does from here on counts as its own.
         let mut result = join(orders);
         if result < 0 {
-            return -result;
+            return (0, -result);
         }
         let number = match orders.apart {
             Apart::Group => libc::SYS_setpgid,
@@ -98,26 +101,28 @@ fn follow(orders: &Orders) -> isize {
         };
         result = call(number as usize, [0; 5]);
         if result < 0 {
-            return -result;
+            return (0, -result);
         }
         if orders.apart == Apart::Terminal {
             let terminal = orders.stdio[0] as usize;
             result = call(libc::SYS_ioctl as usize, [terminal, libc::TIOCSCTTY as usize, 0, 0, 0]);
             if result < 0 {
-                return -result;
+                return (0, -result);
             }
         }
         let mut target = 0;
         while target < 3 {
             result = call(libc::SYS_dup3 as usize, [orders.stdio[target] as usize, target, 0, 0, 0]);
             if result < 0 {
-                return -result;
+                return (0, -result);
             }
             target += 1;
         }
-        result = call(libc::SYS_fchdir as usize, [orders.cwd as usize, 0, 0, 0, 0]);
-        if result < 0 {
-            return -result;
+        if orders.confined.is_null() {
+            result = call(libc::SYS_fchdir as usize, [orders.cwd as usize, 0, 0, 0, 0]);
+            if result < 0 {
+                return (0, -result);
+            }
         }
         // Whatever the daemon inherited itself must not reach the command; an old kernel leaves only what was
         // opened without close-on-exec by whoever started the daemon.
@@ -132,10 +137,16 @@ fn follow(orders: &Orders) -> isize {
         }
         result = set_limits(orders);
         if result < 0 {
-            return -result;
+            return (0, -result);
         }
         reset_signals(orders.reset);
-        execute(orders)
+        // Last of all: what was done before needs rights that are gone then.
+        if let Some(confined) = orders.confined.as_ref()
+            && let Err((step, error)) = sandbox::enter(confined, orders.cwd)
+        {
+            return (step as i32, error);
+        }
+        (0, execute(orders))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
@@ -14,13 +15,14 @@ use super::cgroup::{Lease, Pool};
 use super::child::Apart;
 use super::limits::{Held, Limiter, MOST_JOINED};
 use super::orphans;
-use super::spawn::{self, Pending, Start, Started};
+use super::spawn::{self, NotStarted, Pending, Start, Started};
 use super::spec::{ProcessSpec, Stdin};
 use super::streams::{self, Input, Output, Wiring};
 use super::sys;
 use super::tree::{Reach, Tree};
 use crate::Error;
 use crate::files::RootedPath;
+use crate::sandbox::{self, Access, Prepared, Workshop};
 
 /// The name of the mark in the environment of every process.
 pub(super) const MARK: &str = "REXD_TREE";
@@ -45,6 +47,7 @@ pub(crate) struct Launcher {
     adopting: Once,
     /// Whether the daemon has a terminal that commands must not reach.
     has_terminal: bool,
+    workshop: Arc<Workshop>,
 }
 
 /// The children whose status belongs to a supervisor; every other child is an orphan that was handed to us. Children
@@ -67,7 +70,7 @@ pub(super) struct Launched {
 }
 
 impl Launcher {
-    pub(crate) fn new(containment: Containment) -> Launcher {
+    pub(crate) fn new(containment: Containment, sandbox: sandbox::Settings) -> Launcher {
         let terminal = rustix::fs::open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         Launcher {
             containment,
@@ -75,6 +78,7 @@ impl Launcher {
             limiter: Limiter::default(),
             adopting: Once::new(),
             has_terminal: terminal.is_ok(),
+            workshop: Arc::new(Workshop::new(sandbox)),
         }
     }
 
@@ -91,18 +95,25 @@ impl Launcher {
     /// Starts the child and waits until it has executed, or says why it could not.
     pub(super) async fn launch(&self, spec: &ProcessSpec, id: &str) -> Result<Launched, Error> {
         let cwd = open_directory(&spec.cwd).await?;
-        self.launch_in(cwd, spec, id).await.map_err(|source| {
-            let program = spec.program.argv().into_iter().next().unwrap_or_default();
-            Error::Spawn { program, source }
-        })
+        let confined = match &spec.confinement {
+            Some(confinement) if !confinement.is_off() => Some(self.workshop.prepare(confinement).await?),
+            _ => None,
+        };
+        self.launch_in(cwd, spec, confined, id).await.map_err(|reason| explain(reason, spec))
     }
 
-    async fn launch_in(&self, cwd: OwnedFd, spec: &ProcessSpec, id: &str) -> io::Result<Launched> {
+    async fn launch_in(
+        &self,
+        cwd: OwnedFd,
+        spec: &ProcessSpec,
+        confined: Option<Arc<Prepared>>,
+        id: &str,
+    ) -> Result<Launched, NotStarted> {
         let wiring = match spec.terminal {
             Some(size) => streams::terminal(size)?,
             None => streams::pipes(spec.stdin != Stdin::Empty)?,
         };
-        let (started, tree, mut held) = self.start(spec, cwd.as_fd(), &wiring, id)?;
+        let (started, tree, mut held) = self.start(spec, (cwd.as_fd(), confined.as_ref()), &wiring, id)?;
         let Wiring { child, input, outputs } = wiring;
         drop(child);
         let Started { pid, pidfd, pending } = started;
@@ -128,7 +139,7 @@ impl Launcher {
     fn start(
         &self,
         spec: &ProcessSpec,
-        cwd: BorrowedFd<'_>,
+        (cwd, confined): (BorrowedFd<'_>, Option<&Arc<Prepared>>),
         wiring: &Wiring,
         id: &str,
     ) -> io::Result<(Started, Tree, Option<Held>)> {
@@ -149,6 +160,7 @@ impl Launcher {
             joins: held.as_ref().map_or([None; MOST_JOINED], Held::joins),
             rlimits: held.as_ref().map_or(&[], |held| held.rlimits.as_slice()),
             dies_with_parent: true,
+            confined,
         };
         let mark = format!("{MARK}={id}");
         let is_limited = limited.is_some();
@@ -228,6 +240,31 @@ fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| refusals.contains(&number))
 }
 
+/// What the caller is told about a child that came to nothing.
+fn explain(reason: NotStarted, spec: &ProcessSpec) -> Error {
+    let program = spec.program.argv().into_iter().next().unwrap_or_default();
+    match (reason, &spec.confinement) {
+        (NotStarted::Unconfined(step, source), Some(confinement)) => Error::Sandbox {
+            profile: confinement.name(),
+            reason: format!("the process could not {}: {source}", step.describe()),
+        },
+        (NotStarted::Refused(source), Some(confinement)) if is_missing(&source) => {
+            let is_denied = |path: &PathBuf| path.exists() && !confinement.permits(path, Access::Read);
+            let mut paths = spawn::search(&spec.program.argv(), &spec.env).into_iter();
+            match paths.by_ref().map(|path| spec.cwd.as_path().join(path)).find(is_denied) {
+                Some(path) => Error::SandboxDenied { path },
+                None => Error::Spawn { program, source },
+            }
+        }
+        (reason, _) => Error::Spawn { program, source: reason.into() },
+    }
+}
+
+/// Whether a program could not be found or reached.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::ENOENT | libc::ENOTDIR))
+}
+
 /// Opens the directory on this thread if no disk is involved, else on one that may wait.
 async fn open_directory(path: &RootedPath) -> Result<OwnedFd, Error> {
     if let Some(directory) = path.open_directory_cached() {
@@ -250,7 +287,7 @@ pub(super) async fn discard(leader: Pid) {
 }
 
 /// Waits for exec to happen or fail. The child's memory is freed only then, or never.
-pub(super) async fn verdict(pending: Pending) -> io::Result<()> {
+pub(super) async fn verdict(pending: Pending) -> Result<(), NotStarted> {
     let mut pending = sys::watch(pending, Interest::READABLE)?;
     loop {
         let mut guard = pending.readable_mut().await?;

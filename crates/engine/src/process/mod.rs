@@ -24,7 +24,7 @@ mod spill;
 mod stdin;
 mod streams;
 mod supervisor;
-mod sys;
+pub(crate) mod sys;
 mod tree;
 mod waits;
 

@@ -10,7 +10,7 @@ use std::ffi::{CString, OsStr, OsString, c_char};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::pipe::PipeFlags;
 use rustix::process::Pid;
@@ -19,6 +19,7 @@ use super::child::{self, Apart, Orders};
 use super::limits::{MOST_JOINED, Rlimit};
 use super::open_files;
 use super::sys::{self, CloneArgs};
+use crate::sandbox;
 
 /// Room for the child's few frames; the pages it does not touch cost nothing.
 const STACK_BYTES: usize = 64 * 1024;
@@ -49,6 +50,17 @@ pub(super) struct Start<'a> {
     pub(super) rlimits: &'a [Rlimit],
     /// Whether the child dies with the thread that makes it.
     pub(super) dies_with_parent: bool,
+    /// What it may touch.
+    pub(super) confined: Option<&'a Arc<sandbox::Prepared>>,
+}
+
+/// Why a child came to nothing.
+#[derive(Debug)]
+pub(super) enum NotStarted {
+    /// The kernel refused to make it or to execute its program.
+    Refused(io::Error),
+    /// It could not confine itself.
+    Unconfined(sandbox::Step, io::Error),
 }
 
 /// A child that exists and may not have executed yet.
@@ -65,6 +77,10 @@ pub(super) fn start(start: &Start<'_>) -> io::Result<Started> {
     let (status_read, status_write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let mut memory = Box::new(Memory {
         orders: strings.orders(start, status_write.as_raw_fd()),
+        confined: start
+            .confined
+            .map(|prepared| sandbox::Orders::new(prepared.clone(), start.cwd))
+            .transpose()?,
         strings,
         rlimits: start.rlimits.to_vec(),
         stack: Stack::new(),
@@ -74,6 +90,7 @@ pub(super) fn start(start: &Start<'_>) -> io::Result<Started> {
     memory.orders.script_argv = memory.strings.script_argv.as_mut_ptr();
     memory.orders.envp = memory.strings.envp.as_ptr();
     memory.orders.rlimits = memory.rlimits.as_ptr();
+    memory.orders.confined = memory.confined.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let (pid, pidfd) = clone(&mut memory, start.cgroup)?;
     Ok(Started { pid, pidfd, pending: Pending { status: status_read, memory: Some(memory) } })
 }
@@ -89,15 +106,20 @@ pub(super) struct Pending {
 
 impl Pending {
     /// Reads the verdict if there is one: `WouldBlock` while the child is still under way.
-    pub(super) fn verdict(&mut self) -> io::Result<Result<(), io::Error>> {
-        let mut number = [0; 4];
-        let count = rustix::io::read(&self.status, &mut number)?;
+    pub(super) fn verdict(&mut self) -> io::Result<Result<(), NotStarted>> {
+        let mut told = [0; 8];
+        let count = rustix::io::read(&self.status, &mut told)?;
         // The child has executed, given up or died: it will not touch the memory again.
         drop(self.memory.take());
-        if count < number.len() {
+        let [a, b, c, d, step @ ..] = told;
+        if count < told.len() {
             return Ok(Ok(()));
         }
-        Ok(Err(io::Error::from_raw_os_error(i32::from_ne_bytes(number))))
+        let error = io::Error::from_raw_os_error(i32::from_ne_bytes([a, b, c, d]));
+        Ok(Err(match sandbox::Step::from_number(i32::from_ne_bytes(step)) {
+            Some(step) => NotStarted::Unconfined(step, error),
+            None => NotStarted::Refused(error),
+        }))
     }
 }
 
@@ -118,6 +140,7 @@ impl Drop for Pending {
 #[derive(Debug)]
 struct Memory {
     orders: Orders,
+    confined: Option<sandbox::Orders>,
     strings: Strings,
     rlimits: Vec<Rlimit>,
     stack: Stack,
@@ -164,7 +187,7 @@ impl Strings {
             envp.push(keep(pair)?);
         }
         let mut candidates = Vec::new();
-        for path in search(start) {
+        for path in search(start.argv, start.env) {
             candidates.push(keep(path.into_vec())?);
         }
         let mut script_argv = vec![keep(b"/bin/sh".to_vec())?, std::ptr::null()];
@@ -190,8 +213,22 @@ impl Strings {
             joins: start.joins.map(|fd| fd.map_or(-1, |fd| fd.as_raw_fd())),
             rlimits: std::ptr::null(),
             rlimit_count: start.rlimits.len(),
+            confined: std::ptr::null(),
             status,
         }
+    }
+}
+
+impl From<io::Error> for NotStarted {
+    fn from(error: io::Error) -> NotStarted {
+        NotStarted::Refused(error)
+    }
+}
+
+impl From<NotStarted> for io::Error {
+    fn from(reason: NotStarted) -> io::Error {
+        let (NotStarted::Refused(error) | NotStarted::Unconfined(_, error)) = reason;
+        error
     }
 }
 
@@ -207,15 +244,15 @@ fn ignored_signals() -> u64 {
 }
 
 /// The paths at which the program may lie, in the order of the child's own `PATH`.
-fn search(start: &Start<'_>) -> Vec<OsString> {
-    let Some(program) = start.argv.first() else { return Vec::new() };
+pub(super) fn search(argv: &[String], env: &[(OsString, OsString)]) -> Vec<OsString> {
+    let Some(program) = argv.first() else { return Vec::new() };
     if program.contains('/') {
         return vec![program.into()];
     }
     if program.is_empty() {
         return Vec::new();
     }
-    let path = start.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
     path.as_bytes()
         .split(|byte| *byte == b':')

@@ -43,7 +43,7 @@ pub(super) fn watch<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<Asyn
 /// As for the call itself: pointers must be valid for what the kernel does with them.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) unsafe fn call(number: usize, args: [usize; 5]) -> isize {
+pub(crate) unsafe fn call(number: usize, args: [usize; 5]) -> isize {
     let result: isize;
     // SAFETY: the caller vouches for the arguments; the clobbers are those of the `syscall` instruction.
     unsafe {
@@ -61,7 +61,7 @@ pub(super) unsafe fn call(number: usize, args: [usize; 5]) -> isize {
 /// As for the call itself: pointers must be valid for what the kernel does with them.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
-pub(super) unsafe fn call(number: usize, args: [usize; 5]) -> isize {
+pub(crate) unsafe fn call(number: usize, args: [usize; 5]) -> isize {
     let result: isize;
     // SAFETY: the caller vouches for the arguments.
     unsafe {
@@ -75,18 +75,18 @@ pub(super) unsafe fn call(number: usize, args: [usize; 5]) -> isize {
 /// Arguments of `clone3`, as the kernel lays them out (its second version, which knows cgroups).
 #[repr(C, align(8))]
 #[derive(Debug, Default)]
-pub(super) struct CloneArgs {
-    pub(super) flags: u64,
-    pub(super) pidfd: u64,
-    pub(super) child_tid: u64,
-    pub(super) parent_tid: u64,
-    pub(super) exit_signal: u64,
-    pub(super) stack: u64,
-    pub(super) stack_size: u64,
-    pub(super) tls: u64,
-    pub(super) set_tid: u64,
-    pub(super) set_tid_size: u64,
-    pub(super) cgroup: u64,
+pub(crate) struct CloneArgs {
+    pub(crate) flags: u64,
+    pub(crate) pidfd: u64,
+    pub(crate) child_tid: u64,
+    pub(crate) parent_tid: u64,
+    pub(crate) exit_signal: u64,
+    pub(crate) stack: u64,
+    pub(crate) stack_size: u64,
+    pub(crate) tls: u64,
+    pub(crate) set_tid: u64,
+    pub(crate) set_tid_size: u64,
+    pub(crate) cgroup: u64,
 }
 
 /// `clone3`; the child starts in `entry` on the stack that `args` names and must never return from it.
@@ -95,7 +95,7 @@ pub(super) struct CloneArgs {
 /// The stack and everything behind `argument` must stay valid until the child has executed or ended.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
-pub(super) unsafe fn clone3(args: &CloneArgs, entry: extern "C" fn(usize) -> !, argument: usize) -> isize {
+pub(crate) unsafe fn clone3(args: &CloneArgs, entry: extern "C" fn(usize) -> !, argument: usize) -> isize {
     let result: isize;
     // SAFETY: the parent only sees a system call. The child has the same registers and a fresh, aligned stack.
     unsafe {
@@ -114,7 +114,7 @@ pub(super) unsafe fn clone3(args: &CloneArgs, entry: extern "C" fn(usize) -> !, 
 /// The stack and everything behind `argument` must stay valid until the child has executed or ended.
 #[cfg(target_arch = "aarch64")]
 #[inline(never)]
-pub(super) unsafe fn clone3(args: &CloneArgs, entry: extern "C" fn(usize) -> !, argument: usize) -> isize {
+pub(crate) unsafe fn clone3(args: &CloneArgs, entry: extern "C" fn(usize) -> !, argument: usize) -> isize {
     let result: isize;
     // SAFETY: the parent only sees a system call. The child has the same registers and a fresh, aligned stack.
     unsafe {

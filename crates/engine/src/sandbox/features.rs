@@ -2,6 +2,11 @@
 
 use std::sync::OnceLock;
 
+use super::{landlock, namespace};
+
+/// Landlock's version from which on no gap is left.
+const NO_GAP_SINCE: u32 = 6;
+
 /// What the kernel can hold, found out by trying.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
@@ -19,14 +24,22 @@ impl Features {
     /// What there is; looked up once.
     pub fn probe() -> Features {
         static FOUND: OnceLock<Features> = OnceLock::new();
-        FOUND
-            .get_or_init(|| Features {
-                landlock: None,
-                seccomp: false,
-                namespaces: false,
-                needs_user_namespace: false,
-            })
-            .clone()
+        FOUND.get_or_init(Features::look).clone()
+    }
+
+    fn look() -> Features {
+        let may_mount = namespace::can_be_made(false);
+        Features {
+            landlock: landlock::version(),
+            seccomp: can_filter(),
+            namespaces: may_mount || namespace::can_be_made(true),
+            needs_user_namespace: !may_mount,
+        }
+    }
+
+    /// Whether there is nothing that a profile could ask for in vain.
+    pub(super) fn hold_everything(&self) -> bool {
+        self.seccomp && self.namespaces && self.landlock.is_some_and(|version| version >= NO_GAP_SINCE)
     }
 
     /// Takes away what `text` says, such as `landlock=2,namespaces=off,seccomp=off`. Nothing can be added that is not
@@ -61,3 +74,9 @@ impl Default for Features {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a feature to lower: use landlock=VERSION, seccomp=off, namespaces=off")]
 pub struct UnknownFeature(pub String);
+
+/// Whether this process may filter its calls; asks, and changes nothing.
+fn can_filter() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.starts_with("Seccomp_filters:") || line.starts_with("Seccomp:"))
+}

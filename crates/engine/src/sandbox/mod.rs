@@ -5,11 +5,22 @@
 //! on between clone and exec.
 
 mod confinement;
+mod enter;
 mod features;
 mod gap;
+mod landlock;
+mod namespace;
+mod prepared;
 mod profile;
+mod script;
+mod seccomp;
+mod workshop;
 
 use std::path::PathBuf;
+
+pub(crate) use enter::{Orders, Step, enter};
+pub(crate) use prepared::Prepared;
+pub(crate) use workshop::Workshop;
 
 pub use confinement::{Access, Confinement};
 pub use features::{Features, UnknownFeature};

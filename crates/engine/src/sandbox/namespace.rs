@@ -1,0 +1,205 @@
+//! The namespace of a confinement: a view of the machine in which only what may change can be changed.
+//!
+//! Landlock has no "not here" below an "allowed", and does not watch modes, owners and times. Mounts do both. A view is
+//! made once and entered by every child, since making one costs more than a short command.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use super::confinement::{Confinement, SHARED_MEMORY, clean};
+use super::features::Features;
+use super::profile::Network;
+use super::script::{Failed, NO_DEVICES, NO_PROGRAMS, READ_ONLY, Script, Slot};
+
+/// What can be kept in the private shared memory of a confinement; past it writers are told that it is full.
+const SHARED_MEMORY_BYTES: &str = "268435456";
+
+/// What a confinement wants of a view, on real paths of things that exist.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct View {
+    /// What may be changed: every layer allows it, and none lies in another.
+    pub(super) writable: Vec<PathBuf>,
+    /// What is mounted over itself inside of that, read-only or not, parents first.
+    pinned: BTreeMap<PathBuf, bool>,
+    hidden: Vec<PathBuf>,
+    has_own_network: bool,
+}
+
+/// Namespaces that are alive as long as this is.
+#[derive(Debug)]
+pub(super) struct Namespaces {
+    pub(super) user: Option<OwnedFd>,
+    pub(super) mounts: OwnedFd,
+    pub(super) network: Option<OwnedFd>,
+    /// The shared memory that exists only inside.
+    pub(super) shared_memory: Option<OwnedFd>,
+}
+
+impl View {
+    pub(super) fn of(confinement: &Confinement) -> View {
+        let layers = confinement.layers();
+        let mut writable: Option<Vec<PathBuf>> = None;
+        for layer in layers {
+            let paths = real(&layer.write);
+            writable = Some(match writable {
+                None => paths,
+                Some(before) => overlap(&before, &paths),
+            });
+        }
+        let writable = outermost(writable.unwrap_or_default());
+        let mut pinned = BTreeMap::new();
+        for path in layers.iter().flat_map(|layer| &layer.protect) {
+            pin(&mut pinned, &writable, path);
+        }
+        View {
+            pinned,
+            writable,
+            hidden: outermost(layers.iter().flat_map(|layer| real(&layer.hide)).collect()),
+            has_own_network: layers.iter().any(|layer| layer.network == Network::Loopback),
+        }
+    }
+
+    /// Makes the namespaces.
+    pub(super) fn make(&self, features: &Features) -> Result<Namespaces, Failed> {
+        let mut script = Script::default();
+        let mut kinds = libc::CLONE_NEWNS;
+        if features.needs_user_namespace {
+            kinds |= libc::CLONE_NEWUSER;
+            become_oneself(&mut script);
+        }
+        script.follow_outside();
+        self.mounts(&mut script);
+        let shared_memory = own_shared_memory(&mut script);
+        if self.has_own_network {
+            kinds |= libc::CLONE_NEWNET;
+            script.loopback();
+        }
+        let mut keep = |is_new: bool, path| is_new.then(|| script.open_file(path, libc::O_RDONLY));
+        let mounts = keep(true, "/proc/self/ns/mnt");
+        let user = keep(features.needs_user_namespace, "/proc/self/ns/user");
+        let network = keep(self.has_own_network, "/proc/self/ns/net");
+        let mut opened = script.run(kinds)?;
+        let mut take = |slot: Option<Slot>| slot.and_then(|slot| slot.take(&mut opened).ok());
+        let (user, network, shared_memory) = (take(user), take(network), take(shared_memory));
+        let mounts = take(mounts).ok_or_else(|| Failed::missing("the namespace"))?;
+        Ok(Namespaces { user, mounts, network, shared_memory })
+    }
+
+    fn mounts(&self, script: &mut Script) {
+        // Copied before everything turns read-only, so that each keeps the restrictions it has, and gains none.
+        let writable: Vec<(&PathBuf, Slot)> = self
+            .writable
+            .iter()
+            .map(|path| {
+                let at = script.open(path);
+                (path, script.copy(at))
+            })
+            .collect();
+        let devices = script.open(Path::new("/dev"));
+        let devices = script.copy(devices);
+        let root = script.open(Path::new("/"));
+        script.forbid(root, READ_ONLY | NO_DEVICES);
+        script.forbid(devices, READ_ONLY);
+        let onto = script.open(Path::new("/dev"));
+        script.mount(devices, onto);
+        for (path, copy) in writable {
+            if !path.starts_with("/dev") {
+                script.forbid(copy, NO_DEVICES);
+            }
+            let onto = script.open(path);
+            script.mount(copy, onto);
+        }
+        for (path, is_read_only) in &self.pinned {
+            let at = script.open(path);
+            let copy = script.copy(at);
+            if *is_read_only {
+                script.forbid(copy, READ_ONLY);
+            }
+            script.mount(copy, at);
+        }
+        self.hide(script);
+    }
+
+    fn hide(&self, script: &mut Script) {
+        for path in &self.hidden {
+            let at = script.open(path);
+            let cover = if path.is_dir() {
+                script.memory(&[("mode", "0000"), ("size", "4096")], READ_ONLY | NO_DEVICES | NO_PROGRAMS)
+            } else {
+                let null = script.open(Path::new("/dev/null"));
+                let copy = script.copy(null);
+                script.forbid(copy, READ_ONLY | NO_DEVICES | NO_PROGRAMS);
+                copy
+            };
+            script.mount(cover, at);
+        }
+    }
+}
+
+/// The user stays who it is, with no other user or group in sight.
+fn become_oneself(script: &mut Script) {
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    script.write("/proc/self/setgroups", "deny");
+    script.write("/proc/self/uid_map", &format!("{user} {user} 1"));
+    script.write("/proc/self/gid_map", &format!("{group} {group} 1"));
+}
+
+fn own_shared_memory(script: &mut Script) -> Option<Slot> {
+    let path = Path::new(SHARED_MEMORY);
+    let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    is_directory.then(|| {
+        let memory = script.memory(&[("mode", "1777"), ("size", SHARED_MEMORY_BYTES)], NO_DEVICES);
+        let onto = script.open(path);
+        script.mount(memory, onto);
+        memory
+    })
+}
+
+/// Tries whether such a view can be had at all.
+pub(super) fn can_be_made(needs_user_namespace: bool) -> bool {
+    let features = Features { landlock: None, seccomp: false, namespaces: true, needs_user_namespace };
+    View::default().make(&features).is_ok()
+}
+
+/// The real paths of those that exist.
+fn real(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths.iter().filter_map(|path| real_path(path).ok()).collect()
+}
+
+fn real_path(path: &Path) -> io::Result<PathBuf> {
+    path.canonicalize()
+}
+
+/// Every path that both allow.
+fn overlap(some: &[PathBuf], others: &[PathBuf]) -> Vec<PathBuf> {
+    let inside = |these: &[PathBuf], those: &[PathBuf]| -> Vec<PathBuf> {
+        these.iter().filter(|path| those.iter().any(|outer| path.starts_with(outer))).cloned().collect()
+    };
+    let mut both = inside(some, others);
+    both.extend(inside(others, some));
+    both
+}
+
+/// Without those that lie in others.
+fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.sort();
+    paths.dedup_by(|later, earlier| later.starts_with(earlier));
+    paths
+}
+
+/// Keeps `path` read-only inside what is writable, and every directory on the way to it in its place. A link cannot be
+/// kept from being replaced, so its directory is kept instead.
+fn pin(pinned: &mut BTreeMap<PathBuf, bool>, writable: &[PathBuf], path: &Path) {
+    let Ok(found) = path.symlink_metadata() else { return };
+    if let (true, Some(parent)) = (found.is_symlink(), path.parent()) {
+        pin(pinned, writable, parent);
+    }
+    let Ok(path) = real_path(&clean(path)) else { return };
+    let Some(root) = writable.iter().find(|root| path.starts_with(root)) else { return };
+    for above in path.ancestors().skip(1).take_while(|above| *above != root && above.starts_with(root)) {
+        pinned.entry(above.to_owned()).or_insert(false);
+    }
+    pinned.insert(path, true);
+}

@@ -1,0 +1,125 @@
+//! What a child puts on, made once per confinement: namespaces, rulesets and the filter of system calls.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::thread::CapabilitySet;
+
+use super::confinement::{Confinement, DEVICES};
+use super::features::Features;
+use super::landlock::{Handled, Rights, Ruleset};
+use super::namespace::{Namespaces, View};
+use super::profile::{Network, Profile, Readable};
+use super::seccomp::{self, Instruction, Internet, Sockets};
+
+/// What root keeps: files and users, but nothing that reaches the system as a whole.
+const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::NET_BIND_SERVICE);
+
+/// Everything a child puts on. Kept as long as a child may be putting it on.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(super) namespaces: Option<Namespaces>,
+    pub(super) rulesets: Vec<Ruleset>,
+    pub(super) filter: Vec<Instruction>,
+    pub(super) capabilities: u64,
+}
+
+impl Prepared {
+    /// Makes all that these features can hold; what is left out was accepted by whoever asked.
+    pub(super) fn new(confinement: &Confinement, features: &Features) -> Result<Prepared, String> {
+        let namespaces = match features.namespaces {
+            true => Some(View::of(confinement).make(features).map_err(|failed| failed.to_string())?),
+            false => None,
+        };
+        let memory = namespaces.as_ref().and_then(|made| made.shared_memory.as_ref());
+        let mut rulesets = Vec::new();
+        if let Some(version) = features.landlock {
+            for layer in confinement.layers() {
+                let made = ruleset(layer, version, memory);
+                rulesets.push(made.map_err(|error| format!("could not make a Landlock ruleset: {error}"))?);
+            }
+        }
+        let filter = match features.seccomp {
+            true => seccomp::filter(sockets(confinement)),
+            false => Vec::new(),
+        };
+        let is_in_user_namespace = namespaces.as_ref().is_some_and(|made| made.user.is_some());
+        Ok(Prepared { namespaces, rulesets, filter, capabilities: capabilities(is_in_user_namespace) })
+    }
+}
+
+/// What is kept of the capabilities there are. In a user namespace there are all, and none is of use.
+fn capabilities(is_in_user_namespace: bool) -> u64 {
+    if is_in_user_namespace || !rustix::process::geteuid().is_root() {
+        return 0;
+    }
+    let has = rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted);
+    (has & KEPT_BY_ROOT).bits()
+}
+
+fn sockets(confinement: &Confinement) -> Sockets {
+    let every = Sockets { all: true, internet: Internet::Yes, routes: true, unix: true };
+    confinement.layers().iter().fold(every, |allowed, layer| {
+        let (internet, routes) = match layer.network {
+            Network::On => return allowed,
+            Network::Off => (Internet::No, false),
+            Network::Loopback => (Internet::Yes, true),
+            Network::Ports { .. } => (Internet::Tcp, false),
+        };
+        allowed.both(Sockets { all: false, internet, routes, unix: layer.unix_sockets })
+    })
+}
+
+fn ruleset(layer: &Profile, version: u32, memory: Option<&OwnedFd>) -> io::Result<Ruleset> {
+    let ports = matches!(layer.network, Network::Ports { .. });
+    let rules = Ruleset::new(Handled { version, ports, abstract_sockets: layer.network != Network::On })?;
+    match &layer.read {
+        Readable::Only(paths) => paths.iter().try_for_each(|path| allow(&rules, path, Rights::READ))?,
+        Readable::Everything => {
+            allow(&rules, Path::new("/"), Rights::LIST)?;
+            // All but the devices: root could read the disks.
+            for entry in Path::new("/").read_dir()? {
+                let path = entry?.path();
+                if path != Path::new("/dev") {
+                    allow(&rules, &path, Rights::READ)?;
+                }
+            }
+        }
+    }
+    DEVICES.iter().try_for_each(|device| allow(&rules, Path::new(device), Rights::DEVICE))?;
+    layer.write.iter().try_for_each(|path| allow(&rules, path, Rights::WRITE))?;
+    if let Some(memory) = memory {
+        rules.allow(memory.as_fd(), Rights::WRITE)?;
+    }
+    if let Network::Ports { connect, bind } = &layer.network {
+        connect.iter().try_for_each(|port| rules.allow_port(*port, true))?;
+        bind.iter().try_for_each(|port| rules.allow_port(*port, false))?;
+    }
+    Ok(rules)
+}
+
+/// Allows a path that exists; one that does not is looked for again at the next start.
+fn allow(rules: &Ruleset, path: &Path, rights: Rights) -> io::Result<()> {
+    match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(opened) => rules.allow(opened.as_fd(), rights),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR | rustix::io::Errno::ACCESS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Namespaces {
+    /// The descriptors in the order in which they are entered; -1 for those that are not.
+    pub(super) fn raw(&self) -> [i32; 3] {
+        let raw = |fd: Option<&OwnedFd>| fd.map_or(-1, AsRawFd::as_raw_fd);
+        [raw(self.user.as_ref()), self.mounts.as_raw_fd(), raw(self.network.as_ref())]
+    }
+}

@@ -1,0 +1,309 @@
+//! The filter of system calls: a small program for the kernel, assembled here.
+//!
+//! It is a list of what is refused, found by bisection: the kernel runs it once for every call there is when a child
+//! puts it on, so a long row of comparisons would cost more than all the rest.
+
+/// One instruction, as the kernel lays it out.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Instruction {
+    code: u16,
+    jt: u8,
+    jf: u8,
+    k: u32,
+}
+
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xC000_003E;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xC000_00B7;
+
+/// Where the parts of a call lie in what the kernel shows a filter.
+const NUMBER: u32 = 0;
+const ARCHITECTURE_AT: u32 = 4;
+const ARGUMENTS: u32 = 16;
+/// Numbers from here on are those of another calling convention of the same processor.
+const FOREIGN_NUMBERS: u32 = 0x4000_0000;
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
+const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
+const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const IF_NOT_BELOW: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+const IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+/// Flags of `clone` and `unshare` that make a namespace; the last is a signal number to `clone`.
+const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u32;
+const NEW_TIME: u32 = 0x80;
+const TYPE_OF_SOCKET: u32 = 0xf;
+const OPEN_TREE_ATTR: i64 = 467;
+
+/// Which sockets can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Sockets {
+    /// All of them; the rest says nothing then.
+    pub(super) all: bool,
+    /// Sockets of the internet.
+    pub(super) internet: Internet,
+    /// Questions to the kernel about its network.
+    pub(super) routes: bool,
+    /// Sockets of this machine.
+    pub(super) unix: bool,
+}
+
+/// Which sockets of the internet can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Internet {
+    No,
+    /// TCP, whose ports Landlock knows.
+    Tcp,
+    Yes,
+}
+
+impl Sockets {
+    /// What both allow.
+    pub(super) fn both(self, other: Sockets) -> Sockets {
+        match (self.all, other.all) {
+            (true, _) => other,
+            (_, true) => self,
+            (false, false) => Sockets {
+                all: false,
+                internet: self.internet.min(other.internet),
+                routes: self.routes && other.routes,
+                unix: self.unix && other.unix,
+            },
+        }
+    }
+}
+
+/// The whole filter.
+pub(super) fn filter(sockets: Sockets) -> Vec<Instruction> {
+    let mut program = vec![
+        plain(LOAD, ARCHITECTURE_AT),
+        Instruction { code: IF_EQUAL, jt: 1, jf: 0, k: ARCHITECTURE },
+        plain(RETURN, libc::SECCOMP_RET_KILL_PROCESS),
+        plain(LOAD, NUMBER),
+    ];
+    program.extend(bisect(&ranges(calls(sockets))));
+    program
+}
+
+/// Every number from which on something else holds than before, with what holds.
+fn ranges(mut calls: Vec<(u32, Vec<Instruction>)>) -> Vec<(u32, Vec<Instruction>)> {
+    calls.sort_by_key(|(number, _)| *number);
+    calls.dedup_by_key(|(number, _)| *number);
+    let mut ranges: Vec<(u32, Vec<Instruction>)> = vec![(0, vec![allow()])];
+    for (number, then) in calls {
+        match ranges.last_mut() {
+            Some(last) if last.0 == number => last.1 = then,
+            _ => ranges.push((number, then)),
+        }
+        ranges.push((number + 1, vec![allow()]));
+    }
+    ranges.push((FOREIGN_NUMBERS, vec![refuse(libc::ENOSYS)]));
+    ranges.dedup_by(|later, earlier| later.1 == earlier.1);
+    ranges
+}
+
+fn bisect(ranges: &[(u32, Vec<Instruction>)]) -> Vec<Instruction> {
+    let middle = ranges.len() / 2;
+    let (low, high) = ranges.split_at(middle);
+    let (Some((from, _)), false) = (high.first(), low.is_empty()) else {
+        return ranges.first().map_or_else(|| vec![refuse(libc::EPERM)], |(_, then)| then.clone());
+    };
+    let below = bisect(low);
+    let mut program = match u8::try_from(below.len()) {
+        Ok(skipped) => vec![Instruction { code: IF_NOT_BELOW, jt: skipped, jf: 0, k: *from }],
+        Err(_too_far) => {
+            vec![Instruction { code: IF_NOT_BELOW, jt: 0, jf: 1, k: *from }, plain(JUMP, below.len() as u32)]
+        }
+    };
+    program.extend(below);
+    program.extend(bisect(high));
+    program
+}
+
+/// What happens to each call that is not simply allowed.
+fn calls(sockets: Sockets) -> Vec<(u32, Vec<Instruction>)> {
+    let mut calls: Vec<(u32, Vec<Instruction>)> =
+        refused().into_iter().map(|number| (number as u32, vec![refuse(libc::EPERM)])).collect();
+    // Its flags lie in memory, where a filter cannot look; libraries fall back to its ancestor.
+    calls.push((libc::SYS_clone3 as u32, vec![refuse(libc::ENOSYS)]));
+    calls.push((libc::SYS_clone as u32, without_bits(0, NEW_NAMESPACES)));
+    calls.push((libc::SYS_unshare as u32, without_bits(0, NEW_NAMESPACES | NEW_TIME)));
+    let typing = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
+    calls.push((libc::SYS_ioctl as u32, none_of(1, &typing)));
+    if !sockets.all {
+        calls.push((libc::SYS_socket as u32, socket(sockets)));
+        if !sockets.unix {
+            // A pair of datagram sockets can be turned to any other address.
+            let mut pair = vec![argument(1), plain(AND, TYPE_OF_SOCKET)];
+            for kind in [libc::SOCK_STREAM, libc::SOCK_SEQPACKET] {
+                pair.extend(when_equal(kind as u32, vec![allow()]));
+            }
+            pair.push(refuse(libc::EPERM));
+            calls.push((libc::SYS_socketpair as u32, pair));
+        }
+        // Connects while it sends, and nobody asks for the port.
+        let fast_open = libc::MSG_FASTOPEN as u32;
+        calls.push((libc::SYS_sendto as u32, without_bits(3, fast_open)));
+        calls.push((libc::SYS_sendmsg as u32, without_bits(2, fast_open)));
+        calls.push((libc::SYS_sendmmsg as u32, without_bits(3, fast_open)));
+    }
+    calls
+}
+
+fn socket(sockets: Sockets) -> Vec<Instruction> {
+    let mut program = vec![argument(0)];
+    if sockets.unix {
+        program.extend(when_equal(libc::AF_UNIX as u32, vec![allow()]));
+    }
+    let internet = match sockets.internet {
+        Internet::No => None,
+        Internet::Yes => Some(vec![allow()]),
+        Internet::Tcp => {
+            let mut tcp = vec![argument(1), plain(AND, TYPE_OF_SOCKET)];
+            let mut protocol = vec![argument(2)];
+            protocol.extend(when_equal(0, vec![allow()]));
+            protocol.extend(when_equal(libc::IPPROTO_TCP as u32, vec![allow()]));
+            protocol.push(refuse(libc::EPERM));
+            tcp.extend(when_equal(libc::SOCK_STREAM as u32, protocol));
+            tcp.push(refuse(libc::EPERM));
+            Some(tcp)
+        }
+    };
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        if let Some(internet) = &internet {
+            program.extend(when_equal(family as u32, internet.clone()));
+        }
+    }
+    if sockets.routes {
+        let mut routes = vec![argument(2)];
+        routes.extend(when_equal(libc::NETLINK_ROUTE as u32, vec![allow()]));
+        routes.push(refuse(libc::EPERM));
+        program.extend(when_equal(libc::AF_NETLINK as u32, routes));
+    }
+    program.push(refuse(libc::EPERM));
+    program
+}
+
+/// The low half of an argument: all that the kernel takes of those looked at here.
+fn argument(index: u32) -> Instruction {
+    plain(LOAD, ARGUMENTS + 8 * index)
+}
+
+fn without_bits(index: u32, bits: u32) -> Vec<Instruction> {
+    let test = Instruction { code: IF_ANY_BIT, jt: 0, jf: 1, k: bits };
+    vec![argument(index), test, refuse(libc::EPERM), allow()]
+}
+
+fn none_of(index: u32, values: &[u32]) -> Vec<Instruction> {
+    let mut program = vec![argument(index)];
+    for value in values {
+        program.extend(when_equal(*value, vec![refuse(libc::EPERM)]));
+    }
+    program.push(allow());
+    program
+}
+
+/// `then` has to end with an answer.
+fn when_equal(value: u32, then: Vec<Instruction>) -> Vec<Instruction> {
+    let skipped = u8::try_from(then.len()).unwrap_or(u8::MAX);
+    let mut program = vec![Instruction { code: IF_EQUAL, jt: 0, jf: skipped, k: value }];
+    program.extend(then);
+    program
+}
+
+fn plain(code: u16, k: u32) -> Instruction {
+    Instruction { code, jt: 0, jf: 0, k }
+}
+
+fn allow() -> Instruction {
+    plain(RETURN, libc::SECCOMP_RET_ALLOW)
+}
+
+fn refuse(errno: i32) -> Instruction {
+    plain(RETURN, libc::SECCOMP_RET_ERRNO | errno as u32)
+}
+
+/// Calls that reach other processes, the system as a whole, or past the filter itself.
+fn refused() -> Vec<i64> {
+    let mut numbers = vec![
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_kcmp,
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_pivot_root,
+        libc::SYS_chroot,
+        libc::SYS_setns,
+        libc::SYS_open_tree,
+        libc::SYS_move_mount,
+        libc::SYS_fsopen,
+        libc::SYS_fsconfig,
+        libc::SYS_fsmount,
+        libc::SYS_fspick,
+        libc::SYS_mount_setattr,
+        OPEN_TREE_ATTR,
+        libc::SYS_init_module,
+        libc::SYS_finit_module,
+        libc::SYS_delete_module,
+        libc::SYS_kexec_load,
+        libc::SYS_bpf,
+        libc::SYS_perf_event_open,
+        libc::SYS_userfaultfd,
+        libc::SYS_add_key,
+        libc::SYS_request_key,
+        libc::SYS_keyctl,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_io_uring_setup,
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_uring_register,
+        libc::SYS_reboot,
+        libc::SYS_swapon,
+        libc::SYS_swapoff,
+        libc::SYS_acct,
+        libc::SYS_quotactl,
+        libc::SYS_quotactl_fd,
+        libc::SYS_settimeofday,
+        libc::SYS_clock_settime,
+        libc::SYS_adjtimex,
+        libc::SYS_clock_adjtime,
+        libc::SYS_sethostname,
+        libc::SYS_setdomainname,
+        libc::SYS_vhangup,
+        libc::SYS_syslog,
+        libc::SYS_fanotify_init,
+        libc::SYS_lookup_dcookie,
+        libc::SYS_nfsservctl,
+    ];
+    numbers.extend(refused_here());
+    numbers
+}
+
+#[cfg(target_arch = "x86_64")]
+fn refused_here() -> Vec<i64> {
+    vec![
+        libc::SYS_iopl,
+        libc::SYS_ioperm,
+        libc::SYS_kexec_file_load,
+        libc::SYS_uselib,
+        libc::SYS__sysctl,
+        libc::SYS_modify_ldt,
+    ]
+}
+
+#[cfg(target_arch = "aarch64")]
+fn refused_here() -> Vec<i64> {
+    // Not in every list of numbers of this processor.
+    const KEXEC_FILE_LOAD: i64 = 294;
+    vec![KEXEC_FILE_LOAD]
+}

@@ -1,0 +1,151 @@
+//! The workshop: keeps what was prepared for confinements, and notices when it no longer fits the machine.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+
+use super::confinement::Confinement;
+use super::prepared::Prepared;
+use super::profile::Readable;
+use super::{OnGap, Settings};
+use crate::Error;
+
+/// Confinements kept prepared; past it the one that was not used for longest is made anew when it is next wanted.
+const PREPARED_KEPT: usize = 32;
+
+/// Prepares confinements. One per engine.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    settings: Settings,
+    shelf: Mutex<Shelf>,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    /// The most recently used last.
+    entries: Vec<Entry>,
+    /// The machine's table of mounts, which tells when it changes.
+    mounts: Option<OwnedFd>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    confinement: Arc<Confinement>,
+    seen: Vec<Seen>,
+    prepared: Arc<Prepared>,
+}
+
+/// What a path was when something was prepared: the device and number of what it led to.
+type Seen = Option<[i64; 4]>;
+
+impl Workshop {
+    pub(crate) fn new(settings: Settings) -> Workshop {
+        Workshop { settings, shelf: Mutex::default() }
+    }
+
+    /// What a child of this confinement puts on.
+    pub(crate) async fn prepare(
+        self: &Arc<Self>,
+        confinement: &Arc<Confinement>,
+    ) -> Result<Arc<Prepared>, Error> {
+        self.refuse_gaps(confinement)?;
+        let seen = look(confinement);
+        if let Some(prepared) = self.shelf().find(confinement, &seen) {
+            return Ok(prepared);
+        }
+        let (workshop, wanted) = (self.clone(), confinement.clone());
+        let made = tokio::task::spawn_blocking(move || workshop.make(wanted)).await;
+        made.unwrap_or(Err(Error::Gone))
+    }
+
+    fn make(&self, confinement: Arc<Confinement>) -> Result<Arc<Prepared>, Error> {
+        // Looked at before it is made: a change in between shows at the next start.
+        let seen = look(&confinement);
+        self.shelf().watch_mounts();
+        let prepared = Prepared::new(&confinement, &self.settings.features)
+            .map_err(|reason| Error::Sandbox { profile: confinement.name(), reason })?;
+        let prepared = Arc::new(prepared);
+        self.shelf().put(Entry { confinement, seen, prepared: prepared.clone() });
+        Ok(prepared)
+    }
+
+    fn refuse_gaps(&self, confinement: &Confinement) -> Result<(), Error> {
+        if self.settings.on_gap == OnGap::Reduce || self.settings.features.hold_everything() {
+            return Ok(());
+        }
+        let gaps = confinement.gaps(&self.settings.features);
+        let essential: Vec<String> =
+            gaps.iter().filter(|gap| gap.is_essential()).map(ToString::to_string).collect();
+        match essential.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Sandbox { profile: confinement.name(), reason: essential.join("; ") }),
+        }
+    }
+
+    fn shelf(&self) -> std::sync::MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf {
+    fn find(&mut self, confinement: &Arc<Confinement>, seen: &[Seen]) -> Option<Arc<Prepared>> {
+        if self.watch_mounts() {
+            self.entries.clear();
+        }
+        let is_it =
+            |entry: &Entry| Arc::ptr_eq(&entry.confinement, confinement) || entry.confinement == *confinement;
+        let index = self.entries.iter().position(is_it)?;
+        let entry = self.entries.remove(index);
+        let prepared = (entry.seen == seen).then(|| entry.prepared.clone())?;
+        self.entries.push(entry);
+        Some(prepared)
+    }
+
+    fn put(&mut self, entry: Entry) {
+        self.entries.retain(|kept| kept.confinement != entry.confinement);
+        if self.entries.len() >= PREPARED_KEPT {
+            self.entries.remove(0);
+        }
+        self.entries.push(entry);
+    }
+
+    /// Whether something was mounted or unmounted since this was last asked. What is mounted later would be writable.
+    fn watch_mounts(&mut self) -> bool {
+        let open = || {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty()).ok()
+        };
+        if self.mounts.is_none() {
+            self.mounts = open();
+        }
+        let Some(mounts) = &self.mounts else { return true };
+        let mut asked = [PollFd::new(mounts, PollFlags::PRI)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut asked, Some(&at_once)).is_err()
+            || asked[0].revents().contains(PollFlags::PRI)
+    }
+}
+
+/// What every path of a confinement is now.
+fn look(confinement: &Confinement) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    for layer in confinement.layers() {
+        let (only, root): (&[_], _) = match &layer.read {
+            Readable::Only(paths) => (paths, None),
+            // New directories there are allowed one by one.
+            Readable::Everything => (&[], Some(Path::new("/"))),
+        };
+        let named = [&layer.write[..], &layer.hide, &layer.protect, only];
+        seen.extend(named.into_iter().flatten().map(|path| stat(path).map(|stat| [stat.0, stat.1, 0, 0])));
+        seen.extend(root.map(|root| stat(root).map(|stat| [stat.0, stat.1, stat.2, stat.3])));
+    }
+    seen
+}
+
+fn stat(path: &Path) -> Option<(i64, i64, i64, i64)> {
+    let stat = rustix::fs::stat(path).ok()?;
+    Some((stat.st_dev as i64, stat.st_ino as i64, stat.st_mtime, stat.st_mtime_nsec as i64))
+}
