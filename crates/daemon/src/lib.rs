@@ -1,10 +1,12 @@
 //! The faces of the daemon over one engine.
 
+pub mod approvals;
 pub mod args;
 pub mod audit;
 pub mod auth;
 pub mod config;
 pub mod doctor;
+pub mod guard;
 pub mod http;
 pub mod keeper;
 pub mod listen;
@@ -12,5 +14,6 @@ pub mod log;
 pub mod metrics;
 pub mod notify;
 pub mod rexd;
+pub mod sandbox;
 pub mod serve;
 pub mod traces;

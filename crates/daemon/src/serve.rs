@@ -11,15 +11,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use engine::approval::Approvals;
 use engine::audit::{AuditSink, NoAudit};
 use engine::files::Durability;
 use engine::process::{Bounds, Containment};
 use engine::{Engine, Limits, Roots, Settings};
 use tokio_util::sync::CancellationToken;
 
+use crate::approvals::FileLedger;
 use crate::audit::AuditFile;
 use crate::auth::Caller;
 use crate::config::{Config, Places};
+use crate::guard::{Guard, Guarding};
 use crate::keeper::{self, Keepers};
 use crate::metrics::{Metrics, Transport};
 use crate::rexd::{self, Arrival};
@@ -30,7 +33,7 @@ pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
     let stop = signals::ending(true)?.stop;
     let metrics = Metrics::off();
     let audit = open_audit(config, &metrics)?;
-    let service = Arc::new(service(config, places, (audit, metrics), stop.clone()));
+    let service = Arc::new(service(config, places, (audit, metrics), stop.clone())?);
     let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
     rexd::serve(service.clone(), link, Arrival::new(Caller::on_stdio(), Transport::Stdio), stop).await;
     service.shut_down().await;
@@ -43,21 +46,21 @@ pub fn service(
     places: &Places,
     (audit, metrics): (Arc<dyn AuditSink>, Metrics),
     stop: CancellationToken,
-) -> rexd::Service {
+) -> anyhow::Result<rexd::Service> {
+    let sandbox = crate::sandbox::settings(config)?;
     let settings = Settings {
         bounds: bounds(&config.limits, places),
         containment: containment(),
         max_sessions: config.limits.max_concurrent_sessions,
-        sandbox: engine::sandbox::Settings::default(),
+        sandbox,
     };
-    let filter = config.policy.environment();
-    rexd::Service {
+    Ok(rexd::Service {
         engine: Engine::start(settings),
         roots: Roots::new(config.roots.clone()),
         no_roots: config.no_roots_message(),
         limits: config.limits.clone(),
-        environment: filter.apply(std::env::vars_os(), &Default::default()),
-        policy: config.policy.clone(),
+        guard: Guarding::new(Guard::new(config, places)),
+        approvals: approvals(places),
         durability: if config.durable_writes { Durability::Synced } else { Durability::Relaxed },
         audit,
         keepers: keepers(config, places),
@@ -67,6 +70,18 @@ pub fn service(
         retention: rexd::Retention::default(),
         sessions: rexd::Sessions::default(),
         stop,
+    })
+}
+
+/// What waits for a decision is written down below the state folder, if there is a home for one.
+fn approvals(places: &Places) -> Approvals {
+    match places.state.as_deref() {
+        Some(state) => {
+            let ledger = FileLedger::new(state.join("approvals"));
+            let granted = ledger.grants();
+            Approvals::new(Some(Arc::new(ledger)), granted)
+        }
+        None => Approvals::new(None, Vec::new()),
     }
 }
 
@@ -77,6 +92,7 @@ fn keepers(config: &Config, places: &Places) -> Option<Keepers> {
     let audit = config.audit.path.clone().filter(|_| config.audit.enabled);
     let settings = keeper::Settings {
         audit,
+        on_gap: config.sandbox.on_gap,
         ..keeper::Settings::new(state, config.keepers.clone(), bounds, containment())
     };
     Some(Keepers::new(settings))

@@ -26,12 +26,10 @@ fn server_at(root: &Path, places: Places) -> Arc<Server> {
     let config = Config::parse("", Path::new(""), &args, &places).unwrap();
     let stop = CancellationToken::new();
     Arc::new(Server {
-        service: Arc::new(daemon::serve::service(
-            &config,
-            &places,
-            (Arc::new(NoAudit), Metrics::off()),
-            stop.clone(),
-        )),
+        service: Arc::new(
+            daemon::serve::service(&config, &places, (Arc::new(NoAudit), Metrics::off()), stop.clone())
+                .unwrap(),
+        ),
         gate: Gate::new(Auth::new(&config, &places).unwrap(), Door::new(&config.server)),
         refusals: Refusals::new(Arc::new(NoAudit)),
         metrics: Metrics::off(),

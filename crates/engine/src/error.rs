@@ -2,8 +2,10 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::approval::Outcome;
 use crate::files::Access;
 use crate::process::ProcessId;
 
@@ -117,6 +119,45 @@ pub enum Error {
         rule: String,
         /// What the rule says to the caller.
         reason: String,
+    },
+    /// Somebody has to be asked, and nobody can be.
+    #[error("not approved: {reason}")]
+    NoApprover {
+        /// Name of the rule that asks.
+        rule: String,
+        /// Why nobody can be asked.
+        reason: String,
+    },
+    /// Somebody was asked and said no.
+    #[error("not approved: {by} said no")]
+    Refused {
+        /// Name of the rule that asked.
+        rule: String,
+        /// The question, by its name; nothing if the answer was given before for everything of its kind.
+        approval: Option<Arc<str>>,
+        /// Who said no.
+        by: Arc<str>,
+    },
+    /// Somebody was asked and did not answer in time.
+    #[error("not approved: nobody answered within {} ms", after.as_millis())]
+    Unanswered {
+        /// Name of the rule that asked.
+        rule: String,
+        /// The question, by its name.
+        approval: Arc<str>,
+        /// How long an answer was waited for.
+        after: Duration,
+    },
+    /// No question of this name waits for this caller.
+    #[error("no approval {0}")]
+    NoSuchApproval(String),
+    /// The question was settled before this answer came.
+    #[error("the approval {id} is settled already: {outcome}")]
+    AlreadySettled {
+        /// The question, by its name.
+        id: String,
+        /// How it was settled.
+        outcome: Outcome,
     },
     /// A guard on files refuses the place that the path leads to.
     #[error("{} {} is not permitted: {reason}", access.as_str(), path.display())]

@@ -1,5 +1,6 @@
 //! Processes, terminals and files: the one engine. It knows no protocol.
 
+pub mod approval;
 pub mod audit;
 pub mod engine;
 pub mod error;

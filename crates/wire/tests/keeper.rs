@@ -21,6 +21,7 @@ fn piece() -> impl Strategy<Value = Piece> {
         stderr_bytes: numbers[2].into(),
         truncated_bytes: numbers[3].into(),
         processes_refused: numbers[3].into(),
+        denied: None,
         held_by,
     });
     prop_oneof![

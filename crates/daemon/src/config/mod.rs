@@ -1,24 +1,29 @@
 //! Configuration: the operator's TOML file and the flags, read into exact types or refused with the place of the
 //! mistake.
 
+mod approvals;
 mod auth;
+mod environment;
 mod find;
 mod keepers;
 mod limits;
 mod listeners;
 mod policy;
 mod print;
+mod sandbox;
 mod section;
 mod server;
 mod suggest;
 mod telemetry;
 
+pub use approvals::ApprovalsConfig;
 pub use auth::{AuthConfig, CertificateConfig, TokenConfig, TokenSource};
 pub use find::Places;
 pub use keepers::KeepersConfig;
 pub use listeners::Listeners;
 pub(crate) use print::EXPOSED;
 pub use print::check_config;
+pub use sandbox::{BUILT_IN, CustomProfile, OFF, SandboxConfig};
 pub use section::ConfigError;
 pub use server::{AuditConfig, LogLevel, ServerConfig, TlsFiles};
 pub use suggest::nearest;
@@ -52,6 +57,8 @@ pub struct Config {
     pub limits: Limits,
     /// Rules on commands, and what commands inherit.
     pub policy: Policy,
+    /// Who may answer what the policy asks about.
+    pub approvals: ApprovalsConfig,
     /// Where the audit goes.
     pub audit: AuditConfig,
     /// What listens where.
@@ -64,8 +71,8 @@ pub struct Config {
     pub keepers: KeepersConfig,
     /// Who may come in.
     pub auth: AuthConfig,
-    /// `[sandbox]` as it was written, for those who read it.
-    pub sandbox: Option<toml::Table>,
+    /// What confines commands.
+    pub sandbox: SandboxConfig,
     /// The file this was read from.
     pub source: Option<PathBuf>,
     /// What is odd but no reason to refuse.
@@ -96,9 +103,8 @@ impl Config {
         let base = if args.roots.is_empty() { Limits::seed() } else { Limits::open() };
         let security = root.section("security")?;
         let configured = server::roots(&security, places)?;
-        let policy = policy::read(&root, security.boolean("allow_shell")?.unwrap_or(true))?;
+        let policy = policy::read(&root, security.boolean("allow_shell")?.unwrap_or(true), places)?;
         security.finish();
-        let mut raw: toml::Table = toml::from_str(text).unwrap_or_default();
         let roots =
             if args.roots.is_empty() { configured.clone() } else { server::flag_roots(&args.roots, places)? };
         let served = auth::Served { configured: &configured, effective: &roots };
@@ -107,13 +113,14 @@ impl Config {
             roots,
             limits: limits::read(root.section("limits")?, base)?,
             policy,
+            approvals: approvals::read(root.section("approvals")?)?,
             audit: server::audit(root.section("audit")?, places)?,
             server: server::server(root.section("server")?, places)?,
             durable_writes: server::durable_writes(root.section("files")?)?,
             telemetry: telemetry::telemetry(root.section("telemetry")?)?,
             keepers: keepers::read(root.section("keepers")?)?,
             auth,
-            sandbox: raw_table(&root, "sandbox", &mut raw)?,
+            sandbox: sandbox::read(root.section("sandbox")?, places)?,
             source: None,
             warnings: Vec::new(),
             file_to_write: places.file_to_write(),
@@ -147,20 +154,9 @@ impl Config {
     }
 }
 
-/// A table that others read: kept as it is, its keys are not judged here.
-fn raw_table(
-    root: &Section<'_, '_>,
-    key: &'static str,
-    raw: &mut toml::Table,
-) -> Result<Option<toml::Table>, ConfigError> {
-    root.section(key)?;
-    match raw.remove(key) {
-        Some(toml::Value::Table(table)) => Ok(Some(table)),
-        _ => Ok(None),
-    }
-}
-
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_auth;
+#[cfg(test)]
+mod tests_policy;

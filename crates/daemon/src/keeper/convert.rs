@@ -1,13 +1,17 @@
 //! From the keeper's words on the wire and on disk to the engine's, and back.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::Error;
 use engine::process::{Cause, Closed, Ended, Exit, Member, Signal, Stream};
+use engine::sandbox::{Denial, Denied};
 use wire::keeper as told;
 
 /// Holders that a status names: it is written into room that was taken when the process started.
 const MOST_HOLDERS: usize = 32;
+/// Characters of a path that it names, for the same reason.
+const MOST_PATH: usize = 512;
 
 pub(super) fn stream_told(stream: Stream) -> told::Stream {
     match stream {
@@ -56,6 +60,15 @@ pub(super) fn closed_told(closed: &Closed) -> told::Closed {
         truncated_bytes: closed.truncated_bytes,
         processes_refused: closed.processes_refused,
         held_by: members_told(closed.held_by.get(..MOST_HOLDERS).unwrap_or(&closed.held_by)),
+        denied: closed.denied.as_ref().map(|denied| told::Denied {
+            path: denied.path.as_ref().map(|path| path.to_string_lossy().chars().take(MOST_PATH).collect()),
+            what: match denied.what {
+                Denial::Write => told::Denial::Write,
+                Denial::Read => told::Denial::Read,
+                Denial::Network => told::Denial::Network,
+                Denial::Call => told::Denial::Call,
+            },
+        }),
     }
 }
 
@@ -75,7 +88,15 @@ pub(super) fn closed(told: told::Closed) -> Closed {
         truncated_bytes: told.truncated_bytes,
         held_by: members(told.held_by),
         processes_refused: told.processes_refused,
-        denied: None,
+        denied: told.denied.map(|denied| Denied {
+            path: denied.path.map(PathBuf::from),
+            what: match denied.what {
+                told::Denial::Write => Denial::Write,
+                told::Denial::Read => Denial::Read,
+                told::Denial::Network => Denial::Network,
+                told::Denial::Call => Denial::Call,
+            },
+        }),
     }
 }
 

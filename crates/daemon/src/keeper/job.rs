@@ -10,10 +10,13 @@ use engine::files::{RootedPath, Roots};
 use engine::process::{
     AtOutputLimit, Bounds, Containment, OutputLimit, ProcessId, ProcessSpec, Program, Stdin, TerminalSize,
 };
+use engine::sandbox::{self, Features, OnGap};
 use engine::{Error, error};
 use serde::{Deserialize, Serialize};
 
+use super::layers::{self, Layer};
 use super::settings::Settings;
+use crate::sandbox::{FEATURES_VARIABLE, lasting_temp};
 
 /// Bytes that need not be text, as base64.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +39,12 @@ pub(super) struct Job {
     stop_after_ms: Option<u64>,
     output_bytes: Option<u64>,
     ends_at_output_limit: bool,
+    /// What the process is confined by; nothing leaves it as it is.
+    #[serde(default)]
+    confinement: Vec<Layer>,
+    /// Removed when the process has ended.
+    #[serde(default)]
+    temp: Option<Raw>,
 }
 
 /// What holds for every job: sent first, so that a keeper can make ready before there is one.
@@ -52,6 +61,12 @@ pub(super) struct Terms {
     drain_at_most_ms: u64,
     marks_only: bool,
     pub(super) protocol: u32,
+    /// What the kernel's features are lowered to.
+    #[serde(default)]
+    lowered_features: String,
+    /// Whether a process is started though the kernel cannot hold all of its confinement.
+    #[serde(default)]
+    reduces_gaps: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -92,6 +107,8 @@ impl Job {
             stop_after_ms: spec.stop_after.map(ms),
             output_bytes: spec.output_limit.map(|limit| limit.bytes),
             ends_at_output_limit: spec.output_limit.is_some_and(|limit| limit.then == AtOutputLimit::Kill),
+            confinement: layers::told(spec.confinement.as_deref()),
+            temp: spec.confinement.as_deref().and_then(lasting_temp).map(|path| raw(path.as_os_str())),
         }
     }
 
@@ -114,8 +131,13 @@ impl Job {
             stop_after: self.stop_after_ms.map(Duration::from_millis),
             output_limit: self.output_bytes.map(|bytes| OutputLimit { bytes, then }),
             origin: self.face.clone().into(),
-            confinement: None,
+            confinement: layers::heard(&self.confinement),
         })
+    }
+
+    /// The temporary directory that was made for the process, if one was.
+    pub(super) fn temp(&self) -> Option<PathBuf> {
+        self.temp.as_ref().map(Raw::path)
     }
 
     fn directory(&self) -> Result<RootedPath, Error> {
@@ -142,6 +164,8 @@ impl Terms {
             drain_at_most_ms: ms(bounds.drain_at_most),
             marks_only: settings.containment == Containment::Marks,
             protocol: settings.protocol.number(),
+            lowered_features: std::env::var(FEATURES_VARIABLE).unwrap_or_default(),
+            reduces_gaps: settings.on_gap == OnGap::Reduce,
         }
     }
 
@@ -167,6 +191,13 @@ impl Terms {
         if self.marks_only { Containment::Marks } else { Containment::Best }
     }
 
+    /// What the engine has to know about confining. Features that nobody understands were refused by the daemon.
+    pub(super) fn sandbox(&self) -> sandbox::Settings {
+        let on_gap = if self.reduces_gaps { OnGap::Reduce } else { OnGap::Refuse };
+        let features = Features::default().lowered(&self.lowered_features).unwrap_or_default();
+        sandbox::Settings { features, on_gap }
+    }
+
     pub(super) fn keepers(&self) -> PathBuf {
         self.keepers.path()
     }
@@ -184,6 +215,10 @@ pub(super) enum Report {
     NoFile { path: Raw, errno: i32 },
     /// Its directory is not inside the roots any more.
     Outside { path: Raw, resolved: Option<Raw>, roots: Vec<Raw> },
+    /// It cannot be confined as its profile says.
+    NotConfined { profile: String, reason: String },
+    /// Its profile keeps the program from being read.
+    Unreadable { path: Raw },
     /// Anything else.
     Failed { reason: String },
 }
@@ -206,6 +241,10 @@ impl Report {
                 resolved: resolved.as_ref().map(|path| raw(path.as_os_str())),
                 roots: roots.iter().map(|path| raw(path.as_os_str())).collect(),
             },
+            Error::Sandbox { profile, reason } => {
+                Report::NotConfined { profile: profile.clone(), reason: reason.clone() }
+            }
+            Error::SandboxDenied { path } => Report::Unreadable { path: raw(path.as_os_str()) },
             _ => failed(),
         }
     }
@@ -226,6 +265,8 @@ impl Report {
                 resolved: resolved.map(|path| path.path()),
                 roots: roots.iter().map(Raw::path).collect(),
             }),
+            Report::NotConfined { profile, reason } => Some(Error::Sandbox { profile, reason }),
+            Report::Unreadable { path } => Some(Error::SandboxDenied { path: path.path() }),
             Report::Failed { reason } => Some(Error::Unsupported { what: "a detached process", reason }),
         }
     }
@@ -258,7 +299,7 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-fn raw(text: &OsStr) -> Raw {
+pub(super) fn raw(text: &OsStr) -> Raw {
     Raw(text.as_bytes().to_vec())
 }
 

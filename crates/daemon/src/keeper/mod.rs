@@ -11,6 +11,7 @@ mod folder;
 mod home;
 mod job;
 mod keepers;
+mod layers;
 mod listing;
 mod program;
 mod quota;

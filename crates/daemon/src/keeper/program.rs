@@ -25,6 +25,7 @@ use super::record::{Record, Status, boot_id, to_ms};
 use super::scribe;
 use super::segments::Segments;
 use crate::audit::AuditFile;
+use crate::sandbox::remove_temp;
 
 /// A job larger than this is refused: its environment and input are bounded long before.
 const LARGEST_JOB: u64 = 64 * 1024 * 1024;
@@ -88,7 +89,7 @@ impl Ready {
             bounds: terms.bounds(),
             containment: terms.containment(),
             max_sessions: 1,
-            sandbox: engine::sandbox::Settings::default(),
+            sandbox: terms.sandbox(),
         };
         let engine = Engine::start(settings);
         // Opens the cgroups, or finds that there are none.
@@ -133,6 +134,9 @@ impl Ready {
         }
         kept.run(&terms, reader, listener).await?;
         session.close().await;
+        if let Some(temp) = job.temp() {
+            remove_temp(&temp);
+        }
         Ok(())
     }
 }
@@ -257,7 +261,7 @@ impl Kept {
                 Exit::Signal(signal) => audit::Exit::Signal(signal.number()),
             }),
             duration: closed.duration,
-            rule: None,
+            decision: None,
         };
         let write = move || match AuditFile::open(&path, false) {
             Ok(file) => {

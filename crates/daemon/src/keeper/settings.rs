@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use engine::process::{Bounds, Containment};
+use engine::sandbox::OnGap;
 use wire::keeper::Version;
 
 use crate::config::KeepersConfig;
@@ -32,6 +33,8 @@ pub struct Settings {
     pub protocol: Version,
     /// What is executed as a keeper.
     pub program: PathBuf,
+    /// What happens when the kernel cannot hold all of a confinement.
+    pub on_gap: OnGap,
     /// Where the ends of processes are recorded, if anywhere.
     pub audit: Option<PathBuf>,
 }
@@ -57,6 +60,7 @@ impl Settings {
             containment,
             protocol,
             program,
+            on_gap: OnGap::default(),
             audit: None,
         }
     }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use engine::audit::{AuditRecord, AuditSink, Detail, Outcome};
+use engine::audit::{self, AuditRecord, AuditSink, Detail, Judged, Outcome};
+use engine::policy::Verdict;
 use link::rpc::Reply;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +51,7 @@ struct Draft {
     details: Vec<(Cow<'static, str>, Detail)>,
     since: Instant,
     observed: Observed,
+    judged: Option<Judged>,
 }
 
 /// How a request is counted and followed.
@@ -93,6 +95,7 @@ impl Answer {
             details: Vec::new(),
             since: Instant::now(),
             observed,
+            judged: None,
         };
         Answer { reply: Some(reply), draft: Some(draft), cancel, busy: None }
     }
@@ -102,6 +105,20 @@ impl Answer {
         if let Some(draft) = &mut self.draft {
             draft.asker = asker;
             draft.details = details;
+        }
+    }
+
+    /// Adds what the policy said about it.
+    pub(super) fn judged(&mut self, judged: Judged) {
+        if let Some(draft) = &mut self.draft {
+            draft.judged = Some(judged);
+        }
+    }
+
+    /// Adds how the question ended that the policy had asked.
+    pub(super) fn settled(&mut self, approval: audit::Approval) {
+        if let Some(judged) = self.draft.as_mut().and_then(|draft| draft.judged.as_mut()) {
+            judged.approval = Some(approval);
         }
     }
 
@@ -147,7 +164,11 @@ impl Answer {
             None => Outcome::Done(Cow::Borrowed("ok")),
             Some(error) => Outcome::Failed { code: error.code, message: error.message.clone() },
         };
-        let rule = error.and_then(|error| error.data.get("rule")?.as_str().map(Arc::from));
+        let decision = draft.judged.or_else(|| {
+            // Refused where a path was really opened.
+            let rule = error?.data.get("rule")?.as_str().map(Arc::from)?;
+            Some(Judged { verdict: Verdict::Deny, rule, approval: None })
+        });
         draft.sink.record(AuditRecord {
             time: SystemTime::now(),
             caller: draft.asker.caller.name.clone(),
@@ -160,7 +181,7 @@ impl Answer {
             outcome,
             exit: None,
             duration: draft.since.elapsed(),
-            rule,
+            decision,
         });
     }
 }

@@ -23,6 +23,14 @@ macro_rules! calls {
                 }
             }
 
+            /// The name of its method.
+            pub(super) fn method(&self) -> &'static str {
+                match self {
+                    $(Call::$name(_) => v1::$name::NAME,)*
+                    $(Call::$alone(_) => v1::$alone::NAME,)*
+                }
+            }
+
             /// The session it belongs to, if its method needs one.
             pub(super) fn session_id(&self) -> Option<&str> {
                 match self {

@@ -103,13 +103,13 @@ impl Connection {
             Ok(received) => received,
             Err(turned) => return self.reply(turned.answer, turned.error),
         };
-        let Asked { call, answer } = asked;
+        let Asked { call, answer, .. } = asked;
         match (call, handle) {
             (Call::SessionOpen(params), _) => self.open(&params, answer),
             (Call::SessionResume(params), _) => self.resume(params, answer).await,
             (Call::ServerPing(_), _) => drop(self.tasks.spawn(ping(answer))),
             (call, Some(handle)) => {
-                if let Err(Asked { call, answer }) = handle.ask(Asked { call, answer }).await {
+                if let Err(Asked { call, answer, .. }) = handle.ask(Asked::new(call, answer)).await {
                     self.seats.remove(&handle.id);
                     self.reply(answer, session_not_found(call.session_id().unwrap_or_default()));
                 }

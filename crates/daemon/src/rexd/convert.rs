@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use engine::files::Roots;
+use engine::files::{Durability, Edit, Roots, WriteMode};
 use engine::limits::{LimitsWish, OnOutputLimit};
 use engine::process::{
     AtOutputLimit, Cause, Exit, Facts, OutputLimit, ProcessId, Program, Signal, Stdin, TerminalSize,
@@ -36,6 +36,27 @@ pub(super) fn pty_program(params: &v1::PtyOpen) -> Result<Program, RpcError> {
         }
         (_, false) => Ok(Program::Argv(params.argv.clone())),
         (None, true) => Err(invalid("argv", "argv is required")),
+    }
+}
+
+/// How `fs.write` treats a file that exists.
+pub(super) fn write_mode(name: Option<&str>) -> Result<WriteMode, RpcError> {
+    match name {
+        None | Some("replace") => Ok(WriteMode::Replace),
+        Some("create") => Ok(WriteMode::Create),
+        Some("append") => Ok(WriteMode::Append),
+        Some(_) => Err(invalid("mode", "expected create, replace or append")),
+    }
+}
+
+/// What `fs.edit` replaces.
+pub(super) fn edit(params: &v1::FsEdit) -> Edit {
+    Edit {
+        old: params.old_string.clone(),
+        new: params.new_string.clone(),
+        replace_all: params.replace_all,
+        expected_mtime_ms: params.expected_mtime,
+        durability: Durability::default(),
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn receive(
     let handle = call.session_id().and_then(find);
     answer.describe(handle.as_ref().map_or(asker, |handle| handle.asker.clone()), details(&call));
     match may(caller, &call) {
-        Ok(()) => Ok((Asked { call, answer }, handle)),
+        Ok(()) => Ok((Asked::new(call, answer), handle)),
         Err(error) => {
             service.metrics.refused(Refusal::Scope);
             Err(Box::new(TurnedAway { answer, error }))

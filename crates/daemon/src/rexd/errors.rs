@@ -1,6 +1,7 @@
 //! What went wrong, in the protocol's codes and words. No wildcard: a new engine error is a decision here.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use engine::Error;
 use engine::error::{EditError, errno_text};
@@ -22,21 +23,10 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::BadPath { path, .. } => {
             say(codes::INVALID_PARAMS, message, json!({ "field": "path", "path": text(&path) }))
         }
-        Error::File { path, source, .. } => {
-            let data =
-                json!({ "path": text(&path), "errno": source.raw_os_error(), "reason": errno_text(&source) });
-            say(codes::INVALID_PARAMS, message, data)
-        }
+        Error::File { path, source, .. } => not_done(&message, &path, &source),
         Error::NotRegular { path } => say(codes::INVALID_PARAMS, message, json!({ "path": text(&path) })),
-        Error::Exists { path } => say(
-            codes::CONCURRENCY_CONFLICT,
-            format!("{}: file exists", path.display()),
-            json!({ "path": text(&path), "reason": "exists" }),
-        ),
-        Error::Conflict { path, expected_ms, found_ms } => {
-            let data = json!({ "path": text(&path), "expected_mtime": expected_ms, "mtime": found_ms });
-            say(codes::CONCURRENCY_CONFLICT, "expected mtime does not match".to_owned(), data)
-        }
+        Error::Exists { path } => exists(&path),
+        Error::Conflict { path, expected_ms, found_ms } => changed(&path, expected_ms, found_ms),
         Error::Edit(edit) => edit_error(&edit),
         Error::Patch(_) => say(codes::INVALID_PARAMS, message, json!({ "field": "patch_text" })),
         Error::Pattern { pattern, reason } => say(
@@ -45,15 +35,26 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
             json!({ "field": "pattern", "pattern": pattern, "reason": reason }),
         ),
         Error::KeyInUse => say(codes::CONCURRENCY_CONFLICT, message, json!({ "field": "idempotency_key" })),
-        Error::Denied { rule, reason } => {
+        Error::Denied { rule, reason } | Error::NoApprover { rule, reason } => {
             say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
         }
-        Error::Guarded { path, access, rule, reason } => {
-            say(codes::UNAUTHORIZED, message, refusal(&rule, &reason, &path, access.as_str()))
+        Error::Refused { rule, approval, by } => say(
+            codes::UNAUTHORIZED,
+            message,
+            json!({ "rule": rule, "approval_id": approval.as_deref(), "by": &*by }),
+        ),
+        Error::Unanswered { rule, approval, after } => {
+            let data = json!({ "rule": rule, "approval_id": &*approval, "deadline_ms": millis(after) });
+            say(codes::TIMEOUT, message, data)
         }
+        Error::NoSuchApproval(id) => approval_not_found(&id),
+        Error::AlreadySettled { id, outcome } => already_settled(&message, &id, &outcome.to_string()),
         Error::Sandbox { profile, reason } => not_confined(&message, &profile, &reason),
         Error::SandboxDenied { path } => {
             say(codes::UNAUTHORIZED, message, json!({ "reason": "sandbox_denied", "path": text(&path) }))
+        }
+        Error::Guarded { path, access, rule, reason } => {
+            say(codes::UNAUTHORIZED, message, refusal(&rule, &reason, &path, access.as_str()))
         }
         Error::Unsupported { what, reason } => {
             say(codes::UNSUPPORTED_CAPABILITY, message, json!({ "capability": what, "reason": reason }))
@@ -62,8 +63,7 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
             say(codes::RESOURCE_LIMIT, message, json!({ "resource": what, "limit": limit }))
         }
         Error::Deadline { what, after } => {
-            let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-            say(codes::TIMEOUT, message, json!({ "operation": what, "deadline_ms": after_ms }))
+            say(codes::TIMEOUT, message, json!({ "operation": what, "deadline_ms": millis(after) }))
         }
         Error::Cancelled => RpcError::cancelled(),
     }
@@ -74,6 +74,37 @@ fn outside_roots(path: &Path, resolved: Option<&Path>, roots: &[PathBuf]) -> Rpc
     let resolved = resolved.map(text);
     RpcError::new(codes::FORBIDDEN_PATH, "Path is outside allowed roots")
         .with_data(json!({ "path": text(path), "allowed_roots": roots, "resolved_path": resolved }))
+}
+
+/// The operating system refused a file operation.
+fn not_done(message: &str, path: &Path, source: &std::io::Error) -> RpcError {
+    let (errno, reason) = (source.raw_os_error(), errno_text(source));
+    RpcError::invalid_params(message)
+        .with_data(json!({ "path": text(path), "errno": errno, "reason": reason }))
+}
+
+fn exists(path: &Path) -> RpcError {
+    RpcError::new(codes::CONCURRENCY_CONFLICT, format!("{}: file exists", path.display()))
+        .with_data(json!({ "path": text(path), "reason": "exists" }))
+}
+
+fn changed(path: &Path, expected_ms: i64, found_ms: Option<i64>) -> RpcError {
+    RpcError::new(codes::CONCURRENCY_CONFLICT, "expected mtime does not match")
+        .with_data(json!({ "path": text(path), "expected_mtime": expected_ms, "mtime": found_ms }))
+}
+
+fn approval_not_found(id: &str) -> RpcError {
+    RpcError::invalid_params("approval not found")
+        .with_data(json!({ "field": "approval_id", "approval_id": id }))
+}
+
+fn already_settled(message: &str, id: &str, outcome: &str) -> RpcError {
+    RpcError::new(codes::CONCURRENCY_CONFLICT, message)
+        .with_data(json!({ "approval_id": id, "outcome": outcome }))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn not_confined(message: &str, profile: &str, reason: &str) -> RpcError {
@@ -101,6 +132,13 @@ fn edit_error(error: &EditError) -> RpcError {
         EditError::NotText => ("file is not UTF-8 text", json!({ "field": "path" })),
     };
     RpcError::invalid_params(message).with_data(data)
+}
+
+/// What an approver was shown is no longer what would be done.
+pub(super) fn changed_since_shown(path: &Path) -> RpcError {
+    let message = "the files changed while this waited for its approval: nothing was done, ask again";
+    RpcError::new(codes::CONCURRENCY_CONFLICT, message)
+        .with_data(json!({ "path": text(path), "reason": "changed_since_shown" }))
 }
 
 /// The process has ended.

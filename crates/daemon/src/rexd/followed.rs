@@ -5,12 +5,14 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use engine::audit::{self, AuditRecord, Outcome};
 use engine::process::{Cause, Closed, Exit, Item, Process, Stream};
+use engine::sandbox::{Denial, Denied};
 use serde_json::json;
 use tokio::sync::oneshot;
 use wire::rexd::v1::{self, OutputEvent, codes, encode_event};
 
 use super::FACE;
 use super::convert::{exit_code, exit_signal, pty_id};
+use super::errors::text;
 use super::events::{Follow, Telling};
 use super::mailbox::{Letter, Notice};
 
@@ -109,6 +111,7 @@ impl Followed {
         let duration_ms = u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX);
         let held_by = closed.held_by.iter().map(|member| i64::from(member.pid)).collect();
         let cursor = Some(self.follow.reader.cursor().0);
+        let sandbox_denied = closed.denied.as_ref().map(sandbox_denied);
         let line = match self.pty_id.clone() {
             Some(pty_id) => encode_event(&v1::PtyExit {
                 session_id,
@@ -122,6 +125,7 @@ impl Followed {
                 held_by,
                 cursor,
                 reason,
+                sandbox_denied,
             }),
             None => encode_event(&v1::ExecExit {
                 session_id,
@@ -137,6 +141,7 @@ impl Followed {
                 held_by,
                 cursor,
                 reason,
+                sandbox_denied,
             }),
         };
         line.into()
@@ -173,9 +178,19 @@ impl Telling {
             outcome: Outcome::Done("ended".into()),
             exit: Some(exit),
             duration: closed.duration,
-            rule: None,
+            decision: None,
         });
     }
+}
+
+fn sandbox_denied(denied: &Denied) -> v1::SandboxDenied {
+    let access = match denied.what {
+        Denial::Write => "write",
+        Denial::Read => "read",
+        Denial::Network => "network",
+        Denial::Call => "call",
+    };
+    v1::SandboxDenied { access: access.to_owned(), path: denied.path.as_deref().map(text) }
 }
 
 fn output_limit(telling: &Telling, process_id: &str, closed: &Closed, event_id: u64) -> Bytes {

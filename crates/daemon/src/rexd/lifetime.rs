@@ -12,6 +12,7 @@ use super::errors::{session_not_found, unknown_session};
 use super::events::EventOrder;
 use super::mailbox::{Letter, Notice};
 use super::session::Session;
+use crate::sandbox::remove_temp;
 
 /// How long requests in line may take at the end of a session before its processes are ended.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -90,6 +91,7 @@ impl Session {
             Notice::Attach { process, from, answer } => self.attach_found(process, from, *answer),
             Notice::Reached { id, kept } => self.reached(&id, kept),
             Notice::Adopt(adopting) => self.adopt(*adopting),
+            Notice::News(news) => self.tell_news(&news),
             Notice::Unheard(attachment) => self.left(attachment),
             Notice::Refused { attachment, heard_by } => self.refused(attachment, heard_by),
         }
@@ -114,6 +116,7 @@ impl Session {
     async fn end(mut self, mut inbox: mpsc::Receiver<Letter>) {
         self.settle(&mut inbox).await;
         self.let_go();
+        let temp = self.confining.used_temp();
         let Session { id, engine, tasks, letters, closing, over, .. } = self;
         drop(letters);
         tasks.close();
@@ -126,6 +129,10 @@ impl Session {
         let wait = async {
             engine.close().await;
             over.cancel();
+            if let Some(temp) = temp {
+                // Nothing that could write there is left.
+                let _removed = tokio::task::spawn_blocking(move || remove_temp(&temp)).await;
+            }
             if let Some(answer) = closing {
                 answer.send(Ok(v1::OkResult::DONE)).await;
             }

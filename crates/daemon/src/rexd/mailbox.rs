@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use engine::approval::News;
 use engine::files::Watch;
 use engine::process::{Kept, Process, ProcessId};
 use link::Outgoing;
@@ -14,6 +15,7 @@ use super::answer::{Answer, Asker};
 use super::call::Call;
 use super::methods::Adopting;
 use super::order::Turn;
+use super::permission::Permit;
 use super::web::Told;
 
 /// Letters that wait for one session; past it whoever writes waits.
@@ -23,6 +25,15 @@ pub(super) const LETTERS_WAITING: usize = 256;
 pub(super) struct Asked {
     pub(super) call: Call,
     pub(super) answer: Answer,
+    /// What it may do, once that was judged.
+    pub(super) permit: Option<Permit>,
+}
+
+impl Asked {
+    /// A request that nobody has judged yet.
+    pub(super) fn new(call: Call, answer: Answer) -> Asked {
+        Asked { call, answer, permit: None }
+    }
 }
 
 /// What a session is told.
@@ -61,6 +72,8 @@ pub(super) enum Notice {
     Reached { id: ProcessId, kept: Option<Box<Kept>> },
     /// A kept process was found; it is to be taken up.
     Adopt(Box<Adopting>),
+    /// Something waits for a decision, or was decided.
+    News(Box<News>),
     /// The listener with this number hears no more.
     Unheard(u64),
     /// The listener with this number may not listen; who heard before still does.

@@ -5,8 +5,10 @@
 //! `methods`. What happens later is told by `events`.
 
 mod answer;
+mod approver;
 mod attachment;
 mod call;
+mod confining;
 mod connection;
 mod convert;
 mod desk;
@@ -20,23 +22,28 @@ mod listener;
 mod mailbox;
 mod methods;
 mod order;
+mod permission;
 mod presence;
+mod preview;
 mod quirks;
 mod roster;
+mod rules;
 mod session;
+mod wanted;
 pub mod web;
 
-use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::approval::Approvals;
 use engine::audit::AuditSink;
 use engine::files::Durability;
-use engine::{Engine, Limits, Policy, Roots};
+use engine::{Engine, Limits, Roots};
 use link::Link;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Caller;
+use crate::guard::Guarding;
 use crate::keeper::Keepers;
 use crate::metrics::{Metrics, Transport};
 use crate::traces::{TraceParent, Traces};
@@ -60,10 +67,10 @@ pub struct Service {
     pub no_roots: Option<String>,
     /// What the operator bounds.
     pub limits: Limits,
-    /// What the operator allows.
-    pub policy: Policy,
-    /// What commands inherit, already filtered.
-    pub environment: Vec<(OsString, OsString)>,
+    /// What the operator allows now.
+    pub guard: Guarding,
+    /// What waits until somebody has decided.
+    pub approvals: Approvals,
     /// Whether writes reach the disk before they are answered.
     pub durability: Durability,
     /// Who keeps the processes that outlive everything; nobody if there is no place for them.

@@ -1,11 +1,11 @@
 //! Client quirks: what known clients cannot take, keyed by the name they give. The only place that knows them.
 //!
-//! | client | version it pins | longest line it survives | loses early terminal output |
-//! |---|---|---|---|
-//! | `opencode-rexd-target` (OpenCode plugin) | – | 1 MiB buffer | yes: the buffer is made when the answer arrives |
-//! | `claudecode-rexd-target` (Claude Code plugin) | – | – | yes, the same way |
-//! | `opencode-transit` | 0.1.5 | 1 MiB line | yes: events of unknown terminals are dropped |
-//! | `opencode-rexd` (its older name) | 0.1.5 | 1 MiB line | yes |
+//! | client | version it pins | longest line it survives | loses early terminal output | shows approvals |
+//! |---|---|---|---|---|
+//! | `opencode-rexd-target` (OpenCode plugin) | – | 1 MiB buffer | yes: the buffer is made when the answer arrives | no |
+//! | `claudecode-rexd-target` (Claude Code plugin) | – | – | yes, the same way | no |
+//! | `opencode-transit` | 0.1.5 | 1 MiB line | yes: events of unknown terminals are dropped | no |
+//! | `opencode-rexd` (its older name) | 0.1.5 | 1 MiB line | yes | no |
 
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ pub(super) struct Quirks {
     pub(super) frame_bytes: Option<usize>,
     /// How long the first output of a terminal is held back after the answer was written.
     pub(super) terminal_hold: Option<Duration>,
+    /// Whether it shows nobody what waits for a decision: then it is not waited for.
+    pub(super) cannot_approve: bool,
 }
 
 /// Below the 1,048,576 bytes at which they close the connection, with room for what they count differently.
@@ -25,20 +27,18 @@ const SMALL_FRAME: usize = 950_000;
 /// Measured: 5 ms lose the first output once in ten, 20 ms never.
 const HOLD: Duration = Duration::from_millis(40);
 
+/// What all plugins have in common.
+const PLUGIN: Quirks =
+    Quirks { pinned_version: None, frame_bytes: None, terminal_hold: Some(HOLD), cannot_approve: true };
+
 /// The quirks of the client that calls itself `name`.
 pub(super) fn of(name: &str) -> Quirks {
     match name {
-        "opencode-rexd-target" => {
-            Quirks { pinned_version: None, frame_bytes: Some(SMALL_FRAME), terminal_hold: Some(HOLD) }
+        "opencode-rexd-target" => Quirks { frame_bytes: Some(SMALL_FRAME), ..PLUGIN },
+        "claudecode-rexd-target" => PLUGIN,
+        "opencode-transit" | "opencode-rexd" => {
+            Quirks { pinned_version: Some("0.1.5"), frame_bytes: Some(SMALL_FRAME), ..PLUGIN }
         }
-        "claudecode-rexd-target" => {
-            Quirks { pinned_version: None, frame_bytes: None, terminal_hold: Some(HOLD) }
-        }
-        "opencode-transit" | "opencode-rexd" => Quirks {
-            pinned_version: Some("0.1.5"),
-            frame_bytes: Some(SMALL_FRAME),
-            terminal_hold: Some(HOLD),
-        },
         _ => Quirks::default(),
     }
 }

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use engine::approval::Attendance;
 use engine::files::Watch;
 use engine::process::{Process, ProcessId};
 use engine::session::Memory;
@@ -19,13 +20,16 @@ use wire::rexd::v1::{Encoding, RpcError};
 
 use super::Service;
 use super::answer::{Answer, Asker};
+use super::approver::SessionApprover;
 use super::call::Call;
+use super::confining::Confining;
 use super::errors::{process_not_found, session_not_found};
 use super::events::{self, Changes, Events, Telling};
 use super::keys::Keys;
 use super::listener::Listener;
 use super::mailbox::{Asked, Handle, Letter, Notice};
 use super::order::{Kind, Order, Turn};
+use super::permission::Permit;
 use super::presence::Presence;
 use super::quirks::Quirks;
 use crate::metrics::{HeldSession, WatchedQueue};
@@ -43,6 +47,8 @@ pub(super) struct Manners {
     pub(super) frame_bytes: Option<usize>,
     /// Whether it would have its link compressed.
     pub(super) wants_zstd: bool,
+    /// Whether it can answer what is asked.
+    pub(super) attends: bool,
 }
 
 /// A session of this face. Its own task drives it, letter by letter; whatever takes time goes on in a task beside it.
@@ -64,6 +70,14 @@ pub(super) struct Session {
     pub(super) keys: Keys,
     pub(super) order: Order,
     pub(super) presence: Presence,
+    /// What the request that is being taken up may do.
+    pub(super) permit: Permit,
+    /// As whom it answers what is asked.
+    pub(super) approver: SessionApprover,
+    /// What confines its processes.
+    pub(super) confining: Confining,
+    /// Held while it hears what is asked; nothing if its client cannot decide anything.
+    attendance: Option<Attendance>,
     /// What to show to take it up again, if that was asked for.
     pub(super) resume_token: Option<String>,
     /// Tells others since when nobody hears it.
@@ -92,14 +106,27 @@ pub(super) struct Opening {
     pub(super) reported_roots: Vec<String>,
     pub(super) limits: Limits,
     pub(super) resume_token: Option<String>,
+    pub(super) confining: Confining,
 }
 
 impl Session {
     /// A session whose events go along `outgoing`, or wait until somebody asks for them.
     pub(super) fn new(opening: Opening, handle: &Handle, outgoing: Option<Outgoing>) -> Session {
-        let Opening { asker, service, engine, manners, roots, reported_roots, limits, resume_token } =
-            opening;
+        let Opening {
+            asker,
+            service,
+            engine,
+            manners,
+            roots,
+            reported_roots,
+            limits,
+            resume_token,
+            confining,
+        } = opening;
         let may_resume = resume_token.is_some();
+        let confined = asker.caller.roots.as_ref().map(|_| roots.paths().to_vec());
+        let approver = SessionApprover::new(handle.clone(), service.guard.clone(), confined);
+        let manners_attend = manners.attends;
         Session {
             cwd: reported_roots.first().map_or_else(|| PathBuf::from("/"), PathBuf::from),
             roots,
@@ -118,6 +145,10 @@ impl Session {
                 Some(_) => Presence::on_link(may_resume),
                 None => Presence::unheard(may_resume),
             },
+            permit: Permit::default(),
+            confining,
+            attendance: manners_attend.then(|| service.approvals.attend(Arc::new(approver.clone()))),
+            approver,
             resume_token,
             silent_since: handle.silent_since.clone(),
             counted: service.metrics.session_opened(),
@@ -242,6 +273,8 @@ impl Session {
     pub(super) fn let_go(&mut self) {
         self.watches.clear();
         self.guests.clear();
+        self.attendance = None;
+        self.service.approvals.forget(&self.id);
         for asked in std::mem::take(&mut self.reaching).into_values().flatten() {
             self.refuse(asked.answer, session_not_found(&self.id));
         }

@@ -114,7 +114,7 @@ impl Post<'_> {
             }
         };
         self.status = Some(Status::Understood);
-        let Asked { call, answer } = asked;
+        let Asked { call, answer, .. } = asked;
         let id = call.session_id().unwrap_or_default().to_owned();
         match (call, handle) {
             (Call::SessionOpen(params), _) => match open(self.service, &self.caller, &params, None) {
@@ -124,7 +124,7 @@ impl Post<'_> {
             (Call::SessionResume(params), _) => self.resume(params, answer).await,
             (Call::ServerPing(_), _) => ping(answer).await,
             (call, Some(handle)) => {
-                if let Err(Asked { answer, .. }) = handle.ask(Asked { call, answer }).await {
+                if let Err(Asked { answer, .. }) = handle.ask(Asked::new(call, answer)).await {
                     answer.send(Err::<(), _>(session_not_found(&id))).await;
                 }
             }

@@ -15,6 +15,7 @@ use super::sockets::Sockets;
 use super::{link_limits, open_audit, service};
 use crate::auth::{Auth, Caller, Door, Gate, Refusals};
 use crate::config::{Config, ConfigArgs, Listeners, Places};
+use crate::guard::Guard;
 use crate::http::{Crowd, Deadlines, Server};
 use crate::listen::{self, Passed, Tls, Unix, bind};
 use crate::metrics::{Metrics, Transport};
@@ -77,7 +78,7 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
             () = ending.stop.cancelled() => break,
             _hangup = hangups.recv() => {
                 notify.reloading();
-                reload(source, places, &sockets.server.gate.auth, tls.as_ref());
+                reload(source, places, &sockets.server, tls.as_ref());
                 notify.ready(&format!("listening on {}", urls.join(", ")));
             }
         }
@@ -98,7 +99,7 @@ fn sockets(
 ) -> anyhow::Result<(Sockets, Option<Exporting>)> {
     let metrics = Metrics::new();
     let audit = open_audit(config, &metrics)?;
-    let mut service = service(config, places, (audit.clone(), metrics.clone()), ending.stop.clone());
+    let mut service = service(config, places, (audit.clone(), metrics.clone()), ending.stop.clone())?;
     let file = &config.server;
     service.may_resume = true;
     let (traces, exporting) = traces(config, &metrics)?;
@@ -220,10 +221,14 @@ fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
 }
 
 /// Reads everything again that can change while we run. What is bad changes nothing.
-fn reload(source: &ConfigArgs, places: &Places, auth: &Auth, tls: Option<&Tls>) {
+fn reload(source: &ConfigArgs, places: &Places, server: &Server, tls: Option<&Tls>) {
     match Config::load(source, places) {
-        // It says itself what is wrong.
-        Ok(config) => drop(auth.reload(&config)),
+        Ok(config) => {
+            // It says itself what is wrong.
+            drop(server.gate.auth.reload(&config));
+            server.service.guard.replace(Guard::new(&config, places));
+            tracing::info!("the policy was read again: {} rules", config.policy.settings().rules.len());
+        }
         Err(error) => tracing::error!("the configuration stays as it was: {error}"),
     }
     match tls.map(Tls::reload) {

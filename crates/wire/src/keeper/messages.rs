@@ -236,6 +236,32 @@ pub struct Closed {
     /// Who still held the output open.
     #[serde(default)]
     pub held_by: Vec<Member>,
+    /// What its confinement refused, if it failed at that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<Denied>,
+}
+
+/// Something a process failed at because of its confinement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Denied {
+    /// The path it was about, where one is known.
+    pub path: Option<String>,
+    /// What was refused.
+    pub what: Denial,
+}
+
+/// What a confinement refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Denial {
+    /// Changing a file.
+    Write,
+    /// Reading or executing a file.
+    Read,
+    /// Reaching the network.
+    Network,
+    /// A system call.
+    Call,
 }
 
 /// One process of a tree.

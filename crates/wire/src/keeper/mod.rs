@@ -20,7 +20,7 @@ mod codec;
 mod messages;
 
 pub use codec::{Decoder, Piece, WireError, encode_request, encode_told, read_request};
-pub use messages::{Cause, Closed, Exit, FailureKind, Member, Request, Stream, Told};
+pub use messages::{Cause, Closed, Denial, Denied, Exit, FailureKind, Member, Request, Stream, Told};
 
 /// One line, without its newline. Longer ones end the connection.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;

@@ -114,7 +114,7 @@ impl Session {
 
     /// Takes a request on a process that this session does not know: if somebody keeps it, it comes within reach.
     /// Others that name it meanwhile wait behind this one, so that all are done in their order.
-    pub(super) fn reach(&mut self, asked: Asked, id: ProcessId) {
+    pub(in super::super) fn reach(&mut self, asked: Asked, id: ProcessId) {
         let Some(keepers) = self.service.keepers.clone() else { return self.refuse_unknown(asked) };
         let waiting = self.reaching.entry(id.clone()).or_default();
         waiting.push(asked);
@@ -157,7 +157,7 @@ impl Session {
     }
 
     /// The process a request is about, if this session does not know it.
-    pub(super) fn unknown_process(&self, call: &Call) -> Option<ProcessId> {
+    pub(in super::super) fn unknown_process(&self, call: &Call) -> Option<ProcessId> {
         let id = match call {
             Call::ExecWait(params) => ProcessId(params.process_id.clone()),
             Call::ExecKill(params) => ProcessId(params.process_id.clone()),

@@ -2,24 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 use engine::files::RootedPath;
-use engine::policy::CommandLine;
 use engine::process::{Description, Facts, LogReader, Process, ProcessId, ProcessSpec, Program, Starting};
 use tokio::time::Instant;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
 use super::super::FACE;
 use super::super::answer::Answer;
+use super::super::call::Call;
+use super::super::confining::{Confined, Refused};
 use super::super::convert::{self, exit_code, exit_signal, pty_id, status, timestamp};
-use super::super::errors::{invalid, rpc_error, unsupported};
+use super::super::errors::{invalid, rpc_error};
 use super::super::events::{EventOrder, Events, Follow};
 use super::super::order::Turn;
 use super::super::session::Session;
 use super::attach::may_see;
 use super::detached::Detaching;
 use super::launch::Saying;
+use crate::config::OFF;
 use crate::metrics::{HeldProcess, Ownership};
 
 impl Session {
@@ -52,10 +55,10 @@ impl Session {
     }
 
     fn exec_spec(&self, params: &v1::ExecStart) -> Result<ProcessSpec, RpcError> {
-        self.no_sandbox(params.sandbox.as_deref())?;
         let program = convert::exec_program(params)?;
-        self.allowed(&program)?;
-        let cwd = self.path(params.cwd.as_deref().unwrap_or_default())?;
+        no_nul(&program)?;
+        let cwd = self.start_path(params.cwd.as_deref())?;
+        let confined = self.confined(params.sandbox.as_deref(), params.detach)?;
         let stdin = convert::stdin(
             params.stdin.as_deref(),
             params.stdin_encoding.as_deref(),
@@ -64,7 +67,8 @@ impl Session {
         let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
         Ok(ProcessSpec {
             program,
-            env: self.environment(&params.env, &cwd, false)?,
+            env: self.environment(&params.env, &cwd, (false, confined.temp.as_deref()))?,
+            confinement: confined.confinement,
             cwd,
             terminal: None,
             stdin,
@@ -78,28 +82,31 @@ impl Session {
                 (_, asked) => convert::output_limit(&self.limits, asked)?,
             },
             origin: FACE.into(),
-            confinement: None,
         })
     }
 
-    /// What the operator's policy says about a command.
-    pub(super) fn allowed(&self, program: &Program) -> Result<(), RpcError> {
-        if program.argv().iter().any(|argument| argument.contains('\0')) {
-            return Err(invalid("argv", "an argument cannot contain NUL"));
+    /// Whether a command can be started as it was asked for, before somebody is asked about it.
+    pub(in super::super) fn check(&self, call: &Call) -> Result<(), RpcError> {
+        match call {
+            // As if it were attached: nothing that outlives the session is made for it yet.
+            Call::ExecStart(params) => {
+                self.exec_spec(&v1::ExecStart { detach: false, ..params.clone() }).map(drop)
+            }
+            Call::PtyOpen(params) => {
+                self.pty_spec(&v1::PtyOpen { detach: false, ..params.clone() }).map(drop)
+            }
+            _ => Ok(()),
         }
-        let line = match program {
-            Program::Argv(argv) => CommandLine::Argv(argv),
-            Program::Shell { line, login } => CommandLine::Shell { line, login: *login },
-        };
-        self.service.policy.decide(&line).into_result().map_err(rpc_error)
     }
 
-    /// A sandbox that cannot be enforced is refused, never silently absent.
-    pub(super) fn no_sandbox(&self, asked: Option<&str>) -> Result<(), RpcError> {
-        match asked {
-            None | Some("off") => Ok(()),
-            Some(_) => Err(unsupported("sandbox", "this version cannot confine a process in the kernel yet")),
-        }
+    /// What confines a process that asks for this profile.
+    pub(super) fn confined(&self, wish: Option<&str>, is_detached: bool) -> Result<Confined, RpcError> {
+        let guard = self.service.guard.current();
+        let wish = wish.filter(|wish| *wish != OFF);
+        self.confining.of_process(&guard, wish, is_detached).map_err(|refused| match refused {
+            Refused::Unknown(unknown) => invalid("sandbox", &unknown.to_string()),
+            Refused::Failed(error) => rpc_error(error),
+        })
     }
 
     /// What a command inherits, with what the request sets or takes away.
@@ -107,7 +114,7 @@ impl Session {
         &self,
         asked: &BTreeMap<String, Option<String>>,
         cwd: &RootedPath,
-        has_terminal: bool,
+        (has_terminal, temp): (bool, Option<&Path>),
     ) -> Result<Vec<(OsString, OsString)>, RpcError> {
         if let Some(name) = asked.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             return Err(invalid(&format!("env.{name}"), "no variable can have this name"));
@@ -117,15 +124,20 @@ impl Session {
         {
             return Err(invalid(&format!("env.{name}"), "a value cannot contain NUL"));
         }
-        let inherited = self.service.environment.iter().cloned();
+        let guard = self.service.guard.current();
+        let inherited = guard.environment.iter().cloned();
         let mut env = if asked.is_empty() {
             inherited.collect()
         } else {
-            self.service.policy.environment().apply(inherited, asked)
+            guard.policy.environment().apply(inherited, asked)
         };
         if !asked.contains_key("PWD") {
             env.retain(|(name, _)| name != "PWD");
             env.push(("PWD".into(), cwd.as_path().into()));
+        }
+        if let Some(temp) = temp.filter(|_| !asked.contains_key("TMPDIR")) {
+            env.retain(|(name, _)| name != "TMPDIR");
+            env.push(("TMPDIR".into(), temp.into()));
         }
         if has_terminal && !env.iter().any(|(name, _)| name == "TERM") {
             env.push(("TERM".into(), "xterm-256color".into()));
@@ -248,6 +260,14 @@ impl Session {
             processes.sort_by(|one, other| one.started_at.cmp(&other.started_at));
             answer.send(Ok(v1::ExecListResult { processes })).await;
         });
+    }
+}
+
+/// An argument with a NUL inside would reach the program as a shorter one.
+pub(super) fn no_nul(program: &Program) -> Result<(), RpcError> {
+    match program.argv().iter().any(|argument| argument.contains('\0')) {
+        true => Err(invalid("argv", "an argument cannot contain NUL")),
+        false => Ok(()),
     }
 }
 

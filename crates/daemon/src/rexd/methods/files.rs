@@ -1,18 +1,19 @@
 //! Files: read, written, edited, patched, described, made, moved, copied and removed.
 
-use engine::files::{self, CopyOptions, Edit, Kind, Metadata, Range, Scan, WriteMode, WriteOptions};
+use engine::files::{self, CopyOptions, Edit, Kind, Metadata, Range, Scan, WriteOptions};
 use engine::{Error, RootedPath};
 use serde::Serialize;
 use wire::rexd::v1::{self, RpcError};
 
 use super::super::answer::Answer;
 use super::super::convert::{self, output_encoding};
-use super::super::errors::{invalid, rpc_error, text};
+use super::super::errors::{changed_since_shown, invalid, rpc_error, text};
 use super::super::keys::Kept;
 use super::super::order::Turn;
 use super::super::session::Session;
 use super::content::{Reading, Wanted};
 use super::launch::remember;
+use crate::approvals::diff::{self, Preview, Shown};
 
 /// Reads up to this size are first tried on this thread, where they can be had without waiting for a disk.
 const SMALL_READ: u64 = 64 * 1024;
@@ -70,8 +71,10 @@ impl Session {
             Ok(found) => found,
             Err(error) => return self.refuse(answer, error),
         };
+        let shown = self.permit.shown;
         self.change(answer, turn, kept, move || {
             let bytes = convert::data("content", &params.content, params.encoding.as_deref(), "encoding")?;
+            still_as_shown(shown, &path, || diff::write(&path, &bytes, options.mode))?;
             let written = files::write(&path, &bytes, &options).map_err(rpc_error)?;
             Ok(v1::FsWriteResult {
                 path: text(path.as_path()),
@@ -83,12 +86,7 @@ impl Session {
     }
 
     fn writing(&self, params: &v1::FsWrite) -> Result<(RootedPath, WriteOptions), RpcError> {
-        let mode = match params.mode.as_deref() {
-            None | Some("replace") => WriteMode::Replace,
-            Some("create") => WriteMode::Create,
-            Some("append") => WriteMode::Append,
-            Some(_) => return Err(invalid("mode", "expected create, replace or append")),
-        };
+        let mode = convert::write_mode(params.mode.as_deref())?;
         output_encoding(params.encoding.as_deref(), "encoding")?;
         let options = WriteOptions {
             mode,
@@ -108,14 +106,10 @@ impl Session {
             Ok(path) => path,
             Err(error) => return self.refuse(answer, error),
         };
-        let edit = Edit {
-            old: params.old_string,
-            new: params.new_string,
-            replace_all: params.replace_all,
-            expected_mtime_ms: params.expected_mtime,
-            durability: self.service.durability,
-        };
+        let edit = Edit { durability: self.service.durability, ..convert::edit(&params) };
+        let shown = self.permit.shown;
         self.change(answer, turn, kept, move || {
+            still_as_shown(shown, &path, || diff::edit(&path, &edit))?;
             let edited = files::edit(&path, &edit).map_err(rpc_error)?;
             Ok(v1::FsEditResult {
                 path: text(path.as_path()),
@@ -138,10 +132,12 @@ impl Session {
             Ok(base) => base,
             Err(error) => return self.refuse(answer, error),
         };
-        let (roots, durability) = (self.roots.clone(), self.service.durability);
+        let (roots, durability) = (self.ruled_roots(), self.service.durability);
+        let shown = self.permit.shown;
         self.change(answer, turn, kept, move || {
-            let patched = files::patch::patch(&roots, base.as_path(), &params.patch_text, durability)
-                .map_err(rpc_error)?;
+            let plan = files::patch::plan(&roots, base.as_path(), &params.patch_text).map_err(rpc_error)?;
+            still_as_shown(shown, &base, || Ok(diff::patch(&plan)))?;
+            let patched = plan.apply(durability).map_err(rpc_error)?;
             let texts = |paths: &[std::path::PathBuf]| paths.iter().map(|path| text(path)).collect();
             Ok(v1::FsPatchResult {
                 added: texts(&patched.added),
@@ -237,7 +233,7 @@ impl Session {
 
     /// A path of a request that must name something.
     pub(super) fn named_path(&self, asked: &str) -> Result<RootedPath, RpcError> {
-        convert::named_path(&self.roots, &self.cwd, asked).map_err(|error| self.hint(error))
+        convert::named_path(&self.ruled_roots(), &self.cwd, asked).map_err(|error| self.hint(error))
     }
 
     /// Changes something off the event loop, remembers the answer under its key, and lets the next in line go on.
@@ -254,6 +250,19 @@ impl Session {
             drop(turn);
             answer.send(result).await;
         });
+    }
+}
+
+/// Whether what somebody approved is still what would be done: the files may have changed while it waited.
+fn still_as_shown(
+    shown: Option<Shown>,
+    path: &RootedPath,
+    preview: impl FnOnce() -> Result<Preview, Error>,
+) -> Result<(), RpcError> {
+    let Some(shown) = shown else { return Ok(()) };
+    match preview().map_err(rpc_error)?.shown == shown {
+        true => Ok(()),
+        false => Err(changed_since_shown(path.as_path())),
     }
 }
 

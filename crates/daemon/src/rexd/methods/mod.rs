@@ -1,5 +1,6 @@
 //! What each method does, one file per family.
 
+mod approvals;
 mod attach;
 mod content;
 mod detached;
@@ -23,12 +24,10 @@ use super::order::Turn;
 use super::session::Session;
 
 impl Session {
-    /// Does what was asked for; `turn` is held for as long as others must wait for it.
-    pub(super) fn act(&mut self, asked: Asked, turn: Turn) {
-        if let Some(id) = self.unknown_process(&asked.call) {
-            return self.reach(asked, id);
-        }
-        let Asked { call, answer } = asked;
+    /// Does what was asked for and may be done; `turn` is held for as long as others must wait for it.
+    pub(super) fn perform(&mut self, asked: Asked, turn: Turn) {
+        let Asked { call, answer, permit } = asked;
+        self.permit = permit.unwrap_or_default();
         match call {
             Call::SessionInfo(_) => self.info(answer),
             Call::SessionSetCwd(params) => self.set_cwd(params, answer, turn),
@@ -62,7 +61,7 @@ impl Session {
             Call::FsWatch(params) => self.fs_watch(params, answer, turn),
             Call::FsUnwatch(params) => self.fs_unwatch(&params, answer),
             Call::ApprovalList(_) => self.approval_list(answer),
-            Call::ApprovalAnswer(params) => self.approval_answer(&params, answer),
+            Call::ApprovalAnswer(params) => self.approval_answer(params, answer),
             // These are answered before a session is looked for.
             Call::SessionOpen(_) | Call::SessionResume(_) | Call::ServerPing(_) => {
                 self.refuse(answer, session_not_found(&self.id));

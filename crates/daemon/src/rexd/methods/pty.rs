@@ -11,7 +11,7 @@ use super::super::errors::{pty_not_found, rpc_error};
 use super::super::order::Turn;
 use super::super::session::Session;
 use super::detached::Detaching;
-use super::exec::follow;
+use super::exec::{follow, no_nul};
 use super::launch::Saying;
 use crate::metrics::Ownership;
 
@@ -48,16 +48,17 @@ impl Session {
         });
     }
 
-    fn pty_spec(&self, params: &v1::PtyOpen) -> Result<ProcessSpec, RpcError> {
-        self.no_sandbox(params.sandbox.as_deref())?;
+    pub(super) fn pty_spec(&self, params: &v1::PtyOpen) -> Result<ProcessSpec, RpcError> {
         let program = convert::pty_program(params)?;
-        self.allowed(&program)?;
-        let cwd = self.path(params.cwd.as_deref().unwrap_or_default())?;
+        no_nul(&program)?;
+        let cwd = self.start_path(params.cwd.as_deref())?;
+        let confined = self.confined(params.sandbox.as_deref(), params.detach)?;
         let size = convert::new_size(params.cols, params.rows)?;
         let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
         Ok(ProcessSpec {
             program,
-            env: self.environment(&params.env, &cwd, true)?,
+            env: self.environment(&params.env, &cwd, (true, confined.temp.as_deref()))?,
+            confinement: confined.confinement,
             cwd,
             terminal: Some(size),
             stdin: Stdin::Open,
@@ -65,7 +66,6 @@ impl Session {
             stop_after: self.limits.timeout_if_asked(asked),
             output_limit: None,
             origin: FACE.into(),
-            confinement: None,
         })
     }
 

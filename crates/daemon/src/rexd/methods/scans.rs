@@ -60,7 +60,7 @@ impl Session {
                 Err(error) => return self.refuse(answer, error),
             };
         let (roots, frame, no_roots) =
-            (self.roots.clone(), self.manners.frame_bytes, self.service.no_roots.clone());
+            (self.ruled_roots(), self.manners.frame_bytes, self.service.no_roots.clone());
         self.scan(answer, move |scan| {
             let found = files::glob(&roots, &base, &params.pattern, GlobOptions { max_matches }, &scan);
             let found = found.map_err(|error| with_hint(rpc_error(error), no_roots.as_deref()))?;
@@ -72,7 +72,7 @@ impl Session {
 
     /// `fs.grep`.
     pub(super) fn fs_grep(&self, params: v1::FsGrep, answer: Answer) {
-        let path = match path(&self.roots, &self.cwd, params.path.as_deref().unwrap_or_default()) {
+        let path = match path(&self.ruled_roots(), &self.cwd, params.path.as_deref().unwrap_or_default()) {
             Ok(path) => path,
             Err(error) => return self.refuse(answer, self.hint(error)),
         };

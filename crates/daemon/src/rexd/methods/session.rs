@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use engine::Roots;
 use link::Outgoing;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -10,14 +11,18 @@ use wire::rexd::v1::{self, RpcError};
 
 use super::super::Service;
 use super::super::answer::{Answer, Asker};
+use super::super::confining::{Confining, Fenced};
 use super::super::convert::{self, limits_report, timestamp};
 use super::super::errors::{invalid, rpc_error, text, with_hint};
 use super::super::lifetime::live;
 use super::super::mailbox::{Handle, LETTERS_WAITING, Letter, Notice};
 use super::super::order::Turn;
 use super::super::quirks;
+use super::super::rules::Rules;
 use super::super::session::{Manners, Opening, Session};
 use crate::auth::Caller;
+use crate::config::OFF;
+use crate::guard::Guard;
 
 /// What this server can do beyond opening a session.
 const CAPABILITIES: &[&str] = &[
@@ -51,6 +56,7 @@ const CAPABILITIES: &[&str] = &[
     "idempotency_key",
     "cancel",
     "policy",
+    "approvals",
 ];
 /// What only a daemon that outlives its connections can do.
 const LASTING: &[&str] = &["resume", "compress"];
@@ -87,9 +93,11 @@ pub(in super::super) fn open(
     let (letters, inbox) = mpsc::channel(LETTERS_WAITING);
     let handle = Handle { id, asker: asker.clone(), silent_since: Arc::default(), letters };
     let is_findable = resume_token.is_some() || outgoing.is_none();
+    let confining = confining(service, params, &roots)?;
     let service = service.clone();
     let sessions = service.sessions.clone();
-    let opening = Opening { asker, service, engine, manners, roots, reported_roots, limits, resume_token };
+    let opening =
+        Opening { asker, service, engine, manners, roots, reported_roots, limits, resume_token, confining };
     let session = Session::new(opening, &handle, outgoing);
     let result = session.opened();
     if is_findable {
@@ -149,6 +157,16 @@ fn make_room(service: &Service, caller: &Caller, error: engine::Error) -> RpcErr
     error.with_data(data)
 }
 
+/// What confines the processes of a session, if it names a profile that there is.
+fn confining(service: &Service, params: &v1::SessionOpen, roots: &Roots) -> Result<Confining, RpcError> {
+    if let Some(wish) = &params.sandbox {
+        let sandbox = &service.guard.current().sandbox;
+        sandbox.check(wish).map_err(|unknown| invalid("sandbox", &unknown.to_string()))?;
+    }
+    let wish = params.sandbox.clone().filter(|wish| wish != OFF);
+    Confining::new(wish, roots).map_err(rpc_error)
+}
+
 /// Thirty-two hexadecimal digits that nobody can guess.
 fn secret() -> Result<String, RpcError> {
     let mut bytes = [0; 16];
@@ -175,7 +193,8 @@ fn manners(params: &v1::SessionOpen) -> Result<Manners, RpcError> {
     let encoding = convert::output_encoding(params.output_encoding.as_deref(), "output_encoding")?;
     let wants_zstd = params.compress.as_deref() == Some("zstd");
     let encoding_asked = params.output_encoding.as_ref().map(|_asked| encoding);
-    Ok(Manners { quirks, encoding, encoding_asked, frame_bytes, wants_zstd })
+    let attends = params.approvals.unwrap_or(!quirks.cannot_approve);
+    Ok(Manners { quirks, encoding, encoding_asked, frame_bytes, wants_zstd, attends })
 }
 
 impl Session {
@@ -235,29 +254,47 @@ impl Session {
         });
     }
 
-    /// `approval.list`: nothing waits, since what must be asked about is refused while nobody can be asked.
-    pub(super) fn approval_list(&self, answer: Answer) {
-        self.reply(answer, Ok(v1::ApprovalListResult { approvals: Vec::new() }));
-    }
-
-    /// `approval.answer`.
-    pub(super) fn approval_answer(&self, params: &v1::ApprovalAnswer, answer: Answer) {
-        let data = json!({ "field": "approval_id", "approval_id": params.approval_id });
-        self.refuse(answer, RpcError::invalid_params("approval not found").with_data(data));
-    }
-
     /// Answers with an error.
     pub(in super::super) fn refuse(&self, answer: Answer, error: RpcError) {
         self.reply(answer, Err::<(), _>(error));
     }
 
-    /// A path of a request; while no root is configured the error says what to write where.
-    pub(super) fn path(&self, asked: &str) -> Result<engine::RootedPath, RpcError> {
+    /// A path of a request, held to the rules on files when it is opened.
+    pub(in super::super) fn path(&self, asked: &str) -> Result<engine::RootedPath, RpcError> {
+        convert::path(&self.ruled_roots(), &self.cwd, asked).map_err(|error| self.hint(error))
+    }
+
+    /// A path of a request, held to the roots only; while there is none the error says what to write where.
+    pub(in super::super) fn admit(&self, asked: &str) -> Result<engine::RootedPath, RpcError> {
         convert::path(&self.roots, &self.cwd, asked).map_err(|error| self.hint(error))
     }
 
+    /// The roots, with what confines the session and the rules on files, if there are any.
+    pub(super) fn ruled_roots(&self) -> Roots {
+        let guard = self.service.guard.current();
+        let roots = match self.confining.of_session(&guard) {
+            Some(confinement) => self.roots.guarded(Arc::new(Fenced(confinement))),
+            None => self.roots.clone(),
+        };
+        self.with_rules(roots, guard)
+    }
+
+    /// The directory a process starts in. What confines it is the kernel's to hold there.
+    pub(super) fn start_path(&self, asked: Option<&str>) -> Result<engine::RootedPath, RpcError> {
+        let roots = self.with_rules(self.roots.clone(), self.service.guard.current());
+        convert::path(&roots, &self.cwd, asked.unwrap_or_default()).map_err(|error| self.hint(error))
+    }
+
+    fn with_rules(&self, roots: Roots, guard: Arc<Guard>) -> Roots {
+        if !guard.policy.judges_files() {
+            return roots;
+        }
+        let approved = self.permit.approved.clone();
+        roots.guarded(Arc::new(Rules { guard, asker: self.asker.clone(), approved }))
+    }
+
     /// Adds what to do about it to an error that comes from missing configuration.
-    pub(super) fn hint(&self, error: RpcError) -> RpcError {
+    pub(in super::super) fn hint(&self, error: RpcError) -> RpcError {
         with_hint(error, self.service.no_roots.as_deref())
     }
 }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::AskedBy;
+
 use crate::jsonrpc::notification;
 
 /// Something the server says unasked.
@@ -49,6 +51,19 @@ pub struct ExecExit {
     /// `memory_limit` if it used up the memory it may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What the sandbox refused, if the command failed at that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox_denied: Option<SandboxDenied>,
+}
+
+/// What the sandbox refused to a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxDenied {
+    /// `write`, `read`, `network` or `call`.
+    pub access: String,
+    /// The path it was about, where the command named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 /// `pty.exit`: a terminal's process ended and nothing more comes from it.
@@ -79,6 +94,9 @@ pub struct PtyExit {
     /// `memory_limit` if it used up the memory it may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What the sandbox refused, if the command failed at that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox_denied: Option<SandboxDenied>,
 }
 
 /// `exec.error`: something happened to a process that is not its exit.
@@ -160,6 +178,15 @@ pub struct ApprovalRequested {
     pub operation: Value,
     /// The rule that asked.
     pub rule: Option<String>,
+    /// Why it asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// `low`, `medium` or `high`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<String>,
+    /// Who wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<AskedBy>,
     /// When silence becomes a no.
     pub expires_at: Option<String>,
     /// The event's number in its session.
@@ -173,7 +200,7 @@ pub struct ApprovalDecided {
     pub session_id: String,
     /// Which approval.
     pub approval_id: String,
-    /// `approve`, `deny` or `expired`.
+    /// `approve`, `deny`, `expired` or `withdrawn`.
     pub decision: String,
     /// For how long the decision holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

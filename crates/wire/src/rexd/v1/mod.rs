@@ -22,7 +22,7 @@ pub use crate::jsonrpc::RpcError;
 pub use decode::{decode_params, decode_params_text};
 pub use events::{
     ApprovalDecided, ApprovalRequested, Change, Event, ExecError, ExecExit, ExecLost, FsChanged, PtyExit,
-    SessionClosing, SessionLost, encode_event,
+    SandboxDenied, SessionClosing, SessionLost, encode_event,
 };
 pub use fields::fields_of;
 pub use methods::{METHODS, Method, MethodInfo, Origin, SECRET_FIELDS, method};
@@ -49,7 +49,7 @@ pub use results_fs::{
     FsWatchResult, FsWriteResult, GrepMatch, ListEntry, Move,
 };
 pub use results_session::{
-    Approval, ApprovalListResult, LimitsReport, OkResult, ServerPingResult, SessionInfoResult,
+    Approval, ApprovalListResult, AskedBy, LimitsReport, OkResult, ServerPingResult, SessionInfoResult,
     SessionOpenResult, SessionSetCwdResult,
 };
 

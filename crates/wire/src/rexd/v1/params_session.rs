@@ -27,6 +27,10 @@ pub struct SessionOpen {
     pub compress: Option<String>,
     /// The longest line the client can take.
     pub max_frame_bytes: Option<i64>,
+    /// Whether the client can answer approvals; unless it says so, the table of client quirks does.
+    pub approvals: Option<bool>,
+    /// The sandbox of every process of this session that asks for no stricter one.
+    pub sandbox: Option<String>,
 }
 
 /// Limits a session asks to have lowered.

@@ -118,6 +118,19 @@ pub struct ApprovalListResult {
     pub approvals: Vec<Approval>,
 }
 
+/// Who wants what waits for a decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedBy {
+    /// Who they have proved to be.
+    pub caller: String,
+    /// What their client calls itself.
+    pub client_name: String,
+    /// The face they came through.
+    pub face: String,
+    /// Their session.
+    pub session_id: String,
+}
+
 /// One thing that waits for somebody to decide.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
@@ -131,6 +144,15 @@ pub struct Approval {
     pub operation: Value,
     /// The rule that asked.
     pub rule: Option<String>,
+    /// Why it asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// `low`, `medium` or `high`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<String>,
+    /// Who wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<AskedBy>,
     /// When it was asked.
     pub requested_at: String,
     /// When silence becomes a no.

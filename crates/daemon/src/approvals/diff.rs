@@ -1,0 +1,106 @@
+//! What a change will do to files, for the person who decides about it.
+
+use engine::approval::Diff;
+use engine::files::patch::Plan;
+use engine::files::{self, Edit, Range, WriteMode};
+use engine::{Error, RootedPath};
+use sha2::{Digest as _, Sha256};
+use similar::TextDiff;
+
+/// The longest diff that is shown; how much was cut off is said.
+const SHOWN_BYTES: usize = 64 * 1024;
+/// Files larger than this are told by their size alone.
+const COMPARED_BYTES: u64 = 4 * 1024 * 1024;
+
+/// What was shown, so that it can be told later whether it still is the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown([u8; 32]);
+
+/// A change as it would be now.
+#[derive(Debug)]
+pub struct Preview {
+    /// For people.
+    pub diff: Diff,
+    /// All of it, with what was cut off.
+    pub shown: Shown,
+}
+
+/// What a write would change.
+pub fn write(path: &RootedPath, bytes: &[u8], mode: WriteMode) -> Result<Preview, Error> {
+    let before = present(path)?;
+    let after = match (mode, &before) {
+        (WriteMode::Append, Some(before)) => [before, bytes].concat(),
+        _ => bytes.to_vec(),
+    };
+    let mut drawing = Drawing::default();
+    drawing.file(path, before.as_deref(), Some(&after));
+    Ok(drawing.finish())
+}
+
+/// What an edit would change; why it cannot be made, if it cannot.
+pub fn edit(path: &RootedPath, edit: &Edit) -> Result<Preview, Error> {
+    let planned = files::plan_edit(path, edit)?;
+    let mut drawing = Drawing::default();
+    drawing.file(path, planned.before.as_ref().map(|text| text.as_bytes()), Some(planned.after.as_bytes()));
+    Ok(drawing.finish())
+}
+
+/// What a patch would change.
+pub fn patch(plan: &Plan) -> Preview {
+    let mut drawing = Drawing::default();
+    for change in plan.changes() {
+        drawing.file(&change.path, change.before.as_deref(), change.after.as_deref());
+    }
+    drawing.finish()
+}
+
+/// The content of a file, or nothing if there is none. A larger file than anybody looks at is read in part: it is told
+/// by its size, and a change of what was not read changes its size or its time.
+fn present(path: &RootedPath) -> Result<Option<Vec<u8>>, Error> {
+    match files::stat(path)? {
+        None => Ok(None),
+        Some(_) => files::read(path, Range::whole(COMPARED_BYTES + 1)).map(|content| Some(content.bytes)),
+    }
+}
+
+#[derive(Default)]
+struct Drawing {
+    text: String,
+    digest: Sha256,
+}
+
+impl Drawing {
+    fn file(&mut self, path: &RootedPath, before: Option<&[u8]>, after: Option<&[u8]>) {
+        for side in [before, after] {
+            self.digest.update([u8::from(side.is_some())]);
+            self.digest.update(side.unwrap_or_default().len().to_le_bytes());
+            self.digest.update(side.unwrap_or_default());
+        }
+        let name = path.as_path().display().to_string();
+        let (old, new) = (before.unwrap_or_default(), after.unwrap_or_default());
+        let old_name = if before.is_some() { name.as_str() } else { "/dev/null" };
+        let new_name = if after.is_some() { name.as_str() } else { "/dev/null" };
+        let is_large = old.len().max(new.len()) as u64 > COMPARED_BYTES;
+        match (std::str::from_utf8(old), std::str::from_utf8(new)) {
+            (Ok(old), Ok(new)) if !is_large => {
+                let diff = TextDiff::from_lines(old, new);
+                self.text += &diff.unified_diff().context_radius(3).header(old_name, new_name).to_string();
+            }
+            _ => {
+                self.text +=
+                    &format!("{old_name} -> {new_name}: {} bytes become {} bytes\n", old.len(), new.len());
+            }
+        }
+    }
+
+    fn finish(mut self) -> Preview {
+        let whole = self.text.len();
+        let mut end = whole.min(SHOWN_BYTES);
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.text.truncate(end);
+        let diff = Diff { text: self.text, cut_bytes: (whole - end) as u64 };
+        Preview { diff, shown: Shown(self.digest.finalize().into()) }
+    }
+}

@@ -1,0 +1,169 @@
+//! `[sandbox]`: which profile confines the commands of every session, and the profiles an operator adds.
+
+use std::path::PathBuf;
+
+use engine::sandbox::{Network, OnGap, ResourceLimits};
+
+use super::find::Places;
+use super::section::{ConfigError, Section};
+
+/// What the operator decides about confining commands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SandboxConfig {
+    /// The profile of every command, by its name; nothing leaves them as they are.
+    pub profile: Option<String>,
+    /// What happens when this kernel cannot hold a part of a profile.
+    pub on_gap: OnGap,
+    /// What one command may use up, whatever its profile.
+    pub limits: ResourceLimits,
+    /// Profiles beside the built-in ones.
+    pub profiles: Vec<CustomProfile>,
+}
+
+/// A profile of the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CustomProfile {
+    /// What it is called.
+    pub name: String,
+    /// What may be read; nothing means everything.
+    pub read: Vec<PathBuf>,
+    /// What may be changed.
+    pub write: Vec<PathBuf>,
+    /// Whether the roots of the session may be changed too.
+    pub write_roots: bool,
+    /// What cannot be seen.
+    pub hide: Vec<PathBuf>,
+    /// What stays as it is inside writable paths.
+    pub protect: Vec<PathBuf>,
+    /// Which network there is.
+    pub network: Network,
+    /// Whether sockets of this machine may be used where the network is not on.
+    pub unix_sockets: bool,
+    /// What one command may use up.
+    pub limits: ResourceLimits,
+}
+
+/// The profiles that need no configuration.
+pub const BUILT_IN: [&str; 2] = ["read-only", "workspace-write"];
+/// The name of no profile at all.
+pub const OFF: &str = "off";
+
+#[derive(Debug, Clone, Copy)]
+enum NetworkWord {
+    On,
+    Off,
+    Loopback,
+    Ports,
+}
+
+const NETWORKS: [(&str, NetworkWord); 4] = [
+    ("on", NetworkWord::On),
+    ("off", NetworkWord::Off),
+    ("loopback", NetworkWord::Loopback),
+    ("ports", NetworkWord::Ports),
+];
+
+pub(super) fn read(section: Section<'_, '_>, places: &Places) -> Result<SandboxConfig, ConfigError> {
+    let mut profiles: Vec<CustomProfile> = Vec::new();
+    for table in section.sections("profiles")? {
+        let span = table.span();
+        let profile = profile(table, places)?;
+        let is_taken = BUILT_IN.contains(&profile.name.as_str()) || profile.name == OFF;
+        if is_taken || profiles.iter().any(|other| other.name == profile.name) {
+            let reason = format!("there is a sandbox profile {:?} already", profile.name);
+            return Err(section.document.error(span, reason));
+        }
+        profiles.push(profile);
+    }
+    let profile = section.text("profile")?.filter(|name| name != OFF);
+    let is_known = |name: &str| BUILT_IN.contains(&name) || profiles.iter().any(|one| one.name == name);
+    if let Some(name) = profile.as_deref().filter(|name| !is_known(name)) {
+        let own = profiles.iter().map(|profile| profile.name.as_str());
+        let names: Vec<&str> = [OFF].into_iter().chain(BUILT_IN).chain(own).collect();
+        let reason = format!(
+            "there is no sandbox profile {name:?}: use one of {} or add it to [[sandbox.profiles]]",
+            names.join(", ")
+        );
+        return Err(section.document.error(section.span_of("profile"), reason));
+    }
+    let on_gap = section.choice("on_gap", &[("refuse", OnGap::Refuse), ("reduce", OnGap::Reduce)])?;
+    let limits = limits(section.section("limits")?)?;
+    if limits != ResourceLimits::default() && profile.is_none() {
+        let text = "sandbox.limits bind only commands under a profile, and sandbox.profile names none";
+        section.document.warn(section.span_of("limits"), text);
+    }
+    section.finish();
+    Ok(SandboxConfig { profile, on_gap: on_gap.unwrap_or_default(), limits, profiles })
+}
+
+fn profile(section: Section<'_, '_>, places: &Places) -> Result<CustomProfile, ConfigError> {
+    let name = section.text("name")?.filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| section.document.error(section.span(), "a sandbox profile has no name"))?;
+    let network = network(&section)?;
+    let profile = CustomProfile {
+        name,
+        read: paths(&section, "read", places)?,
+        write: paths(&section, "write", places)?,
+        write_roots: section.boolean("write_roots")?.unwrap_or(false),
+        hide: paths(&section, "hide", places)?,
+        protect: paths(&section, "protect", places)?,
+        network,
+        unix_sockets: section.boolean("unix_sockets")?.unwrap_or(false),
+        limits: limits(section.section("limits")?)?,
+    };
+    section.finish();
+    Ok(profile)
+}
+
+fn network(section: &Section<'_, '_>) -> Result<Network, ConfigError> {
+    let connect = ports(section, "connect_ports")?;
+    let bind = ports(section, "bind_ports")?;
+    let has_ports = !connect.is_empty() || !bind.is_empty();
+    let word = section.choice("network", &NETWORKS)?;
+    match word.unwrap_or(if has_ports { NetworkWord::Ports } else { NetworkWord::Off }) {
+        NetworkWord::Ports => Ok(Network::Ports { connect, bind }),
+        _ if has_ports => {
+            let reason = "connect_ports and bind_ports need network = \"ports\"";
+            Err(section.document.error(section.span_of("network"), reason))
+        }
+        NetworkWord::On => Ok(Network::On),
+        NetworkWord::Off => Ok(Network::Off),
+        NetworkWord::Loopback => Ok(Network::Loopback),
+    }
+}
+
+fn ports(section: &Section<'_, '_>, key: &'static str) -> Result<Vec<u16>, ConfigError> {
+    let wrong = |item: &toml::Spanned<toml::de::DeValue<'_>>| {
+        section.document.error(item.span(), format!("{} must hold numbers of ports", section.path_of(key)))
+    };
+    let port = |item: &toml::Spanned<toml::de::DeValue<'_>>| {
+        let integer = item.get_ref().as_integer().ok_or_else(|| wrong(item))?;
+        u16::from_str_radix(integer.as_str(), integer.radix()).map_err(|_range| wrong(item))
+    };
+    section.items(key)?.into_iter().map(port).collect()
+}
+
+fn paths(section: &Section<'_, '_>, key: &'static str, places: &Places) -> Result<Vec<PathBuf>, ConfigError> {
+    let mut paths = Vec::new();
+    for item in section.items(key)? {
+        let path = places.expand(&section.as_text(key, item)?);
+        if !path.is_absolute() {
+            let reason = format!("{} must hold absolute paths, not {:?}", section.path_of(key), path);
+            return Err(section.document.error(item.span(), reason));
+        }
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+fn limits(section: Section<'_, '_>) -> Result<ResourceLimits, ConfigError> {
+    let limits = ResourceLimits {
+        memory_bytes: section.number("memory_bytes")?,
+        processes: section.number("processes")?,
+        file_bytes: section.number("file_bytes")?,
+        open_files: section.number("open_files")?,
+        cpu_seconds: section.number("cpu_seconds")?,
+    };
+    section.finish();
+    Ok(limits)
+}

@@ -1,0 +1,176 @@
+//! What confines the processes of a session: the operator's profile, the session's wish and the request's, all at once.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::files::{Access, PathGuard};
+use engine::sandbox::{self, Confinement};
+use engine::{Error, Roots};
+
+use crate::guard::Guard;
+use crate::sandbox::{Temp, UnknownProfile};
+
+/// Confinements that a session has worked out; past it they are worked out anew.
+const WORKED_OUT: usize = 8;
+
+/// What confines the processes of one session.
+#[derive(Debug)]
+pub(super) struct Confining {
+    /// The profile that the session asked for.
+    wish: Option<String>,
+    roots: Vec<PathBuf>,
+    temp: Temp,
+    has_temp: Cell<bool>,
+    known: RefCell<Vec<Known>>,
+}
+
+/// A confinement, for as long as the operator's mind and the wish are the same.
+#[derive(Debug)]
+struct Known {
+    guard: Arc<Guard>,
+    wish: Option<String>,
+    confinement: Option<Arc<Confinement>>,
+}
+
+/// How one process is confined.
+#[derive(Debug)]
+pub(super) struct Confined {
+    pub(super) confinement: Option<Arc<Confinement>>,
+    /// Where it may put temporary files, if its profile has a place for them.
+    pub(super) temp: Option<PathBuf>,
+}
+
+impl Confining {
+    /// A session with these roots and this wish.
+    pub(super) fn new(wish: Option<String>, roots: &Roots) -> Result<Confining, Error> {
+        Ok(Confining {
+            wish,
+            roots: roots.paths().to_vec(),
+            temp: Temp::new()?,
+            has_temp: Cell::new(false),
+            known: RefCell::default(),
+        })
+    }
+
+    /// What confines every process of the session, whatever it asks for itself.
+    pub(super) fn of_session(&self, guard: &Arc<Guard>) -> Option<Arc<Confinement>> {
+        if self.wish.is_none() && guard.sandbox.profile_name().is_none() {
+            return None;
+        }
+        // Its names were checked when it was opened, and the operator's when the file was read.
+        self.look_up(guard, None).ok().flatten()
+    }
+
+    /// What confines a process that asks for `wish`.
+    pub(super) fn of_process(
+        &self,
+        guard: &Arc<Guard>,
+        wish: Option<&str>,
+        is_detached: bool,
+    ) -> Result<Confined, Refused> {
+        if self.wish.is_none() && wish.is_none() && guard.sandbox.profile_name().is_none() {
+            return Ok(Confined { confinement: None, temp: None });
+        }
+        if is_detached {
+            // It outlives the session, and so must its directory.
+            let temp = Temp::lasting()?;
+            let wishes = [self.wish.as_deref(), wish];
+            let confinement = guard.sandbox.confinement(&wishes, &self.roots, &temp)?;
+            return confined(confinement, &temp, &Cell::new(false));
+        }
+        confined(self.look_up(guard, wish)?, &self.temp, &self.has_temp)
+    }
+
+    fn look_up(
+        &self,
+        guard: &Arc<Guard>,
+        wish: Option<&str>,
+    ) -> Result<Option<Arc<Confinement>>, UnknownProfile> {
+        let mut known = self.known.borrow_mut();
+        let is_it = |known: &&Known| Arc::ptr_eq(&known.guard, guard) && known.wish.as_deref() == wish;
+        if let Some(found) = known.iter().find(is_it) {
+            return Ok(found.confinement.clone());
+        }
+        let confinement =
+            guard.sandbox.confinement(&[self.wish.as_deref(), wish], &self.roots, &self.temp)?;
+        if known.len() >= WORKED_OUT {
+            known.clear();
+        }
+        let wish = wish.map(str::to_owned);
+        known.push(Known { guard: guard.clone(), wish, confinement: confinement.clone() });
+        Ok(confinement)
+    }
+
+    /// The directory to remove when the session is over.
+    pub(super) fn used_temp(&self) -> Option<PathBuf> {
+        self.has_temp.get().then(|| self.temp.path().to_owned())
+    }
+}
+
+/// Why a process cannot be confined as it asks.
+#[derive(Debug)]
+pub(super) enum Refused {
+    Unknown(UnknownProfile),
+    Failed(Error),
+}
+
+impl From<UnknownProfile> for Refused {
+    fn from(unknown: UnknownProfile) -> Refused {
+        Refused::Unknown(unknown)
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        Refused::Failed(error)
+    }
+}
+
+fn confined(
+    confinement: Option<Arc<Confinement>>,
+    temp: &Temp,
+    has_temp: &Cell<bool>,
+) -> Result<Confined, Refused> {
+    let Some(confinement) = confinement else { return Ok(Confined { confinement: None, temp: None }) };
+    if !confinement.permits(temp.path(), sandbox::Access::Write) {
+        return Ok(Confined { confinement: Some(confinement), temp: None });
+    }
+    if !has_temp.get() {
+        temp.make().map_err(|source| {
+            let reason = format!("{} cannot be made: {source}", temp.path().display());
+            Error::Sandbox { profile: confinement.name(), reason }
+        })?;
+        has_temp.set(true);
+    }
+    Ok(Confined { confinement: Some(confinement), temp: Some(temp.path().to_owned()) })
+}
+
+/// Holds the file methods of a session to what confines its processes.
+pub(super) struct Fenced(pub(super) Arc<Confinement>);
+
+impl PathGuard for Fenced {
+    fn check(&self, real: &Path, access: Access) -> Result<(), Error> {
+        let wanted = match access {
+            Access::Read => sandbox::Access::Read,
+            Access::Write => sandbox::Access::Write,
+        };
+        if self.0.permits(real, wanted) {
+            return Ok(());
+        }
+        let rule = format!("sandbox:{}", self.0.name());
+        let reason = format!("the sandbox profile {} does not allow it", self.0.name());
+        Err(Error::Guarded { path: real.to_owned(), access, rule, reason })
+    }
+
+    fn refused_beneath(&self, real: &Path, access: Access) -> Option<PathBuf> {
+        let layers = self.0.layers().iter();
+        let protected = layers.clone().flat_map(|layer| &layer.protect).filter(|_| access == Access::Write);
+        let mut refused = layers.flat_map(|layer| &layer.hide).chain(protected);
+        refused.find(|path| path.starts_with(real)).cloned()
+    }
+
+    fn needs_every_entry(&self) -> bool {
+        false
+    }
+}

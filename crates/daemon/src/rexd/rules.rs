@@ -1,0 +1,44 @@
+//! The policy's rules on files where a path is really opened: a link that was swapped in since gains nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::Error;
+use engine::files::{Access, PathGuard};
+use engine::policy::{self, Operation, Touch, Verdict};
+
+use super::answer::Asker;
+use super::permission::inquiry;
+use crate::guard::Guard;
+
+/// Refuses what the rules deny, and what they ask about unless somebody has approved it.
+pub(super) struct Rules {
+    pub(super) guard: Arc<Guard>,
+    pub(super) asker: Asker,
+    /// What somebody has approved, with everything beneath.
+    pub(super) approved: Vec<PathBuf>,
+}
+
+impl PathGuard for Rules {
+    fn check(&self, real: &Path, access: Access) -> Result<(), Error> {
+        let touch = match access {
+            Access::Read => Touch::read(real),
+            Access::Write => Touch::write(real),
+        };
+        let touches = [touch];
+        let decision = self.guard.policy.decide(&inquiry(&self.asker, Operation::Files(&touches)));
+        match decision.verdict {
+            Verdict::Allow => Ok(()),
+            Verdict::Ask if self.approved.iter().any(|approved| real.starts_with(approved)) => Ok(()),
+            Verdict::Ask | Verdict::Deny | Verdict::NoShell => {
+                let policy::Decision { rule, reason, .. } = decision;
+                Err(Error::Guarded { path: real.to_owned(), access, rule: rule.to_string(), reason })
+            }
+        }
+    }
+
+    /// Trees are judged as a whole before they are touched.
+    fn refused_beneath(&self, _real: &Path, _access: Access) -> Option<PathBuf> {
+        None
+    }
+}

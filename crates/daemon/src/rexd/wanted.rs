@@ -1,0 +1,112 @@
+//! What a request wants to do, in the words of the policy: which program it runs, or which files it touches how.
+
+use std::path::{Path, PathBuf};
+
+use engine::RootedPath;
+use engine::approval::Action;
+use engine::files::patch::{self, Hunk};
+use engine::policy::Access;
+use engine::process::Program;
+use wire::rexd::v1::RpcError;
+
+use super::call::Call;
+use super::convert;
+use super::errors::rpc_error;
+use super::session::Session;
+
+/// One file or directory that a request touches.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) path: RootedPath,
+    pub(super) access: Access,
+    /// Whether everything beneath it is meant too.
+    pub(super) tree: bool,
+}
+
+/// Files that a request touches.
+#[derive(Debug, Clone)]
+pub(super) struct Touched {
+    pub(super) action: Action,
+    pub(super) places: Vec<Place>,
+    /// Where the relative paths of a patch begin.
+    pub(super) base: PathBuf,
+}
+
+/// The program that a request runs, if it runs one and says it rightly.
+pub(super) fn program(call: &Call) -> Option<Program> {
+    match call {
+        Call::ExecStart(params) => convert::exec_program(params).ok(),
+        Call::PtyOpen(params) => convert::pty_program(params).ok(),
+        _ => None,
+    }
+}
+
+impl Session {
+    /// The files a request touches by what it names. What a scan finds beneath is sifted where it is found.
+    pub(super) fn touched(&self, call: &Call) -> Result<Option<Touched>, RpcError> {
+        use Access::{Read, Remove, Write};
+        let mut base = PathBuf::new();
+        let (action, places) = match call {
+            Call::FsRead(params) => (Action::Read, vec![self.place(&params.path, Read, false)?]),
+            Call::FsList(params) => (Action::Read, vec![self.place(&params.path, Read, false)?]),
+            Call::FsStat(params) => (Action::Read, vec![self.place(&params.path, Read, false)?]),
+            Call::FsWatch(params) => (Action::Read, vec![self.place(&params.path, Read, false)?]),
+            Call::FsGlob(params) => {
+                (Action::Read, vec![self.place(params.cwd.as_deref().unwrap_or_default(), Read, false)?])
+            }
+            Call::FsGrep(params) => {
+                (Action::Read, vec![self.place(params.path.as_deref().unwrap_or_default(), Read, false)?])
+            }
+            Call::FsWrite(params) => (Action::Write, vec![self.place(&params.path, Write, false)?]),
+            Call::FsEdit(params) => (Action::Write, vec![self.place(&params.path, Write, false)?]),
+            Call::FsMkdir(params) => (Action::MakeDirectory, vec![self.place(&params.path, Write, false)?]),
+            Call::FsRemove(params) => {
+                (Action::Remove, vec![self.place(&params.path, Remove, params.recursive)?])
+            }
+            Call::FsRename(params) => (
+                Action::Rename,
+                vec![self.place(&params.from, Remove, true)?, self.place(&params.to, Write, true)?],
+            ),
+            Call::FsCopy(params) => (
+                Action::Copy,
+                vec![
+                    self.place(&params.from, Read, params.recursive)?,
+                    self.place(&params.to, Write, params.recursive)?,
+                ],
+            ),
+            Call::FsPatch(params) => {
+                base = self.admit(params.cwd.as_deref().unwrap_or_default())?.as_path().to_owned();
+                (Action::Write, self.patched(&base, &params.patch_text)?)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Touched { action, places, base }))
+    }
+
+    fn patched(&self, base: &Path, text: &str) -> Result<Vec<Place>, RpcError> {
+        let hunks = patch::parse(text).map_err(|error| rpc_error(error.into()))?;
+        let mut places = Vec::new();
+        let mut add = |path: &str, access| {
+            let path =
+                self.roots.admit(base, Path::new(path)).map_err(|error| self.hint(rpc_error(error)))?;
+            places.push(Place { path, access, tree: false });
+            Ok::<(), RpcError>(())
+        };
+        for hunk in &hunks {
+            match hunk {
+                Hunk::Add { path, .. } => add(path, Access::Write)?,
+                Hunk::Delete { path } => add(path, Access::Remove)?,
+                Hunk::Update { path, move_to: Some(to), .. } => {
+                    add(path, Access::Remove)?;
+                    add(to, Access::Write)?;
+                }
+                Hunk::Update { path, move_to: None, .. } => add(path, Access::Write)?,
+            }
+        }
+        Ok(places)
+    }
+
+    fn place(&self, asked: &str, access: Access, tree: bool) -> Result<Place, RpcError> {
+        Ok(Place { path: self.admit(asked)?, access, tree })
+    }
+}

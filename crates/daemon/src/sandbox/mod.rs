@@ -1,0 +1,139 @@
+//! The sandbox as the operator has it: profiles by their names, what belongs to the daemon itself, and temporary
+//! directories for those who are confined. The kernel's part is the engine's.
+
+mod temp;
+
+pub use temp::{Temp, lasting as lasting_temp, remove as remove_temp};
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::sandbox::{Confinement, Features, Own, Profile, Readable, Settings, UnknownFeature};
+
+use crate::config::{BUILT_IN, Config, CustomProfile, OFF, Places, SandboxConfig, TokenSource};
+
+/// Takes features away from the kernel, for tests and for hosts where they misbehave. Nothing can be added by it.
+pub const FEATURES_VARIABLE: &str = "REXD_SANDBOX_FEATURES";
+
+/// What the engine has to know about confining processes.
+pub fn settings(config: &Config) -> Result<Settings, UnknownFeature> {
+    let lowered = std::env::var(FEATURES_VARIABLE).unwrap_or_default();
+    Ok(Settings { features: Features::default().lowered(&lowered)?, on_gap: config.sandbox.on_gap })
+}
+
+/// Profiles by their names.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    config: SandboxConfig,
+    own: Own,
+}
+
+/// A profile that was asked for and is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no sandbox profile {name:?}; there are {}", known.join(", "))]
+pub struct UnknownProfile {
+    /// What was asked for.
+    pub name: String,
+    /// What there is.
+    pub known: Vec<String>,
+}
+
+impl Sandbox {
+    /// The profiles of a configuration. What belongs to the daemon is known from its places.
+    pub fn new(config: &Config, places: &Places) -> Sandbox {
+        let tokens = config.auth.tokens.iter().filter_map(|token| match &token.source {
+            TokenSource::File(path) => Some(path.clone()),
+            _ => None,
+        });
+        let key = config.server.tls.as_ref().map(|tls| tls.key.clone());
+        let hide = places.state.iter().cloned().chain(tokens).chain(places.token_file.clone()).chain(key);
+        let own = Own {
+            protect: config.source.iter().map(|path| real(path)).collect(),
+            hide: hide.map(|path| real(&path)).collect(),
+        };
+        Sandbox { config: config.sandbox.clone(), own }
+    }
+
+    /// The profile that the operator wants for every command, by its name.
+    pub fn profile_name(&self) -> Option<&str> {
+        self.config.profile.as_deref()
+    }
+
+    /// What the names of a wish mean for somebody with these roots: the operator's profile and theirs, all of which
+    /// hold. Nothing if nobody wants anything.
+    pub fn confinement(
+        &self,
+        wishes: &[Option<&str>],
+        roots: &[PathBuf],
+        temp: &Temp,
+    ) -> Result<Option<Arc<Confinement>>, UnknownProfile> {
+        let names = std::iter::once(self.profile_name()).chain(wishes.iter().copied());
+        let mut layers = Vec::new();
+        for name in names.flatten().filter(|name| *name != OFF) {
+            layers.push(Arc::new(self.profile(name, roots, temp)?));
+        }
+        let confinement = Confinement::new(layers);
+        Ok((!confinement.is_off()).then(|| Arc::new(confinement)))
+    }
+
+    /// Whether a wish can be understood.
+    pub fn check(&self, name: &str) -> Result<(), UnknownProfile> {
+        let is_built_in = name == OFF || BUILT_IN.contains(&name);
+        if is_built_in || self.config.profiles.iter().any(|profile| profile.name == name) {
+            return Ok(());
+        }
+        let custom = self.config.profiles.iter().map(|profile| profile.name.clone());
+        let known = [OFF].into_iter().chain(BUILT_IN).map(str::to_owned).chain(custom).collect();
+        Err(UnknownProfile { name: name.to_owned(), known })
+    }
+
+    fn profile(&self, name: &str, roots: &[PathBuf], temp: &Temp) -> Result<Profile, UnknownProfile> {
+        self.check(name)?;
+        let roots: Vec<PathBuf> = roots.iter().map(|root| real(root)).collect();
+        let own = self.own_outside(&roots);
+        let mut profile = match self.config.profiles.iter().find(|profile| profile.name == name) {
+            Some(custom) => built(custom, &roots, temp, &own),
+            None if name == BUILT_IN[0] => Profile::read_only(&own),
+            None => Profile::workspace_write(&roots, Some(temp.path()), &own),
+        };
+        profile.limits = profile.limits.lower(self.config.limits);
+        Ok(profile)
+    }
+
+    /// What belongs to the daemon, but for what holds a root itself: the operator has put it there.
+    fn own_outside(&self, roots: &[PathBuf]) -> Own {
+        let holds_root = |path: &PathBuf| roots.iter().any(|root| root.starts_with(path));
+        let outside = |paths: &[PathBuf]| paths.iter().filter(|path| !holds_root(path)).cloned().collect();
+        Own { protect: outside(&self.own.protect), hide: outside(&self.own.hide) }
+    }
+}
+
+/// A profile of the operator, for somebody with these roots.
+fn built(custom: &CustomProfile, roots: &[PathBuf], temp: &Temp, own: &Own) -> Profile {
+    let roots: &[PathBuf] = if custom.write_roots { roots } else { &[] };
+    let mut profile = Profile::workspace_write(roots, Some(temp.path()), own);
+    let all = |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| real(path)).collect() };
+    profile.name = custom.name.clone();
+    profile.write.extend(all(&custom.write));
+    profile.hide.extend(all(&custom.hide));
+    profile.protect.extend(all(&custom.protect));
+    profile.protect.extend(all(&custom.write).iter().map(|path| path.join(".git/hooks")));
+    if !custom.read.is_empty() {
+        profile.read = Readable::Only(all(&custom.read));
+    }
+    profile.network = custom.network.clone();
+    profile.unix_sockets = custom.unix_sockets;
+    profile.limits = custom.limits;
+    profile
+}
+
+/// Where a path really is, as far as it exists: the kernel judges by that.
+fn real(path: &Path) -> PathBuf {
+    if let Ok(found) = path.canonicalize() {
+        return found;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => real(parent).join(name),
+        _ => path.to_owned(),
+    }
+}
