@@ -79,6 +79,7 @@ fn closed() -> Closed {
         stderr_bytes: 0,
         truncated_bytes: 0,
         held_by: Vec::new(),
+        processes_refused: 0,
         denied: None,
     }
 }

@@ -20,6 +20,8 @@ fn piece() -> impl Strategy<Value = Piece> {
         stdout_bytes: numbers[1].into(),
         stderr_bytes: numbers[2].into(),
         truncated_bytes: numbers[3].into(),
+        processes_refused: numbers[3].into(),
+        denied: None,
         held_by,
         denied: None,
     });

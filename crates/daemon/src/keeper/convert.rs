@@ -52,11 +52,13 @@ pub(super) fn closed_told(closed: &Closed) -> told::Closed {
             Cause::Killed => told::Cause::Killed,
             Cause::TimedOut => told::Cause::TimedOut,
             Cause::OutputLimit => told::Cause::OutputLimit,
+            Cause::MemoryLimit => told::Cause::MemoryLimit,
         },
         duration_ms: u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX),
         stdout_bytes: closed.stdout_bytes,
         stderr_bytes: closed.stderr_bytes,
         truncated_bytes: closed.truncated_bytes,
+        processes_refused: closed.processes_refused,
         held_by: members_told(closed.held_by.get(..MOST_HOLDERS).unwrap_or(&closed.held_by)),
         denied: closed.denied.as_ref().map(|denied| told::Denied {
             path: denied.path.as_ref().map(|path| path.to_string_lossy().chars().take(MOST_PATH).collect()),
@@ -78,12 +80,14 @@ pub(super) fn closed(told: told::Closed) -> Closed {
             told::Cause::Killed => Cause::Killed,
             told::Cause::TimedOut => Cause::TimedOut,
             told::Cause::OutputLimit => Cause::OutputLimit,
+            told::Cause::MemoryLimit => Cause::MemoryLimit,
         },
         duration: Duration::from_millis(told.duration_ms),
         stdout_bytes: told.stdout_bytes,
         stderr_bytes: told.stderr_bytes,
         truncated_bytes: told.truncated_bytes,
         held_by: members(told.held_by),
+        processes_refused: told.processes_refused,
         denied: told.denied.map(|denied| Denied {
             path: denied.path.map(PathBuf::from),
             what: match denied.what {

@@ -112,6 +112,7 @@ fn killed(folder: &Folder, started_at: SystemTime) -> Closed {
         stderr_bytes: 0,
         truncated_bytes: 0,
         held_by: Vec::new(),
+        processes_refused: 0,
         denied: None,
     }
 }

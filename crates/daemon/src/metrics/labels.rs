@@ -111,6 +111,8 @@ label! {
     TimedOut = "timed_out",
     /// It wrote more than it may.
     OutputLimit = "output_limit",
+    /// It used more memory than it may.
+    MemoryLimit = "memory_limit",
 }
 
 label! {
@@ -160,6 +162,7 @@ impl From<Ended> for Cause {
             Ended::Killed => Cause::Killed,
             Ended::TimedOut => Cause::TimedOut,
             Ended::OutputLimit => Cause::OutputLimit,
+            Ended::MemoryLimit => Cause::MemoryLimit,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What went wrong, in the protocol's codes and words. No wildcard: a new engine error is a decision here.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use engine::Error;
 use engine::error::{EditError, errno_text};
@@ -18,30 +19,14 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::Spawn { program, source } => {
             say(codes::INVALID_PARAMS, message, json!({ "program": program, "errno": source.raw_os_error() }))
         }
-        Error::OutsideRoots { path, resolved, roots } => {
-            let roots: Vec<String> = roots.iter().map(|root| text(root)).collect();
-            let resolved = resolved.as_deref().map(text);
-            let data = json!({ "path": text(&path), "allowed_roots": roots, "resolved_path": resolved });
-            say(codes::FORBIDDEN_PATH, "Path is outside allowed roots".to_owned(), data)
-        }
+        Error::OutsideRoots { path, resolved, roots } => outside_roots(&path, resolved.as_deref(), &roots),
         Error::BadPath { path, .. } => {
             say(codes::INVALID_PARAMS, message, json!({ "field": "path", "path": text(&path) }))
         }
-        Error::File { path, source, .. } => {
-            let data =
-                json!({ "path": text(&path), "errno": source.raw_os_error(), "reason": errno_text(&source) });
-            say(codes::INVALID_PARAMS, message, data)
-        }
+        Error::File { path, source, .. } => not_done(&message, &path, &source),
         Error::NotRegular { path } => say(codes::INVALID_PARAMS, message, json!({ "path": text(&path) })),
-        Error::Exists { path } => say(
-            codes::CONCURRENCY_CONFLICT,
-            format!("{}: file exists", path.display()),
-            json!({ "path": text(&path), "reason": "exists" }),
-        ),
-        Error::Conflict { path, expected_ms, found_ms } => {
-            let data = json!({ "path": text(&path), "expected_mtime": expected_ms, "mtime": found_ms });
-            say(codes::CONCURRENCY_CONFLICT, "expected mtime does not match".to_owned(), data)
-        }
+        Error::Exists { path } => exists(&path),
+        Error::Conflict { path, expected_ms, found_ms } => changed(&path, expected_ms, found_ms),
         Error::Edit(edit) => edit_error(&edit),
         Error::Patch(_) => say(codes::INVALID_PARAMS, message, json!({ "field": "patch_text" })),
         Error::Pattern { pattern, reason } => say(
@@ -50,10 +35,7 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
             json!({ "field": "pattern", "pattern": pattern, "reason": reason }),
         ),
         Error::KeyInUse => say(codes::CONCURRENCY_CONFLICT, message, json!({ "field": "idempotency_key" })),
-        Error::Denied { rule, reason } => {
-            say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
-        }
-        Error::NoApprover { rule, reason } => {
+        Error::Denied { rule, reason } | Error::NoApprover { rule, reason } => {
             say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
         }
         Error::Refused { rule, approval, by } => say(
@@ -62,22 +44,12 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
             json!({ "rule": rule, "approval_id": approval.as_deref(), "by": &*by }),
         ),
         Error::Unanswered { rule, approval, after } => {
-            let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-            let data = json!({ "rule": rule, "approval_id": &*approval, "deadline_ms": after_ms });
+            let data = json!({ "rule": rule, "approval_id": &*approval, "deadline_ms": millis(after) });
             say(codes::TIMEOUT, message, data)
         }
-        Error::NoSuchApproval(id) => {
-            let data = json!({ "field": "approval_id", "approval_id": id });
-            say(codes::INVALID_PARAMS, "approval not found".to_owned(), data)
-        }
-        Error::AlreadySettled { id, outcome } => {
-            let data = json!({ "approval_id": id, "outcome": outcome.to_string() });
-            say(codes::CONCURRENCY_CONFLICT, message, data)
-        }
-        Error::Sandbox { profile, reason } => {
-            let data = json!({ "capability": "sandbox", "profile": profile, "reason": reason });
-            say(codes::UNSUPPORTED_CAPABILITY, message, data)
-        }
+        Error::NoSuchApproval(id) => approval_not_found(&id),
+        Error::AlreadySettled { id, outcome } => already_settled(&message, &id, &outcome.to_string()),
+        Error::Sandbox { profile, reason } => not_confined(&message, &profile, &reason),
         Error::SandboxDenied { path } => {
             say(codes::UNAUTHORIZED, message, json!({ "reason": "sandbox_denied", "path": text(&path) }))
         }
@@ -91,11 +63,53 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
             say(codes::RESOURCE_LIMIT, message, json!({ "resource": what, "limit": limit }))
         }
         Error::Deadline { what, after } => {
-            let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-            say(codes::TIMEOUT, message, json!({ "operation": what, "deadline_ms": after_ms }))
+            say(codes::TIMEOUT, message, json!({ "operation": what, "deadline_ms": millis(after) }))
         }
         Error::Cancelled => RpcError::cancelled(),
     }
+}
+
+fn outside_roots(path: &Path, resolved: Option<&Path>, roots: &[PathBuf]) -> RpcError {
+    let roots: Vec<String> = roots.iter().map(|root| text(root)).collect();
+    let resolved = resolved.map(text);
+    RpcError::new(codes::FORBIDDEN_PATH, "Path is outside allowed roots")
+        .with_data(json!({ "path": text(path), "allowed_roots": roots, "resolved_path": resolved }))
+}
+
+/// The operating system refused a file operation.
+fn not_done(message: &str, path: &Path, source: &std::io::Error) -> RpcError {
+    let (errno, reason) = (source.raw_os_error(), errno_text(source));
+    RpcError::invalid_params(message)
+        .with_data(json!({ "path": text(path), "errno": errno, "reason": reason }))
+}
+
+fn exists(path: &Path) -> RpcError {
+    RpcError::new(codes::CONCURRENCY_CONFLICT, format!("{}: file exists", path.display()))
+        .with_data(json!({ "path": text(path), "reason": "exists" }))
+}
+
+fn changed(path: &Path, expected_ms: i64, found_ms: Option<i64>) -> RpcError {
+    RpcError::new(codes::CONCURRENCY_CONFLICT, "expected mtime does not match")
+        .with_data(json!({ "path": text(path), "expected_mtime": expected_ms, "mtime": found_ms }))
+}
+
+fn approval_not_found(id: &str) -> RpcError {
+    RpcError::invalid_params("approval not found")
+        .with_data(json!({ "field": "approval_id", "approval_id": id }))
+}
+
+fn already_settled(message: &str, id: &str, outcome: &str) -> RpcError {
+    RpcError::new(codes::CONCURRENCY_CONFLICT, message)
+        .with_data(json!({ "approval_id": id, "outcome": outcome }))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn not_confined(message: &str, profile: &str, reason: &str) -> RpcError {
+    RpcError::new(codes::UNSUPPORTED_CAPABILITY, message)
+        .with_data(json!({ "capability": "sandbox", "profile": profile, "reason": reason }))
 }
 
 /// What a guard on files says beside its message.

@@ -107,6 +107,7 @@ impl Followed {
         let process_id = self.follow.process.id().0.clone();
         let (exit_code, signal) = (exit_code(closed.exit), exit_signal(closed.exit));
         let timed_out = closed.cause == Cause::TimedOut;
+        let reason = limit_reached(closed.cause);
         let duration_ms = u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX);
         let held_by = closed.held_by.iter().map(|member| i64::from(member.pid)).collect();
         let cursor = Some(self.follow.reader.cursor().0);
@@ -123,6 +124,7 @@ impl Followed {
                 event_id,
                 held_by,
                 cursor,
+                reason,
                 sandbox_denied,
             }),
             None => encode_event(&v1::ExecExit {
@@ -138,6 +140,7 @@ impl Followed {
                 output_limit_exceeded: closed.cause == Cause::OutputLimit || closed.truncated_bytes > 0,
                 held_by,
                 cursor,
+                reason,
                 sandbox_denied,
             }),
         };
@@ -200,4 +203,12 @@ fn output_limit(telling: &Telling, process_id: &str, closed: &Closed, event_id: 
         event_id,
     })
     .into()
+}
+
+/// The resource that was used up, if that ended a process and no older member says so.
+fn limit_reached(cause: Cause) -> Option<String> {
+    match cause {
+        Cause::MemoryLimit => Some("memory_limit".to_owned()),
+        Cause::Itself | Cause::Killed | Cause::TimedOut | Cause::OutputLimit => None,
+    }
 }

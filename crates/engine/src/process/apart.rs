@@ -10,6 +10,7 @@ use tokio::io::Interest;
 
 use super::child::Apart;
 use super::launch::{LEADERS, discard, verdict};
+use super::limits::MOST_JOINED;
 use super::spawn::{self, Start, Started};
 use super::sys;
 
@@ -29,6 +30,8 @@ pub async fn start_apart(
         stdio: stdio.each_ref().map(AsFd::as_fd),
         apart: Apart::Session,
         cgroup: None,
+        joins: [None; MOST_JOINED],
+        rlimits: &[],
         dies_with_parent: false,
         confined: None,
     };

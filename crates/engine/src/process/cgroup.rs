@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 
+use super::limits::{Counted, number_after};
 use super::{proc, sys};
+use crate::sandbox::ResourceLimits;
 
 /// Made at a time, when the pool is empty.
 const BATCH: usize = 8;
@@ -50,17 +52,21 @@ pub(super) struct Lease {
     cgroup: Option<Cgroup>,
     pool: Arc<Pool>,
     /// Since Linux 6.14 a child cloned into a cgroup that was ever killed is killed too, because the kernel compares
-    /// the target's count of kills with that of the parent's cgroup. Such a cgroup is not used again.
-    was_killed: AtomicBool,
+    /// the target's count of kills with that of the parent's cgroup. Such a cgroup is not used again, nor is one that
+    /// had limits.
+    is_used_up: AtomicBool,
 }
 
 impl Pool {
     /// A pool under this daemon's own cgroup; the error says why there can be none.
     pub(super) fn open() -> io::Result<Arc<Pool>> {
-        let parent = own_folder()?;
-        remove_strays(&parent);
-        let number = POOLS_MADE.fetch_add(1, Ordering::Relaxed);
-        let folder = parent.join(format!("{}{}.{number}", prefix(), std::process::id()));
+        Self::beneath(&own_folder()?)
+    }
+
+    /// A pool beneath this cgroup.
+    pub(super) fn beneath(parent: &Path) -> io::Result<Arc<Pool>> {
+        each_stray(parent, remove_stray);
+        let folder = parent.join(new_name());
         fs::create_dir(&folder)?;
         let pool = Arc::new(Pool { folder, free: Mutex::default() });
         // A cgroup can be made by some who may not put a process into it; ask before relying on it.
@@ -92,7 +98,21 @@ impl Pool {
                 self.make()?
             }
         };
-        Ok(Lease { cgroup: Some(cgroup), pool: self.clone(), was_killed: AtomicBool::new(false) })
+        Ok(Lease { cgroup: Some(cgroup), pool: self.clone(), is_used_up: AtomicBool::new(false) })
+    }
+
+    /// A cgroup for one process that is held within limits. It is not used again: it keeps its counts and its memory.
+    pub(super) fn take_limited(self: &Arc<Self>, limits: &ResourceLimits) -> io::Result<Lease> {
+        let cgroup = self.make()?;
+        let path = cgroup.path.clone();
+        let lease = Lease { cgroup: Some(cgroup), pool: self.clone(), is_used_up: AtomicBool::new(true) };
+        limit(&path, limits)?;
+        Ok(lease)
+    }
+
+    /// Lets the cgroups of the pool be limited by a controller.
+    pub(super) fn hand_on(&self, controller: &str) -> io::Result<()> {
+        fs::write(self.folder.join("cgroup.subtree_control"), format!("+{controller}"))
     }
 
     fn make(&self) -> io::Result<Cgroup> {
@@ -147,18 +167,24 @@ impl Lease {
 
     /// Everything alive in it, children of cgroups that the command made for itself included.
     pub(super) fn members(&self) -> Vec<i32> {
-        let mut pids = Vec::new();
-        if let Some(cgroup) = &self.cgroup {
-            collect(&cgroup.path, &mut pids);
+        self.cgroup.as_ref().map_or_else(Vec::new, |cgroup| members(&cgroup.path))
+    }
+
+    /// What was counted because of its limits.
+    pub(super) fn counted(&self) -> Counted {
+        let Some(cgroup) = &self.cgroup else { return Counted::default() };
+        let read = |name: &str| fs::read_to_string(cgroup.path.join(name)).unwrap_or_default();
+        Counted {
+            memory_kills: number_after(&read("memory.events"), "oom_kill"),
+            processes_refused: number_after(&read("pids.events"), "max"),
         }
-        pids
     }
 
     /// Ends everything in it at once. Kernels before 5.14 have no such file: then each member is ended in turn.
     pub(super) fn kill(&self) {
         let Some(cgroup) = &self.cgroup else { return };
         if fs::write(cgroup.path.join("cgroup.kill"), "1").is_ok() {
-            self.was_killed.store(true, Ordering::Relaxed);
+            self.is_used_up.store(true, Ordering::Relaxed);
             return;
         }
         for pid in self.members() {
@@ -177,7 +203,7 @@ impl Drop for Lease {
         let Some(cgroup) = self.cgroup.take() else { return };
         // A folder has a link from each folder in it, beside its own two.
         let has_children = rustix::fs::fstat(&cgroup.folder).map_or(true, |stat| stat.st_nlink > 2);
-        let is_clean = is_empty && !has_children && !self.was_killed.load(Ordering::Relaxed);
+        let is_clean = is_empty && !has_children && !self.is_used_up.load(Ordering::Relaxed);
         let mut free = self.pool.free();
         if is_clean && free.idle.len() < KEPT {
             free.idle.push(cgroup);
@@ -186,6 +212,32 @@ impl Drop for Lease {
             remove(&cgroup.path);
         }
     }
+}
+
+/// Bounds what a cgroup may use up.
+fn limit(folder: &Path, limits: &ResourceLimits) -> io::Result<()> {
+    let write = |name: &str, value: &str| fs::write(folder.join(name), value);
+    if let Some(most) = limits.processes {
+        write("pids.max", &most.to_string())?;
+    }
+    if let Some(most) = limits.memory_bytes {
+        write("memory.max", &most.to_string())?;
+        // Kernels without swap have no such file.
+        match write("memory.swap.max", "0") {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // Whoever used it up, the whole command ends: half of one is of no use.
+        write("memory.oom.group", "1")?;
+    }
+    Ok(())
+}
+
+/// Everything alive in a cgroup and those beneath it.
+pub(super) fn members(folder: &Path) -> Vec<i32> {
+    let mut pids = Vec::new();
+    collect(folder, &mut pids);
+    pids
 }
 
 fn collect(folder: &Path, pids: &mut Vec<i32>) {
@@ -199,7 +251,7 @@ fn collect(folder: &Path, pids: &mut Vec<i32>) {
 }
 
 /// Removes a cgroup and those beneath it; one that still holds processes stays, and that is all that can be done.
-fn remove(path: &Path) {
+pub(super) fn remove(path: &Path) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             remove(&entry.path());
@@ -218,22 +270,33 @@ fn prefix() -> String {
     format!("{FOLDER_PREFIX}{namespace}-")
 }
 
-/// Ends and removes what daemons that are gone have left.
-fn remove_strays(parent: &Path) {
+/// A name for a folder of this daemon that nobody else has.
+pub(super) fn new_name() -> String {
+    let number = POOLS_MADE.fetch_add(1, Ordering::Relaxed);
+    format!("{}{}.{number}", prefix(), std::process::id())
+}
+
+/// Ends and removes what a daemon that is gone has left.
+fn remove_stray(folder: &Path) {
+    let _ended = fs::write(folder.join("cgroup.kill"), "1");
+    remove(folder);
+}
+
+/// Calls `clean` for each folder of a daemon that is gone.
+pub(super) fn each_stray(parent: &Path, clean: impl Fn(&Path)) {
     let prefix = prefix();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let owner =
             name.to_str().and_then(|name| name.strip_prefix(&prefix)?.split_once('.')?.0.parse::<i32>().ok());
         if owner.is_some_and(|pid| !proc::is_alive(pid)) {
-            let _ended = fs::write(entry.path().join("cgroup.kill"), "1");
-            remove(&entry.path());
+            clean(&entry.path());
         }
     }
 }
 
 /// The folder of the cgroup v2 hierarchy this process is in. It may be mounted beside a v1 hierarchy.
-fn own_folder() -> io::Result<PathBuf> {
+pub(super) fn own_folder() -> io::Result<PathBuf> {
     let mut text = String::new();
     fs::File::open("/proc/self/cgroup")?.read_to_string(&mut text)?;
     let own = text.lines().find_map(|line| line.strip_prefix("0::")).ok_or(io::ErrorKind::NotFound)?;

@@ -7,6 +7,7 @@
 use core::ffi::c_char;
 use std::os::fd::RawFd;
 
+use super::limits::{MOST_JOINED, Rlimit};
 use super::sys::call;
 use crate::sandbox;
 
@@ -33,6 +34,12 @@ pub(super) struct Orders {
     pub(super) dies_with_parent: bool,
     /// How many files it may open, as the kernel wants it told; null leaves it as it is.
     pub(super) open_files: *const u64,
+    /// Files of groups to join; -1 for none.
+    pub(super) joins: [RawFd; MOST_JOINED],
+    /// Limits to set.
+    pub(super) rlimits: *const Rlimit,
+    /// How many there are.
+    pub(super) rlimit_count: usize,
     /// What it may touch; null leaves it unconfined.
     pub(super) confined: *const sandbox::Orders,
     /// Where an error number and a step are written; closes by itself on exec.
@@ -83,11 +90,16 @@ fn follow(orders: &Orders) -> (i32, isize) {
                 [libc::PR_SET_PDEATHSIG as usize, libc::SIGKILL as usize, 0, 0, 0],
             );
         }
+        // First, so that all it does from here on counts as its own.
+        let mut result = join(orders);
+        if result < 0 {
+            return (0, -result);
+        }
         let number = match orders.apart {
             Apart::Group => libc::SYS_setpgid,
             Apart::Session | Apart::Terminal => libc::SYS_setsid,
         };
-        let mut result = call(number as usize, [0; 5]);
+        result = call(number as usize, [0; 5]);
         if result < 0 {
             return (0, -result);
         }
@@ -123,6 +135,10 @@ fn follow(orders: &Orders) -> (i32, isize) {
             // Never refused: it is what the parent had.
             call(libc::SYS_prlimit64 as usize, [0, libc::RLIMIT_NOFILE as usize, limit, 0, 0]);
         }
+        result = set_limits(orders);
+        if result < 0 {
+            return (0, -result);
+        }
         reset_signals(orders.reset);
         // Last of all: what was done before needs rights that are gone then.
         if let Some(confined) = orders.confined.as_ref()
@@ -132,6 +148,49 @@ fn follow(orders: &Orders) -> (i32, isize) {
         }
         (0, execute(orders))
     }
+}
+
+/// Moves into the groups that hold its limits; a negative result is an error number.
+///
+/// # Safety
+/// Only for a child between clone and exec.
+unsafe fn join(orders: &Orders) -> isize {
+    let myself = b'0';
+    let mut index = 0;
+    while index < MOST_JOINED {
+        let entrance = orders.joins[index];
+        if entrance >= 0 {
+            let text = core::ptr::from_ref(&myself) as usize;
+            // SAFETY: writes one byte of this stack to a descriptor of this child.
+            let result = unsafe { call(libc::SYS_write as usize, [entrance as usize, text, 1, 0, 0]) };
+            if result < 0 {
+                return result;
+            }
+        }
+        index += 1;
+    }
+    0
+}
+
+/// Sets the limits of the process; a negative result is an error number.
+///
+/// # Safety
+/// Only for a child between clone and exec, whose orders are all valid.
+unsafe fn set_limits(orders: &Orders) -> isize {
+    let mut index = 0;
+    while index < orders.rlimit_count {
+        // SAFETY: the parent keeps as many limits as it said.
+        let result = unsafe {
+            let limit = &*orders.rlimits.add(index);
+            let values = limit.values.as_ptr() as usize;
+            call(libc::SYS_prlimit64 as usize, [0, limit.resource, values, 0, 0])
+        };
+        if result < 0 {
+            return result;
+        }
+        index += 1;
+    }
+    0
 }
 
 /// Default dispositions, nothing blocked: what a program started from a login shell would find.

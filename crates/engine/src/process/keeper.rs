@@ -186,6 +186,7 @@ impl Relay {
             stderr_bytes: facts.stderr_bytes,
             truncated_bytes: 0,
             held_by: Vec::new(),
+            processes_refused: 0,
             denied: None,
         }
     }

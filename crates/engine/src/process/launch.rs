@@ -13,6 +13,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::cgroup::{Lease, Pool};
 use super::child::Apart;
+use super::limits::{Held, Limiter, MOST_JOINED};
 use super::orphans;
 use super::spawn::{self, NotStarted, Pending, Start, Started};
 use super::spec::{ProcessSpec, Stdin};
@@ -42,6 +43,7 @@ pub(crate) struct Launcher {
     containment: Containment,
     /// Opened by the first start, so that a daemon that runs nothing makes nothing.
     pool: OnceLock<Option<Arc<Pool>>>,
+    limiter: Limiter,
     adopting: Once,
     /// Whether the daemon has a terminal that commands must not reach.
     has_terminal: bool,
@@ -61,6 +63,8 @@ pub(super) struct Launched {
     pub(super) leader: AsyncFd<OwnedFd>,
     pub(super) pid: i32,
     pub(super) tree: Tree,
+    /// What holds its limits, if it has any.
+    pub(super) held: Option<Held>,
     pub(super) input: Option<Input>,
     pub(super) outputs: Vec<Output>,
 }
@@ -71,6 +75,7 @@ impl Launcher {
         Launcher {
             containment,
             pool: OnceLock::new(),
+            limiter: Limiter::default(),
             adopting: Once::new(),
             has_terminal: terminal.is_ok(),
             workshop: Arc::new(Workshop::new(sandbox)),
@@ -108,17 +113,18 @@ impl Launcher {
             Some(size) => streams::terminal(size)?,
             None => streams::pipes(spec.stdin != Stdin::Empty)?,
         };
-        let (started, tree) = self.start(spec, (cwd.as_fd(), confined.as_ref()), &wiring, id)?;
+        let (started, tree, mut held) = self.start(spec, (cwd.as_fd(), confined.as_ref()), &wiring, id)?;
         let Wiring { child, input, outputs } = wiring;
         drop(child);
         let Started { pid, pidfd, pending } = started;
         let wired = async {
             let leader = sys::watch(pidfd, Interest::READABLE)?;
             verdict(pending).await?;
+            held.iter_mut().for_each(Held::shut);
             let outputs =
                 outputs.into_iter().map(|(fd, stream)| Output::new(fd, stream)).collect::<io::Result<_>>()?;
             let input = input.map(Input::new).transpose()?;
-            Ok(Launched { leader, pid: pid.as_raw_nonzero().get(), tree, input, outputs })
+            Ok(Launched { leader, pid: pid.as_raw_nonzero().get(), tree, held, input, outputs })
         };
         match wired.await {
             Ok(launched) => Ok(launched),
@@ -136,8 +142,9 @@ impl Launcher {
         (cwd, confined): (BorrowedFd<'_>, Option<&Arc<Prepared>>),
         wiring: &Wiring,
         id: &str,
-    ) -> io::Result<(Started, Tree)> {
+    ) -> io::Result<(Started, Tree, Option<Held>)> {
         let argv = spec.program.argv();
+        let (held, limited) = self.hold(spec)?;
         let order = |cgroup: Option<_>| Start {
             argv: &argv,
             env: &spec.env,
@@ -150,14 +157,17 @@ impl Launcher {
                 (None, _) => Apart::Session,
             },
             cgroup,
+            joins: held.as_ref().map_or([None; MOST_JOINED], Held::joins),
+            rlimits: held.as_ref().map_or(&[], |held| held.rlimits.as_slice()),
             dies_with_parent: true,
             confined,
         };
         let mark = format!("{MARK}={id}");
-        let lease = self.pool().and_then(|pool| pool.take().ok());
+        let is_limited = limited.is_some();
+        let lease = limited.or_else(|| self.pool().and_then(|pool| pool.take().ok()));
         let within = LEADERS.hold(|| spawn::start(&order(lease.as_ref().and_then(Lease::folder))));
         let (started, lease) = match within {
-            Err(error) if lease.is_some() && is_refusal(&error) => {
+            Err(error) if lease.is_some() && !is_limited && is_refusal(&error) => {
                 // The cgroup is there, but this kernel or its filter lets nobody be cloned into it.
                 self.adopting.call_once(orphans::adopt);
                 (LEADERS.hold(|| spawn::start(&order(None)))?, None)
@@ -171,7 +181,16 @@ impl Launcher {
             is_reaped: Arc::default(),
             reach: Reach::default(),
         };
-        Ok((started, tree))
+        Ok((started, tree, held))
+    }
+
+    /// What holds the limits of a confined process, and the cgroup to clone it into if that is a part of it.
+    fn hold(&self, spec: &ProcessSpec) -> io::Result<(Option<Held>, Option<Lease>)> {
+        let Some(confinement) = spec.confinement.as_ref().filter(|confinement| !confinement.is_off()) else {
+            return Ok((None, None));
+        };
+        let (held, lease) = self.limiter.prepare(&confinement.limits())?;
+        Ok((Some(held), lease))
     }
 
     fn pool(&self) -> Option<&Arc<Pool>> {

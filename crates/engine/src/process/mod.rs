@@ -10,6 +10,7 @@ mod drain;
 mod flow;
 mod keeper;
 mod launch;
+pub mod limits;
 mod log;
 mod open_files;
 mod orphans;

@@ -16,6 +16,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::Pid;
 
 use super::child::{self, Apart, Orders};
+use super::limits::{MOST_JOINED, Rlimit};
 use super::open_files;
 use super::sys::{self, CloneArgs};
 use crate::sandbox;
@@ -43,6 +44,10 @@ pub(super) struct Start<'a> {
     pub(super) stdio: [BorrowedFd<'a>; 3],
     pub(super) apart: Apart,
     pub(super) cgroup: Option<BorrowedFd<'a>>,
+    /// Files of groups for the child to join.
+    pub(super) joins: [Option<BorrowedFd<'a>>; MOST_JOINED],
+    /// Limits for the child to set.
+    pub(super) rlimits: &'a [Rlimit],
     /// Whether the child dies with the thread that makes it.
     pub(super) dies_with_parent: bool,
     /// What it may touch.
@@ -77,12 +82,14 @@ pub(super) fn start(start: &Start<'_>) -> io::Result<Started> {
             .map(|prepared| sandbox::Orders::new(prepared.clone(), start.cwd))
             .transpose()?,
         strings,
+        rlimits: start.rlimits.to_vec(),
         stack: Stack::new(),
     });
     memory.orders.candidates = memory.strings.candidates.as_ptr();
     memory.orders.argv = memory.strings.argv.as_ptr();
     memory.orders.script_argv = memory.strings.script_argv.as_mut_ptr();
     memory.orders.envp = memory.strings.envp.as_ptr();
+    memory.orders.rlimits = memory.rlimits.as_ptr();
     memory.orders.confined = memory.confined.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let (pid, pidfd) = clone(&mut memory, start.cgroup)?;
     Ok(Started { pid, pidfd, pending: Pending { status: status_read, memory: Some(memory) } })
@@ -135,6 +142,7 @@ struct Memory {
     orders: Orders,
     confined: Option<sandbox::Orders>,
     strings: Strings,
+    rlimits: Vec<Rlimit>,
     stack: Stack,
 }
 
@@ -202,6 +210,9 @@ impl Strings {
             reset: ignored_signals(),
             dies_with_parent: start.dies_with_parent,
             open_files: open_files::of_children().map_or(std::ptr::null(), |limit| limit.as_ptr()),
+            joins: start.joins.map(|fd| fd.map_or(-1, |fd| fd.as_raw_fd())),
+            rlimits: std::ptr::null(),
+            rlimit_count: start.rlimits.len(),
             confined: std::ptr::null(),
             status,
         }

@@ -143,6 +143,8 @@ pub enum Cause {
     TimedOut,
     /// It wrote more than it may.
     OutputLimit,
+    /// It used more memory than it may.
+    MemoryLimit,
 }
 
 /// The last fact about a process: nothing follows it.
@@ -162,6 +164,8 @@ pub struct Closed {
     pub truncated_bytes: u64,
     /// Processes that still held the output open when the engine stopped waiting for them.
     pub held_by: Vec<Member>,
+    /// Processes and threads it could not make because it had as many as it may.
+    pub processes_refused: u64,
     /// What its confinement refused, if that is why it failed, as far as can be told.
     pub denied: Option<Denied>,
 }

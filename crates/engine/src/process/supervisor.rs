@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::drain::Drain;
 use super::flow::Flow;
 use super::launch::{Launched, Launcher};
+use super::limits::Counted;
 use super::log::OutputLog;
 use super::spec::{AtOutputLimit, Cause, Closed, Exit, ProcessSpec, Stdin, Stream, TerminalSize};
 use super::stdin::{InputRequest, StdinQueue};
@@ -327,6 +328,11 @@ impl Supervisor {
             self.stdin.accept(request, &mut self.live.input);
         }
         let facts = self.log.facts().borrow().clone();
+        let counted = self.counted();
+        // A command that coped with the end of one of its parts has not ended because of it.
+        if self.cause == Cause::Itself && counted.memory_kills > 0 && exit != Exit::Code(0) {
+            self.cause = Cause::MemoryLimit;
+        }
         self.log.close(Closed {
             exit,
             cause: self.cause,
@@ -335,8 +341,16 @@ impl Supervisor {
             stderr_bytes: facts.stderr_bytes,
             truncated_bytes: self.truncated_bytes,
             held_by,
+            processes_refused: counted.processes_refused,
             denied: None,
         });
+    }
+
+    /// What the kernel counted because of its limits.
+    fn counted(&self) -> Counted {
+        let Some(held) = &self.live.held else { return Counted::default() };
+        let cgroup = self.live.tree.cgroup.as_ref();
+        held.counted() + cgroup.map_or_else(Counted::default, |lease| lease.counted())
     }
 
     /// Keeps what the leader left behind: its output is read and discarded, since closing the pipe would kill it.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::confinement::Confinement;
 use super::features::Features;
 use super::profile::Network;
+use crate::process::limits::{self, Controllers, LimitGap};
 
 /// Landlock's versions at which something became possible.
 const TRUNCATE_SINCE: u32 = 3;
@@ -38,6 +39,8 @@ pub enum Gap {
     AbstractSockets,
     /// Devices that may be read can also be commanded.
     DeviceCommands,
+    /// A resource limit is not held, or held less than it says.
+    Limit(LimitGap),
 }
 
 impl Gap {
@@ -47,6 +50,7 @@ impl Gap {
             Gap::Landlock | Gap::Seccomp | Gap::Truncate | Gap::Protect(_) | Gap::Hide(_) => true,
             Gap::Loopback | Gap::Ports => true,
             Gap::Metadata | Gap::Signals | Gap::AbstractSockets | Gap::DeviceCommands => false,
+            Gap::Limit(limit) => limit.is_essential(),
         }
     }
 }
@@ -75,6 +79,7 @@ impl fmt::Display for Gap {
             Gap::Signals => f.write_str("the user's other processes can be sent signals: use Linux 6.12 or later"),
             Gap::AbstractSockets => f.write_str("abstract unix sockets can be reached: use Linux 6.12 or later"),
             Gap::DeviceCommands => f.write_str("readable devices can be commanded: use Linux 6.10 or later"),
+            Gap::Limit(limit) => limit.fmt(f),
         }
     }
 }
@@ -88,6 +93,9 @@ pub(super) fn find(confinement: &Confinement, features: &Features) -> Vec<Gap> {
     let any = |is: fn(&Network) -> bool| confinement.layers().iter().any(|layer| is(&layer.network));
     let mut gaps = Vec::new();
     let mut add = |is_gap: bool, gap: Gap| gaps.extend(is_gap.then_some(gap));
+    for gap in limits::gaps(&confinement.limits(), Controllers::probe()) {
+        add(true, Gap::Limit(gap));
+    }
     add(version == 0, Gap::Landlock);
     add(!features.seccomp, Gap::Seccomp);
     add(version < TRUNCATE_SINCE && !features.namespaces, Gap::Truncate);

@@ -210,6 +210,8 @@ pub enum Cause {
     TimedOut,
     /// It wrote more than it may.
     OutputLimit,
+    /// It used more memory than it may.
+    MemoryLimit,
 }
 
 /// The last fact about a process.
@@ -228,6 +230,9 @@ pub struct Closed {
     /// Bytes discarded at the output limit.
     #[serde(default)]
     pub truncated_bytes: u64,
+    /// Processes it could not make because it had as many as it may.
+    #[serde(default)]
+    pub processes_refused: u64,
     /// Who still held the output open.
     #[serde(default)]
     pub held_by: Vec<Member>,

@@ -48,6 +48,9 @@ pub struct ExecExit {
     /// The end of its log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
+    /// `memory_limit` if it used up the memory it may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// What the sandbox refused, if the command failed at that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_denied: Option<SandboxDenied>,
@@ -88,6 +91,9 @@ pub struct PtyExit {
     /// The end of its log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
+    /// `memory_limit` if it used up the memory it may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// What the sandbox refused, if the command failed at that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_denied: Option<SandboxDenied>,
