@@ -23,7 +23,6 @@ fn piece() -> impl Strategy<Value = Piece> {
         processes_refused: numbers[3].into(),
         denied: None,
         held_by,
-        denied: None,
     });
     prop_oneof![
         (0..u64::MAX / 2, stream, prop::collection::vec(any::<u8>(), 1..400))
