@@ -43,7 +43,7 @@ const MATRIX: &[(&str, &str, bool, bool)] = &[
         false,
     ),
     ("signal the daemon", "kill -CONT $DAEMON", false, false),
-    ("mount", "mount -t tmpfs x $ROOT/mnt", false, false),
+    ("mount", "mount -t tmpfs x $ROOT/mnt && umount $ROOT/mnt", false, false),
     ("user namespace", "unshare -Ur true", false, false),
     ("mount namespace", "unshare -m true", false, false),
     (
@@ -130,6 +130,21 @@ fn profiles_stop_what_they_say_on_pipes_terminals_and_detached() {
         println!("{what:<24}{:>18}{:>18}", cells[0], cells[1]);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn without_a_profile_the_same_lines_work() {
+    for (what, line, ..) in MATRIX {
+        // To attach to the daemon would stop it.
+        if *what == "trace a process" {
+            continue;
+        }
+        let mut stage = Stage::new("");
+        let session = stage.daemon.open();
+        let line = format!("export TMPDIR=${{TMPDIR:-$ROOT}}; {line}");
+        let (worked, exit) = stage.run(&session, "pipe", &line, None);
+        assert!(worked, "{what}: {exit}");
+    }
 }
 
 /// What is in a directory: names, contents, modes and times of change.
