@@ -26,6 +26,7 @@ use super::waits::{discard, next_output, step_back, wait_ending, wait_exit};
 use super::{Bounds, Signal, WeakProcess};
 use crate::Error;
 use crate::registry::Registry;
+use crate::sandbox::Witness;
 
 /// What others may ask of a supervisor.
 #[derive(Debug)]
@@ -93,6 +94,8 @@ pub(super) struct Supervisor {
     exit: Option<(Exit, Duration)>,
     drain: Option<Drain>,
     truncated_bytes: u64,
+    /// Listens to a confined process, to say why it failed.
+    witness: Option<Witness>,
 }
 
 /// Starts the child and sees it through to its end. Returns when nothing of it is left, or when the session stopped
@@ -146,6 +149,10 @@ pub(super) async fn supervise(assignment: Assignment) {
         exit: None,
         drain: None,
         truncated_bytes: 0,
+        witness: spec
+            .confinement
+            .filter(|confinement| !confinement.is_off())
+            .map(|confinement| Witness::new(confinement, spec.cwd.as_path().to_owned())),
     };
     supervisor.log.running(pid);
     let _heard = started.send(Ok(pid));
@@ -249,6 +256,9 @@ impl Supervisor {
                 self.end_tree(Cause::OutputLimit, None);
             }
         }
+        if let Some(witness) = &mut self.witness {
+            witness.hear(stream, &bytes);
+        }
         self.log.push(stream, bytes);
         self.flow.pushed();
     }
@@ -335,7 +345,7 @@ impl Supervisor {
             stderr_bytes: facts.stderr_bytes,
             truncated_bytes: self.truncated_bytes,
             held_by,
-            denied: None,
+            denied: self.witness.as_ref().and_then(|witness| witness.verdict(exit)),
         });
     }
 
