@@ -353,7 +353,7 @@ const GIT: &str = "rm -rf repo && mkdir repo && cd repo && git init -q && echo x
                    git -c user.name=x -c user.email=x@y commit -qm x && git log --oneline | grep x && cd .. && rm -rf repo";
 const NODE: &str = "mkdir -p n && cd n && echo 'require(\"node:test\")(\"x\", () => {})' > x.test.js && node --test && \
                     cd .. && rm -rf n";
-const CARGO: &str = "command -v cargo > /dev/null || { echo no cargo for this user; exit 0; }; \
+const CARGO: &str = "command -v cargo > /dev/null || { echo no cargo for this user; mkdir c && rmdir c; exit; }; \
     rm -rf c && mkdir -p c/src && cd c && printf '[package]\\nname=\"c\"\\nversion=\"0.1.0\"\\nedition=\"2021\"\\n' > Cargo.toml && \
     printf '#[test]\\nfn t() { assert_eq!(std::fs::read(\"Cargo.toml\").is_ok(), true) }\\n' > src/lib.rs && \
     RUSTUP_HOME=${RUSTUP_HOME:-$CARGO_HOME/../.rustup} cargo test --offline -q && cd .. && rm -rf c";
