@@ -262,12 +262,7 @@ impl Looker {
             Wrapper::Sed => opaque_if(sed::runs(&words[1..])),
             Wrapper::Interpreter(interpreter) => opaque_if(interpreter.is_given_code(&words[1..])),
             Wrapper::OpaqueWords(marks) => {
-                let marked = |word: &Word| {
-                    let (text, all) = word.beginning();
-                    let text = text.to_ascii_lowercase();
-                    let begun = |mark: &str| !all && !text.is_empty() && mark.starts_with(&*text);
-                    marks.iter().any(|mark| text.contains(mark) || begun(mark))
-                };
+                let marked = |word: &Word| marks.iter().any(|mark| is_marked(word, mark));
                 opaque_if(words[1..].iter().any(marked))
             }
             Wrapper::OpaqueWith(marks) => {
@@ -434,12 +429,33 @@ fn opaque_if(opaque: bool) -> Kind {
     if opaque { Kind::Opaque } else { Kind::Plain }
 }
 
+/// Whether a word holds a mark, in any case, or begins like one and goes on unknown. A mark that is an option is also
+/// found when it is cut short or stands in a cluster.
+fn is_marked(word: &Word, mark: &str) -> bool {
+    let (text, all) = word.beginning();
+    let lower = text.to_ascii_lowercase();
+    let begun = !all && !text.is_empty() && mark.starts_with(&*lower);
+    let long = || {
+        let name = text.split('=').next().unwrap_or(text);
+        name.len() > 2 && name.starts_with("--") && mark.starts_with(name)
+    };
+    let cluster = || match (mark.strip_prefix('-'), text.strip_prefix('-')) {
+        (Some(letter), Some(cluster)) => {
+            letter.len() == 1 && !cluster.starts_with('-') && cluster.contains(letter)
+        }
+        _ => false,
+    };
+    let is_letter = mark.len() == 2 && mark.starts_with('-');
+    let holds = || text.contains(mark) || lower.contains(mark);
+    begun || cluster() || (!is_letter && (holds() || long()))
+}
+
 /// The value that a word gives to an option: attached, or (`Some(None)`) the next word. Long options may be cut short
 /// and joined by `=`, short ones stand in a cluster, which the first word of some programs is without a dash.
 fn option_value<'w>(text: &'w str, option: &str, first: bool) -> Option<Option<&'w str>> {
     if option.starts_with("--") || option.len() > 2 {
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-        let shortened = name.len() > 3 && option.starts_with(name);
+        let shortened = name.len() > 2 && option.starts_with(name);
         return (name == option || shortened)
             .then_some(value.map(|value| value.strip_prefix("exec=").unwrap_or(value)));
     }

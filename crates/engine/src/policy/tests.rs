@@ -116,7 +116,8 @@ const TRICKS: &[&str] = &[
     "perl -Mx f", "python /dev/stdin", "deno eval x", "Rscript -e x", "split --filter='rm x' f", "rg --pre rm x",
     "sort --compress-program=rm f", "uv run rm x", "poetry run sh -c 'rm x'", "npx rm x", "npx -c 'rm x'", "bundle exec rm x",
     "xvfb-run -a rm x", "valgrind rm x", "prlimit --nproc=1 rm x", "faketime 1 rm x", "fd -x rm", "make --eval 'x:;rm x'",
-    "make -f /dev/stdin", "make SHELL=rm", "sqlite3 f '.shell rm x'", "psql -c '\\! rm x'", "nc -e rm h 1", "socat x EXEC:rm",
+    "scp -S rm a b:", "make --eva='x:;rm x'", "make -E 'x:;rm x'", "make -sE 'x:;rm x'",
+    "make --eval=\"$x\"", "split --f='rm x' f", "make -f /dev/stdin", "make SHELL=rm", "sqlite3 f '.shell rm x'", "psql -c '\\! rm x'", "nc -e rm h 1", "socat x EXEC:rm",
     "tmux new 'rm x'", "echo 'rm x' | at now", "less '+!rm x' f", "go test -exec 'rm x'", "man -P 'rm x' ls", "dc -e '!rm x'",
 ];
 
@@ -185,6 +186,8 @@ fn ordinary_work_is_not_disturbed_by_a_denied_command() {
         "tar czf a.tgz dir",
         "tar --exclude=target -czf \"$x\" .",
         "ssh host ls",
+        "wget https://my-example.com/x",
+        "nc my-example.com 80",
         "npm rm x",
         "npm run build",
         "npm install node",

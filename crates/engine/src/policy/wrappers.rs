@@ -137,6 +137,11 @@ static FLOCK: Options = Options {
 static TASKSET: Options = Options { flags: "ac", operands: 1, ..PLAIN };
 static CHRT: Options = Options { flags: "bfiorR", values: "TPD", operands: 1, ..PLAIN };
 
+/// Options of ssh that hold commands.
+const SSH: &[&str] = &["proxycommand", "localcommand", "knownhostscommand"];
+/// The same for those that start an ssh, which can be another program.
+const COPIES: &[&str] = &["proxycommand", "localcommand", "knownhostscommand", "-S", "-D", "--ssh"];
+
 /// How a program wraps a command, by the base name of the program.
 pub(super) fn find(name: &str) -> Option<Wrapper> {
     Some(match name {
@@ -202,16 +207,17 @@ pub(super) fn find(name: &str) -> Option<Wrapper> {
         "sort" | "gsort" => Wrapper::Takes(&["--compress-program"]),
         "rg" => Wrapper::Takes(&["--pre", "--hostname-bin"]),
         "zip" => Wrapper::Takes(&["-TT", "--unzip-command"]),
-        "scp" | "sftp" | "ssh" | "slogin" | "autossh" | "mosh" => {
-            Wrapper::OpaqueWords(&["proxycommand", "localcommand", "knownhostscommand", "-s/", "--ssh"])
-        }
+        "ssh" | "slogin" | "autossh" => Wrapper::OpaqueWords(SSH),
+        "scp" | "sftp" | "mosh" => Wrapper::OpaqueWords(COPIES),
         "man" => Wrapper::Takes(&["-P", "--pager", "-H", "--html"]),
         "less" | "more" | "most" => Wrapper::OpaqueWords(&["+", "!"]),
         "tcpdump" => Wrapper::Takes(&["-z"]),
         "wget" => Wrapper::OpaqueWords(&["askpass", "use-askpass", "--execute", "-e"]),
-        "nc" | "netcat" | "ncat" => Wrapper::OpaqueWith(&["-e", "-c", "exec"]),
+        "nc" | "netcat" | "ncat" => Wrapper::OpaqueWords(&["-e", "-c", "exec"]),
         "fd" | "fdfind" => Wrapper::Somewhere,
-        "make" | "gmake" | "bmake" => Wrapper::OpaqueWords(&["--eval", "-f-", "--file=-", "/dev/", "shell="]),
+        "make" | "gmake" | "bmake" => {
+            Wrapper::OpaqueWords(&["--eval", "-E", "-f-", "--file=-", "/dev/", "shell="])
+        }
         "sqlite3" | "psql" | "mysql" | "mariadb" => {
             Wrapper::OpaqueWords(&[".sh", ".sys", "\\!", "program", "system", "edit("])
         }
