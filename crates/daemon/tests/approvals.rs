@@ -189,6 +189,27 @@ fn whoever_withdraws_or_leaves_has_nothing_done() {
 }
 
 #[test]
+fn a_posted_request_waits_for_its_approval_and_another_post_answers_it() {
+    let sandbox = sandbox("");
+    let served = Served::start(REXD, &sandbox);
+    let (mut asks, mut answers) = (served.client(Way::Http), served.client(Way::Http));
+    let session = asks.open();
+    let own = answers.open();
+    let asking = std::thread::spawn(move || asks.ask("exec.start", touch(&session, "posted")).unwrap());
+    let mut tries = Tries::within(SOON, "the question is listed");
+    let id = loop {
+        let listed = answers.call("approval.list", json!({ "session_id": own }));
+        match listed["approvals"].get(0) {
+            Some(approval) => break approval["approval_id"].clone(),
+            None => tries.again(),
+        }
+    };
+    answers.call("approval.answer", answer(&own, &id, "approve"));
+    let answer = asking.join().unwrap();
+    assert!(answer["result"]["process_id"].is_string(), "{answer}");
+}
+
+#[test]
 fn an_approver_that_leaves_is_replaced_by_the_next() {
     let sandbox = sandbox("[approvals]\nself_approval = false\napprovers = [\"token:*\"]\n");
     let served = Served::start(REXD, &sandbox);

@@ -20,7 +20,13 @@ const ELSEWHERE: &[(&str, &[Way], &str)] = &[
         &[Way::WebSocket],
         "frames of a WebSocket can be packed: it is granted",
     ),
+    ("approval-approve", &[Way::Http], ONE_AT_A_TIME),
+    ("approval-deny", &[Way::Http], ONE_AT_A_TIME),
+    ("approval-write", &[Way::Http], ONE_AT_A_TIME),
 ];
+
+const ONE_AT_A_TIME: &str =
+    "the replayer waits for each posted answer; tests/approvals.rs asks and answers over two connections";
 
 fn every_transcript_holds_over(way: Way) {
     for (name, ..) in ELSEWHERE {
