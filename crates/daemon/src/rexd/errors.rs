@@ -1,6 +1,7 @@
 //! What went wrong, in the protocol's codes and words. No wildcard: a new engine error is a decision here.
 
 use std::path::Path;
+use std::time::Duration;
 
 use engine::Error;
 use engine::error::{EditError, errno_text};
@@ -57,25 +58,32 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::Denied { rule, reason } => {
             say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
         }
-        Error::Sandbox { profile, reason } => {
-            let data = json!({ "capability": "sandbox", "profile": profile, "reason": reason });
-            say(codes::UNSUPPORTED_CAPABILITY, message, data)
-        }
-        Error::SandboxDenied { path } => {
-            say(codes::UNAUTHORIZED, message, json!({ "reason": "sandbox_denied", "path": text(&path) }))
-        }
+        Error::Sandbox { profile, reason } => not_confined(message, &profile, &reason),
+        Error::SandboxDenied { path } => sandbox_denied(message, &path),
         Error::Unsupported { what, reason } => {
             say(codes::UNSUPPORTED_CAPABILITY, message, json!({ "capability": what, "reason": reason }))
         }
         Error::LimitReached { what, limit } => {
             say(codes::RESOURCE_LIMIT, message, json!({ "resource": what, "limit": limit }))
         }
-        Error::Deadline { what, after } => {
-            let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-            say(codes::TIMEOUT, message, json!({ "operation": what, "deadline_ms": after_ms }))
-        }
+        Error::Deadline { what, after } => past_deadline(message, what, after),
         Error::Cancelled => RpcError::cancelled(),
     }
+}
+
+fn not_confined(message: String, profile: &str, reason: &str) -> RpcError {
+    let data = json!({ "capability": "sandbox", "profile": profile, "reason": reason });
+    RpcError::new(codes::UNSUPPORTED_CAPABILITY, message).with_data(data)
+}
+
+fn sandbox_denied(message: String, path: &Path) -> RpcError {
+    let data = json!({ "reason": "sandbox_denied", "path": text(path) });
+    RpcError::new(codes::UNAUTHORIZED, message).with_data(data)
+}
+
+fn past_deadline(message: String, what: &str, after: Duration) -> RpcError {
+    let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+    RpcError::new(codes::TIMEOUT, message).with_data(json!({ "operation": what, "deadline_ms": after_ms }))
 }
 
 /// The words that clients show to a model are those of the protocol's own parameters.
