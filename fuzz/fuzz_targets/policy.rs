@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use daemon::config::{Config, ConfigArgs, Places};
-use engine::policy::{CommandLine, Verdict};
+use engine::policy::{Asked, CommandLine, Decision, Operation, Verdict};
 use libfuzzer_sys::fuzz_target;
 
 const RULES: &str = r#"
@@ -24,10 +24,15 @@ static CONFIG: LazyLock<Config> = LazyLock::new(|| {
     Config::parse(RULES, std::path::Path::new("rules"), &ConfigArgs::default(), &Places::default()).expect("rules")
 });
 
+fn decide(line: CommandLine<'_>) -> Decision {
+    let operation = Operation::Run { line, cwd: std::path::Path::new("/work") };
+    CONFIG.policy.decide(&Asked { face: "rexd", client: "fuzzer", caller: "uid:1000", operation })
+}
+
 fuzz_target!(|line: &str| {
-    let judged = CONFIG.policy.decide(&CommandLine::Shell { line, login: false });
+    let judged = decide(CommandLine::Shell { line, login: false });
     let plain = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    CONFIG.policy.decide(&CommandLine::Argv(&plain));
-    let removes = CONFIG.policy.decide(&CommandLine::Shell { line: &format!("rm -rf x\n{line}"), login: false });
+    decide(CommandLine::Argv(&plain));
+    let removes = decide(CommandLine::Shell { line: &format!("rm -rf x\n{line}"), login: false });
     assert_ne!(removes.verdict, Verdict::Allow, "{line:?} hides a command before it; alone it is {judged:?}");
 });

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::policy::Verdict;
+
 /// Keeps records. Never makes the caller wait, and never loses a record silently: a loss is counted and recorded.
 pub trait AuditSink: Send + Sync {
     /// Takes one record over.
@@ -38,8 +40,57 @@ pub struct AuditRecord {
     pub exit: Option<Exit>,
     /// How long it took.
     pub duration: Duration,
-    /// The policy rule that decided, when one did.
-    pub rule: Option<Arc<str>>,
+    /// What the policy said, when it was asked.
+    pub decision: Option<Judged>,
+}
+
+/// What a policy said about an operation, and what came of asking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// What it said.
+    pub verdict: Verdict,
+    /// The rule that decided, or the name of what decides when none does.
+    pub rule: Arc<str>,
+    /// How the question ended, when one was asked.
+    pub approval: Option<Approval>,
+}
+
+/// How a question to a person ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    /// The question.
+    pub id: Arc<str>,
+    /// Who answered, by what they proved; nobody when it ended without an answer.
+    pub by: Option<Arc<str>>,
+    /// How far an approval reaches, in the word of the answer.
+    pub scope: Option<&'static str>,
+    /// How it ended.
+    pub outcome: ApprovalOutcome,
+}
+
+/// How a question to a person ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalOutcome {
+    /// It was approved.
+    Approved,
+    /// It was denied.
+    Denied,
+    /// Nobody answered in time.
+    TimedOut,
+    /// Whoever asked went away, or the daemon stopped.
+    Withdrawn,
+}
+
+impl ApprovalOutcome {
+    /// The word in the audit.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::TimedOut => "timed_out",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
 }
 
 /// One parameter of a request.

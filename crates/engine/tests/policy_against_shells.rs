@@ -10,7 +10,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use engine::policy::{ArgvPattern, CommandLine, Matcher, Policy, PolicySettings, Rule, Verdict};
+use engine::policy::{
+    ArgvPattern, Asked, CommandLine, Matcher, Operation, Policy, PolicySettings, Rule, Verdict,
+};
 use proptest::prelude::*;
 
 #[rustfmt::skip]
@@ -52,14 +54,8 @@ fn mutated() -> impl Strategy<Value = String> {
 }
 
 fn no_rm() -> Policy {
-    let rule = Rule {
-        name: "no rm".to_owned(),
-        verdict: Verdict::Deny,
-        matcher: Matcher::Argv(ArgvPattern::new(&["rm".to_owned(), "*".to_owned()]).unwrap()),
-        reason: None,
-        examples_match: Vec::new(),
-        examples_no_match: Vec::new(),
-    };
+    let matcher = Matcher::Argv(ArgvPattern::new(&["rm".to_owned(), "*".to_owned()]).unwrap());
+    let rule = Rule::new("no rm", Verdict::Deny, matcher);
     Policy::new(PolicySettings { rules: vec![rule], ..PolicySettings::default() }).unwrap()
 }
 
@@ -120,7 +116,12 @@ fn what_a_shell_runs_the_policy_has_seen() {
     runner
         .run(&texts, |text| {
             prop_assume!(text.contains('r') && text.contains('m'));
-            let verdict = policy.decide(&CommandLine::Shell { line: &text, login: false }).verdict;
+            let operation = Operation::Run {
+                line: CommandLine::Shell { line: &text, login: false },
+                cwd: Path::new("/work"),
+            };
+            let asked = Asked { face: "rexd", client: "agent", caller: "uid:1000", operation };
+            let verdict = policy.decide(&asked).verdict;
             if verdict == Verdict::Allow {
                 for shell in &shells {
                     prop_assert!(

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::SystemTime;
 
-use engine::audit::{AuditRecord, Detail, Exit, Outcome};
+use engine::audit::{AuditRecord, Detail, Exit, Judged, Outcome};
 use serde_json::{Map, Value, json};
 
 use super::redact;
@@ -45,10 +45,25 @@ pub(super) fn body(record: &AuditRecord, out: &mut Vec<u8>) {
         None => {}
     }
     fields.push(("duration_us", u64::try_from(record.duration.as_micros()).unwrap_or(u64::MAX).into()));
-    if let Some(rule) = &record.rule {
-        fields.push(("rule", text(rule).into()));
+    if let Some(judged) = &record.decision {
+        decision(judged, &mut fields);
     }
     object(&fields, out);
+}
+
+/// What the policy said, and how a question ended.
+fn decision(judged: &Judged, fields: &mut Vec<(&str, Value)>) {
+    fields.push(("rule", text(&judged.rule).into()));
+    fields.push(("decision", judged.verdict.name().into()));
+    let Some(approval) = &judged.approval else { return };
+    fields.push(("approval_id", text(&approval.id).into()));
+    fields.push(("approval", approval.outcome.name().into()));
+    if let Some(by) = &approval.by {
+        fields.push(("approver", text(by).into()));
+    }
+    if let Some(scope) = approval.scope {
+        fields.push(("approval_scope", scope.into()));
+    }
 }
 
 /// Writes what is known about bytes in the file that are no records.

@@ -1,7 +1,8 @@
 //! The audit file as a whole: chained, shared, recovered, and free of secrets.
 
 use super::*;
-use engine::audit::{Detail, Exit, Outcome};
+use engine::audit::{Approval, ApprovalOutcome, Detail, Exit, Judged, Outcome};
+use engine::policy::Verdict;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Instant, SystemTime};
@@ -19,8 +20,18 @@ fn record(number: i64) -> AuditRecord {
         outcome: Outcome::Done("started".into()),
         exit: None,
         duration: Duration::from_micros(42),
-        rule: None,
+        decision: None,
     }
+}
+
+fn judged() -> Judged {
+    let approval = Approval {
+        id: Arc::from("a1"),
+        by: Some(Arc::from("uid:1000")),
+        scope: Some("once"),
+        outcome: ApprovalOutcome::Approved,
+    };
+    Judged { verdict: Verdict::Ask, rule: Arc::from("r"), approval: Some(approval) }
 }
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -51,7 +62,7 @@ impl Fixture {
 fn a_record_becomes_one_line_with_the_documented_keys() {
     let fixture = fixture();
     let audit = AuditFile::open(&fixture.path, true).unwrap();
-    audit.record(AuditRecord { rule: Some(Arc::from("r")), exit: Some(Exit::Code(3)), ..record(1) });
+    audit.record(AuditRecord { decision: Some(judged()), exit: Some(Exit::Code(3)), ..record(1) });
     let failed = Outcome::Failed { code: -32002, message: "outside".to_owned() };
     let address = Some(Arc::from("203.0.113.5"));
     audit.record(AuditRecord {
@@ -64,13 +75,15 @@ fn a_record_becomes_one_line_with_the_documented_keys() {
     audit.flush();
     let lines = lines(&fixture.path);
     let keys: Vec<&String> = lines[0].as_object().unwrap().keys().collect();
-    assert_eq!(keys.len(), 13, "{keys:?}");
+    assert_eq!(keys.len(), 18, "{keys:?}");
     assert_eq!(lines[0]["timestamp"], "2023-11-14T22:13:20.123456789Z");
     assert_eq!(lines[0]["client_name"], "tester");
     assert_eq!(lines[0]["session_id"], "s1");
     assert_eq!(lines[0]["params"], json!({ "number": 1 }));
     assert_eq!((&lines[0]["result"], &lines[0]["exit_code"]), (&json!("started"), &json!(3)));
     assert_eq!((&lines[0]["duration_us"], &lines[0]["rule"]), (&json!(42), &json!("r")));
+    assert_eq!((&lines[0]["decision"], &lines[0]["approval"]), (&json!("ask"), &json!("approved")));
+    assert_eq!((&lines[0]["approval_id"], &lines[0]["approver"]), (&json!("a1"), &json!("uid:1000")));
     assert_eq!(lines[1]["error"], json!({ "code": -32002, "message": "outside" }));
     assert_eq!((&lines[1]["exit_code"], &lines[1]["signal"]), (&json!(-1), &json!(9)));
     assert_eq!(lines[1]["session_id"], Value::Null);

@@ -113,7 +113,7 @@ impl Refusals {
             outcome: Outcome::Failed { code: refusal.map_or(0, |refusal| refusal.code), message },
             exit: None,
             duration: Duration::ZERO,
-            rule: None,
+            decision: None,
         });
     }
 }

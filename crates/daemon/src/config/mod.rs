@@ -2,6 +2,7 @@
 //! mistake.
 
 mod auth;
+mod environment;
 mod find;
 mod keepers;
 mod limits;
@@ -96,7 +97,7 @@ impl Config {
         let base = if args.roots.is_empty() { Limits::seed() } else { Limits::open() };
         let security = root.section("security")?;
         let configured = server::roots(&security, places)?;
-        let policy = policy::read(&root, security.boolean("allow_shell")?.unwrap_or(true))?;
+        let policy = policy::read(&root, security.boolean("allow_shell")?.unwrap_or(true), places)?;
         security.finish();
         let mut raw: toml::Table = toml::from_str(text).unwrap_or_default();
         let roots =

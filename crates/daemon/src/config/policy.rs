@@ -1,24 +1,33 @@
-//! `[policy]` and `[environment]`: rules on commands, and what commands inherit.
+//! `[policy]`: rules on commands and files, and what decides when none matches.
 
 use engine::policy::{
-    ArgvPattern, Class, Environment, Example, Glob, Matcher, Policy, PolicyError, PolicySettings, Rule,
-    Verdict,
+    Access, ArgvPattern, Class, Conditions, Example, Glob, Matcher, PathGlob, Policy, PolicyError,
+    PolicySettings, Rule, RuleAccess, Verdict,
 };
+use toml::Spanned;
+use toml::de::DeValue;
 
+use super::environment;
+use super::find::Places;
 use super::section::{ConfigError, Section};
 
 const VERDICTS: [(&str, Verdict); 3] =
     [("allow", Verdict::Allow), ("ask", Verdict::Ask), ("deny", Verdict::Deny)];
 
 /// The policy of the file. Its examples are tried before it is accepted.
-pub(super) fn read(root: &Section<'_, '_>, allow_shell: bool) -> Result<Policy, ConfigError> {
+pub(super) fn read(
+    root: &Section<'_, '_>,
+    allow_shell: bool,
+    places: &Places,
+) -> Result<Policy, ConfigError> {
     let section = root.section("policy")?;
     let default = section.choice("default", &VERDICTS)?.unwrap_or(Verdict::Allow);
+    let files_default = section.choice("files_default", &VERDICTS)?.unwrap_or(Verdict::Allow);
     let mut rules: Vec<Rule> = Vec::new();
     let mut spans = Vec::new();
     for (at, table) in section.sections("rules")?.into_iter().enumerate() {
         let span = table.span();
-        let rule = rule(table, at)?;
+        let rule = RuleReader { section: table, places }.read(at)?;
         if rules.iter().any(|other| other.name == rule.name) {
             return Err(root.document.error(span, format!("two rules are called {:?}", rule.name)));
         }
@@ -26,60 +35,167 @@ pub(super) fn read(root: &Section<'_, '_>, allow_shell: bool) -> Result<Policy, 
         spans.push(span);
     }
     let sudo = sudo(section.section("sudo")?)?;
-    let environment = environment(root.section("environment")?)?;
+    let environment = environment::read(root.section("environment")?)?;
     section.finish();
-    let names: Vec<String> = rules.iter().map(|rule| rule.name.clone()).collect();
-    let settings = PolicySettings { rules, default, allow_shell, sudo, environment };
+    let names: Vec<_> = rules.iter().map(|rule| rule.name.clone()).collect();
+    let settings = PolicySettings { rules, default, files_default, allow_shell, sudo, environment };
     Policy::new(settings).map_err(|error| {
         let PolicyError::Example { rule, .. } = &error;
-        let at = names.iter().position(|name| name == rule);
+        let at = names.iter().position(|name| **name == **rule);
         let span = at.and_then(|at| spans.get(at).cloned()).unwrap_or(0..0);
         root.document.error(span, error.to_string())
     })
 }
 
-fn rule(section: Section<'_, '_>, at: usize) -> Result<Rule, ConfigError> {
-    let name = section.text("name")?.unwrap_or_else(|| format!("rule {}", at + 1));
-    let missing = |what: &str| section.document.error(section.span(), format!("rule {name:?} {what}"));
-    let verdict = section.choice("action", &VERDICTS)?.ok_or_else(|| missing("has no action"))?;
-    let class = section.choice("class", &Class::NAMES)?;
-    let argv = section.texts("argv")?;
-    let matcher = match (ArgvPattern::new(&argv), class) {
-        (Some(pattern), None) => Matcher::Argv(pattern),
-        (None, Some(class)) => Matcher::Class(class),
-        (Some(_), Some(_)) => return Err(missing("has both argv and class; it needs one of them")),
-        (None, None) => return Err(missing("has neither argv nor class; it needs one of them")),
-    };
-    if let (Matcher::Argv(pattern), true) = (&matcher, verdict != Verdict::Allow)
-        && pattern.is_bare()
-    {
-        let text = format!(
-            "rule {name:?} matches {:?} without arguments only; end argv with \"*\" for any",
-            argv[0]
-        );
-        section.document.warn(section.span_of("argv"), text);
-    }
-    let rule = Rule {
-        verdict,
-        matcher,
-        reason: section.text("reason")?,
-        examples_match: examples(&section, "examples_match")?,
-        examples_no_match: examples(&section, "examples_no_match")?,
-        name,
-    };
-    section.finish();
-    Ok(rule)
+struct RuleReader<'s, 'd, 't> {
+    section: Section<'d, 't>,
+    places: &'s Places,
 }
 
-/// Commands as arrays of words, or as shell text.
-fn examples(section: &Section<'_, '_>, key: &'static str) -> Result<Vec<Example>, ConfigError> {
-    let convert = |item: &toml::Spanned<toml::de::DeValue<'_>>| match item.get_ref().as_array() {
-        Some(words) => {
-            words.iter().map(|word| section.as_text(key, word)).collect::<Result<_, _>>().map(Example::Argv)
+impl RuleReader<'_, '_, '_> {
+    fn read(self, at: usize) -> Result<Rule, ConfigError> {
+        let section = &self.section;
+        let name = section.text("name")?.unwrap_or_else(|| format!("rule {}", at + 1));
+        let verdict =
+            section.choice("action", &VERDICTS)?.ok_or_else(|| self.refuse(&name, "has no action"))?;
+        let matcher = self.matcher(&name, verdict)?;
+        let conditions = Conditions {
+            faces: self.globs("faces")?,
+            clients: self.globs("clients")?,
+            callers: self.globs("callers")?,
+            cwd: self.path_globs("cwd")?,
+        };
+        let about_files = matches!(matcher, Matcher::Paths { .. });
+        if about_files && !conditions.cwd.is_empty() {
+            return Err(
+                self.refuse(&name, "has paths and cwd; cwd is for rules on commands, paths are absolute")
+            );
         }
-        None => section.as_text(key, item).map(Example::Shell),
-    };
-    section.items(key)?.into_iter().map(convert).collect()
+        let rule = Rule {
+            conditions,
+            reason: section.text("reason")?,
+            examples_match: self.examples("examples_match", about_files)?,
+            examples_no_match: self.examples("examples_no_match", about_files)?,
+            line: Some(section.document.place(section.span().start).0),
+            ..Rule::new(&name, verdict, matcher)
+        };
+        self.section.finish();
+        Ok(rule)
+    }
+
+    fn matcher(&self, name: &str, verdict: Verdict) -> Result<Matcher, ConfigError> {
+        let section = &self.section;
+        let class = section.choice("class", &Class::NAMES)?;
+        let argv = section.texts("argv")?;
+        let globs = self.path_globs("paths")?;
+        let access = section.choice("access", &RuleAccess::NAMES)?;
+        let given = [!argv.is_empty(), class.is_some(), !globs.is_empty()];
+        match given.iter().filter(|given| **given).count() {
+            0 => return Err(self.refuse(name, "has none of argv, class and paths; it needs one of them")),
+            1 => {}
+            _ => {
+                return Err(
+                    self.refuse(name, "has more than one of argv, class and paths; it needs one of them")
+                );
+            }
+        }
+        if access.is_some() && globs.is_empty() {
+            let reason = format!("rule {name:?} has access but no paths; access is for rules on files");
+            return Err(section.document.error(section.span_of("access"), reason));
+        }
+        if let (Some(pattern), true) = (ArgvPattern::new(&argv), verdict != Verdict::Allow)
+            && pattern.is_bare()
+        {
+            let text = format!(
+                "rule {name:?} matches {:?} without arguments only; end argv with \"*\" for any",
+                argv[0]
+            );
+            section.document.warn(section.span_of("argv"), text);
+        }
+        Ok(match (ArgvPattern::new(&argv), class) {
+            (Some(pattern), _) => Matcher::Argv(pattern),
+            (None, Some(class)) => Matcher::Class(class),
+            (None, None) => Matcher::Paths { globs, access: access.unwrap_or(RuleAccess::Any) },
+        })
+    }
+
+    /// Globs on names. A list that is there but empty would mean nobody or everybody, so it is refused.
+    fn globs(&self, key: &'static str) -> Result<Vec<Glob>, ConfigError> {
+        let texts = self.section.texts(key)?;
+        self.not_empty(key, texts.is_empty())?;
+        Ok(texts.into_iter().map(Glob::new).collect())
+    }
+
+    fn path_globs(&self, key: &'static str) -> Result<Vec<PathGlob>, ConfigError> {
+        let items = self.section.items(key)?;
+        self.not_empty(key, items.is_empty())?;
+        items.into_iter().map(|item| self.path_glob(key, item)).collect()
+    }
+
+    fn path_glob(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<PathGlob, ConfigError> {
+        let text = self.path(key, item)?;
+        PathGlob::new(&text).ok_or_else(|| {
+            let reason = format!("{text:?} matches no path; write it absolute and without `.` and `..`");
+            self.section.document.error(item.span(), reason)
+        })
+    }
+
+    /// A path or a glob, with the home directory for a leading `~`.
+    fn path(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<String, ConfigError> {
+        let text = self.section.as_text(key, item)?;
+        let expanded = self.places.expand(&text);
+        if text.starts_with('~') && expanded.starts_with("~") {
+            let reason = format!("{text:?} means a home directory that is not known here; write the path");
+            return Err(self.section.document.error(item.span(), reason));
+        }
+        Ok(expanded.to_string_lossy().into_owned())
+    }
+
+    fn not_empty(&self, key: &str, empty: bool) -> Result<(), ConfigError> {
+        match self.section.value_is_there(key) && empty {
+            true => {
+                let reason = format!("{} is empty; leave it out to mean any", self.section.path_of(key));
+                Err(self.section.document.error(self.section.span_of(key), reason))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Commands as arrays of words or as shell text; files as paths or as `{ write = "path" }`.
+    fn examples(&self, key: &'static str, about_files: bool) -> Result<Vec<Example>, ConfigError> {
+        let section = &self.section;
+        let convert = |item: &Spanned<DeValue<'_>>| match (about_files, item.get_ref()) {
+            (false, DeValue::Array(words)) => words
+                .iter()
+                .map(|word| section.as_text(key, word))
+                .collect::<Result<_, _>>()
+                .map(Example::Argv),
+            (false, _) => section.as_text(key, item).map(Example::Shell),
+            (true, DeValue::Table(_)) => self.touched(key, item),
+            (true, _) => self.path(key, item).map(|path| Example::Path { path: path.into(), access: None }),
+        };
+        section.items(key)?.into_iter().map(convert).collect()
+    }
+
+    fn touched(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<Example, ConfigError> {
+        let table = item.get_ref().as_table();
+        let mut entries = table.into_iter().flat_map(|table| table.iter());
+        let (entry, more) = (entries.next(), entries.next().is_some());
+        let known = entry.filter(|_| !more).and_then(|(name, value)| {
+            let access = Access::NAMES.iter().find(|(access, _)| **access == **name.get_ref());
+            access.map(|(_, access)| (*access, value))
+        });
+        let Some((access, value)) = known else {
+            let reason = "an example of a rule on files is a path, or { read = \"…\" }, { write = \"…\" }, \
+                          { remove = \"…\" }";
+            return Err(self.section.document.error(item.span(), reason));
+        };
+        Ok(Example::Path { path: self.path(key, value)?.into(), access: Some(access) })
+    }
+
+    fn refuse(&self, name: &str, what: &str) -> ConfigError {
+        self.section.document.error(self.section.span(), format!("rule {name:?} {what}"))
+    }
 }
 
 /// The list of what `sudo` may run; nothing when there is no list, which is not the same as an empty one.
@@ -98,14 +214,4 @@ fn sudo(section: Section<'_, '_>) -> Result<Option<Vec<ArgvPattern>>, ConfigErro
     let present = section.is_present();
     section.finish();
     Ok(present.then_some(patterns))
-}
-
-fn environment(section: Section<'_, '_>) -> Result<Environment, ConfigError> {
-    let environment = Environment {
-        remove: section.texts("remove")?.into_iter().map(Glob::new).collect(),
-        keep: section.texts("keep")?.into_iter().map(Glob::new).collect(),
-        set: section.text_map("set")?,
-    };
-    section.finish();
-    Ok(environment)
 }

@@ -67,7 +67,8 @@ impl Document<'_> {
         self.warnings.borrow_mut().push(format!("{}:{line}:{column}: {text}", self.file.display()));
     }
 
-    fn place(&self, offset: usize) -> (usize, usize) {
+    /// The line and the character within it, both from 1.
+    pub(super) fn place(&self, offset: usize) -> (usize, usize) {
         let before = self.text.get(..offset).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
@@ -100,6 +101,11 @@ impl<'d, 't> Section<'d, 't> {
     /// Whether the file has it.
     pub(super) fn is_present(&self) -> bool {
         self.table.is_some()
+    }
+
+    /// Whether the file has a value for a key.
+    pub(super) fn value_is_there(&self, key: &str) -> bool {
+        self.table.is_some_and(|table| table.contains_key(key))
     }
 
     /// Where the value of a key stands, or the section itself.

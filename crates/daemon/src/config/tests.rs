@@ -2,7 +2,7 @@
 
 use super::*;
 use engine::limits::OnOutputLimit;
-use engine::policy::{CommandLine, Verdict};
+use engine::policy::{Asked, CommandLine, Operation, Verdict};
 use std::time::Duration;
 
 pub(super) fn places() -> Places {
@@ -168,15 +168,46 @@ fn what_is_wrong_is_refused_with_its_place() {
             "[policy]\ndefault = \"maybe\"",
             "c.toml:2:11: policy.default must be one of \"allow\", \"ask\", \"deny\"",
         ),
-        ("[[policy.rules]]\naction = \"deny\"", "c.toml:1:1: rule \"rule 1\" has neither argv nor class"),
+        (
+            "[[policy.rules]]\naction = \"deny\"",
+            "c.toml:1:1: rule \"rule 1\" has none of argv, class and paths",
+        ),
         ("[[policy.rules]]\nargv = [\"a\"]", "c.toml:1:1: rule \"rule 1\" has no action"),
         (
             "[[policy.rules]]\naction = \"deny\"\nargv = [\"a\"]\nclass = \"build\"",
-            "c.toml:1:1: rule \"rule 1\" has both",
+            "c.toml:1:1: rule \"rule 1\" has more than one of argv, class and paths",
         ),
         (
             "[[policy.rules]]\naction = \"deny\"\nclass = \"fun\"",
             "c.toml:3:9: policy.rules[0].class must be one of ",
+        ),
+        (
+            "[[policy.rules]]\naction = \"deny\"\npaths = [\"/a\"]\ncwd = [\"/b\"]",
+            "c.toml:1:1: rule \"rule 1\" has paths and cwd",
+        ),
+        (
+            "[[policy.rules]]\naction = \"deny\"\nargv = [\"a\", \"*\"]\naccess = \"read\"",
+            "c.toml:4:10: rule \"rule 1\" has access but no paths",
+        ),
+        (
+            "[[policy.rules]]\naction = \"deny\"\npaths = [\"/a/../b\"]",
+            "c.toml:3:10: \"/a/../b\" matches no path",
+        ),
+        (
+            "[[policy.rules]]\naction = \"deny\"\nclass = \"build\"\nfaces = []",
+            "c.toml:4:9: policy.rules[0].faces is empty; leave it out to mean any",
+        ),
+        (
+            "[[policy.rules]]\naction = \"deny\"\npaths = [\"/a\"]\nexamples_match = [{ eat = \"/a\" }]",
+            "c.toml:4:19: an example of a rule on files is a path, or ",
+        ),
+        (
+            "[[policy.rules]]\naction = \"deny\"\npaths = [\"/a\"]\nexamples_match = [\"/b\"]",
+            "c.toml:1:1: rule \"rule 1\" does not match its example \"/b\"",
+        ),
+        (
+            "[policy]\nfiles_default = \"maybe\"",
+            "c.toml:2:17: policy.files_default must be one of \"allow\", \"ask\", \"deny\"",
         ),
         (
             "[policy.sudo]\nallow = [\"ls\"]",
@@ -216,7 +247,11 @@ keep = ["MY_SECRET"]
 set = { LANG = "C" }
 "#;
     let config = read(text).unwrap();
-    let decide = |line| config.policy.decide(&CommandLine::Shell { line, login: false });
+    let decide = |line| {
+        let line = CommandLine::Shell { line, login: false };
+        let operation = Operation::Run { line, cwd: Path::new("/work") };
+        config.policy.decide(&Asked { face: "rexd", client: "", caller: "uid:1", operation })
+    };
     assert_eq!(decide("git push").verdict, Verdict::Deny);
     assert_eq!(decide("git push").reason, "people push");
     assert_eq!(decide("ls").verdict, Verdict::Allow);

@@ -257,7 +257,7 @@ impl Kept {
                 Exit::Signal(signal) => audit::Exit::Signal(signal.number()),
             }),
             duration: closed.duration,
-            rule: None,
+            decision: None,
         };
         let write = move || match AuditFile::open(&path, false) {
             Ok(file) => {

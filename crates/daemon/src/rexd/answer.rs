@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use engine::audit::{AuditRecord, AuditSink, Detail, Outcome};
+use engine::audit::{AuditRecord, AuditSink, Detail, Judged, Outcome};
+use engine::policy::Verdict;
 use link::rpc::Reply;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -148,6 +149,7 @@ impl Answer {
             Some(error) => Outcome::Failed { code: error.code, message: error.message.clone() },
         };
         let rule = error.and_then(|error| error.data.get("rule")?.as_str().map(Arc::from));
+        let decision = rule.map(|rule| Judged { verdict: Verdict::Deny, rule, approval: None });
         draft.sink.record(AuditRecord {
             time: SystemTime::now(),
             caller: draft.asker.caller.name.clone(),
@@ -160,7 +162,7 @@ impl Answer {
             outcome,
             exit: None,
             duration: draft.since.elapsed(),
-            rule,
+            decision,
         });
     }
 }

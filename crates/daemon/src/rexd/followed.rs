@@ -170,7 +170,7 @@ impl Telling {
             outcome: Outcome::Done("ended".into()),
             exit: Some(exit),
             duration: closed.duration,
-            rule: None,
+            decision: None,
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::sync::LazyLock;
 
 use super::pattern::Glob;
 
@@ -24,15 +25,44 @@ const OWN_SECRETS: &[&str] = &[
     "WATCHDOG_PID",
 ];
 
+/// Names under which people keep secrets, as globs: values that open something by themselves. A variable that only
+/// points at a secret, such as `KUBECONFIG` or `SSH_AUTH_SOCK`, stays: taking it away breaks tools and hides nothing.
+#[rustfmt::skip]
+const USUAL_SECRETS: &[&str] = &[
+    "*_TOKEN", "*_SECRET", "*_SECRETS", "*_SECRET_KEY", "*_SECRET_ACCESS_KEY", "*_PASSWORD", "*_PASSWD",
+    "*_PASSPHRASE", "*_PASS", "*_API_KEY", "*_APIKEY", "*_API_SECRET", "*_API_TOKEN",
+    "*_ACCESS_KEY", "*_ACCESS_TOKEN", "*_AUTH_TOKEN", "*_PRIVATE_KEY", "*_ENCRYPTION_KEY", "*_SIGNING_KEY",
+    "*_CREDENTIALS", "*_PAT", "*_WEBHOOK_URL", "*_CONNECTION_STRING", "*_DSN", "TOKEN", "SECRET", "PASSWORD",
+    "PASSWD", "API_KEY", "APIKEY", "AWS_SESSION_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "NPM_TOKEN",
+    "DATABASE_URL", "*_DATABASE_URL", "REDIS_URL", "MONGODB_URI", "MONGO_URL", "AMQP_URL", "PGPASSWORD",
+    "MYSQL_PWD", "REDISCLI_AUTH", "SSHPASS", "SUDO_PASSWORD", "BORG_PASSPHRASE", "RESTIC_PASSWORD",
+    "VAULT_TOKEN", "CARGO_REGISTRY_TOKEN", "CARGO_REGISTRIES_*_TOKEN", "TWINE_PASSWORD", "DOCKER_AUTH_CONFIG",
+    "KUBE_TOKEN", "HTTP_AUTHORIZATION", "NETRC_PASSWORD",
+];
+
+/// Variables that end like a secret and are none: they name a file or a program that asks.
+const NO_SECRETS: &[&str] = &["GOOGLE_APPLICATION_CREDENTIALS", "SSH_ASKPASS", "GIT_ASKPASS", "SUDO_ASKPASS"];
+
+static USUAL: LazyLock<Vec<Glob>> =
+    LazyLock::new(|| USUAL_SECRETS.iter().map(|text| Glob::new(*text)).collect());
+
 /// Filters what a command inherits, and adds what the operator prescribes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
     /// Names that are not inherited, as globs.
     pub remove: Vec<Glob>,
-    /// Names that are inherited although `remove` matches them.
+    /// Whether the usual names of secrets are not inherited either.
+    pub remove_secrets: bool,
+    /// Names that are inherited although `remove` or the list of usual secrets matches them.
     pub keep: Vec<Glob>,
     /// Variables every command gets with exactly this value; not even a request changes them.
     pub set: BTreeMap<String, String>,
+}
+
+impl Default for Environment {
+    fn default() -> Self {
+        Self { remove: Vec::new(), remove_secrets: true, keep: Vec::new(), set: BTreeMap::new() }
+    }
 }
 
 impl Environment {
@@ -60,8 +90,15 @@ impl Environment {
     /// Whether a variable of the daemon reaches its commands.
     pub fn inherits(&self, name: &str) -> bool {
         let named = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(name));
-        !OWN_SECRETS.contains(&name) && (!named(&self.remove) || named(&self.keep))
+        let removed = || named(&self.remove) || (self.remove_secrets && is_usual_secret(name));
+        !OWN_SECRETS.contains(&name) && (!removed() || named(&self.keep))
     }
+}
+
+/// Whether a name is one under which people keep secrets. Case does not count: some tools read both.
+fn is_usual_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    !NO_SECRETS.contains(&name.as_str()) && USUAL.iter().any(|glob| glob.matches(&name))
 }
 
 #[cfg(test)]
@@ -91,11 +128,33 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_secrets_stay_behind_unless_they_are_kept() {
+        let secrets =
+            ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GITHUB_TOKEN", "OPENAI_API_KEY", "DATABASE_URL"];
+        let more =
+            ["PGPASSWORD", "SSHPASS", "my_app_password", "DEPLOY_PRIVATE_KEY", "NPM_TOKEN", "GH_TOKEN"];
+        let plain =
+            ["PATH", "HOME", "KUBECONFIG", "SSH_AUTH_SOCK", "AWS_PROFILE", "SSH_ASKPASS", "PWD", "OLDPWD"];
+        let usual = Environment::default();
+        let off = Environment { remove_secrets: false, ..Environment::default() };
+        let kept = Environment { keep: vec![Glob::new("*")], ..Environment::default() };
+        for name in secrets.iter().chain(&more) {
+            assert!(!usual.inherits(name) && off.inherits(name) && kept.inherits(name), "{name}");
+        }
+        for name in plain {
+            assert!(usual.inherits(name), "{name}");
+        }
+        let asked = BTreeMap::from([("GITHUB_TOKEN".to_owned(), Some("mine".to_owned()))]);
+        let given = usual.apply(pairs(&[("GITHUB_TOKEN", "the daemon's")]), &asked);
+        assert_eq!(given, pairs(&[("GITHUB_TOKEN", "mine")]));
+    }
+
+    #[test]
     fn keep_rescues_from_remove() {
         let environment = Environment {
             remove: vec![Glob::new("*")],
             keep: vec![Glob::new("PATH"), Glob::new("LC_*")],
-            set: BTreeMap::new(),
+            ..Environment::default()
         };
         let inherited = pairs(&[("PATH", "/bin"), ("LC_ALL", "C"), ("AWS_SECRET", "x")]);
         assert_eq!(

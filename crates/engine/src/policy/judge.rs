@@ -1,14 +1,26 @@
 //! The verdict on everything a command line may run: each command by the first rule that matches it.
 
 use super::classes::{self, Classes};
+use super::decision::risk_of_commands;
+use super::explain::{Finding, Notes};
 use super::pattern::Match;
 use super::seen::{Command, Kind, Seen};
 use super::words::base_name;
-use super::{DEFAULT, Decision, Policy, Rule, Verdict};
+use super::{Asked, DEFAULT, Decision, Policy, Rule, Verdict};
+
+/// What is the same for every command of one decision.
+#[derive(Clone, Copy)]
+pub(super) struct Case<'a> {
+    pub(super) asked: &'a Asked<'a>,
+    pub(super) seen: &'a Seen,
+    /// Whether the policy could refuse this caller anything, so that what cannot be seen counts against it.
+    pub(super) can_refuse: bool,
+}
 
 impl Policy {
     /// The strictest verdict on any of the commands, and on what could not be seen.
-    pub(super) fn judge(&self, seen: &Seen) -> Decision {
+    pub(super) fn judge(&self, case: Case<'_>, notes: &mut impl Notes) -> Decision {
+        let seen = case.seen;
         let mut strictest: Option<Decision> = None;
         let mut add = |decision: Decision| {
             if strictest.as_ref().is_none_or(|worst| decision.verdict > worst.verdict) {
@@ -18,38 +30,62 @@ impl Policy {
         let mut granted = vec![false; seen.commands.len()];
         for (at, command) in seen.commands.iter().enumerate() {
             let under_grant = command.under_sudo.is_some_and(|sudo| granted[sudo]);
-            let decision = self.judge_command(command, seen, under_grant);
+            let decision = self.judge_command(command, case, under_grant, notes);
             let listed = self.listed_for_sudo(command) == Some(true);
             granted[at] = under_grant || (listed && decision.verdict == Verdict::Allow);
             add(decision);
         }
-        if let Some(why) = seen.unseen.as_ref().filter(|_| self.can_refuse) {
+        if let Some(why) = seen.unseen.as_ref().filter(|_| case.can_refuse) {
+            notes.unseen(why);
             add(self.refuse_unseen(why));
         }
-        strictest.unwrap_or_else(|| self.by_default("an empty command"))
+        let mut decision = strictest.unwrap_or_else(|| self.by_default("an empty command"));
+        if decision.verdict != Verdict::Allow {
+            decision.risk = risk_of_commands(seen);
+        }
+        decision
     }
 
-    fn judge_command(&self, command: &Command, seen: &Seen, granted: bool) -> Decision {
+    fn judge_command(
+        &self,
+        command: &Command,
+        case: Case<'_>,
+        granted: bool,
+        notes: &mut impl Notes,
+    ) -> Decision {
+        let needs_classes = self.uses_classes || notes.every_rule();
+        let classes = if needs_classes { classes::of(command) } else { Classes::default() };
+        notes.command(command, classes);
         let listed = self.listed_for_sudo(command);
         if listed == Some(false) {
             let reason =
                 format!("`{}` is not in the list of commands that may run with sudo", command.text());
-            return Decision { verdict: Verdict::Deny, rule: "sudo".to_owned(), reason };
+            let decision = Decision::new(Verdict::Deny, "sudo", reason);
+            notes.decided(&decision);
+            return decision;
         }
         let mut asked = None;
-        let by_rule = self.first_match(command, seen, &mut asked);
+        let by_rule = if notes.every_rule() {
+            let rules = self.settings.rules.iter().filter(|rule| !rule.is_about_files());
+            self.first_match((command, classes), case, rules, (&mut asked, notes))
+        } else {
+            let rules = self.candidates(command.program());
+            self.first_match((command, classes), case, rules, (&mut asked, notes))
+        };
         let decision = by_rule.unwrap_or_else(|| match command.kind {
-            _ if listed == Some(true) || granted => allowed("sudo"),
-            Kind::Passes => allowed(DEFAULT),
-            Kind::Opaque if self.can_refuse => {
+            _ if listed == Some(true) || granted => Decision::allowed("sudo"),
+            Kind::Passes => Decision::allowed(DEFAULT),
+            Kind::Opaque if case.can_refuse => {
                 self.refuse_unseen(&format!("`{}` may run anything, and no rule names it", command.text()))
             }
             Kind::Plain | Kind::Sudo(_) | Kind::Opaque => self.by_default(&command.text()),
         });
-        match asked {
+        let decision = match asked {
             Some(ask) if decision.verdict < Verdict::Ask => ask,
             _ => decision,
-        }
+        };
+        notes.decided(&decision);
+        decision
     }
 
     /// Whether the command of a `sudo` is in the operator's list; nothing when there is no list or no `sudo`.
@@ -69,29 +105,47 @@ impl Policy {
     }
 
     /// The first rule that surely matches, or that might and is strict. `asked` gets a rule that might match and asks.
-    fn first_match(&self, command: &Command, seen: &Seen, asked: &mut Option<Decision>) -> Option<Decision> {
-        let classes = if self.uses_classes { classes::of(command) } else { Classes::default() };
+    fn first_match<'r>(
+        &'r self,
+        (command, classes): (&Command, Classes),
+        case: Case<'_>,
+        rules: impl Iterator<Item = &'r Rule>,
+        (asked, notes): (&mut Option<Decision>, &mut impl Notes),
+    ) -> Option<Decision> {
         let mut doubt = None;
-        for rule in self.candidates(command.program()) {
-            match (rule.matches(command, classes), rule.verdict) {
-                (Match::No, _) | (Match::Maybe, Verdict::Allow) => {}
+        for rule in rules {
+            let held = rule.conditions.hold(case.asked, case.seen.moves);
+            let matched = if held == Match::No { held } else { rule.matches(command, classes).min(held) };
+            match (matched, rule.verdict) {
+                (Match::No, _) => notes.rule(rule, Finding::no(rule, command, held)),
+                (Match::Maybe, Verdict::Allow) => notes.rule(rule, Finding::NotCertain),
                 (Match::Yes, Verdict::Allow) => {
                     if command.kind == Kind::Opaque && rule.program_name().is_none() {
+                        notes.rule(rule, Finding::NamesNoProgram);
                         continue;
                     }
-                    match &seen.lookup_changed {
-                        Some(name) => doubt = Some(name),
-                        None => return Some(allowed(&rule.name)),
+                    match &case.seen.lookup_changed {
+                        Some(name) => {
+                            notes.rule(rule, Finding::LookupChanged);
+                            doubt = Some(name);
+                        }
+                        None => {
+                            notes.rule(rule, Finding::Decides);
+                            return Some(Decision::allowed(rule.name.clone()));
+                        }
                     }
                 }
-                (Match::Yes, _) => return Some(refused(rule, command, "")),
                 (Match::Maybe, Verdict::Ask) => {
-                    asked.get_or_insert_with(|| {
-                        refused(rule, command, " (some words are only known when it runs)")
-                    });
+                    notes.rule(rule, Finding::MayMatch);
+                    asked.get_or_insert_with(|| rule.refuses(&command.text(), UNKNOWN_WORDS));
+                }
+                (Match::Yes, _) => {
+                    notes.rule(rule, Finding::Decides);
+                    return Some(rule.refuses(&command.text(), ""));
                 }
                 (Match::Maybe, _) => {
-                    return Some(refused(rule, command, " (some words are only known when it runs)"));
+                    notes.rule(rule, Finding::MayMatch);
+                    return Some(rule.refuses(&command.text(), UNKNOWN_WORDS));
                 }
             }
         }
@@ -100,11 +154,11 @@ impl Policy {
             "`{}` is allowed, but {name} is changed and its name may mean another program",
             command.text()
         );
-        Some(Decision { verdict: self.settings.default, rule: DEFAULT.to_owned(), reason })
+        Some(Decision::new(self.settings.default, DEFAULT, reason))
     }
 
     /// The rules that could match a program, in their order.
-    fn candidates(&self, program: &str) -> impl Iterator<Item = &Rule> {
+    pub(super) fn candidates(&self, program: &str) -> impl Iterator<Item = &Rule> {
         let named = self.named.get(base_name(program)).map(Vec::as_slice).unwrap_or_default();
         let (mut named, mut unnamed) = (named.iter().peekable(), self.unnamed.iter().peekable());
         std::iter::from_fn(move || {
@@ -119,31 +173,20 @@ impl Policy {
 
     fn by_default(&self, command: &str) -> Decision {
         match self.settings.default {
-            Verdict::Allow => allowed(DEFAULT),
-            verdict => {
-                Decision { verdict, rule: DEFAULT.to_owned(), reason: format!("no rule allows `{command}`") }
-            }
+            Verdict::Allow => Decision::allowed(DEFAULT),
+            verdict => Decision::new(verdict, DEFAULT, format!("no rule allows `{command}`")),
         }
     }
 
     /// What cannot be seen is asked about when the default asks, and denied otherwise.
     fn refuse_unseen(&self, why: &str) -> Decision {
         let verdict = if self.settings.default == Verdict::Ask { Verdict::Ask } else { Verdict::Deny };
-        Decision { verdict, rule: "unseen".to_owned(), reason: why.to_owned() }
+        Decision::new(verdict, "unseen", why)
     }
 }
 
-fn allowed(rule: &str) -> Decision {
-    Decision { verdict: Verdict::Allow, rule: rule.to_owned(), reason: String::new() }
-}
-
-fn refused(rule: &Rule, command: &Command, note: &str) -> Decision {
-    let reason = match &rule.reason {
-        Some(reason) => format!("{reason}{note}"),
-        None => format!("rule {:?} matches `{}`{note}", rule.name, command.text()),
-    };
-    Decision { verdict: rule.verdict, rule: rule.name.clone(), reason }
-}
+/// Said of a rule that matches only perhaps.
+const UNKNOWN_WORDS: &str = " (some of it is only known when it runs)";
 
 fn is_sudo(command: &Command) -> bool {
     matches!(command.kind, Kind::Sudo(_)) || base_name(command.program()) == "sudo"

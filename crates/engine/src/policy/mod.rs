@@ -1,4 +1,6 @@
-//! What the operator allows: rules on commands, the use of shells and of `sudo`, and what commands inherit.
+//! What the operator allows: rules on commands and files, the use of shells and of `sudo`, and what commands inherit.
+//!
+//! Files are judged by path: the first rule that matches decides, then the default for files.
 //!
 //! A command line is taken apart into every simple command it may run (see `seen`), and each of them is judged:
 //! the first rule that matches decides, then the default. It is allowed only if all of them are. What cannot be
@@ -6,9 +8,16 @@
 //! a language of its own (`bash script.sh`, `python -c`) is judged by its name and arguments only: rules guard
 //! against accidents and plain attempts, a sandbox below the shell guards against the rest.
 
+mod asked;
 mod classes;
+mod conditions;
+mod decision;
 mod environment;
+mod explain;
 mod judge;
+mod judge_files;
+mod path_glob;
+mod path_index;
 mod pattern;
 mod rule;
 mod seen;
@@ -16,75 +25,30 @@ mod shell;
 mod words;
 mod wrappers;
 
+pub use asked::{Access, Asked, CommandLine, Operation, Touch};
 pub use classes::Class;
+pub use conditions::Conditions;
+pub use decision::{Decision, Risk, Verdict};
 pub use environment::Environment;
+pub use explain::{Explanation, Finding, Step, Subject};
+pub use path_glob::PathGlob;
 pub use pattern::{ArgvPattern, Glob};
-pub use rule::{Example, Matcher, PolicyError, Rule};
+pub use rule::{Example, Matcher, PolicyError, Rule, RuleAccess};
 
 use std::collections::HashMap;
 
-use crate::Error;
+use explain::{Kept, Notes, Silent};
+use path_index::PathIndex;
 
-/// A command as it was asked for.
-#[derive(Debug, Clone, Copy)]
-pub enum CommandLine<'a> {
-    /// A program and its arguments.
-    Argv(&'a [String]),
-    /// Text for a shell.
-    Shell {
-        /// The text.
-        line: &'a str,
-        /// Whether the shell is a login shell.
-        login: bool,
-    },
-}
-
-/// What a rule, the default, or the whole policy says. Ordered from mild to strict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
-    /// It may run.
-    Allow,
-    /// A person decides. Until an approver is attached, the caller answers with [`Decision::into_result`].
-    Ask,
-    /// It may not run.
-    Deny,
-    /// It needs a shell, and the operator switched shells off.
-    NoShell,
-}
-
-/// A verdict and who gave it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
-    /// What was decided.
-    pub verdict: Verdict,
-    /// The rule that decided, or `default`, `unseen`, `sudo`, `shell`.
-    pub rule: String,
-    /// Why, for the caller to read. Empty when it is allowed.
-    pub reason: String,
-}
-
-impl Decision {
-    /// The decision as the error a caller gets while nobody can be asked.
-    pub fn into_result(self) -> Result<(), Error> {
-        match self.verdict {
-            Verdict::Allow => Ok(()),
-            Verdict::Deny => Err(Error::Denied { rule: self.rule, reason: self.reason }),
-            Verdict::Ask => Err(Error::Denied {
-                rule: self.rule,
-                reason: format!("{}; it needs an approval, and no approver is attached", self.reason),
-            }),
-            Verdict::NoShell => Err(Error::Unsupported { what: "shell", reason: self.reason }),
-        }
-    }
-}
-
-/// What an operator writes down about commands.
+/// What an operator writes down about commands and files.
 #[derive(Debug, Clone)]
 pub struct PolicySettings {
     /// In order: the first that matches decides.
     pub rules: Vec<Rule>,
-    /// Decides when no rule matches.
+    /// Decides on commands when no rule matches.
     pub default: Verdict,
+    /// Decides on files when no rule matches.
+    pub files_default: Verdict,
     /// Whether shell text, and shells with a text, may run at all.
     pub allow_shell: bool,
     /// When given, `sudo` may run only what one of these matches.
@@ -98,6 +62,7 @@ impl Default for PolicySettings {
         Self {
             rules: Vec::new(),
             default: Verdict::Allow,
+            files_default: Verdict::Allow,
             allow_shell: true,
             sudo: None,
             environment: Environment::default(),
@@ -113,29 +78,51 @@ pub struct Policy {
     named: HashMap<String, Vec<usize>>,
     /// Rules that may match any program.
     unnamed: Vec<usize>,
+    /// Rules on files.
+    paths: PathIndex,
     uses_classes: bool,
-    can_refuse: bool,
+    /// Whether it could refuse anybody a command, whoever asks.
+    refuses_all: bool,
+    /// When it could refuse a command, each condition once.
+    refuses_when: Vec<Conditions>,
+    judges_files: bool,
 }
 
 impl Policy {
     /// Checks the examples of every rule and prepares to decide.
     pub fn new(settings: PolicySettings) -> Result<Self, PolicyError> {
         let mut policy = Self {
-            can_refuse: settings.default != Verdict::Allow
-                || settings.sudo.is_some()
-                || settings.rules.iter().any(|rule| rule.verdict != Verdict::Allow),
+            refuses_all: settings.default != Verdict::Allow || settings.sudo.is_some(),
+            judges_files: settings.files_default != Verdict::Allow,
             uses_classes: settings.rules.iter().any(|rule| matches!(rule.matcher, Matcher::Class(_))),
             ..Self::default()
         };
         for (at, rule) in settings.rules.iter().enumerate() {
             rule.check_examples()?;
-            match rule.program_name() {
-                Some(name) => policy.named.entry(name.to_owned()).or_default().push(at),
-                None => policy.unnamed.push(at),
-            }
+            policy.add(at, rule);
         }
         policy.settings = settings;
         Ok(policy)
+    }
+
+    fn add(&mut self, at: usize, rule: &Rule) {
+        let strict = rule.verdict != Verdict::Allow;
+        if let Matcher::Paths { globs, .. } = &rule.matcher {
+            globs.iter().for_each(|glob| self.paths.add(glob, at));
+            self.judges_files |= strict;
+            return;
+        }
+        match rule.program_name() {
+            Some(name) => self.named.entry(name.to_owned()).or_default().push(at),
+            None => self.unnamed.push(at),
+        }
+        // The directory is left aside: what cannot be seen may change it.
+        let conditions = Conditions { cwd: Vec::new(), ..rule.conditions.clone() };
+        if strict && conditions == Conditions::default() {
+            self.refuses_all = true;
+        } else if strict && !self.refuses_when.contains(&conditions) {
+            self.refuses_when.push(conditions);
+        }
     }
 
     /// What the operator wrote down.
@@ -148,19 +135,55 @@ impl Policy {
         &self.settings.environment
     }
 
-    /// Whether a command may run.
-    pub fn decide(&self, line: &CommandLine<'_>) -> Decision {
+    /// Whether it could refuse a file operation. If not, callers need not find out the paths.
+    pub fn judges_files(&self) -> bool {
+        self.judges_files
+    }
+
+    /// Whether an operation may be done.
+    pub fn decide(&self, asked: &Asked<'_>) -> Decision {
+        match asked.operation {
+            Operation::Files(_) if !self.judges_files => Decision::allowed(DEFAULT),
+            Operation::Run { .. } if self.settings.allow_shell && !self.can_refuse(asked) => {
+                Decision::allowed(DEFAULT)
+            }
+            _ => self.decide_with(asked, &mut Silent),
+        }
+    }
+
+    /// The same decision, and the whole way to it.
+    pub fn explain(&self, asked: &Asked<'_>) -> Explanation {
+        let mut kept = Kept::default();
+        let decision = self.decide_with(asked, &mut kept);
+        Explanation { subjects: kept.subjects, unseen: kept.unseen, decision }
+    }
+
+    fn decide_with(&self, asked: &Asked<'_>, notes: &mut impl Notes) -> Decision {
+        let line = match asked.operation {
+            Operation::Files(touched) => return self.judge_files(asked, touched, notes),
+            Operation::Run { line, .. } => line,
+        };
         if !self.settings.allow_shell && matches!(line, CommandLine::Shell { .. }) {
             return no_shell();
         }
-        if !self.can_refuse && self.settings.allow_shell {
-            return Decision { verdict: Verdict::Allow, rule: DEFAULT.to_owned(), reason: String::new() };
-        }
-        let seen = seen::look(line);
+        let seen = seen::look(&line);
         if !self.settings.allow_shell && seen.uses_shell {
             return no_shell();
         }
-        self.judge(&seen)
+        self.judge(judge::Case { asked, seen: &seen, can_refuse: self.can_refuse(asked) }, notes)
+    }
+
+    /// Whether any rule on commands could refuse this caller something.
+    fn can_refuse(&self, asked: &Asked<'_>) -> bool {
+        self.refuses_all || self.refuses_when.iter().any(|conditions| conditions.hold_for(asked))
+    }
+}
+
+/// What an operation puts at stake, whatever a policy says about it.
+pub fn risk(operation: &Operation<'_>) -> Risk {
+    match operation {
+        Operation::Run { line, .. } => decision::risk_of_commands(&seen::look(line)),
+        Operation::Files(touched) => decision::risk_of_files(touched),
     }
 }
 
@@ -170,8 +193,10 @@ const DEFAULT: &str = "default";
 fn no_shell() -> Decision {
     let reason =
         "shells are switched off here (security.allow_shell); run the program with its arguments".to_owned();
-    Decision { verdict: Verdict::NoShell, rule: "shell".to_owned(), reason }
+    Decision::new(Verdict::NoShell, "shell", reason)
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_files;

@@ -32,7 +32,12 @@ impl Glob {
 
     /// Whether all of `text` matches.
     pub fn matches(&self, text: &str) -> bool {
-        if self.literal { self.text == text } else { glob(self.text.as_bytes(), text.as_bytes()) }
+        self.matches_bytes(text.as_bytes())
+    }
+
+    /// The same for what may be no text.
+    pub(super) fn matches_bytes(&self, text: &[u8]) -> bool {
+        if self.literal { self.text.as_bytes() == text } else { glob(self.text.as_bytes(), text) }
     }
 }
 

@@ -1,45 +1,95 @@
 //! Rules: what they match, what they say, and the examples that prove it when they are loaded.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use super::classes::{Class, Classes};
 use super::judge::is_system_program;
 use super::pattern::{ArgvPattern, Match};
 use super::seen::{self, Command};
 use super::words::Word;
-use super::{CommandLine, Verdict};
+use super::{Access, CommandLine, Conditions, Decision, PathGlob, Touch, Verdict};
 
 /// One rule of a policy.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// What callers and the audit see.
-    pub name: String,
-    /// What it says about commands it matches.
+    pub name: Arc<str>,
+    /// What it says about what it matches.
     pub verdict: Verdict,
-    /// Which commands it matches.
+    /// Which commands or files it matches.
     pub matcher: Matcher,
+    /// When it is looked at.
+    pub conditions: Conditions,
     /// What the caller is told instead of a generated reason.
     pub reason: Option<String>,
-    /// Commands it must match.
+    /// What it must match. Examples are tried as if the conditions held.
     pub examples_match: Vec<Example>,
-    /// Commands it must not match.
+    /// What it must not match.
     pub examples_no_match: Vec<Example>,
+    /// The line where it stands, when it came from a file.
+    pub line: Option<usize>,
 }
 
-/// Which commands a rule matches.
+/// Which commands or files a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Matcher {
     /// By program and arguments.
     Argv(ArgvPattern),
     /// By what the command does.
     Class(Class),
+    /// Files by their paths.
+    Paths {
+        /// One of these matches.
+        globs: Vec<PathGlob>,
+        /// What is to happen to them.
+        access: RuleAccess,
+    },
 }
 
-/// A command in a rule's examples.
+/// What a path rule is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleAccess {
+    /// Looking.
+    Read,
+    /// Making, changing and removing.
+    Write,
+    /// Removing only.
+    Remove,
+    /// All of it.
+    Any,
+}
+
+impl RuleAccess {
+    /// Every one with the name operators write.
+    pub const NAMES: [(&'static str, Self); 4] =
+        [("read", Self::Read), ("write", Self::Write), ("remove", Self::Remove), ("any", Self::Any)];
+
+    /// Whether an access is one of these.
+    pub(super) fn covers(self, access: Access) -> bool {
+        match self {
+            Self::Read => access == Access::Read,
+            Self::Write => access != Access::Read,
+            Self::Remove => access == Access::Remove,
+            Self::Any => true,
+        }
+    }
+}
+
+/// A command or a file in a rule's examples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Example {
     /// A program and its arguments.
     Argv(Vec<String>),
     /// Text for a shell.
     Shell(String),
+    /// A file, touched in this way or in any.
+    Path {
+        /// The file.
+        path: PathBuf,
+        /// What happens to it.
+        access: Option<Access>,
+    },
 }
 
 /// Why a policy is refused as a whole.
@@ -58,12 +108,54 @@ pub enum PolicyError {
 }
 
 impl Rule {
+    /// A rule without conditions, reason and examples.
+    pub fn new(name: &str, verdict: Verdict, matcher: Matcher) -> Self {
+        Self {
+            name: name.into(),
+            verdict,
+            matcher,
+            conditions: Conditions::default(),
+            reason: None,
+            examples_match: Vec::new(),
+            examples_no_match: Vec::new(),
+            line: None,
+        }
+    }
+
+    /// Whether it speaks of files and not of commands.
+    pub fn is_about_files(&self) -> bool {
+        matches!(self.matcher, Matcher::Paths { .. })
+    }
+
     /// The base name of the one program it can match, if there is only one.
     pub fn program_name(&self) -> Option<&str> {
         match &self.matcher {
             Matcher::Argv(pattern) => pattern.program_name(),
-            Matcher::Class(_) => None,
+            Matcher::Class(_) | Matcher::Paths { .. } => None,
         }
+    }
+
+    /// The decision of a rule that does not allow.
+    pub(super) fn refuses(&self, what: &str, note: &str) -> Decision {
+        let reason = match &self.reason {
+            Some(reason) => format!("{reason}{note}"),
+            None => format!("rule {:?} matches `{what}`{note}", self.name),
+        };
+        Decision::new(self.verdict, self.name.clone(), reason)
+    }
+
+    /// How surely it matches a file that is to be touched, or a directory and everything below it.
+    pub(super) fn touches(&self, touch: &Touch<'_>) -> Match {
+        let Matcher::Paths { globs, access } = &self.matcher else { return Match::No };
+        if !access.covers(touch.access) {
+            return Match::No;
+        }
+        let each = globs.iter().map(|glob| match touch.tree {
+            true => glob.matches_tree(touch.path),
+            false if glob.matches(touch.path) => Match::Yes,
+            false => Match::No,
+        });
+        each.max().unwrap_or(Match::No)
     }
 
     /// How surely it matches a command whose classes are given. A rule that allows is held to a stricter reading:
@@ -80,6 +172,7 @@ impl Rule {
             }
             Matcher::Class(_) if foreign => Match::No,
             Matcher::Class(class) => classes.has(*class),
+            Matcher::Paths { .. } => Match::No,
         }
     }
 
@@ -91,7 +184,7 @@ impl Rule {
         {
             if self.applies_to(example) != expected {
                 return Err(PolicyError::Example {
-                    rule: self.name.clone(),
+                    rule: self.name.to_string(),
                     example: example.text(),
                     expected,
                 });
@@ -104,10 +197,18 @@ impl Rule {
         let line = match example {
             Example::Argv(argv) => CommandLine::Argv(argv),
             Example::Shell(line) => CommandLine::Shell { line, login: false },
+            Example::Path { path, access } => return self.applies_to_path(path, *access),
         };
         let least = if self.verdict == Verdict::Allow { Match::Yes } else { Match::Maybe };
         let seen = seen::look(&line);
         seen.commands.iter().any(|command| self.matches(command, super::classes::of(command)) >= least)
+    }
+
+    fn applies_to_path(&self, path: &Path, access: Option<Access>) -> bool {
+        let ways =
+            Access::NAMES.iter().map(|(_, way)| *way).filter(|way| access.is_none_or(|one| one == *way));
+        let mut touched = ways.map(|access| Touch { path, access, tree: false });
+        touched.any(|touch| self.touches(&touch) == Match::Yes)
     }
 }
 
@@ -116,6 +217,8 @@ impl Example {
         match self {
             Self::Argv(argv) => format!("{argv:?}"),
             Self::Shell(line) => format!("{line:?}"),
+            Self::Path { path, access: None } => format!("{path:?}"),
+            Self::Path { path, access: Some(access) } => format!("{{ {} = {path:?} }}", access.name()),
         }
     }
 }

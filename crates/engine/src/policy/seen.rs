@@ -38,6 +38,8 @@ pub(super) struct Seen {
     pub(super) uses_shell: bool,
     /// A variable that is changed and makes names mean other programs.
     pub(super) lookup_changed: Option<String>,
+    /// Whether a command may run in another directory than the first one.
+    pub(super) moves: bool,
 }
 
 /// One command found.
@@ -138,6 +140,9 @@ impl Looker {
             return self.unseen("the name of a program is only known when it runs");
         };
         let wrapper = wrappers::find(base_name(program));
+        let has_options =
+            simple.words.iter().any(|word| word.literal().is_none_or(|text| text.starts_with('-')));
+        self.seen.moves |= wrappers::moves(base_name(program), has_options);
         let at = self.seen.commands.len();
         let Simple { words, writes } = simple;
         let under_sudo = self.under_sudo;
@@ -293,6 +298,7 @@ impl Looker {
             if !matches!(word.literal(), Some("-exec" | "-execdir" | "-ok" | "-okdir")) {
                 continue;
             }
+            self.seen.moves |= matches!(word.literal(), Some("-execdir" | "-okdir"));
             let end =
                 after.iter().position(|word| matches!(word.literal(), Some(";"))).unwrap_or(after.len());
             let inner = after[..end].iter().map(|word| match word.literal() {

@@ -166,6 +166,16 @@ pub(super) fn find(name: &str) -> Option<Wrapper> {
     })
 }
 
+/// Whether a program changes the directory for what runs after or below it, or has options that do. The options are
+/// not looked for one by one.
+pub(super) fn moves(name: &str, has_options: bool) -> bool {
+    match name {
+        "cd" | "chdir" | "pushd" | "popd" | "chroot" => true,
+        "env" | "sudo" | "doas" => has_options,
+        _ => false,
+    }
+}
+
 /// Where the wrapped command begins.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Inner {

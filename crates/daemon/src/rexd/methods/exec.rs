@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 use engine::files::RootedPath;
-use engine::policy::CommandLine;
+use engine::policy::{Asked, CommandLine, Operation};
 use engine::process::{Description, Facts, LogReader, Process, ProcessId, ProcessSpec, Program, Starting};
 use tokio::time::Instant;
 use wire::rexd::v1::{self, RpcError, encode_event};
@@ -54,8 +55,8 @@ impl Session {
     fn exec_spec(&self, params: &v1::ExecStart) -> Result<ProcessSpec, RpcError> {
         self.no_sandbox(params.sandbox.as_deref())?;
         let program = convert::exec_program(params)?;
-        self.allowed(&program)?;
         let cwd = self.path(params.cwd.as_deref().unwrap_or_default())?;
+        self.allowed(&program, cwd.as_path())?;
         let stdin = convert::stdin(
             params.stdin.as_deref(),
             params.stdin_encoding.as_deref(),
@@ -83,7 +84,7 @@ impl Session {
     }
 
     /// What the operator's policy says about a command.
-    pub(super) fn allowed(&self, program: &Program) -> Result<(), RpcError> {
+    pub(super) fn allowed(&self, program: &Program, cwd: &Path) -> Result<(), RpcError> {
         if program.argv().iter().any(|argument| argument.contains('\0')) {
             return Err(invalid("argv", "an argument cannot contain NUL"));
         }
@@ -91,7 +92,10 @@ impl Session {
             Program::Argv(argv) => CommandLine::Argv(argv),
             Program::Shell { line, login } => CommandLine::Shell { line, login: *login },
         };
-        self.service.policy.decide(&line).into_result().map_err(rpc_error)
+        let operation = Operation::Run { line, cwd: cwd };
+        let asked =
+            Asked { face: FACE, client: &self.asker.client, caller: &self.asker.caller.name, operation };
+        self.service.policy.decide(&asked).into_result().map_err(rpc_error)
     }
 
     /// A sandbox that cannot be enforced is refused, never silently absent.

@@ -51,8 +51,8 @@ impl Session {
     fn pty_spec(&self, params: &v1::PtyOpen) -> Result<ProcessSpec, RpcError> {
         self.no_sandbox(params.sandbox.as_deref())?;
         let program = convert::pty_program(params)?;
-        self.allowed(&program)?;
         let cwd = self.path(params.cwd.as_deref().unwrap_or_default())?;
+        self.allowed(&program, cwd.as_path())?;
         let size = convert::new_size(params.cols, params.rows)?;
         let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
         Ok(ProcessSpec {
