@@ -4,6 +4,7 @@
 mod sandbox_support;
 mod support;
 
+use std::process::Command;
 use std::sync::Arc;
 
 use engine::process::{Containment, Exit, ProcessSpec};
@@ -157,6 +158,24 @@ async fn of_stacked_profiles_the_strictest_wins() {
 }
 
 #[tokio::test]
+async fn hiding_and_protecting_hold_where_everything_may_change() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let open =
+        || [Profile { network: Network::On, write: vec!["/".into()], ..place.profile("workspace-write") }];
+    let start = |script: &str| confined(place.spec(script, ""), open());
+    for script in
+        ["cat $STATE/token", "cat $TOKEN", "echo x > .git/hooks/new", "mv .git x", "echo x >> config.toml"]
+    {
+        assert!(!succeeds(&mut session, start(script)).await, "{script}");
+    }
+    assert!(
+        succeeds(&mut session, start("echo x > /proc/self/comm && echo x > new && echo x > ../new")).await
+    );
+    place.assert_untouched();
+}
+
+#[tokio::test]
 async fn only_what_is_listed_can_be_read() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);
@@ -215,7 +234,7 @@ async fn only_listed_ports_are_reached() {
 }
 
 #[tokio::test]
-async fn what_appears_or_is_mounted_later_is_noticed() {
+async fn what_appears_later_is_noticed() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);
     std::fs::rename(place.path("work/.git"), place.path("git")).unwrap();
@@ -224,6 +243,23 @@ async fn what_appears_or_is_mounted_later_is_noticed() {
     assert!(!succeeds(&mut session, place.spec("echo x > .git/hooks/new", "workspace-write")).await);
     assert!(!succeeds(&mut session, place.spec("mv .git x", "workspace-write")).await);
     assert!(succeeds(&mut session, place.spec("echo x > .git/new", "workspace-write")).await);
+}
+
+#[tokio::test]
+async fn what_is_mounted_later_is_read_only_too() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    assert!(succeeds(&mut session, place.spec("true", "workspace-write")).await);
+    let folder = place.path("outside/folder");
+    let mount = |words: &[&str]| Command::new(words[0]).args(&words[1..]).arg(&folder).status().unwrap();
+    if !mount(&["mount", "-t", "tmpfs", "none"]).success() {
+        // Only root can mount where others see it.
+        return;
+    }
+    let changed = succeeds(&mut session, place.spec("chmod 700 $OUT/folder", "workspace-write")).await;
+    let written = succeeds(&mut session, place.spec("echo x > $OUT/folder/new", "workspace-write")).await;
+    assert!(mount(&["umount"]).success());
+    assert!(!changed && !written);
 }
 
 #[tokio::test]

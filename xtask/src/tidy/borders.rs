@@ -7,7 +7,14 @@ const ENGINE_WITHOUT: &[&str] =
     &["serde", "serde_json", "axum", "prost", "tungstenite", "tokio-tungstenite", "clap", "lexopt", "sqlx"];
 const PROTOCOL_WORDS: &[&str] = &["process_id", "pty_id", "session_id", "run_id", "topic", "jsonrpc"];
 const FACES: &[&str] = &["rexd", "codex", "stringd", "host"];
-const UNSAFE_PLACES: &[&str] = &["crates/engine/src/process/", "crates/engine/src/files/"];
+const UNSAFE_PLACES: &[&str] = &[
+    "crates/engine/src/process/",
+    "crates/engine/src/files/",
+    // What a child does between clone and exec, in its namespaces or to confine itself, and Landlock's calls.
+    "crates/engine/src/sandbox/enter.rs",
+    "crates/engine/src/sandbox/landlock.rs",
+    "crates/engine/src/sandbox/script.rs",
+];
 /// Where the daemon reads or writes files that are its own, not a session's.
 const DAEMON_FILE_PLACES: &[&str] = &[
     "args.rs",

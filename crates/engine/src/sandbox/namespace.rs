@@ -88,28 +88,9 @@ impl View {
     }
 
     fn mounts(&self, script: &mut Script) {
-        // Copied before everything turns read-only, so that each keeps the restrictions it has, and gains none.
-        let writable: Vec<(&PathBuf, Slot)> = self
-            .writable
-            .iter()
-            .map(|path| {
-                let at = script.open(path);
-                (path, script.copy(at))
-            })
-            .collect();
-        let devices = script.open(Path::new("/dev"));
-        let devices = script.copy(devices);
-        let root = script.open(Path::new("/"));
-        script.forbid(root, READ_ONLY | NO_DEVICES);
-        script.forbid(devices, READ_ONLY);
-        let onto = script.open(Path::new("/dev"));
-        script.mount(devices, onto);
-        for (path, copy) in writable {
-            if !path.starts_with("/dev") {
-                script.forbid(copy, NO_DEVICES);
-            }
-            let onto = script.open(path);
-            script.mount(copy, onto);
+        // Where everything may change, there is nothing to turn read-only, and no way to mount over the root.
+        if !self.writable.iter().any(|path| path == Path::new("/")) {
+            self.freeze(script);
         }
         for (path, is_read_only) in &self.pinned {
             let at = script.open(path);
@@ -120,6 +101,30 @@ impl View {
             script.mount(copy, at);
         }
         self.hide(script);
+    }
+
+    /// Turns everything read-only but what may change.
+    fn freeze(&self, script: &mut Script) {
+        // Copied before, so that each keeps the restrictions it has, and gains none.
+        let mut copies = Vec::with_capacity(self.writable.len());
+        for path in &self.writable {
+            let at = script.open(path);
+            copies.push((path, script.copy(at)));
+        }
+        let devices = script.open(Path::new("/dev"));
+        let devices = script.copy(devices);
+        let root = script.open(Path::new("/"));
+        script.forbid(root, READ_ONLY | NO_DEVICES);
+        script.forbid(devices, READ_ONLY);
+        let onto = script.open(Path::new("/dev"));
+        script.mount(devices, onto);
+        for (path, copy) in copies {
+            if !path.starts_with("/dev") {
+                script.forbid(copy, NO_DEVICES);
+            }
+            let onto = script.open(path);
+            script.mount(copy, onto);
+        }
     }
 
     fn hide(&self, script: &mut Script) {

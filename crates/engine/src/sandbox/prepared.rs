@@ -49,7 +49,8 @@ impl Prepared {
             }
         }
         let filter = match features.seccomp {
-            true => seccomp::filter(sockets(confinement)),
+            true => seccomp::filter(sockets(confinement))
+                .ok_or_else(|| "the filter of system calls became too long".to_owned())?,
             false => Vec::new(),
         };
         let is_in_user_namespace = namespaces.as_ref().is_some_and(|made| made.user.is_some());
@@ -107,12 +108,11 @@ fn ruleset(layer: &Profile, version: u32, memory: Option<&OwnedFd>) -> io::Resul
     Ok(rules)
 }
 
-/// Allows a path that exists; one that does not is looked for again at the next start.
+/// Allows a path. One that cannot be opened is not allowed, and looked for again at the next start.
 fn allow(rules: &Ruleset, path: &Path, rights: Rights) -> io::Result<()> {
     match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Ok(opened) => rules.allow(opened.as_fd(), rights),
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR | rustix::io::Errno::ACCESS) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(_missing) => Ok(()),
     }
 }
 

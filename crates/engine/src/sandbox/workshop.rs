@@ -92,9 +92,7 @@ impl Workshop {
 
 impl Shelf {
     fn find(&mut self, confinement: &Arc<Confinement>, seen: &[Seen]) -> Option<Arc<Prepared>> {
-        if self.watch_mounts() {
-            self.entries.clear();
-        }
+        self.watch_mounts();
         let is_it =
             |entry: &Entry| Arc::ptr_eq(&entry.confinement, confinement) || entry.confinement == *confinement;
         let index = self.entries.iter().position(is_it)?;
@@ -112,20 +110,22 @@ impl Shelf {
         self.entries.push(entry);
     }
 
-    /// Whether something was mounted or unmounted since this was last asked. What is mounted later would be writable.
-    fn watch_mounts(&mut self) -> bool {
-        let open = || {
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty()).ok()
-        };
+    /// Forgets everything if something was mounted or unmounted since this was last asked: what is mounted later would
+    /// be writable.
+    fn watch_mounts(&mut self) {
         if self.mounts.is_none() {
-            self.mounts = open();
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            self.mounts = rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty()).ok();
         }
-        let Some(mounts) = &self.mounts else { return true };
-        let mut asked = [PollFd::new(mounts, PollFlags::PRI)];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        rustix::event::poll(&mut asked, Some(&at_once)).is_err()
-            || asked[0].revents().contains(PollFlags::PRI)
+        let has_changed = self.mounts.as_ref().is_none_or(|mounts| {
+            let mut asked = [PollFd::new(mounts, PollFlags::PRI)];
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let answered = rustix::event::poll(&mut asked, Some(&at_once));
+            answered.is_err() || asked.iter().any(|asked| asked.revents().contains(PollFlags::PRI))
+        });
+        if has_changed {
+            self.entries.clear();
+        }
     }
 }
 
