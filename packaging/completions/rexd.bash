@@ -4,20 +4,26 @@ _rexd() {
     for ((at = 1; at < COMP_CWORD; at++)); do
         word=${COMP_WORDS[at]}
         case $word in
-            serve|doctor|check-config|audit|version|help) command=$word; break ;;
+            serve|doctor|check-config|audit|policy|version|help) command=$word; break ;;
         esac
     done
     COMPREPLY=()
     case $previous in
-        --config|--tls-cert|--tls-key|--client-ca|--unix|verify)
+        --config|--tls-cert|--tls-key|--client-ca|--unix|--read|--write|--remove|verify|show|replay)
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
             return ;;
-        --root)
+        --root|--cwd)
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -d -- "$current")
             return ;;
-        --http|--stringd|--hub) return ;;
+        --http|--stringd|--hub|--client|--caller|--shell|--session|--operation|--rule|--since|--until|--limit) return ;;
+        --face)
+            mapfile -t COMPREPLY < <(compgen -W 'rexd' -- "$current")
+            return ;;
+        --decision)
+            mapfile -t COMPREPLY < <(compgen -W 'allow deny ask approved denied timed_out withdrawn' -- "$current")
+            return ;;
         --exec-server)
             mapfile -t COMPREPLY < <(compgen -W 'ws://127.0.0.1:0' -- "$current")
             return ;;
@@ -25,11 +31,12 @@ _rexd() {
     local serving='--config --root --stdio --http --unix --exec-server --stringd --hub --tls-cert --tls-key --client-ca'
     local words
     case $command in
-        '') words="serve doctor check-config audit version help $serving --help --version -h -V" ;;
+        '') words="serve doctor check-config audit policy version help $serving --help --version -h -V" ;;
         serve) words="$serving --help" ;;
         doctor) words='--json --config --root --help' ;;
         check-config) words='--config --root --help' ;;
-        audit) words='verify --help' ;;
+        audit) words='verify show --config --json --face --client --caller --session --operation --decision --rule --since --until --failed --limit --help' ;;
+        policy) words='test explain replay --config --json --face --client --caller --cwd --shell --read --write --remove --help' ;;
         *) words='--help' ;;
     esac
     if [[ $command == check-config && $current != -* ]]; then

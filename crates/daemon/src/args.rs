@@ -2,11 +2,15 @@
 //!
 //! Every long flag is also accepted with a single dash, because the tools that start `rexd` spell it so.
 
+mod asking;
+
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::audit::Show;
 use crate::config::{ConfigArgs, nearest};
+use crate::policy_cli::PolicyCommand;
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +28,15 @@ pub enum Command {
     CheckConfig(ConfigArgs),
     /// Check the chain of an audit file.
     AuditVerify(PathBuf),
+    /// Show records of an audit file.
+    AuditShow {
+        /// Which of them.
+        show: Box<Show>,
+        /// Which configuration names the file.
+        config: ConfigArgs,
+    },
+    /// Ask the policy.
+    Policy(Box<PolicyCommand>),
     /// Keep one detached process. Not for people: a daemon executes it and hands it a job.
     Keeper,
     /// Print the version.
@@ -57,21 +70,25 @@ pub struct Serve {
     pub client_ca: Option<PathBuf>,
 }
 
-/// A command line that makes no sense. Exit with [`UsageError::EXIT_CODE`].
+/// A command line that makes no sense.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageError {
     /// What is wrong, in one line.
     pub message: String,
     /// What to do about it, in one line.
     pub hint: String,
+    /// The status to exit with.
+    pub exit_code: u8,
 }
 
 impl UsageError {
     /// The status to exit with.
     pub const EXIT_CODE: u8 = 2;
+    /// The same for `rexd policy`, where 2 is a verdict.
+    pub const POLICY_EXIT_CODE: u8 = 64;
 
     fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: hint.into() }
+        Self { message: message.into(), hint: hint.into(), exit_code: Self::EXIT_CODE }
     }
 }
 
@@ -94,12 +111,14 @@ struct Flag {
     used_by: &'static [&'static str],
 }
 
-const EVERYWHERE: &[&str] = &["", "serve", "doctor", "check-config", "audit", "version", "help"];
+const EVERYWHERE: &[&str] = &["", "serve", "doctor", "check-config", "audit", "policy", "version", "help"];
 const CONFIGURED: &[&str] = &["", "serve", "doctor", "check-config"];
+const READING: &[&str] = &["", "serve", "doctor", "check-config", "audit", "policy"];
+const ASKING: &[&str] = &["audit", "policy"];
 const SERVING: &[&str] = &["", "serve"];
 
 const FLAGS: &[Flag] = &[
-    Flag { name: "config", takes_value: true, used_by: CONFIGURED },
+    Flag { name: "config", takes_value: true, used_by: READING },
     Flag { name: "root", takes_value: true, used_by: CONFIGURED },
     Flag { name: "stdio", takes_value: false, used_by: SERVING },
     Flag { name: "http", takes_value: true, used_by: SERVING },
@@ -110,19 +129,40 @@ const FLAGS: &[Flag] = &[
     Flag { name: "tls-cert", takes_value: true, used_by: SERVING },
     Flag { name: "tls-key", takes_value: true, used_by: SERVING },
     Flag { name: "client-ca", takes_value: true, used_by: SERVING },
-    Flag { name: "json", takes_value: false, used_by: &["doctor"] },
+    Flag { name: "json", takes_value: false, used_by: &["doctor", "audit", "policy"] },
+    Flag { name: "face", takes_value: true, used_by: ASKING },
+    Flag { name: "client", takes_value: true, used_by: ASKING },
+    Flag { name: "caller", takes_value: true, used_by: ASKING },
+    Flag { name: "cwd", takes_value: true, used_by: &["policy"] },
+    Flag { name: "shell", takes_value: true, used_by: &["policy"] },
+    Flag { name: "read", takes_value: true, used_by: &["policy"] },
+    Flag { name: "write", takes_value: true, used_by: &["policy"] },
+    Flag { name: "remove", takes_value: true, used_by: &["policy"] },
+    Flag { name: "session", takes_value: true, used_by: &["audit"] },
+    Flag { name: "operation", takes_value: true, used_by: &["audit"] },
+    Flag { name: "decision", takes_value: true, used_by: &["audit"] },
+    Flag { name: "rule", takes_value: true, used_by: &["audit"] },
+    Flag { name: "since", takes_value: true, used_by: &["audit"] },
+    Flag { name: "until", takes_value: true, used_by: &["audit"] },
+    Flag { name: "limit", takes_value: true, used_by: &["audit"] },
+    Flag { name: "failed", takes_value: false, used_by: &["audit"] },
     Flag { name: "check-config", takes_value: false, used_by: &[""] },
     Flag { name: "help", takes_value: false, used_by: EVERYWHERE },
     Flag { name: "version", takes_value: false, used_by: EVERYWHERE },
 ];
 
-const SUBCOMMANDS: &[&str] = &["serve", "doctor", "check-config", "audit", "version", "help"];
+const SUBCOMMANDS: &[&str] = &["serve", "doctor", "check-config", "audit", "policy", "version", "help"];
 /// Faces of their own and the run command: named in the help, served by later builds.
 const NOT_YET: &[&str] = &["exec-server", "stringd", "host", "run"];
 
 /// Reads a command line, the program's own name not included.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, UsageError> {
-    Raw::read(arguments)?.command()
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let asks_policy = arguments.iter().any(|argument| argument == "policy");
+    Raw::read(arguments).and_then(Raw::command).map_err(|error| match asks_policy {
+        true => UsageError { exit_code: UsageError::POLICY_EXIT_CODE, ..error },
+        false => error,
+    })
 }
 
 /// The command line as it was written: loose, and turned into a [`Command`] in one place.
@@ -134,7 +174,12 @@ struct Raw {
 
 impl Raw {
     fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
-        let mut parser = lexopt::Parser::from_args(arguments.into_iter().map(with_two_dashes));
+        let mut is_operand = false;
+        let mut parser = lexopt::Parser::from_args(arguments.into_iter().map(|argument| {
+            // What follows `--` is somebody else's command line.
+            is_operand |= argument == "--";
+            if is_operand { argument } else { with_two_dashes(argument) }
+        }));
         let mut raw = Self::default();
         while let Some(argument) = parser.next().map_err(|error| bad_syntax(&error))? {
             match argument {
@@ -182,7 +227,8 @@ impl Raw {
             "" | "serve" => self.serve(&name, operands).map(|serve| Command::Serve(Box::new(serve))),
             "doctor" => Ok(Command::Doctor { json: self.has("json"), config: self.config(operands)? }),
             "check-config" => Ok(Command::CheckConfig(self.config(operands)?)),
-            "audit" => audit(operands),
+            "audit" => self.audit(operands),
+            "policy" => self.policy(operands),
             "version" => none_left(operands).map(|()| Command::Version),
             _ => Ok(Command::Help),
         }
@@ -281,13 +327,6 @@ fn with_two_dashes(argument: OsString) -> OsString {
     match long {
         Some(long) => format!("--{long}").into(),
         None => argument,
-    }
-}
-
-fn audit(operands: &[OsString]) -> Result<Command, UsageError> {
-    match operands {
-        [verb, file] if verb == "verify" => Ok(Command::AuditVerify(file.into())),
-        _ => Err(UsageError::new("`rexd audit` needs to know what to do", "rexd audit verify FILE")),
     }
 }
 

@@ -1,6 +1,8 @@
 //! What command lines mean, and what is said about those that mean nothing.
 
 use super::*;
+use crate::policy_cli::Wanted;
+use engine::policy::Access;
 
 fn parsed(line: &str) -> Result<Command, UsageError> {
     parse(line.split_whitespace().map(OsString::from))
@@ -92,7 +94,10 @@ fn a_mistake_gets_one_clear_line_and_a_hint() {
         ("serve x", "rexd: unexpected argument \"x\"\nhint: `rexd --help` shows the commands"),
         ("--stringd x", "rexd: \"x\" is not a port\nhint: --stringd takes 0 to 65535"),
         ("--tls-cert x", "rexd: --tls-cert without --tls-key\nhint: name both files"),
-        ("audit", "rexd: `rexd audit` needs to know what to do\nhint: rexd audit verify FILE"),
+        (
+            "audit",
+            "rexd: `rexd audit` needs to know what to do\nhint: rexd audit verify FILE, or rexd audit show [FILE] [FLAGS]",
+        ),
         ("check-config a b", "rexd: \"b\" is one file too many\nhint: name one configuration file"),
         (
             "run -- ls",
@@ -121,4 +126,64 @@ fn the_help_names_every_flag_and_every_command() {
     }
     assert!(HELP.lines().all(|line| line.len() <= 120));
     assert!(HELP.contains("/etc/rexd/config.toml"));
+}
+
+#[test]
+fn a_question_to_the_policy_is_a_command_a_text_or_files() {
+    let wanted = |line: &[&str]| {
+        let command = parse(line.iter().map(OsString::from)).unwrap();
+        let Command::Policy(command) = command else { panic!("{command:?}") };
+        let (PolicyCommand::Test(question) | PolicyCommand::Explain(question)) = *command else { panic!() };
+        question.wanted
+    };
+    let words = |words: &[&str]| Wanted::Argv(words.iter().map(|word| (*word).to_owned()).collect());
+    assert_eq!(wanted(&["policy", "test", "--", "git", "-config", "x"]), words(&["git", "-config", "x"]));
+    assert_eq!(wanted(&["policy", "explain", "ls"]), words(&["ls"]));
+    assert_eq!(wanted(&["policy", "test", "ls | wc"]), Wanted::Shell("ls | wc".to_owned()));
+    assert_eq!(wanted(&["policy", "test", "--shell", "ls"]), Wanted::Shell("ls".to_owned()));
+    let files = Wanted::Files(vec![(Access::Write, "a".into()), (Access::Remove, "b".into())]);
+    assert_eq!(wanted(&["policy", "test", "--write", "a", "--remove", "b"]), files);
+}
+
+#[test]
+fn a_mistaken_question_to_the_policy_is_no_verdict() {
+    for line in [
+        "policy",
+        "policy test",
+        "policy tset -- ls",
+        "policy replay",
+        "policy test --read a ls",
+        "policy test --bad",
+    ] {
+        assert_eq!(parsed(line).unwrap_err().exit_code, 64, "{line}");
+    }
+    assert_eq!(parsed("doctor --bad").unwrap_err().exit_code, 2);
+}
+
+#[test]
+fn the_filters_of_the_audit_are_understood() {
+    let show = |line: &str| match parsed(line) {
+        Ok(Command::AuditShow { show, .. }) => *show,
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(show("audit show"), Show::default());
+    assert_eq!(show("audit show f --limit 3 --failed").limit, Some(3));
+    assert_eq!(
+        show("audit show --since 2026-11-15").since.as_deref(),
+        Some("2026-11-15T00:00:00.000000000Z")
+    );
+    assert_eq!(
+        show("audit show --until 2026-11-15T08:00:00+02:00").until.as_deref(),
+        Some("2026-11-15T06:00:00.000000000Z")
+    );
+    assert!(show("audit show --since 2h").since.is_some());
+    for line in [
+        "audit show --since soon",
+        "audit show --decision perhaps",
+        "audit show --limit many",
+        "audit show a b",
+        "audit verify f --failed",
+    ] {
+        assert!(parsed(line).is_err(), "{line}");
+    }
 }

@@ -3,6 +3,7 @@
 mod kernel;
 mod operator;
 mod print;
+mod sandbox;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -65,6 +66,7 @@ impl Doctor {
         let mut checks = vec![Check::ok("version", env!("CARGO_PKG_VERSION"))];
         checks.extend(operator::checks(self));
         checks.extend(kernel::checks(self.places.state.as_deref()));
+        checks.extend(sandbox::checks(self));
         if self.json {
             print::json(&checks, out)?
         } else {

@@ -13,6 +13,7 @@ pub mod listen;
 pub mod log;
 pub mod metrics;
 pub mod notify;
+pub mod policy_cli;
 pub mod rexd;
 pub mod sandbox;
 pub mod serve;

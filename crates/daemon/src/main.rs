@@ -3,8 +3,9 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use daemon::args::{self, Command, HELP, Serve, UsageError};
-use daemon::config::{Config, Listeners, Places, check_config};
+use anyhow::Context as _;
+use daemon::args::{self, Command, HELP, Serve};
+use daemon::config::{Config, ConfigArgs, Listeners, Places, check_config};
 use daemon::doctor::{Doctor, colours_wanted};
 use daemon::{audit, keeper, log, serve};
 
@@ -13,7 +14,7 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(error) => {
             complain(&error.to_string());
-            return ExitCode::from(UsageError::EXIT_CODE);
+            return ExitCode::from(error.exit_code);
         }
     };
     match run(command) {
@@ -37,6 +38,8 @@ fn run(command: Command) -> anyhow::Result<u8> {
         }
         Command::CheckConfig(config) => Ok(check_config(&config, &places, out)?),
         Command::AuditVerify(file) => Ok(audit::verify_command(&file, out)?),
+        Command::AuditShow { show, config } => show_audit(&show, &config, &places),
+        Command::Policy(command) => Ok(command.run(&places, out)?),
         Command::Doctor { json, config } => {
             let program_path = std::env::var_os("PATH");
             Ok(Doctor { config, places, program_path, json, colours: colours_wanted() }.run(out)?)
@@ -44,6 +47,14 @@ fn run(command: Command) -> anyhow::Result<u8> {
         Command::Keeper => Ok(keeper::main()?),
         Command::Serve(faces) => serve_faces(&faces, &places),
     }
+}
+
+fn show_audit(show: &audit::Show, config: &ConfigArgs, places: &Places) -> anyhow::Result<u8> {
+    let file = match &show.file {
+        Some(file) => file.clone(),
+        None => Config::load(config, places)?.audit.path.context("no audit file is configured; name one")?,
+    };
+    Ok(show.run(&file, colours_wanted(), &mut io::BufWriter::new(io::stdout().lock()))?)
 }
 
 fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use daemon::args::HELP;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
-const COMMANDS: [&str; 5] = ["serve", "doctor", "check-config", "audit", "version"];
+const COMMANDS: [&str; 6] = ["serve", "doctor", "check-config", "audit", "policy", "version"];
 
 fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
@@ -162,6 +162,9 @@ fn bash_completes_what_fits_the_command() {
     assert_eq!(completed(&["rexd", "ser"]), of(&["serve"]));
     assert_eq!(completed(&["rexd", "serve", "--tls"]), of(&["--tls-cert", "--tls-key"]));
     assert_eq!(completed(&["rexd", "doctor", "--j"]), of(&["--json"]));
-    assert_eq!(completed(&["rexd", "audit", ""]), of(&["--help", "verify"]));
+    assert_eq!(completed(&["rexd", "audit", "v"]), of(&["verify"]));
+    assert_eq!(completed(&["rexd", "audit", "show", "--l"]), of(&["--limit"]));
+    assert_eq!(completed(&["rexd", "policy", "ex"]), of(&["explain"]));
+    assert_eq!(completed(&["rexd", "audit", "show", "--decision", "app"]), of(&["approved"]));
     assert!(completed(&["rexd", "--config", "/et"]).contains("/etc"));
 }

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::Error;
 use crate::process::{Bounds, Containment, Launcher, Process};
 use crate::registry::Registry;
-use crate::sandbox;
+use crate::sandbox::{self, Confinement, Gap};
 use crate::session::Session;
 
 /// What an engine is made of.
@@ -74,6 +74,11 @@ impl Engine {
     /// Whether cgroups hold trees together here; looks it up if nothing was started yet.
     pub fn uses_cgroups(&self) -> bool {
         self.shared.launcher.uses_cgroups()
+    }
+
+    /// What this kernel cannot hold of a confinement.
+    pub fn gaps(&self, confinement: &Confinement) -> Vec<Gap> {
+        confinement.gaps(&self.shared.settings.sandbox.features)
     }
 
     /// Ends the processes of all sessions. Sessions that are closed afterwards wait until they are gone.

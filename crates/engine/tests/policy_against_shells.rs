@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test whose tools fail has failed")]
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -53,10 +54,108 @@ fn mutated() -> impl Strategy<Value = String> {
     })
 }
 
+/// One way to have a command run by a shell or by a tool of this machine.
+fn wrapped(command: String, way: usize) -> String {
+    let quoted = format!("'{}'", command.replace('\'', "'\\''"));
+    let inner = command.replace('\\', "\\\\").replace('"', "\\\"");
+    match way {
+        0 => format!("true; {command}"),
+        1 => format!("true &&\n{command}"),
+        2 => format!("({command})"),
+        3 => format!("echo \"$({command})\""),
+        4 => format!("f() {{ {command}\n}}; f"),
+        5 => format!("sh -c {quoted}"),
+        6 => format!("env A=1 sh -c {quoted}"),
+        7 => format!("eval {quoted}"),
+        8 => format!("echo x | xargs -I% sh -c {quoted}"),
+        9 => format!("find . -maxdepth 0 -exec sh -c {quoted} \\;"),
+        10 => format!("cat <<E\n$({command})\nE\n"),
+        11 => format!("case x in x) {command}\n;; esac"),
+        12 => format!("timeout 2 nice -n 1 sh -c {quoted}"),
+        13 => format!("trap {quoted} EXIT"),
+        14 => format!("git -c alias.x='!{}' x", command.replace('\'', "'\\''")),
+        15 => format!("git init -q; GIT_PAGER={quoted} git -p config -l"),
+        16 => format!("awk 'BEGIN {{ system(\"{}\") }}'", inner.replace('\'', "'\\''")),
+        17 => format!("echo x | sed {}", format_args!("'1e {}'", command.replace('\'', "'\\''"))),
+        18 => format!("tar -cf a.tar . --checkpoint=1 --checkpoint-action=exec={quoted}"),
+        19 => format!("echo x | split --filter={quoted} -"),
+        20 => format!("perl -e {}", format_args!("'system(q({}))'", command.replace('\'', "'\\''"))),
+        21 => format!("ssh -oBatchMode=yes -o ProxyCommand={quoted} h.invalid"),
+        22 => format!("make -s --eval=x:\\;{quoted} x"),
+        23 => format!("printf %s {quoted} | sh"),
+        24 => format!("sh <<'E'\n{command}\nE\n"),
+        25 => format!("x={quoted}; eval \"$x\""),
+        26 => format!("alias y={quoted}\ny"),
+        27 => format!("{{ {command}\n}} 2>&1 | cat"),
+        28 => format!("set -- {quoted}; sh -c \"$1\""),
+        29 => format!("nohup stdbuf -oL sh -c {quoted}"),
+        30 => format!("exec sh -c {quoted}"),
+        31 => format!(
+            "git bisect start; git submodule foreach {quoted}; GIT_EDITOR={quoted} git var GIT_EDITOR"
+        ),
+        32 => format!(
+            "python3 -c {}",
+            format_args!("'import os; os.system(\"\"\"{}\"\"\")'", command.replace('\'', "'\\''"))
+        ),
+        33 => format!("while :; do {command}\nbreak; done"),
+        34 => format!("echo x | xargs env -S {quoted}"),
+        _ => format!("A=$({command}) B=`{}`", command.replace('\\', "\\\\").replace('`', "\\`")),
+    }
+}
+
+/// How many ways [`wrapped`] knows.
+const WAYS: usize = 36;
+
+/// The marker, disguised letter by letter.
+fn disguised() -> impl Strategy<Value = String> {
+    prop::collection::vec(0..8_u8, 2).prop_map(|ways| {
+        let letters = "rm".chars().zip(ways).map(|(letter, way)| match way {
+            0 => format!("'{letter}'"),
+            1 => format!("\"{letter}\""),
+            2 => format!("\\{letter}"),
+            3 => format!("{letter}\\\n"),
+            4 => format!("{letter}''"),
+            _ => letter.to_string(),
+        });
+        format!("{} x", letters.collect::<String>())
+    })
+}
+
+/// A disguised marker wrapped a few times, then perhaps damaged.
+fn nested() -> impl Strategy<Value = String> {
+    #[rustfmt::skip]
+    const DAMAGE: &[&str] = &[
+        "", "", "'", "\"", "\\", "`", "$", "(", ")", "{", "}", ";", "|", "&", "\n", "#", "=", " ", "$(", "<", "x", "\\\n", "!", "-", "*", "~",
+    ];
+    let damage = (any::<prop::sample::Index>(), any::<bool>(), prop::sample::select(DAMAGE));
+    (disguised(), prop::collection::vec(0..WAYS, 0..4), prop::collection::vec(damage, 0..3)).prop_map(
+        |(command, ways, damage)| {
+            let line = ways.into_iter().fold(command, wrapped);
+            let mut text: Vec<char> = line.chars().collect();
+            for (at, replaces, part) in damage {
+                let at = at.index(text.len() + 1);
+                let end = (at + usize::from(replaces && !part.is_empty())).min(text.len());
+                text.splice(at..end, part.chars());
+            }
+            text.into_iter().collect()
+        },
+    )
+}
+
 fn no_rm() -> Policy {
     let matcher = Matcher::Argv(ArgvPattern::new(&["rm".to_owned(), "*".to_owned()]).unwrap());
     let rule = Rule::new("no rm", Verdict::Deny, matcher);
     Policy::new(PolicySettings { rules: vec![rule], ..PolicySettings::default() }).unwrap()
+}
+
+fn verdict(policy: &Policy, text: &str) -> Verdict {
+    let operation =
+        Operation::Run { line: CommandLine::Shell { line: text, login: false }, cwd: Path::new("/work") };
+    policy.decide(&Asked { face: "rexd", client: "agent", caller: "uid:1000", operation }).verdict
+}
+
+fn cases() -> u32 {
+    std::env::var("POLICY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300)
 }
 
 fn shells() -> Vec<PathBuf> {
@@ -69,6 +168,11 @@ fn shells() -> Vec<PathBuf> {
 
 /// Whether the shell ran the marker.
 fn runs_marker(shell: &Path, text: &str, directory: &Path) -> bool {
+    runs_marker_with(shell, text, directory, directory.join("bin").as_os_str())
+}
+
+/// Whether the shell ran the marker, with these directories to look for programs in.
+fn runs_marker_with(shell: &Path, text: &str, directory: &Path, path: &OsStr) -> bool {
     let marker = directory.join("marker");
     let work = directory.join("work");
     fs::remove_dir_all(&work).unwrap_or_default();
@@ -81,7 +185,8 @@ fn runs_marker(shell: &Path, text: &str, directory: &Path) -> bool {
     let status = command
         .args(["-c", text])
         .env_clear()
-        .env("PATH", directory.join("bin"))
+        .env("PATH", path)
+        .env("HOME", &work)
         .env("MARKER", &marker)
         .current_dir(&work)
         .stdin(Stdio::null())
@@ -105,7 +210,7 @@ fn with_marker() -> tempfile::TempDir {
 fn what_a_shell_runs_the_policy_has_seen() {
     let directory = with_marker();
     let (policy, shells) = (no_rm(), shells());
-    let cases = std::env::var("POLICY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300);
+    let cases = cases();
     let mixed = prop::collection::vec(prop::sample::select(PARTS), 1..12).prop_map(|parts| parts.concat());
     let texts = prop_oneof![1 => mixed, 4 => mutated()];
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
@@ -116,12 +221,7 @@ fn what_a_shell_runs_the_policy_has_seen() {
     runner
         .run(&texts, |text| {
             prop_assume!(text.contains('r') && text.contains('m'));
-            let operation = Operation::Run {
-                line: CommandLine::Shell { line: &text, login: false },
-                cwd: Path::new("/work"),
-            };
-            let asked = Asked { face: "rexd", client: "agent", caller: "uid:1000", operation };
-            let verdict = policy.decide(&asked).verdict;
+            let verdict = verdict(&policy, &text);
             if verdict == Verdict::Allow {
                 for shell in &shells {
                     prop_assert!(
@@ -134,6 +234,54 @@ fn what_a_shell_runs_the_policy_has_seen() {
             Ok(())
         })
         .unwrap();
+}
+
+/// The marker first, then the tools of this machine.
+fn with_tools(directory: &Path) -> OsString {
+    let mut path = directory.join("bin").into_os_string();
+    path.push(":/usr/bin:/bin");
+    path
+}
+
+#[test]
+fn what_the_tools_of_this_machine_run_the_policy_has_seen() {
+    let directory = with_marker();
+    let (policy, shells, path) = (no_rm(), shells(), with_tools(directory.path()));
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: cases(),
+        max_global_rejects: 10_000_000,
+        ..ProptestConfig::default()
+    });
+    runner
+        .run(&nested(), |text| {
+            prop_assume!(verdict(&policy, &text) == Verdict::Allow);
+            for shell in &shells {
+                prop_assert!(
+                    !runs_marker_with(shell, &text, directory.path(), &path),
+                    "{} runs {text:?}",
+                    shell.display()
+                );
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// Otherwise the test above would show nothing.
+#[test]
+fn the_tools_of_this_machine_really_run_what_they_are_given() {
+    let directory = with_marker();
+    let path = with_tools(directory.path());
+    let shell = Path::new("/bin/sh");
+    let runs =
+        |way: usize| runs_marker_with(shell, &wrapped("rm x".to_owned(), way), directory.path(), &path);
+    let silent: Vec<usize> = (0..WAYS).filter(|way| !runs(*way)).collect();
+    println!("ways that run nothing here: {silent:?}");
+    assert!(silent.len() <= 8, "{silent:?}");
+    for way in 0..WAYS {
+        let text = wrapped("rm x".to_owned(), way);
+        assert!(verdict(&no_rm(), &text) != Verdict::Allow, "{text:?}");
+    }
 }
 
 #[test]

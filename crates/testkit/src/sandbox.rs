@@ -44,7 +44,9 @@ impl Sandbox {
         if !more.contains("[audit]") {
             text.push_str("\n[audit]\npath = \"$DIR/audit.log\"\n");
         }
-        self.write("config.toml", self.expand(&text));
+        // A daemon may be reading it.
+        let draft = self.write("config.toml.new", self.expand(&text));
+        fs::rename(draft, self.config()).expect("the configuration takes its place");
     }
 
     /// A text with `$ROOT`, `$OUTSIDE` and `$DIR` filled in.

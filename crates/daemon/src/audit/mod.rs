@@ -9,12 +9,17 @@
 mod chain;
 mod line;
 mod queue;
+mod records;
 mod redact;
 mod shorten;
+mod show;
 mod verify;
 mod writer;
 
+pub use records::{Record, printable, read_records};
+pub(crate) use redact::HIDDEN;
 pub use redact::{details, is_secret_name, redact_argv, redact_text};
+pub use show::{DECISIONS, Show};
 pub use verify::{Summary, VerifyError, verify, verify_command};
 
 use std::path::{Path, PathBuf};
@@ -156,3 +161,5 @@ fn run(mut writer: Writer, queue: &Queue, closing: &AtomicBool) {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_show;

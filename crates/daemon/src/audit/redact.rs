@@ -9,7 +9,7 @@ use engine::audit::Detail;
 use serde_json::Value;
 
 /// What stands in the place of a secret.
-pub(super) const HIDDEN: &str = "[hidden]";
+pub(crate) const HIDDEN: &str = "[hidden]";
 
 /// Parameters whose value is contents: only their size is recorded.
 #[rustfmt::skip]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Instant, SystemTime};
 
-fn record(number: i64) -> AuditRecord {
+pub(super) fn record(number: i64) -> AuditRecord {
     AuditRecord {
         time: SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789),
         caller: Arc::from("token:ci"),
@@ -24,7 +24,7 @@ fn record(number: i64) -> AuditRecord {
     }
 }
 
-fn judged() -> Judged {
+pub(super) fn judged() -> Judged {
     let approval = Approval {
         id: Some(Arc::from("a1")),
         by: Some(Arc::from("uid:1000")),

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use engine::limits::OnOutputLimit;
-use engine::policy::Verdict;
+use engine::policy::PolicySettings;
 
 use super::{Config, ConfigArgs, Listeners, Places};
 use crate::args::Serve;
@@ -47,7 +47,11 @@ pub(crate) fn summary(config: &Config, out: &mut dyn Write) -> io::Result<()> {
     line("max_processes_per_session", limits.max_processes_per_session.to_string())?;
     line("max_concurrent_sessions", limits.max_concurrent_sessions.to_string())?;
     let policy = config.policy.settings();
-    line("policy", format!("{} rules, then {}", policy.rules.len(), verdict(policy.default)))?;
+    let on_files = policy.rules.iter().filter(|rule| rule.is_about_files()).count();
+    let on_commands = policy.rules.len() - on_files;
+    line("policy", format!("{on_commands} rules, then {}", policy.default.name()))?;
+    line("policy on files", format!("{on_files} rules, then {}", policy.files_default.name()))?;
+    line("secrets in the environment", secrets(policy).to_owned())?;
     line("shell", if policy.allow_shell { "allowed" } else { "off" }.to_owned())?;
     line("audit", audit(config))?;
     line("log_level", config.server.log_level.name().to_owned())
@@ -103,12 +107,11 @@ fn on_output_limit(action: OnOutputLimit) -> &'static str {
     }
 }
 
-fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Allow => "allow",
-        Verdict::Ask => "ask",
-        Verdict::Deny => "deny",
-        Verdict::NoShell => "no shell",
+fn secrets(policy: &PolicySettings) -> &'static str {
+    match (policy.environment.remove_secrets, policy.environment.keep.is_empty()) {
+        (true, true) => "not inherited",
+        (true, false) => "not inherited, but for what environment.keep names",
+        (false, _) => "inherited (environment.remove_secrets = false)",
     }
 }
 

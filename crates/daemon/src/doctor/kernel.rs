@@ -20,7 +20,6 @@ pub(super) fn checks(state: Option<&Path>) -> Vec<Check> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     checks.extend(cgroups(cgroup_directory(&mountinfo, &own).as_deref()));
     checks.push(unnamed_files(state));
-    checks.push(landlock(&fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default(), version));
     checks
 }
 
@@ -95,15 +94,4 @@ fn unnamed_files(state: Option<&Path>) -> Check {
             Check::warn("O_TMPFILE", found, "files are written under a temporary name instead")
         }
     }
-}
-
-fn landlock(modules: &str, version: (u32, u32)) -> Check {
-    const WITHOUT: &str = "sandbox profiles cannot be used; boot with landlock in lsm=";
-    if modules.trim().split(',').any(|module| module == "landlock") {
-        return Check::ok("landlock", "active");
-    }
-    if modules.is_empty() && version >= (5, 13) {
-        return Check::warn("landlock", "unknown: securityfs is not mounted", WITHOUT);
-    }
-    Check::warn("landlock", "not active", WITHOUT)
 }

@@ -19,6 +19,7 @@ pub(super) fn checks(doctor: &Doctor) -> Vec<Check> {
             checks.extend(roots(&config));
             checks.push(limits(&config));
             checks.push(policy(&config));
+            checks.push(environment(&config));
             checks.push(audit(&config));
             checks.push(listeners(&config));
             checks.extend(tokens(&config, &doctor.places));
@@ -95,7 +96,20 @@ fn limits(config: &Config) -> Check {
 fn policy(config: &Config) -> Check {
     let settings = config.policy.settings();
     let shell = if settings.allow_shell { "shell allowed" } else { "shell off" };
-    Check::ok("policy", format!("{} rules, default {:?}, {shell}", settings.rules.len(), settings.default))
+    let (count, default, files) =
+        (settings.rules.len(), settings.default.name(), settings.files_default.name());
+    Check::ok("policy", format!("{count} rules, default {default}, files {files}, {shell}"))
+}
+
+fn environment(config: &Config) -> Check {
+    match config.policy.environment().remove_secrets {
+        true => Check::ok("environment", "the usual secrets of the daemon are not inherited by commands"),
+        false => Check::warn(
+            "environment",
+            "commands inherit the secrets of the daemon's environment",
+            "drop environment.remove_secrets = false, and name in environment.keep what commands need",
+        ),
+    }
 }
 
 fn audit(config: &Config) -> Check {

@@ -15,10 +15,14 @@ use crate::config::{BUILT_IN, Config, CustomProfile, OFF, Places, SandboxConfig,
 /// Takes features away from the kernel, for tests and for hosts where they misbehave. Nothing can be added by it.
 pub const FEATURES_VARIABLE: &str = "REXD_SANDBOX_FEATURES";
 
+/// What this kernel can hold, less what the environment takes away.
+pub fn lowered_features() -> Result<Features, UnknownFeature> {
+    Features::probe().lowered(&std::env::var(FEATURES_VARIABLE).unwrap_or_default())
+}
+
 /// What the engine has to know about confining processes.
 pub fn settings(config: &Config) -> Result<Settings, UnknownFeature> {
-    let lowered = std::env::var(FEATURES_VARIABLE).unwrap_or_default();
-    Ok(Settings { features: Features::default().lowered(&lowered)?, on_gap: config.sandbox.on_gap })
+    Ok(Settings { features: lowered_features()?, on_gap: config.sandbox.on_gap })
 }
 
 /// Profiles by their names.

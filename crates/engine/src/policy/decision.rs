@@ -96,7 +96,8 @@ pub(super) fn risk_of_commands(seen: &Seen) -> Risk {
     let worst = seen.commands.iter().map(|command| match command.kind {
         Kind::Opaque => Risk::High,
         Kind::Passes => Risk::Low,
-        Kind::Plain | Kind::Sudo(_) => risk_of_classes(classes::of(command)),
+        Kind::Perhaps if classes::of(command).is_nothing() => Risk::Low,
+        Kind::Plain | Kind::Perhaps | Kind::Sudo(_) => risk_of_classes(classes::of(command)),
     });
     let unseen = seen.unseen.as_ref().map(|_| Risk::High);
     worst.chain(unseen).max().unwrap_or(Risk::Low)

@@ -161,6 +161,7 @@ impl Notes for Kept {
             Kind::Passes => Some("runs another command, which is judged on its own"),
             Kind::Sudo(_) => Some("runs another command with other rights"),
             Kind::Opaque => Some("may run anything"),
+            Kind::Perhaps => Some("is perhaps run by the command before it"),
         };
         self.subject(command.text(), note, names.collect());
     }

@@ -74,7 +74,7 @@ impl Policy {
         };
         let decision = by_rule.unwrap_or_else(|| match command.kind {
             _ if listed == Some(true) || granted => Decision::allowed("sudo"),
-            Kind::Passes => Decision::allowed(DEFAULT),
+            Kind::Passes | Kind::Perhaps => Decision::allowed(DEFAULT),
             Kind::Opaque if case.can_refuse => {
                 self.refuse_unseen(&format!("`{}` may run anything, and no rule names it", command.text()))
             }

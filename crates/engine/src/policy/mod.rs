@@ -14,14 +14,18 @@ mod conditions;
 mod decision;
 mod environment;
 mod explain;
+mod git;
 mod judge;
 mod judge_files;
+mod languages;
 mod path_glob;
 mod path_index;
 mod pattern;
 mod rule;
+mod sed;
 mod seen;
 mod shell;
+mod variables;
 mod words;
 mod wrappers;
 

@@ -206,7 +206,7 @@ mod tests {
     fn words(texts: &[&str]) -> Vec<Word> {
         texts
             .iter()
-            .map(|text| if *text == "$" { Word::Dynamic } else { Word::Literal((*text).to_owned()) })
+            .map(|text| if *text == "$" { Word::unknown() } else { Word::Literal((*text).to_owned()) })
             .collect()
     }
 

@@ -1,24 +1,15 @@
 //! Everything a command line may run, as far as it can be seen: its simple commands, and those inside wrappers.
 
-use super::CommandLine;
-use super::shell;
+use super::languages::{self, is_stream};
+use super::variables::{self, Effect};
 use super::words::{Simple, Word, base_name};
 use super::wrappers::{self, Inner, Options, Wrapper};
+use super::{CommandLine, sed, shell};
 
+/// How many arguments of a wrapper are tried as the beginning of a command.
+const MAX_SOMEWHERE: usize = 16;
 /// How often a wrapper may wrap a wrapper.
 const MAX_DEPTH: usize = 32;
-
-/// Variables that decide which program a name means, or what a program loads.
-#[rustfmt::skip]
-const LOOKUP: &[&str] = &[
-    "PATH", "IFS", "CDPATH", "HOME", "SHELLOPTS", "BASHOPTS", "PAGER", "EDITOR", "VISUAL", "PYTHONPATH",
-    "PYTHONSTARTUP", "PERL5LIB", "PERL5OPT", "RUBYOPT", "RUBYLIB", "NODE_OPTIONS", "NODE_PATH",
-    "JAVA_TOOL_OPTIONS", "MANPAGER",
-];
-/// The same, by how the name begins.
-const LOOKUP_PREFIXES: &[&str] = &["LD_", "DYLD_", "GIT_", "RUSTC", "CARGO_", "NPM_CONFIG_"];
-/// Variables whose value a shell runs by itself.
-const EVALUATED: &[&str] = &["BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"];
 
 /// Options of shells that are one word also after a single dash.
 #[rustfmt::skip]
@@ -66,6 +57,8 @@ pub(super) enum Kind {
     Sudo(usize),
     /// May run anything: only a rule that names the program can allow it.
     Opaque,
+    /// Is perhaps a command among the arguments of another: a rule can refuse it, and none needs to allow it.
+    Perhaps,
 }
 
 impl Command {
@@ -83,7 +76,7 @@ impl Command {
 
 /// Finds what a command line may run.
 pub(super) fn look(line: &CommandLine<'_>) -> Seen {
-    let mut looker = Looker { seen: Seen::default(), depth: 0, under_sudo: None };
+    let mut looker = Looker { seen: Seen::default(), depth: 0, under_sudo: None, perhaps: false };
     match line {
         CommandLine::Argv(argv) => {
             let words: Vec<Word> = argv.iter().map(|word| Word::Literal(word.clone())).collect();
@@ -94,14 +87,17 @@ pub(super) fn look(line: &CommandLine<'_>) -> Seen {
     looker.seen
 }
 
-struct Looker {
+/// Looks into a command line.
+pub(super) struct Looker {
     seen: Seen,
     depth: usize,
     under_sudo: Option<usize>,
+    /// Whether what is found only perhaps runs.
+    perhaps: bool,
 }
 
 impl Looker {
-    fn unseen(&mut self, why: impl Into<String>) {
+    pub(super) fn unseen(&mut self, why: impl Into<String>) {
         self.seen.unseen.get_or_insert_with(|| why.into());
     }
 
@@ -112,8 +108,8 @@ impl Looker {
         }
         match shell::parse(text) {
             Ok(script) => {
-                script.assigned.iter().for_each(|name| self.assigned(name));
                 self.depth += 1;
+                script.assigned.iter().for_each(|(name, value)| self.assigned(name, value.as_deref()));
                 script.commands.into_iter().for_each(|simple| self.command(simple));
                 self.depth -= 1;
             }
@@ -123,11 +119,51 @@ impl Looker {
         }
     }
 
-    fn assigned(&mut self, name: &str) {
-        if EVALUATED.contains(&name) || name.starts_with("BASH_FUNC_") {
-            self.unseen(format!("{name} is set, and a shell runs what it holds"));
-        } else if LOOKUP.contains(&name) || LOOKUP_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+    fn assigned(&mut self, name: &str, value: Option<&str>) {
+        match (variables::effect(name, value), value) {
+            (Effect::None, _) => {}
+            (Effect::Code, _) => self.unseen(format!("{name} is set, and what it holds is run")),
+            (Effect::Command, Some(value)) => self.option_command(value),
+            (Effect::Command, None) => {
+                self.unseen(format!("{name} is set to a command only known when it runs"))
+            }
+            (Effect::Lookup, _) => {}
+        }
+        if variables::effect(name, value) != Effect::None {
             self.seen.lookup_changed.get_or_insert_with(|| name.to_owned());
+        }
+    }
+
+    /// A command that some program will run with arguments of its own choice.
+    fn option_command(&mut self, text: &str) {
+        if text.trim().is_empty() {
+            return;
+        }
+        let uses_shell = self.seen.uses_shell;
+        self.script(&format!("{text} \"$x\""));
+        self.seen.uses_shell = uses_shell;
+    }
+
+    /// The commands among the values of these options.
+    pub(super) fn option_commands(&mut self, words: &[Word], options: &[&str]) {
+        for (at, word) in words.iter().enumerate() {
+            let (text, all) = word.beginning();
+            let begun =
+                |option: &&str| text.len() > 1 && (option.starts_with(text) || text.starts_with(*option));
+            if !all && options.iter().any(begun) {
+                self.unseen("the value of an option that is a command is only known when it runs");
+            }
+            let Some(value) = options.iter().find_map(|option| option_value(text, option, at == 0)) else {
+                continue;
+            };
+            match (value, words.get(at + 1)) {
+                (Some(value), _) => self.option_command(value),
+                (None, Some(Word::Literal(value))) => self.option_command(value),
+                (None, Some(Word::Dynamic(_))) => {
+                    self.unseen(format!("the command for {text} is only known when it runs"))
+                }
+                (None, None) => {}
+            }
         }
     }
 
@@ -146,12 +182,14 @@ impl Looker {
         let at = self.seen.commands.len();
         let Simple { words, writes } = simple;
         let under_sudo = self.under_sudo;
-        self.seen.commands.push(Command { words: words.clone(), writes, kind: Kind::Plain, under_sudo });
+        let perhaps = self.perhaps;
+        let kind = if perhaps { Kind::Perhaps } else { Kind::Plain };
+        self.seen.commands.push(Command { words: words.clone(), writes, kind, under_sudo });
         let Some(wrapper) = wrapper else { return };
         self.depth += 1;
         let kind = self.through(wrapper, &words, at);
         self.depth -= 1;
-        self.seen.commands[at].kind = kind;
+        self.seen.commands[at].kind = if perhaps && kind == Kind::Plain { Kind::Perhaps } else { kind };
         self.under_sudo = under_sudo;
     }
 
@@ -202,10 +240,35 @@ impl Looker {
                 Kind::Plain
             }
             Wrapper::Opaque => Kind::Opaque,
+            Wrapper::Takes(options) => {
+                self.option_commands(&words[1..], options);
+                Kind::Plain
+            }
+            Wrapper::Somewhere => {
+                self.option_commands(&words[1..], &["-c", "--call"]);
+                self.somewhere(&words[1..]);
+                Kind::Plain
+            }
+            Wrapper::AfterVerb => {
+                const VERBS: &[&str] = &["run", "exec", "x", "dlx", "do", "stat", "record", "--"];
+                let verb =
+                    words.iter().position(|word| word.literal().is_some_and(|text| VERBS.contains(&text)));
+                self.option_commands(&words[1..], &["-c", "--call", "--command"]);
+                self.somewhere(verb.and_then(|verb| words.get(verb + 1..)).unwrap_or_default());
+                Kind::Plain
+            }
+            Wrapper::Git => self.git(&words[1..]),
+            Wrapper::Awk => opaque_if(languages::awk_runs(&words[1..])),
+            Wrapper::Sed => opaque_if(sed::runs(&words[1..])),
+            Wrapper::Interpreter(interpreter) => opaque_if(interpreter.is_given_code(&words[1..])),
+            Wrapper::OpaqueWords(marks) => {
+                let marked = |word: &Word| marks.iter().any(|mark| is_marked(word, mark));
+                opaque_if(words[1..].iter().any(marked))
+            }
             Wrapper::OpaqueWith(marks) => {
                 let marked = |text: &str| marks.iter().any(|mark| text.contains(mark));
                 let opaque = words[1..].iter().any(|word| word.literal().is_none_or(marked));
-                if opaque { Kind::Opaque } else { Kind::Plain }
+                opaque_if(opaque)
             }
         }
     }
@@ -214,7 +277,7 @@ impl Looker {
     fn pass(&mut self, options: &Options, words: &[Word]) -> Option<usize> {
         match options.inner(words) {
             Inner::At(start, assigned) => {
-                assigned.iter().for_each(|name| self.assigned(name));
+                assigned.iter().for_each(|(name, value)| self.assigned(name, Some(value)));
                 Some(start)
             }
             Inner::Nothing => None,
@@ -226,8 +289,22 @@ impl Looker {
         }
     }
 
-    fn inner(&mut self, words: Vec<Word>) {
+    pub(super) fn inner(&mut self, words: Vec<Word>) {
         self.command(Simple { words, writes: false });
+    }
+
+    /// Every argument that is no option could be the program of a command: each is one that perhaps runs.
+    fn somewhere(&mut self, words: &[Word]) {
+        let outer = std::mem::replace(&mut self.perhaps, true);
+        for (at, word) in words.iter().enumerate().take(MAX_SOMEWHERE) {
+            match word.literal() {
+                Some(text) if text.starts_with('-') || text.contains('=') => {}
+                Some(_) => self.inner(words[at..].to_vec()),
+                None if at < 2 => self.unseen("the command to run is only known when it runs"),
+                None => {}
+            }
+        }
+        self.perhaps = outer;
     }
 
     /// A shell: its `-c` text is looked into; a script file is that file's business; standard input is unseen.
@@ -259,7 +336,7 @@ impl Looker {
             self.seen.uses_shell = true;
             match operand {
                 Some(Word::Literal(text)) => self.script(text),
-                Some(Word::Dynamic) => self.unseen("the text of a shell is only known when it runs"),
+                Some(Word::Dynamic(_)) => self.unseen("the text of a shell is only known when it runs"),
                 None => return Kind::Opaque,
             }
             return Kind::Passes;
@@ -273,7 +350,7 @@ impl Looker {
         }
     }
 
-    fn joined(&mut self, words: &[Word]) {
+    pub(super) fn joined(&mut self, words: &[Word]) {
         let texts: Option<Vec<&str>> = words.iter().map(Word::literal).collect();
         match texts {
             Some(texts) => self.script(texts.join(" ").trim_start_matches("-- ")),
@@ -285,7 +362,7 @@ impl Looker {
         match words.iter().find(|word| word.literal() != Some("--")) {
             Some(Word::Literal(text)) if text == "-" || text.starts_with("-l") || text.starts_with("-p") => {}
             Some(Word::Literal(text)) => self.script(text),
-            Some(Word::Dynamic) => self.unseen("the text of trap is only known when it runs"),
+            Some(Word::Dynamic(_)) => self.unseen("the text of trap is only known when it runs"),
             None => {}
         }
     }
@@ -303,7 +380,7 @@ impl Looker {
                 after.iter().position(|word| matches!(word.literal(), Some(";"))).unwrap_or(after.len());
             let inner = after[..end].iter().map(|word| match word.literal() {
                 Some(text) if !text.contains("{}") => word.clone(),
-                _ => Word::Dynamic,
+                _ => Word::unknown(),
             });
             let inner = inner.collect();
             self.inner(inner);
@@ -313,8 +390,12 @@ impl Looker {
 
     fn declare(&mut self, words: &[Word]) {
         for word in words {
-            match word.literal().map(|text| text.split_once('=').map_or(text, |(name, _)| name)) {
-                Some(name) => self.assigned(name.trim_end_matches('+')),
+            let assigned = word.literal().map(|text| match text.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (text, Some("")),
+            });
+            match assigned {
+                Some((name, value)) => self.assigned(name.trim_end_matches('+'), value),
                 // `export "$X"` may set any variable.
                 None => {
                     self.seen.lookup_changed.get_or_insert_with(|| "a variable".to_owned());
@@ -336,15 +417,56 @@ fn replaced(options: &[Word], inner: &[Word]) -> Vec<Word> {
         Some(if value.is_empty() { next } else { value })
     });
     let known = |word: &Word| match word.literal() {
-        Some(text) if mark.is_some_and(|mark| text.contains(mark)) => Word::Dynamic,
+        Some(text) if mark.is_some_and(|mark| text.contains(mark)) => Word::unknown(),
         _ => word.clone(),
     };
     let mut words: Vec<Word> = inner.iter().map(known).collect();
-    words.push(Word::Dynamic);
+    words.push(Word::unknown());
     words
 }
 
-/// A file that is no file: what it will hold cannot be known.
-fn is_stream(file: &str) -> bool {
-    file == "-" || file.starts_with("/dev/") || file.starts_with("/proc/")
+fn opaque_if(opaque: bool) -> Kind {
+    if opaque { Kind::Opaque } else { Kind::Plain }
+}
+
+/// Whether a word holds a mark, in any case, or begins like one and goes on unknown. A mark that is an option is also
+/// found when it is cut short or stands in a cluster.
+fn is_marked(word: &Word, mark: &str) -> bool {
+    let (text, all) = word.beginning();
+    let lower = text.to_ascii_lowercase();
+    let begun = !all && !text.is_empty() && mark.starts_with(&*lower);
+    let long = || {
+        let name = text.split('=').next().unwrap_or(text);
+        name.len() > 2 && name.starts_with("--") && mark.starts_with(name)
+    };
+    let cluster = || match (mark.strip_prefix('-'), text.strip_prefix('-')) {
+        (Some(letter), Some(cluster)) => {
+            letter.len() == 1 && !cluster.starts_with('-') && cluster.contains(letter)
+        }
+        _ => false,
+    };
+    let is_letter = mark.len() == 2 && mark.starts_with('-');
+    let holds = || text.contains(mark) || lower.contains(mark);
+    begun || cluster() || (!is_letter && (holds() || long()))
+}
+
+/// The value that a word gives to an option: attached, or (`Some(None)`) the next word. Long options may be cut short
+/// and joined by `=`, short ones stand in a cluster, which the first word of some programs is without a dash.
+fn option_value<'w>(text: &'w str, option: &str, first: bool) -> Option<Option<&'w str>> {
+    if option.starts_with("--") || option.len() > 2 {
+        let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        let shortened = name.len() > 2 && option.starts_with(name);
+        return (name == option || shortened)
+            .then_some(value.map(|value| value.strip_prefix("exec=").unwrap_or(value)));
+    }
+    let letter = option.strip_prefix('-')?;
+    let cluster = match text.strip_prefix('-') {
+        Some(cluster) if !cluster.starts_with('-') => cluster,
+        None if first && text.bytes().all(|byte| byte.is_ascii_alphabetic()) => {
+            return text.contains(letter).then_some(None);
+        }
+        _ => return None,
+    };
+    let (_, value) = cluster.split_once(letter)?;
+    Some((!value.is_empty()).then_some(value))
 }

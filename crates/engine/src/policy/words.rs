@@ -5,8 +5,8 @@
 pub(super) enum Word {
     /// Known to the letter.
     Literal(String),
-    /// Known only when it runs: it may become no word, one, or many.
-    Dynamic,
+    /// Known only when it runs, but for how it begins: it may become no word, one, or many.
+    Dynamic(String),
 }
 
 impl Word {
@@ -14,7 +14,20 @@ impl Word {
     pub(super) fn literal(&self) -> Option<&str> {
         match self {
             Self::Literal(text) => Some(text),
-            Self::Dynamic => None,
+            Self::Dynamic(_) => None,
+        }
+    }
+
+    /// A word of which nothing is known.
+    pub(super) fn unknown() -> Self {
+        Self::Dynamic(String::new())
+    }
+
+    /// What is known of the word from its start, and whether that is all of it.
+    pub(super) fn beginning(&self) -> (&str, bool) {
+        match self {
+            Self::Literal(text) => (text, true),
+            Self::Dynamic(text) => (text, false),
         }
     }
 }

@@ -27,6 +27,7 @@ use super::waits::{discard, next_output, step_back, wait_ending, wait_exit};
 use super::{Bounds, Signal, WeakProcess};
 use crate::Error;
 use crate::registry::Registry;
+use crate::sandbox::Witness;
 
 /// What others may ask of a supervisor.
 #[derive(Debug)]
@@ -94,6 +95,8 @@ pub(super) struct Supervisor {
     exit: Option<(Exit, Duration)>,
     drain: Option<Drain>,
     truncated_bytes: u64,
+    /// Listens to a confined process, to say why it failed.
+    witness: Option<Witness>,
 }
 
 /// Starts the child and sees it through to its end. Returns when nothing of it is left, or when the session stopped
@@ -147,6 +150,10 @@ pub(super) async fn supervise(assignment: Assignment) {
         exit: None,
         drain: None,
         truncated_bytes: 0,
+        witness: spec
+            .confinement
+            .filter(|confinement| !confinement.is_off())
+            .map(|confinement| Witness::new(confinement, spec.cwd.as_path().to_owned())),
     };
     supervisor.log.running(pid);
     let _heard = started.send(Ok(pid));
@@ -250,6 +257,9 @@ impl Supervisor {
                 self.end_tree(Cause::OutputLimit, None);
             }
         }
+        if let Some(witness) = &mut self.witness {
+            witness.hear(stream, &bytes);
+        }
         self.log.push(stream, bytes);
         self.flow.pushed();
     }
@@ -342,7 +352,7 @@ impl Supervisor {
             truncated_bytes: self.truncated_bytes,
             held_by,
             processes_refused: counted.processes_refused,
-            denied: None,
+            denied: self.witness.as_ref().and_then(|witness| witness.verdict(exit)),
         });
     }
 

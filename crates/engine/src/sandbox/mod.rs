@@ -5,6 +5,7 @@
 //! on between clone and exec.
 
 mod confinement;
+mod denied;
 mod enter;
 mod features;
 mod gap;
@@ -18,6 +19,7 @@ mod workshop;
 
 use std::path::PathBuf;
 
+pub(crate) use denied::Witness;
 pub(crate) use enter::{Orders, Step, enter};
 pub(crate) use prepared::Prepared;
 pub(crate) use workshop::Workshop;

@@ -47,7 +47,17 @@ enum Argument {
 struct Call {
     number: usize,
     arguments: [Argument; 5],
-    into: Option<usize>,
+    then: Then,
+}
+
+/// What becomes of a call's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Nothing,
+    /// It is a descriptor for this slot.
+    Opened(usize),
+    /// The slot has none any more.
+    Closed(usize),
 }
 
 /// Calls in their order, and the memory they point to.
@@ -99,6 +109,15 @@ impl Script {
         let length = Argument::Value(text.len());
         let text = self.path(Path::new(text));
         self.step(libc::SYS_write, [file.into(), text, length, 0.into(), 0.into()], format!("write {path}"));
+        // A file that is open for writing keeps its file system from turning read-only.
+        self.step(
+            libc::SYS_close,
+            [file.into(), 0.into(), 0.into(), 0.into(), 0.into()],
+            format!("close {path}"),
+        );
+        if let Some(call) = self.calls.last_mut() {
+            call.then = Then::Closed(file.0);
+        }
     }
 
     /// Mounts and unmounts outside come in, none go out.
@@ -206,19 +225,19 @@ impl Script {
         self.slots += 1;
         self.step(number, arguments, what);
         if let Some(call) = self.calls.last_mut() {
-            call.into = Some(slot);
+            call.then = Then::Opened(slot);
         }
         Slot(slot)
     }
 
     fn step(&mut self, number: i64, arguments: [Argument; 5], what: String) {
-        self.calls.push(Call { number: number as usize, arguments, into: None });
+        self.calls.push(Call { number: number as usize, arguments, then: Then::Nothing });
         self.said.push(what);
     }
 
     /// Words about a slot: those of the call that opened it.
     fn saying(&self, what: &str, slot: Slot) -> String {
-        let opened = self.calls.iter().position(|call| call.into == Some(slot.0));
+        let opened = self.calls.iter().position(|call| call.then == Then::Opened(slot.0));
         let opened = opened.and_then(|index| self.said.get(index)).map_or("", String::as_str);
         format!("{what} {}", opened.trim_start_matches("open "))
     }
@@ -316,8 +335,10 @@ extern "C" fn follow(job: usize) -> ! {
                 job.errno = -(result as i32);
                 break;
             }
-            if let Some(slot) = next.into {
-                *job.slots.add(slot) = result as i32;
+            match next.then {
+                Then::Nothing => {}
+                Then::Opened(slot) => *job.slots.add(slot) = result as i32,
+                Then::Closed(slot) => *job.slots.add(slot) = -1,
             }
             job.done += 1;
         }

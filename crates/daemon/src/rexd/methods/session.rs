@@ -57,6 +57,7 @@ const CAPABILITIES: &[&str] = &[
     "cancel",
     "policy",
     "approvals",
+    "sandbox",
 ];
 /// What only a daemon that outlives its connections can do.
 const LASTING: &[&str] = &["resume", "compress"];
@@ -214,7 +215,17 @@ impl Session {
             output_encoding: self.manners.encoding_asked.map(|encoding| encoding.as_str().to_owned()),
             compress: None,
             max_frame_bytes: self.manners.frame_bytes.map(|bytes| bytes as u64),
+            sandbox: self.sandbox_report(),
         }
+    }
+
+    fn sandbox_report(&self) -> Option<v1::SandboxReport> {
+        let confinement = self.confining.of_session(&self.service.guard.current())?;
+        let gaps = self.service.engine.gaps(&confinement);
+        Some(v1::SandboxReport {
+            profile: confinement.name(),
+            gaps: gaps.iter().map(ToString::to_string).collect(),
+        })
     }
 
     /// `session.info`.

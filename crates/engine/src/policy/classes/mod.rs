@@ -52,6 +52,11 @@ pub(super) struct Classes {
 }
 
 impl Classes {
+    /// Whether nothing is known about the command.
+    pub(super) fn is_nothing(self) -> bool {
+        self.surely == 0 && self.possibly == 0
+    }
+
     /// How surely the command is of a class.
     pub(super) fn has(self, class: Class) -> Match {
         if self.surely & class.bit() != 0 {

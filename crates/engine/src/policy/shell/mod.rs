@@ -16,8 +16,8 @@ const MAX_DEPTH: usize = 48;
 pub(super) struct Script {
     /// Every simple command, those inside substitutions, branches and functions included.
     pub(super) commands: Vec<Simple>,
-    /// Names of variables assigned anywhere in it.
-    pub(super) assigned: Vec<String>,
+    /// Variables assigned anywhere in it, with their values as far as they are known.
+    pub(super) assigned: Vec<(String, Option<String>)>,
 }
 
 /// Why a text could not be split with certainty.
@@ -195,7 +195,7 @@ impl<'a> Parser<'a> {
                         return Ok(());
                     }
                     match token.assigns.filter(|_| words.is_empty()) {
-                        Some(name) => self.script.assigned.push(name),
+                        Some(assigned) => self.script.assigned.push(assigned),
                         None => words.push(token.word),
                     }
                 }
@@ -261,7 +261,7 @@ impl<'a> Parser<'a> {
             return Err(Unparsable("arithmetic commands are not looked into"));
         }
         let name = self.word()?;
-        self.script.assigned.push(String::from_utf8_lossy(&name.text).into_owned());
+        self.script.assigned.push((String::from_utf8_lossy(&name.text).into_owned(), None));
         self.skip_lines()?;
         if !self.next_is(b"in") {
             return Ok(());

@@ -114,7 +114,9 @@ fn writing_redirections_are_noticed() {
 #[test]
 fn assigned_variables_are_known() {
     let script = parse("A=1 B+=2 c; for D in x; do E=3; done; \"F\"=4 g").unwrap();
-    assert_eq!(script.assigned, ["A", "B", "D", "E"]);
+    let names: Vec<_> = script.assigned.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["A", "B", "D", "E"]);
+    assert_eq!(script.assigned[0].1.as_deref(), Some("1"));
 }
 
 #[test]

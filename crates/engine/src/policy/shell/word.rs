@@ -10,8 +10,8 @@ pub(super) struct Token {
     pub(super) text: Vec<u8>,
     /// Without quotes, escapes and expansions: only such a word can be a keyword.
     pub(super) bare: bool,
-    /// The variable it assigns when it stands before a command.
-    pub(super) assigns: Option<String>,
+    /// The variable it assigns when it stands before a command, and its value as far as it is known.
+    pub(super) assigns: Option<(String, Option<String>)>,
     /// What it is to a command.
     pub(super) word: Word,
 }
@@ -40,9 +40,10 @@ pub(super) fn ends_word(byte: u8) -> bool {
 struct Draft {
     text: Vec<u8>,
     bare: bool,
-    dynamic: bool,
-    /// Holds a character that file names are matched with.
-    globs: bool,
+    /// How much of the text is known, if not all of it.
+    known: Option<usize>,
+    /// Where the first character stands that file names are matched with.
+    globs: Option<usize>,
     /// Length of `NAME=` or `NAME+=` at the start.
     assignment: Option<usize>,
 }
@@ -50,13 +51,12 @@ struct Draft {
 impl Parser<'_> {
     /// The next word; there must be one.
     pub(super) fn word(&mut self) -> Parsed<Token> {
-        let mut draft =
-            Draft { text: Vec::new(), bare: true, dynamic: false, globs: false, assignment: None };
+        let mut draft = Draft { text: Vec::new(), bare: true, known: None, globs: None, assignment: None };
         let start = self.at;
         while let Some(byte) = self.peek() {
             if matches!(byte, b'<' | b'>') && self.peek_second() == Some(b'(') {
                 self.process_substitution()?;
-                draft.dynamic = true;
+                draft.is_unknown();
                 continue;
             }
             if byte == b'(' && draft.assignment == Some(draft.text.len()) {
@@ -92,23 +92,28 @@ impl Parser<'_> {
             b'"' => {
                 draft.bare = false;
                 self.bump();
-                let (text, dynamic) = self.quoted_text(Some(b'"'))?;
+                let (text, known) = self.quoted_text(Some(b'"'))?;
+                let before = draft.text.len();
+                draft.known = draft.known.or(known.map(|known| before + known));
                 draft.text.extend(text);
-                draft.dynamic |= dynamic;
             }
             b'`' => {
                 self.backticks(false)?;
-                draft.dynamic = true;
+                draft.is_unknown();
             }
             b'$' => match self.dollar(false)? {
-                Dollar::Expansion => draft.dynamic = true,
+                Dollar::Expansion => draft.is_unknown(),
                 Dollar::Plain => draft.text.push(b'$'),
             },
             b'{' => self.brace(draft),
             _ => {
                 let leads = draft.text.is_empty() && matches!(byte, b'~' | b'=');
-                draft.dynamic |= leads;
-                draft.globs |= matches!(byte, b'*' | b'?' | b'[');
+                if leads {
+                    draft.is_unknown();
+                }
+                if matches!(byte, b'*' | b'?' | b'[') {
+                    draft.globs.get_or_insert(draft.text.len());
+                }
                 self.bump();
                 draft.text.push(byte);
                 if byte == b'=' && draft.bare && draft.assignment.is_none() && is_name(&draft.text) {
@@ -123,7 +128,9 @@ impl Parser<'_> {
     fn brace(&mut self, draft: &mut Draft) {
         let pair = self.peek_second() == Some(b'}');
         let alone = draft.text.is_empty() && self.peek_second().is_none_or(ends_word);
-        draft.dynamic |= !pair && !alone;
+        if !pair && !alone {
+            draft.is_unknown();
+        }
         self.peek();
         self.bump();
         draft.text.push(b'{');
@@ -140,13 +147,14 @@ impl Parser<'_> {
     }
 
     /// Text in which only `\`, `$` and backticks mean something, up to the closing byte or to the end.
-    pub(super) fn quoted_text(&mut self, close: Option<u8>) -> Parsed<(Vec<u8>, bool)> {
-        let (mut text, mut dynamic) = (Vec::new(), false);
+    /// Also says how much of it is known, if not all of it.
+    pub(super) fn quoted_text(&mut self, close: Option<u8>) -> Parsed<(Vec<u8>, Option<usize>)> {
+        let (mut text, mut known) = (Vec::new(), None);
         while let Some(byte) = self.peek() {
             match byte {
                 _ if Some(byte) == close => {
                     self.bump();
-                    return Ok((text, dynamic));
+                    return Ok((text, known));
                 }
                 b'\\' => {
                     self.bump();
@@ -160,10 +168,12 @@ impl Parser<'_> {
                 }
                 b'`' => {
                     self.backticks(close.is_some())?;
-                    dynamic = true;
+                    known.get_or_insert(text.len());
                 }
                 b'$' => match self.dollar(true)? {
-                    Dollar::Expansion => dynamic = true,
+                    Dollar::Expansion => {
+                        known.get_or_insert(text.len());
+                    }
                     Dollar::Plain => text.push(b'$'),
                 },
                 _ => {
@@ -173,7 +183,7 @@ impl Parser<'_> {
                 }
             }
         }
-        if close.is_some() { Err(Unparsable("a quote is not closed")) } else { Ok((text, dynamic)) }
+        if close.is_some() { Err(Unparsable("a quote is not closed")) } else { Ok((text, known)) }
     }
 
     /// Shells disagree where a here-document begins when a quoted line end or a substitution comes first.
@@ -263,19 +273,31 @@ pub(super) enum Dollar {
 }
 
 impl Draft {
+    /// From here on it is only known when it runs.
+    fn is_unknown(&mut self) {
+        self.known.get_or_insert(self.text.len());
+    }
+
     fn finish(self) -> Parsed<Token> {
         let text = self.text;
         // The test commands are no patterns.
-        let dynamic = self.dynamic || (self.globs && text != b"[" && text != b"[[");
+        let globs = self.globs.filter(|_| text != b"[" && text != b"[[");
+        let known = [self.known, globs].into_iter().flatten().min();
+        let dynamic = known.is_some();
         if hides_substitution(&text) {
             return Err(Unparsable("a substitution hidden in an index"));
         }
         let assigns = self.assignment.map(|end| {
             let name = text[..end].strip_suffix(b"=").unwrap_or_default();
-            String::from_utf8_lossy(name.strip_suffix(b"+").unwrap_or(name)).into_owned()
+            let appends = name.ends_with(b"+");
+            let name = String::from_utf8_lossy(name.strip_suffix(b"+").unwrap_or(name)).into_owned();
+            (name, (!dynamic && !appends).then(|| String::from_utf8_lossy(&text[end..]).into_owned()))
         });
-        let word =
-            if dynamic { Word::Dynamic } else { Word::Literal(String::from_utf8_lossy(&text).into_owned()) };
+        let decoded = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let word = match known {
+            Some(known) => Word::Dynamic(decoded(text.get(..known).unwrap_or_default())),
+            None => Word::Literal(decoded(&text)),
+        };
         Ok(Token { bare: self.bare && !dynamic, assigns, word, text })
     }
 }

@@ -49,8 +49,8 @@ pub use results_fs::{
     FsWatchResult, FsWriteResult, GrepMatch, ListEntry, Move,
 };
 pub use results_session::{
-    Approval, ApprovalListResult, AskedBy, LimitsReport, OkResult, ServerPingResult, SessionInfoResult,
-    SessionOpenResult, SessionSetCwdResult,
+    Approval, ApprovalListResult, AskedBy, LimitsReport, OkResult, SandboxReport, ServerPingResult,
+    SessionInfoResult, SessionOpenResult, SessionSetCwdResult,
 };
 
 /// What `session.open` reports as `protocol`.

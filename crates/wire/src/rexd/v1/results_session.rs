@@ -49,6 +49,9 @@ pub struct SessionOpenResult {
     /// The longest line that will be sent, when it is bounded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_frame_bytes: Option<u64>,
+    /// What confines every process of the session, if anything does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxReport>,
 }
 
 /// The limits in force: numbers only, [`super::UNLIMITED`] where there is none.
@@ -116,6 +119,16 @@ pub struct ServerPingResult {
 pub struct ApprovalListResult {
     /// What waits for somebody.
     pub approvals: Vec<Approval>,
+}
+
+/// What confines the processes of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxReport {
+    /// The profiles that hold, joined by `+`.
+    pub profile: String,
+    /// What this kernel cannot hold of them, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
 }
 
 /// Who wants what waits for a decision.

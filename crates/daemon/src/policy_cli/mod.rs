@@ -1,0 +1,54 @@
+//! `rexd policy`: what the configured policy says about an operation, why, and what it would have said before.
+
+mod question;
+mod replay;
+mod said;
+
+pub use question::{Question, Wanted};
+pub use replay::Replay;
+
+use std::io::{self, Write};
+
+use crate::config::{Config, ConfigArgs, Places};
+
+/// Which of the subcommands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PolicyCommand {
+    /// Say the verdict.
+    Test(Question),
+    /// Say the whole way to it.
+    Explain(Question),
+    /// Decide an audit file anew.
+    Replay(Replay),
+}
+
+/// The status when the configuration cannot be read: no verdict has it.
+const BAD_CONFIGURATION: u8 = 78;
+
+impl PolicyCommand {
+    /// Prints the answer and returns the status to exit with.
+    pub fn run(&self, places: &Places, out: &mut dyn Write) -> io::Result<u8> {
+        let config = match Config::load(self.config(), places) {
+            Ok(config) => config,
+            Err(error) => {
+                writeln!(out, "error: {error}")?;
+                return Ok(BAD_CONFIGURATION);
+            }
+        };
+        match self {
+            Self::Test(question) => question.test(&config, places, out),
+            Self::Explain(question) => question.explain(&config, places, out),
+            Self::Replay(replay) => replay.run(&config, out),
+        }
+    }
+
+    fn config(&self) -> &ConfigArgs {
+        match self {
+            Self::Test(question) | Self::Explain(question) => &question.config,
+            Self::Replay(replay) => &replay.config,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! Variables that change what commands mean. Data only, but for reading a value.
+
+/// What setting a variable does to the commands that run with it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing that matters here.
+    None,
+    /// Names may mean other programs, or programs load something else.
+    Lookup,
+    /// A program runs the value as a command.
+    Command,
+    /// Code is run that cannot be looked into.
+    Code,
+}
+
+/// Variables that decide which program a name means, or what a program loads.
+#[rustfmt::skip]
+const LOOKUP: &[&str] = &[
+    "PATH", "IFS", "CDPATH", "HOME", "SHELLOPTS", "BASHOPTS", "PYTHONPATH", "PYTHONHOME", "PERL5LIB", "PERLLIB",
+    "RUBYLIB", "NODE_OPTIONS", "NODE_PATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "MAKEFILES", "MAKEFLAGS",
+    "XDG_CONFIG_HOME", "TAR_OPTIONS", "GLOBIGNORE", "EXECIGNORE", "POSIXLY_CORRECT",
+];
+/// The same, by how the name begins.
+const LOOKUP_PREFIXES: &[&str] = &["LD_", "DYLD_", "GIT_", "RUSTC", "CARGO_", "NPM_CONFIG_", "npm_config_"];
+
+/// Variables whose value some program runs as a command.
+#[rustfmt::skip]
+const COMMANDS: &[&str] = &[
+    "PAGER", "MANPAGER", "EDITOR", "VISUAL", "BROWSER", "FCEDIT", "SHELL", "MAKESHELL", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_PAGER",
+    "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_EXTERNAL_DIFF", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "SSH_ASKPASS",
+    "SUDO_ASKPASS", "SUDO_EDITOR", "SYSTEMD_EDITOR", "SYSTEMD_PAGER", "KUBE_EDITOR", "RSYNC_RSH", "RSYNC_CONNECT_PROG",
+    "CVS_RSH", "SVN_EDITOR", "SVN_SSH", "HGEDITOR", "LESSEDIT", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "RUSTC",
+    "RUSTDOC", "CARGO_BUILD_RUSTC_WRAPPER", "CARGO_BUILD_RUSTC", "TAR_RSH", "RMT",
+];
+/// Variables whose value is code to a shell, an interpreter or a loader.
+#[rustfmt::skip]
+const CODE: &[&str] = &[
+    "BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4", "LESSOPEN", "LESSCLOSE", "LD_PRELOAD", "LD_AUDIT",
+    "DYLD_INSERT_LIBRARIES", "PERL5OPT", "PERL5DB", "RUBYOPT", "PYTHONSTARTUP", "PYTHONWARNINGS", "AWKPATH", "ERL_FLAGS",
+    "ERL_AFLAGS", "ERL_ZFLAGS", "LUA_INIT", "VIMINIT", "EXINIT", "MYVIMRC", "PHPRC", "BASH_LOADABLES_PATH",
+];
+/// The same, by how the name begins: exported functions, settings of git given one by one, a loader for every target.
+const CODE_PREFIXES: &[&str] = &["BASH_FUNC_", "GIT_CONFIG", "LUA_INIT_"];
+/// Parts of `NODE_OPTIONS` that load code.
+const NODE_CODE: &[&str] = &["import", "require", "-r", "loader", "eval", "-e", "-p", "inspect"];
+
+/// What setting a variable to a value does; a value only known when it runs is `None`.
+pub(super) fn effect(name: &str, value: Option<&str>) -> Effect {
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let node_code = || value.is_none_or(|value| NODE_CODE.iter().any(|part| value.contains(part)));
+    if CODE.contains(&name) || begins(CODE_PREFIXES) || (name == "NODE_OPTIONS" && node_code()) {
+        Effect::Code
+    } else if COMMANDS.contains(&name) || (name.starts_with("CARGO_TARGET_") && is_tool(name)) {
+        Effect::Command
+    } else if LOOKUP.contains(&name) || begins(LOOKUP_PREFIXES) {
+        Effect::Lookup
+    } else {
+        Effect::None
+    }
+}
+
+fn is_tool(name: &str) -> bool {
+    name.ends_with("_RUNNER") || name.ends_with("_LINKER")
+}

@@ -1,0 +1,247 @@
+//! Telling a refusal by the sandbox from an ordinary failure, by what a failed program said last.
+//!
+//! The kernel tells nobody whom it refused. Programs do, in their last words; and the confinement knows whether it
+//! would have refused that. Both together make a report; one alone makes none.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::confinement::{Access, Confinement, clean};
+use super::{Denial, Denied};
+use crate::process::{Exit, Stream};
+
+/// Last words kept per confined process; what was said before is forgotten.
+const LAST_WORDS: usize = 4 * 1024;
+
+/// What the kernel answers, in the words of C's library, and whether it can be about the network alone.
+const REFUSALS: [(&str, bool); 8] = [
+    ("permission denied", false),
+    ("operation not permitted", false),
+    ("read-only file system", false),
+    ("eacces", false),
+    ("eperm", false),
+    ("erofs", false),
+    ("network is unreachable", true),
+    ("name resolution", true),
+];
+/// Words that mark a refusal as one of the network, in lower case.
+const NETWORK_WORDS: [&str; 14] = [
+    "socket",
+    "connect",
+    "resolve host",
+    "resolve",
+    "getaddrinfo",
+    "network",
+    "listen ",
+    "bind",
+    "port ",
+    "dns",
+    "http",
+    "tcp",
+    "udp",
+    "ping",
+];
+/// Words that mark a refusal as one to read, in lower case.
+const READ_WORDS: [&str; 7] =
+    ["cannot open", "can't open", "cannot read", "cannot access", "reading", "scandir", "cat: "];
+
+/// Listens to a confined process.
+#[derive(Debug)]
+pub(crate) struct Witness {
+    confinement: Arc<Confinement>,
+    cwd: PathBuf,
+    heard: Vec<u8>,
+}
+
+impl Witness {
+    pub(crate) fn new(confinement: Arc<Confinement>, cwd: PathBuf) -> Witness {
+        Witness { confinement, cwd, heard: Vec::new() }
+    }
+
+    /// Keeps the last of what a process says about its troubles.
+    pub(crate) fn hear(&mut self, stream: Stream, bytes: &[u8]) {
+        if stream == Stream::Stdout {
+            return;
+        }
+        let new = bytes.get(bytes.len().saturating_sub(LAST_WORDS)..).unwrap_or(bytes);
+        let over = (self.heard.len() + new.len()).saturating_sub(LAST_WORDS);
+        self.heard.drain(..over.min(self.heard.len()));
+        self.heard.extend_from_slice(new);
+    }
+
+    /// What its confinement refused it, if that is why it ended so.
+    pub(crate) fn verdict(&self, exit: Exit) -> Option<Denied> {
+        match exit {
+            Exit::Code(0) => None,
+            Exit::Signal(signal) if signal.number() == libc::SIGSYS => {
+                Some(Denied { path: None, what: Denial::Call })
+            }
+            Exit::Code(_) | Exit::Signal(_) => {
+                let text = String::from_utf8_lossy(&self.heard);
+                text.lines().rev().find_map(|line| judge(line, &self.cwd, &self.confinement))
+            }
+        }
+    }
+}
+
+/// What one line says about a refusal, if this confinement would refuse it.
+fn judge(line: &str, cwd: &Path, confinement: &Confinement) -> Option<Denied> {
+    let lower = line.to_lowercase();
+    let (_, is_network) = REFUSALS
+        .iter()
+        .filter(|(words, _)| lower.contains(words))
+        .max_by_key(|(_, is_network)| *is_network)?;
+    let reads = READ_WORDS.iter().any(|word| lower.contains(word));
+    for path in paths(line).map(|path| clean(&cwd.join(path))) {
+        // Most programs do not say what they wanted; reading is allowed more often, so its refusal says more.
+        let wanted = [(Access::Read, Denial::Read), (Access::Write, Denial::Write)];
+        let refused = wanted.into_iter().find(|(access, _)| !confinement.permits(&path, *access));
+        match refused {
+            Some((_, Denial::Write)) if reads => {}
+            Some((_, what)) => return Some(Denied { path: Some(path), what }),
+            None => {}
+        }
+    }
+    let about_network = *is_network || NETWORK_WORDS.iter().any(|word| lower.contains(word));
+    (about_network && confinement.restricts_network()).then_some(Denied { path: None, what: Denial::Network })
+}
+
+/// Everything in a line that may be a path: what is quoted, what stands between colons, and single words with a slash.
+fn paths(line: &str) -> impl Iterator<Item = &str> {
+    let quoted = ['\'', '"', '`'].into_iter().flat_map(move |quote| quoted(line, quote));
+    let curly = line.split('\u{2018}').skip(1).filter_map(|rest| rest.split('\u{2019}').next());
+    let words = line.split(char::is_whitespace).map(strip);
+    let slashed = words.filter(|word| word.contains('/') && !word.contains("://"));
+    // The part before the refusal: `sh: 1: cannot create name`, `touch: name`.
+    let parts: Vec<&str> = line.split(": ").collect();
+    let refusal = parts.iter().position(|part| {
+        let part = part.to_lowercase();
+        REFUSALS.iter().any(|(words, _)| part.starts_with(words))
+    });
+    let named = refusal.and_then(|index| index.checked_sub(1)).filter(|index| *index > 0);
+    let last = named.and_then(|index| parts.get(index).copied());
+    let last = last.map(|part| part.rsplit(' ').next().unwrap_or(part));
+    quoted.chain(curly).chain(slashed).chain(last).filter(|path| is_path(path))
+}
+
+/// What stands between two of these quotes; one inside of a word is an apostrophe.
+fn quoted(line: &str, quote: char) -> impl Iterator<Item = &str> {
+    let is_letter = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+    let opens = move |at: usize| !is_letter(line.get(..at).and_then(|before| before.chars().next_back()));
+    let opening = line.match_indices(quote).filter(move |(at, _)| opens(*at));
+    opening.filter_map(move |(at, mark)| line.get(at + mark.len()..)?.split(quote).next())
+}
+
+/// A word without the marks around it.
+fn strip(word: &str) -> &str {
+    word.trim_matches([':', ',', '(', ')', '[', ']']).trim_end_matches('.')
+}
+
+/// Whether a word can name a file: programs quote other things as well.
+fn is_path(word: &str) -> bool {
+    !word.is_empty()
+        && word.len() <= 4096
+        && !word.contains("://")
+        && !word.starts_with('-')
+        && !word.contains('\0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::{Network, Own, Profile};
+
+    fn confinement(network: Network) -> Confinement {
+        let own = Own { protect: Vec::new(), hide: vec!["/state".into()] };
+        let mut profile = Profile::workspace_write(&["/work".into()], None, &own);
+        profile.network = network;
+        Confinement::new([Arc::new(profile)])
+    }
+
+    fn said(line: &str) -> Option<(Option<String>, Denial)> {
+        let path = |denied: &Denied| denied.path.as_ref().map(|path| path.display().to_string());
+        judge(line, Path::new("/work/src"), &confinement(Network::Off))
+            .map(|denied| (path(&denied), denied.what))
+    }
+
+    #[test]
+    fn usual_messages_name_the_path() {
+        for (line, path, what) in [
+            ("sh: 1: cannot create /x/y: Permission denied", "/x/y", Denial::Write),
+            ("sh: 1: cannot create ../../x: Read-only file system", "/x", Denial::Write),
+            ("bash: line 1: /etc/x: Read-only file system", "/etc/x", Denial::Write),
+            ("bash: /etc/x: Permission denied", "/etc/x", Denial::Write),
+            ("zsh:1: permission denied: /etc/x", "/etc/x", Denial::Write),
+            ("touch: cannot touch '/x': Permission denied", "/x", Denial::Write),
+            ("touch: cannot touch \u{2018}/x y\u{2019}: Permission denied", "/x y", Denial::Write),
+            ("cp: cannot create regular file '/x/y z': Read-only file system", "/x/y z", Denial::Write),
+            ("mv: cannot move 'a' to '/x/a': Read-only file system", "/x/a", Denial::Write),
+            ("rm: cannot remove '/x': Read-only file system", "/x", Denial::Write),
+            ("mkdir: cannot create directory '/x': Permission denied", "/x", Denial::Write),
+            ("mkdir: can't create directory '/x': Permission denied", "/x", Denial::Write),
+            ("cat: /state/token: Permission denied", "/state/token", Denial::Read),
+            ("PermissionError: [Errno 13] Permission denied: '/x/y'", "/x/y", Denial::Write),
+            ("OSError: [Errno 30] Read-only file system: '/x/y'", "/x/y", Denial::Write),
+            ("Error: EACCES: permission denied, open '/x/y'", "/x/y", Denial::Write),
+            ("Error: EROFS: read-only file system, mkdir '/x/y'", "/x/y", Denial::Write),
+            ("error: failed to write `/x/y`: Permission denied (os error 13)", "/x/y", Denial::Write),
+            ("Error: could not open /x/y: Permission denied (os error 13)", "/x/y", Denial::Write),
+            ("open /x/y: permission denied", "/x/y", Denial::Write),
+            (
+                "error: could not lock config file /x/.gitconfig: Read-only file system",
+                "/x/.gitconfig",
+                Denial::Write,
+            ),
+            (
+                "error: could not write config file /x/.gitconfig: Permission denied",
+                "/x/.gitconfig",
+                Denial::Write,
+            ),
+        ] {
+            assert_eq!(said(line), Some((Some(path.to_owned()), what)), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_network_is_blamed_only_when_it_is_restricted() {
+        for line in [
+            "curl: (7) Couldn't open socket: Operation not permitted",
+            "PermissionError: [Errno 1] Operation not permitted (in socket.socket)",
+            "Error: connect EPERM 1.2.3.4:443",
+            "connect: Network is unreachable",
+            "curl: (6) Could not resolve host: example.org: Operation not permitted",
+            "Temporary failure in name resolution",
+        ] {
+            assert_eq!(said(line), Some((None, Denial::Network)), "{line}");
+            assert_eq!(judge(line, Path::new("/work"), &confinement(Network::On)), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_the_profile_allows_is_not_blamed_on_it() {
+        for line in [
+            "touch: cannot touch '/work/x': Permission denied",
+            "cat: /etc/shadow: Permission denied",
+            "cat: secret: Permission denied",
+            "sh: 1: ./script: Permission denied",
+            "error: No such file or directory '/x'",
+            "something failed",
+            "permission denied",
+            "",
+        ] {
+            assert_eq!(said(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn only_the_last_words_are_kept() {
+        let mut witness = Witness::new(Arc::new(confinement(Network::Off)), "/work".into());
+        witness.hear(Stream::Stderr, b"touch: cannot touch '/x': Permission denied\n");
+        witness.hear(Stream::Stdout, &[b'x'; 2 * LAST_WORDS]);
+        assert!(witness.verdict(Exit::Code(1)).is_some());
+        assert_eq!(witness.verdict(Exit::Code(0)), None);
+        witness.hear(Stream::Stderr, &[b'x'; 2 * LAST_WORDS]);
+        assert_eq!(witness.heard.len(), LAST_WORDS);
+        assert_eq!(witness.verdict(Exit::Code(1)), None);
+    }
+}

@@ -1,0 +1,271 @@
+//! Confinements on kernels that can do less, on top of each other, and with the networks they may have.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+mod sandbox_support;
+mod support;
+
+use std::sync::Arc;
+
+use engine::process::{Containment, Exit, ProcessSpec};
+use engine::sandbox::{self, Access, Confinement, Denial, Features, Gap, Network, OnGap, Profile, Readable};
+use engine::{Engine, Error, Session, Settings};
+use sandbox_support::Place;
+
+fn engine_with(lowered: &str, on_gap: OnGap) -> (Engine, Session) {
+    let features = Features::probe().lowered(lowered).unwrap();
+    let sandbox = sandbox::Settings { features, on_gap };
+    let bounds = support::bounds();
+    let engine =
+        Engine::start(Settings { bounds, containment: Containment::Best, max_sessions: 64, sandbox });
+    let session = engine.open_session().unwrap();
+    (engine, session)
+}
+
+fn confined(mut spec: ProcessSpec, layers: impl IntoIterator<Item = Profile>) -> ProcessSpec {
+    spec.confinement = Some(Arc::new(Confinement::new(layers.into_iter().map(Arc::new))));
+    spec
+}
+
+/// What was refused to start, and why.
+async fn refusal(session: &mut Session, spec: ProcessSpec) -> String {
+    match session.start(spec).unwrap().running().await {
+        Err(Error::Sandbox { reason, .. }) => reason,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+async fn succeeds(session: &mut Session, spec: ProcessSpec) -> bool {
+    support::run(session, spec).await.closed.exit == Exit::Code(0)
+}
+
+/// Of the profile for workspaces, what needs no namespace: nothing hidden, nothing protected.
+fn plain(place: &Place) -> Profile {
+    Profile { hide: Vec::new(), protect: Vec::new(), ..place.profile("workspace-write") }
+}
+
+#[tokio::test]
+async fn without_landlock_nothing_starts_unless_reduced() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("landlock=0", OnGap::Refuse);
+    let reason = refusal(&mut session, place.spec("true", "read-only")).await;
+    assert!(reason.contains("Landlock") && reason.contains("5.13"), "{reason}");
+    let (_engine, mut session) = engine_with("landlock=0", OnGap::Reduce);
+    // The mounts still hold.
+    assert!(!succeeds(&mut session, place.spec("echo x >> $OUT/file", "workspace-write")).await);
+    assert!(succeeds(&mut session, place.spec("echo x >> inside", "workspace-write")).await);
+    place.assert_untouched();
+}
+
+#[tokio::test]
+async fn an_old_landlock_is_used_with_its_own_rights_only() {
+    let place = Place::new();
+    for version in 1..=6 {
+        let (_engine, mut session) = engine_with(&format!("landlock={version}"), OnGap::Refuse);
+        assert!(!succeeds(&mut session, place.spec("echo x >> $OUT/file", "workspace-write")).await);
+        assert!(succeeds(&mut session, place.spec("echo x >> inside", "workspace-write")).await);
+        let kill = place.spec("kill -0 $VICTIM_PID", "workspace-write");
+        assert_eq!(succeeds(&mut session, kill).await, version < 6, "signals under version {version}");
+    }
+    place.assert_untouched();
+}
+
+#[tokio::test]
+async fn truncating_needs_a_newer_landlock_or_namespaces() {
+    let place = Place::new();
+    let truncate = "/usr/bin/python3 -c 'import os; os.truncate(os.environ[\"OUT\"]+\"/file\", 0)'";
+    let (_engine, mut session) = engine_with("landlock=2,namespaces=off", OnGap::Refuse);
+    let reason = refusal(&mut session, confined(place.spec("true", ""), [plain(&place)])).await;
+    assert!(reason.contains("emptied") && reason.contains("6.2"), "{reason}");
+    let (_engine, mut session) = engine_with("landlock=2", OnGap::Refuse);
+    assert!(!succeeds(&mut session, place.spec(truncate, "workspace-write")).await);
+    let (_engine, mut session) = engine_with("landlock=3,namespaces=off", OnGap::Refuse);
+    assert!(!succeeds(&mut session, confined(place.spec(truncate, ""), [plain(&place)])).await);
+    place.assert_untouched();
+    // Reduced, it is exactly this gap that is left.
+    let (_engine, mut session) = engine_with("landlock=2,namespaces=off", OnGap::Reduce);
+    assert!(!succeeds(&mut session, confined(place.spec("echo x >> $OUT/file", ""), [plain(&place)])).await);
+    assert!(succeeds(&mut session, confined(place.spec(truncate, ""), [plain(&place)])).await);
+}
+
+#[tokio::test]
+async fn without_namespaces_what_needs_none_still_works() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("namespaces=off", OnGap::Refuse);
+    let reason = refusal(&mut session, place.spec("true", "workspace-write")).await;
+    for named in ["state cannot be hidden", "hooks cannot be kept read-only", "user namespaces"] {
+        assert!(reason.contains(named), "{named}: {reason}");
+    }
+    let plain = || [plain(&place)];
+    assert!(!succeeds(&mut session, confined(place.spec("echo x >> $OUT/file", ""), plain())).await);
+    assert!(!succeeds(&mut session, confined(place.spec("rm $OUT/file", ""), plain())).await);
+    assert!(succeeds(&mut session, confined(place.spec("echo x >> inside", ""), plain())).await);
+    place.assert_untouched();
+}
+
+#[test]
+fn gaps_are_named_and_only_some_refuse() {
+    let place = Place::new();
+    let gaps = |lowered: &str, profile: Profile| {
+        let features = Features::probe().lowered(lowered).unwrap();
+        Confinement::new([Arc::new(profile)]).gaps(&features)
+    };
+    assert_eq!(gaps("", plain(&place)), []);
+    assert_eq!(gaps("namespaces=off", plain(&place)), [Gap::Metadata]);
+    let essential = |gaps: Vec<Gap>| gaps.into_iter().filter(Gap::is_essential).collect::<Vec<_>>();
+    assert_eq!(essential(gaps("namespaces=off", plain(&place))), []);
+    assert_eq!(essential(gaps("landlock=5", plain(&place))), []);
+    assert_eq!(essential(gaps("seccomp=off", plain(&place))), [Gap::Seccomp]);
+    let ports = || Profile { network: Network::Ports { connect: vec![1], bind: vec![] }, ..plain(&place) };
+    assert_eq!(essential(gaps("landlock=3", ports())), [Gap::Ports]);
+    let loopback = || Profile { network: Network::Loopback, ..plain(&place) };
+    assert_eq!(essential(gaps("namespaces=off", loopback())), [Gap::Loopback]);
+    assert!(gaps("landlock=5", plain(&place)).contains(&Gap::Signals));
+    assert!(
+        gaps("landlock=0,namespaces=off,seccomp=off", ports()).iter().all(|gap| !gap.to_string().is_empty())
+    );
+    assert!(Features::probe().lowered("landlock=99").unwrap() == Features::probe());
+    assert!(Features::probe().lowered("magic=on").is_err());
+}
+
+#[tokio::test]
+async fn of_stacked_profiles_the_strictest_wins() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let src = Profile {
+        name: "src".into(),
+        write: vec![place.path("work/src")],
+        ..place.profile("workspace-write")
+    };
+    let open = Profile { network: Network::On, write: vec!["/".into()], ..place.profile("workspace-write") };
+    let both = || [open.clone(), src.clone()];
+    assert!(succeeds(&mut session, confined(place.spec("echo x > src/new", ""), both())).await);
+    for script in [
+        "echo x > new",
+        "chmod 777 inside",
+        "echo x >> $OUT/file",
+        "cat $TOKEN",
+        "python3 -c 'import socket; socket.socket()'",
+    ] {
+        assert!(!succeeds(&mut session, confined(place.spec(script, ""), both())).await, "{script}");
+    }
+    let confinement = Confinement::new(both().map(Arc::new));
+    assert!(confinement.permits(&place.path("work/src/new"), Access::Write));
+    assert!(!confinement.permits(&place.path("work/new"), Access::Write));
+    assert!(!confinement.permits(&place.path("work/src/../new"), Access::Write));
+    assert!(!confinement.permits(&place.path("state/token"), Access::Read));
+    place.assert_untouched();
+}
+
+#[tokio::test]
+async fn only_what_is_listed_can_be_read() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let system = ["/usr", "/bin", "/lib", "/lib64", "/etc"].map(Into::into).to_vec();
+    let listed = || [Profile { read: Readable::Only(system.clone()), ..place.profile("workspace-write") }];
+    assert!(succeeds(&mut session, confined(place.spec("cat inside /etc/passwd", ""), listed())).await);
+    let got = support::run(&mut session, confined(place.spec("cat $OUT/file", ""), listed())).await;
+    let denied = got.closed.denied.clone().unwrap();
+    assert_eq!((denied.path, denied.what), (Some(place.path("outside/file")), Denial::Read));
+    let mut spec = confined(place.spec("", ""), listed());
+    let program = place.path("outside/program");
+    spec.program = engine::process::Program::Argv(vec![program.to_str().unwrap().to_owned()]);
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    match session.start(spec).unwrap().running().await {
+        Err(Error::SandboxDenied { path }) => assert_eq!(path, program),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_network_of_its_own_reaches_itself_and_nobody_else() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let own = || [Profile { network: Network::Loopback, ..place.profile("workspace-write") }];
+    let talk = "/usr/bin/python3 -c 'import socket; s=socket.create_server((\"127.0.0.1\",0)); \
+                c=socket.create_connection(s.getsockname()); c.send(b\"x\"); print(s.accept()[0].recv(1))'";
+    assert!(succeeds(&mut session, confined(place.spec(talk, ""), own())).await);
+    let out = "/usr/bin/python3 -c 'import os,socket; socket.create_connection((\"127.0.0.1\",int(os.environ[\"TCP\"])),3)'";
+    assert!(!succeeds(&mut session, confined(place.spec(out, ""), own())).await);
+    let unix =
+        "/usr/bin/python3 -c 'import os,socket; socket.socket(1).connect(os.environ[\"OUT\"]+\"/socket\")'";
+    assert!(!succeeds(&mut session, confined(place.spec(unix, ""), own())).await);
+    let with_unix = own().map(|profile| Profile { unix_sockets: true, ..profile });
+    assert!(succeeds(&mut session, confined(place.spec(unix, ""), with_unix)).await);
+}
+
+#[tokio::test]
+async fn only_listed_ports_are_reached() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let port = place.tcp_port();
+    let only = |port: u16| {
+        let network = Network::Ports { connect: vec![port], bind: vec![] };
+        [Profile { network, ..place.profile("workspace-write") }]
+    };
+    let out = "/usr/bin/python3 -c 'import os,socket; socket.create_connection((\"127.0.0.1\",int(os.environ[\"TCP\"])),3)'";
+    assert!(succeeds(&mut session, confined(place.spec(out, ""), only(port))).await);
+    assert!(!succeeds(&mut session, confined(place.spec(out, ""), only(port ^ 1))).await);
+    let listen = "/usr/bin/python3 -c 'import socket; socket.create_server((\"127.0.0.1\",0))'";
+    assert!(!succeeds(&mut session, confined(place.spec(listen, ""), only(port))).await);
+    let udp = "/usr/bin/python3 -c 'import socket; socket.socket(2,2)'";
+    assert!(!succeeds(&mut session, confined(place.spec(udp, ""), only(port))).await);
+    let fast = "/usr/bin/python3 -c 'import os,socket; s=socket.socket(); \
+                s.sendto(b\"x\",0x20000000,(\"127.0.0.1\",int(os.environ[\"TCP\"])))'";
+    assert!(!succeeds(&mut session, confined(place.spec(fast, ""), only(port ^ 1))).await);
+}
+
+#[tokio::test]
+async fn what_appears_or_is_mounted_later_is_noticed() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    std::fs::rename(place.path("work/.git"), place.path("git")).unwrap();
+    assert!(succeeds(&mut session, place.spec("echo x > new", "workspace-write")).await);
+    std::fs::rename(place.path("git"), place.path("work/.git")).unwrap();
+    assert!(!succeeds(&mut session, place.spec("echo x > .git/hooks/new", "workspace-write")).await);
+    assert!(!succeeds(&mut session, place.spec("mv .git x", "workspace-write")).await);
+    assert!(succeeds(&mut session, place.spec("echo x > .git/new", "workspace-write")).await);
+}
+
+#[tokio::test]
+async fn a_linked_hooks_folder_cannot_be_replaced() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    std::fs::rename(place.path("work/.git/hooks"), place.path("work/shared")).unwrap();
+    std::os::unix::fs::symlink("../shared", place.path("work/.git/hooks")).unwrap();
+    for script in ["echo x > .git/hooks/new", "echo x > shared/new", "rm .git/hooks", "mv .git x"] {
+        assert!(!succeeds(&mut session, place.spec(script, "workspace-write")).await, "{script}");
+    }
+    assert!(succeeds(&mut session, place.spec("echo x > new", "workspace-write")).await);
+}
+
+#[tokio::test]
+async fn a_denial_is_told_and_an_ordinary_failure_is_not() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let got = support::run(&mut session, place.spec("touch $OUT/new", "workspace-write")).await;
+    let denied = got.closed.denied.clone().unwrap();
+    assert_eq!((denied.path, denied.what), (Some(place.path("outside/new")), Denial::Write));
+    let got = support::run(&mut session, place.spec("cat missing", "workspace-write")).await;
+    assert_eq!(got.closed.denied, None);
+    let mut spec = place.spec("echo x > ../outside/new", "workspace-write");
+    spec.terminal = Some(engine::process::TerminalSize { cols: 200, rows: 24 });
+    let got = support::run(&mut session, spec).await;
+    assert_eq!(got.closed.denied.clone().unwrap().path, Some(place.path("outside/new")));
+}
+
+#[tokio::test]
+async fn a_hidden_working_directory_is_an_error_of_the_sandbox() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let mut spec = place.spec("true", "workspace-write");
+    spec.cwd = support::directory(&place.path("state"));
+    let reason = refusal(&mut session, spec).await;
+    assert!(reason.contains("working directory"), "{reason}");
+}
+
+#[tokio::test]
+async fn an_empty_confinement_confines_nothing() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("landlock=0,seccomp=off,namespaces=off", OnGap::Refuse);
+    assert!(succeeds(&mut session, confined(place.spec("echo x >> $OUT/file", ""), [])).await);
+}
