@@ -150,7 +150,16 @@ async fn groups_go_with_their_tree_and_those_of_dead_daemons_with_the_next() {
     process.kill(Signal::KILL).await.unwrap();
     gather(&process).await;
     process.gone().await;
-    until("the group is gone", || names_with(&folder, "").iter().all(|path| !path.is_dir())).await;
+    until("nobody is in it", || !holds(&folder)).await;
+    // What is as it was made is used again, and only for the same limit.
+    let groups = || names_with(&folder, "").iter().filter(|path| path.is_dir()).count();
+    for _ in 0..5 {
+        run(&mut session, limited("exit 0", limits)).await;
+    }
+    let used = groups();
+    assert!(used <= 3, "{used} groups for commands one after the other");
+    run(&mut session, limited("exit 0", ResourceLimits { processes: Some(9), ..limits })).await;
+    assert_eq!(groups(), used + 1);
     drop((session, process, engine));
     until("the folder is gone", || !folder.exists()).await;
 }

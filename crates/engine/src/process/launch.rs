@@ -113,14 +113,13 @@ impl Launcher {
             Some(size) => streams::terminal(size)?,
             None => streams::pipes(spec.stdin != Stdin::Empty)?,
         };
-        let (started, tree, mut held) = self.start(spec, (cwd.as_fd(), confined.as_ref()), &wiring, id)?;
+        let (started, tree, held) = self.start(spec, (cwd.as_fd(), confined.as_ref()), &wiring, id)?;
         let Wiring { child, input, outputs } = wiring;
         drop(child);
         let Started { pid, pidfd, pending } = started;
         let wired = async {
             let leader = sys::watch(pidfd, Interest::READABLE)?;
             verdict(pending).await?;
-            held.iter_mut().for_each(Held::shut);
             let outputs =
                 outputs.into_iter().map(|(fd, stream)| Output::new(fd, stream)).collect::<io::Result<_>>()?;
             let input = input.map(Input::new).transpose()?;

@@ -64,7 +64,7 @@ impl Limiter {
             match (holder, limit) {
                 (Holder::Unified, Some(_)) if kind == Kind::Memory => unified.memory_bytes = limit,
                 (Holder::Unified, Some(_)) => unified.processes = limit,
-                (Holder::Legacy, Some(limit)) => held.groups.push(self.groups().make(kind, limit)?),
+                (Holder::Legacy, Some(limit)) => held.groups.push(self.groups().take(kind, limit)?),
                 (Holder::Rlimit, Some(_)) | (_, None) => {}
             }
         }
@@ -91,11 +91,6 @@ impl Held {
     /// What was counted so far.
     pub(super) fn counted(&self) -> Counted {
         self.groups.iter().fold(Counted::default(), |sum, group| sum + group.counted())
-    }
-
-    /// The child has joined: its entrances are not needed again.
-    pub(super) fn shut(&mut self) {
-        self.groups.iter_mut().for_each(Group::shut);
     }
 }
 
