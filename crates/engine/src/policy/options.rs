@@ -73,7 +73,9 @@ impl Looker {
             };
             match (value, words.get(at + 1)) {
                 (Some(value), _) => self.option_command(value),
-                (None, Some(Word::Literal(value))) => self.option_command(value),
+                (None, Some(Word::Literal(value))) => {
+                    self.option_command(value.strip_prefix("exec=").unwrap_or(value));
+                }
                 (None, Some(Word::Dynamic(_))) => {
                     self.unseen(format!("the command for {text} is only known when it runs"))
                 }

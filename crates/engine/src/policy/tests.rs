@@ -108,6 +108,7 @@ const TRICKS: &[&str] = &[
     "awk 'BEGIN { system(\"rm x\") }'", "awk 'BEGIN { \"rm x\" | getline }'", "gawk '{ print | \"rm x\" }' f", "awk $x f",
     "sed '1e rm x' f", "sed 's/.*/rm x/e' f", "sed -n $x f", "tar xf a --to-command='rm x'", "tar xf a --to-command rm",
     "tar -cf a --checkpoint=1 --checkpoint-action=exec='rm x' b", "tar -I 'rm x' -cf a b", "tar cIf rm a b",
+    "tar -cf a . --checkpoint=1 --checkpoint-action exec='rm x'",
     "tar --use-compress='rm x' -cf a b", "rsync -e 'rm x' a b:c", "rsync --rsh='rm x' a b:", "rsync -ae 'rm x' a b:c",
     "ssh -o ProxyCommand='rm x' h", "ssh -oproxycommand='rm x' h", "scp -o 'ProxyCommand rm x' a b:",
     "vi -c '!rm x'", "vim '+!rm x'", "echo ':!rm x' | ex", "ed f", "emacs --batch --eval '(x)'", "python -c 'x'",
