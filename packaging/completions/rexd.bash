@@ -9,7 +9,7 @@ _rexd() {
     done
     COMPREPLY=()
     case $previous in
-        --config|--tls-cert|--tls-key|--client-ca|--unix|--read|--write|--remove|verify|show|replay)
+        --config|--tls-cert|--tls-key|--client-ca|--unix|--read|--write|--remove)
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
             return ;;
@@ -39,7 +39,7 @@ _rexd() {
         policy) words='test explain replay --config --json --face --client --caller --cwd --shell --read --write --remove --help' ;;
         *) words='--help' ;;
     esac
-    if [[ $command == check-config && $current != -* ]]; then
+    if [[ $current != -* && ( $command == check-config || $previous == verify || $previous == show || $previous == replay ) ]]; then
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return

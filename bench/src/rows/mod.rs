@@ -7,6 +7,7 @@ pub(crate) mod detached;
 pub(crate) mod growth;
 pub(crate) mod latency;
 pub(crate) mod memory;
+pub(crate) mod policy;
 pub(crate) mod pty;
 pub(crate) mod rate;
 pub(crate) mod read;
@@ -38,7 +39,7 @@ pub(crate) struct Row {
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Every row, in the order of the report.
-pub(crate) const ALL: [Row; 16] = [
+pub(crate) const ALL: [Row; 17] = [
     Row { name: "true", limit: MINUTE.saturating_mul(15), run: latency::run },
     Row { name: "rate", limit: MINUTE.saturating_mul(15), run: rate::run },
     Row { name: "stream", limit: MINUTE.saturating_mul(20), run: stream::run },
@@ -55,6 +56,7 @@ pub(crate) const ALL: [Row; 16] = [
     Row { name: "detached", limit: MINUTE.saturating_mul(5), run: detached::run },
     Row { name: "resume", limit: MINUTE.saturating_mul(10), run: resume::run },
     Row { name: "compress", limit: MINUTE.saturating_mul(10), run: compress::run },
+    Row { name: "policy", limit: MINUTE, run: policy::run },
 ];
 
 /// Adds the usual table: one line per peer, with its quotient to the first one.

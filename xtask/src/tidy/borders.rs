@@ -31,6 +31,8 @@ const DAEMON_FILE_PLACES: &[&str] = &[
     "listen/",
     "main.rs",
     "metrics/own.rs",
+    // Tests write the configuration they ask about.
+    "policy_cli/tests.rs",
     "state.rs",
     "state/",
     "serve.rs",

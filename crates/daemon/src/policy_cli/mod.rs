@@ -52,3 +52,5 @@ impl PolicyCommand {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_docs;

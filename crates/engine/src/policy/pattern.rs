@@ -158,7 +158,7 @@ impl ArgvPattern {
     pub(super) fn arguments_match(&self, words: &[Word]) -> Match {
         if self.surely(words) {
             Match::Yes
-        } else if self.possibly(words) {
+        } else if words.iter().any(|word| word.literal().is_none()) && self.possibly(words) {
             Match::Maybe
         } else {
             Match::No

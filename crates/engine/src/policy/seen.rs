@@ -1,13 +1,15 @@
 //! Everything a command line may run, as far as it can be seen: its simple commands, and those inside wrappers.
 
-use super::languages::{self, is_stream};
+use super::languages::is_stream;
 use super::variables::{self, Effect};
 use super::words::{Simple, Word, base_name};
 use super::wrappers::{self, Inner, Options, Wrapper};
-use super::{CommandLine, sed, shell};
+use super::{CommandLine, shell};
 
-/// How many arguments of a wrapper are tried as the beginning of a command.
-const MAX_SOMEWHERE: usize = 16;
+/// How much may be looked at for one decision, in bytes of text; a word counts as [`WORD_COST`]. Past it the line counts
+/// as not seen: tricks that make the same text be looked at again and again end there.
+const MAX_WORK: usize = 8 * 1024 * 1024;
+const WORD_COST: usize = 16;
 /// How often a wrapper may wrap a wrapper.
 const MAX_DEPTH: usize = 32;
 
@@ -76,7 +78,14 @@ impl Command {
 
 /// Finds what a command line may run.
 pub(super) fn look(line: &CommandLine<'_>) -> Seen {
-    let mut looker = Looker { seen: Seen::default(), depth: 0, under_sudo: None, perhaps: false };
+    let mut looker = Looker {
+        seen: Seen::default(),
+        depth: 0,
+        under_sudo: None,
+        perhaps: false,
+        trying: false,
+        work: MAX_WORK,
+    };
     match line {
         CommandLine::Argv(argv) => {
             let words: Vec<Word> = argv.iter().map(|word| Word::Literal(word.clone())).collect();
@@ -89,11 +98,15 @@ pub(super) fn look(line: &CommandLine<'_>) -> Seen {
 
 /// Looks into a command line.
 pub(super) struct Looker {
-    seen: Seen,
+    pub(super) seen: Seen,
     depth: usize,
     under_sudo: Option<usize>,
     /// Whether what is found only perhaps runs.
-    perhaps: bool,
+    pub(super) perhaps: bool,
+    /// Whether every end of the words at hand is being tried already.
+    pub(super) trying: bool,
+    /// What is left of [`MAX_WORK`].
+    work: usize,
 }
 
 impl Looker {
@@ -101,11 +114,15 @@ impl Looker {
         self.seen.unseen.get_or_insert_with(|| why.into());
     }
 
-    fn script(&mut self, text: &str) {
+    pub(super) fn script(&mut self, text: &str) {
         self.seen.uses_shell = true;
         if self.depth >= MAX_DEPTH {
             return self.unseen("it is nested too deeply");
         }
+        if !self.spend(text.len()) {
+            return;
+        }
+        let trying = std::mem::take(&mut self.trying);
         match shell::parse(text) {
             Ok(script) => {
                 self.depth += 1;
@@ -115,6 +132,22 @@ impl Looker {
             }
             Err(shell::Unparsable(why)) => {
                 self.unseen(format!("the shell text cannot be split with certainty: {why}"))
+            }
+        }
+        self.trying = trying;
+    }
+
+    /// Takes from what may be looked at; says whether there was enough.
+    fn spend(&mut self, work: usize) -> bool {
+        match self.work.checked_sub(work) {
+            Some(left) => {
+                self.work = left;
+                true
+            }
+            None => {
+                self.work = 0;
+                self.unseen("it is too long to be looked into");
+                false
             }
         }
     }
@@ -134,42 +167,12 @@ impl Looker {
         }
     }
 
-    /// A command that some program will run with arguments of its own choice.
-    fn option_command(&mut self, text: &str) {
-        if text.trim().is_empty() {
-            return;
-        }
-        let uses_shell = self.seen.uses_shell;
-        self.script(&format!("{text} \"$x\""));
-        self.seen.uses_shell = uses_shell;
-    }
-
-    /// The commands among the values of these options.
-    pub(super) fn option_commands(&mut self, words: &[Word], options: &[&str]) {
-        for (at, word) in words.iter().enumerate() {
-            let (text, all) = word.beginning();
-            let begun =
-                |option: &&str| text.len() > 1 && (option.starts_with(text) || text.starts_with(*option));
-            if !all && options.iter().any(begun) {
-                self.unseen("the value of an option that is a command is only known when it runs");
-            }
-            let Some(value) = options.iter().find_map(|option| option_value(text, option, at == 0)) else {
-                continue;
-            };
-            match (value, words.get(at + 1)) {
-                (Some(value), _) => self.option_command(value),
-                (None, Some(Word::Literal(value))) => self.option_command(value),
-                (None, Some(Word::Dynamic(_))) => {
-                    self.unseen(format!("the command for {text} is only known when it runs"))
-                }
-                (None, None) => {}
-            }
-        }
-    }
-
     fn command(&mut self, simple: Simple) {
         if self.depth >= MAX_DEPTH {
             return self.unseen("it is nested too deeply");
+        }
+        if !self.spend(simple.words.len().saturating_mul(WORD_COST)) {
+            return;
         }
         let Some(first) = simple.words.first() else { return };
         let Some(program) = first.literal() else {
@@ -240,36 +243,7 @@ impl Looker {
                 Kind::Plain
             }
             Wrapper::Opaque => Kind::Opaque,
-            Wrapper::Takes(options) => {
-                self.option_commands(&words[1..], options);
-                Kind::Plain
-            }
-            Wrapper::Somewhere => {
-                self.option_commands(&words[1..], &["-c", "--call"]);
-                self.somewhere(&words[1..]);
-                Kind::Plain
-            }
-            Wrapper::AfterVerb => {
-                const VERBS: &[&str] = &["run", "exec", "x", "dlx", "do", "stat", "record", "--"];
-                let verb =
-                    words.iter().position(|word| word.literal().is_some_and(|text| VERBS.contains(&text)));
-                self.option_commands(&words[1..], &["-c", "--call", "--command"]);
-                self.somewhere(verb.and_then(|verb| words.get(verb + 1..)).unwrap_or_default());
-                Kind::Plain
-            }
-            Wrapper::Git => self.git(&words[1..]),
-            Wrapper::Awk => opaque_if(languages::awk_runs(&words[1..])),
-            Wrapper::Sed => opaque_if(sed::runs(&words[1..])),
-            Wrapper::Interpreter(interpreter) => opaque_if(interpreter.is_given_code(&words[1..])),
-            Wrapper::OpaqueWords(marks) => {
-                let marked = |word: &Word| marks.iter().any(|mark| is_marked(word, mark));
-                opaque_if(words[1..].iter().any(marked))
-            }
-            Wrapper::OpaqueWith(marks) => {
-                let marked = |text: &str| marks.iter().any(|mark| text.contains(mark));
-                let opaque = words[1..].iter().any(|word| word.literal().is_none_or(marked));
-                opaque_if(opaque)
-            }
+            tool => self.tool(tool, &words[1..]),
         }
     }
 
@@ -291,20 +265,6 @@ impl Looker {
 
     pub(super) fn inner(&mut self, words: Vec<Word>) {
         self.command(Simple { words, writes: false });
-    }
-
-    /// Every argument that is no option could be the program of a command: each is one that perhaps runs.
-    fn somewhere(&mut self, words: &[Word]) {
-        let outer = std::mem::replace(&mut self.perhaps, true);
-        for (at, word) in words.iter().enumerate().take(MAX_SOMEWHERE) {
-            match word.literal() {
-                Some(text) if text.starts_with('-') || text.contains('=') => {}
-                Some(_) => self.inner(words[at..].to_vec()),
-                None if at < 2 => self.unseen("the command to run is only known when it runs"),
-                None => {}
-            }
-        }
-        self.perhaps = outer;
     }
 
     /// A shell: its `-c` text is looked into; a script file is that file's business; standard input is unseen.
@@ -375,6 +335,10 @@ impl Looker {
             if !matches!(word.literal(), Some("-exec" | "-execdir" | "-ok" | "-okdir")) {
                 continue;
             }
+            // Checked before the words are copied, so that many of them end as soon as the work is spent.
+            if self.work == 0 {
+                return;
+            }
             self.seen.moves |= matches!(word.literal(), Some("-execdir" | "-okdir"));
             let end =
                 after.iter().position(|word| matches!(word.literal(), Some(";"))).unwrap_or(after.len());
@@ -423,50 +387,4 @@ fn replaced(options: &[Word], inner: &[Word]) -> Vec<Word> {
     let mut words: Vec<Word> = inner.iter().map(known).collect();
     words.push(Word::unknown());
     words
-}
-
-fn opaque_if(opaque: bool) -> Kind {
-    if opaque { Kind::Opaque } else { Kind::Plain }
-}
-
-/// Whether a word holds a mark, in any case, or begins like one and goes on unknown. A mark that is an option is also
-/// found when it is cut short or stands in a cluster.
-fn is_marked(word: &Word, mark: &str) -> bool {
-    let (text, all) = word.beginning();
-    let lower = text.to_ascii_lowercase();
-    let begun = !all && !text.is_empty() && mark.starts_with(&*lower);
-    let long = || {
-        let name = text.split('=').next().unwrap_or(text);
-        name.len() > 2 && name.starts_with("--") && mark.starts_with(name)
-    };
-    let cluster = || match (mark.strip_prefix('-'), text.strip_prefix('-')) {
-        (Some(letter), Some(cluster)) => {
-            letter.len() == 1 && !cluster.starts_with('-') && cluster.contains(letter)
-        }
-        _ => false,
-    };
-    let is_letter = mark.len() == 2 && mark.starts_with('-');
-    let holds = || text.contains(mark) || lower.contains(mark);
-    begun || cluster() || (!is_letter && (holds() || long()))
-}
-
-/// The value that a word gives to an option: attached, or (`Some(None)`) the next word. Long options may be cut short
-/// and joined by `=`, short ones stand in a cluster, which the first word of some programs is without a dash.
-fn option_value<'w>(text: &'w str, option: &str, first: bool) -> Option<Option<&'w str>> {
-    if option.starts_with("--") || option.len() > 2 {
-        let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-        let shortened = name.len() > 2 && option.starts_with(name);
-        return (name == option || shortened)
-            .then_some(value.map(|value| value.strip_prefix("exec=").unwrap_or(value)));
-    }
-    let letter = option.strip_prefix('-')?;
-    let cluster = match text.strip_prefix('-') {
-        Some(cluster) if !cluster.starts_with('-') => cluster,
-        None if first && text.bytes().all(|byte| byte.is_ascii_alphabetic()) => {
-            return text.contains(letter).then_some(None);
-        }
-        _ => return None,
-    };
-    let (_, value) = cluster.split_once(letter)?;
-    Some((!value.is_empty()).then_some(value))
 }

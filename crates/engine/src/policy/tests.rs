@@ -108,6 +108,7 @@ const TRICKS: &[&str] = &[
     "awk 'BEGIN { system(\"rm x\") }'", "awk 'BEGIN { \"rm x\" | getline }'", "gawk '{ print | \"rm x\" }' f", "awk $x f",
     "sed '1e rm x' f", "sed 's/.*/rm x/e' f", "sed -n $x f", "tar xf a --to-command='rm x'", "tar xf a --to-command rm",
     "tar -cf a --checkpoint=1 --checkpoint-action=exec='rm x' b", "tar -I 'rm x' -cf a b", "tar cIf rm a b",
+    "tar -cf a . --checkpoint=1 --checkpoint-action exec='rm x'",
     "tar --use-compress='rm x' -cf a b", "rsync -e 'rm x' a b:c", "rsync --rsh='rm x' a b:", "rsync -ae 'rm x' a b:c",
     "ssh -o ProxyCommand='rm x' h", "ssh -oproxycommand='rm x' h", "scp -o 'ProxyCommand rm x' a b:",
     "vi -c '!rm x'", "vim '+!rm x'", "echo ':!rm x' | ex", "ed f", "emacs --batch --eval '(x)'", "python -c 'x'",
@@ -146,73 +147,91 @@ fn no_known_trick_runs_a_denied_command() {
     }
 }
 
+/// What people and agents do all day.
+#[rustfmt::skip]
+const ORDINARY: &[&str] = &[
+    "ls -la",
+    "cargo test 2>&1 | tail -20",
+    "for f in *.rs; do wc -l \"$f\"; done",
+    "cd x && make -j\"$(nproc)\"",
+    "echo 'rm x'",
+    "grep -r \"rm -rf\" .",
+    "git commit -m \"$(cat <<'EOF'\nfix: rm\nEOF\n)\"",
+    "cat <<EOF > f\nrm x\nEOF\n",
+    "if [ -f x ]; then echo \"$x\"; fi",
+    "i=$((i + 1))",
+    "export PATH=$PATH:/x",
+    "bash script.sh",
+    "python script.py -c x",
+    "python3 -m pytest -x",
+    "python3 -X dev -u script.py",
+    "node server.js -p 3000",
+    "perl script.pl -e",
+    "node --version",
+    "awk -F: '{print $1}' f",
+    "awk 'NR > 1 || /x/ { print }' f",
+    "sed -n '1,20p' f",
+    "sed -i 's/a/b/g' f",
+    "git -c user.name=x commit -m 'a b'",
+    "git -c core.pager=cat log",
+    "git config user.email a@b",
+    "git config --get alias.x",
+    "GIT_PAGER=cat git log",
+    "EDITOR=true git commit --amend",
+    "git rebase --exec 'cargo test' main",
+    "git push origin main",
+    "rsync -e ssh -a a b:c",
+    "rsync -e 'ssh -p 22' a b:",
+    "tar -I zstd -xf a.tar",
+    "tar czf a.tgz dir",
+    "tar --exclude=target -czf \"$x\" .",
+    "ssh host ls",
+    "wget https://my-example.com/x",
+    "nc my-example.com 80",
+    "npm rm x",
+    "npm run build",
+    "npm install node",
+    "conda install python",
+    "uv run pytest",
+    "npx tsc --noEmit",
+    "NODE_OPTIONS=--max-old-space-size=4096 node x.js",
+    "PYTHONPATH=src python x.py",
+    "make -j4 all",
+    "sort -u f",
+    "bash -lc 'if [ -f x ]; then echo $(date); fi'",
+    "find . -name '*.o' -exec ls {} \\;",
+    "env | sort",
+    "command -v rm",
+    "sudo -l",
+    "xargs -n1 echo < f",
+    "timeout 5 make",
+    "A=1 make",
+    "set -euo pipefail; make",
+    "trap - EXIT",
+    "test -d x",
+];
+
 #[test]
 fn ordinary_work_is_not_disturbed_by_a_denied_command() {
     let policy = no_rm();
-    let table = [
-        "ls -la",
-        "cargo test 2>&1 | tail -20",
-        "for f in *.rs; do wc -l \"$f\"; done",
-        "cd x && make -j\"$(nproc)\"",
-        "echo 'rm x'",
-        "grep -r \"rm -rf\" .",
-        "git commit -m \"$(cat <<'EOF'\nfix: rm\nEOF\n)\"",
-        "cat <<EOF > f\nrm x\nEOF\n",
-        "if [ -f x ]; then echo \"$x\"; fi",
-        "i=$((i + 1))",
-        "export PATH=$PATH:/x",
-        "bash script.sh",
-        "python script.py -c x",
-        "python3 -m pytest -x",
-        "python3 -X dev -u script.py",
-        "node server.js -p 3000",
-        "perl script.pl -e",
-        "node --version",
-        "awk -F: '{print $1}' f",
-        "awk 'NR > 1 || /x/ { print }' f",
-        "sed -n '1,20p' f",
-        "sed -i 's/a/b/g' f",
-        "git -c user.name=x commit -m 'a b'",
-        "git -c core.pager=cat log",
-        "git config user.email a@b",
-        "git config --get alias.x",
-        "GIT_PAGER=cat git log",
-        "EDITOR=true git commit --amend",
-        "git rebase --exec 'cargo test' main",
-        "git push origin main",
-        "rsync -e ssh -a a b:c",
-        "rsync -e 'ssh -p 22' a b:",
-        "tar -I zstd -xf a.tar",
-        "tar czf a.tgz dir",
-        "tar --exclude=target -czf \"$x\" .",
-        "ssh host ls",
-        "wget https://my-example.com/x",
-        "nc my-example.com 80",
-        "npm rm x",
-        "npm run build",
-        "npm install node",
-        "conda install python",
-        "uv run pytest",
-        "npx tsc --noEmit",
-        "NODE_OPTIONS=--max-old-space-size=4096 node x.js",
-        "PYTHONPATH=src python x.py",
-        "make -j4 all",
-        "sort -u f",
-        "bash -lc 'if [ -f x ]; then echo $(date); fi'",
-        "find . -name '*.o' -exec ls {} \\;",
-        "env | sort",
-        "command -v rm",
-        "sudo -l",
-        "xargs -n1 echo < f",
-        "timeout 5 make",
-        "A=1 make",
-        "set -euo pipefail; make",
-        "trap - EXIT",
-        "test -d x",
-    ];
-    for line in table {
+    for line in ORDINARY {
         assert_eq!(shell(&policy, line), Verdict::Allow, "{line:?}: {:?}", decide_shell(&policy, line));
     }
+}
+
+#[test]
+fn a_line_that_multiplies_is_not_followed_for_ever() {
+    let policy = no_rm();
+    let mut line = "rm x".to_owned();
+    for _ in 0..5 {
+        let quoted = format!("'{}'", line.replace('\'', "'\\''"));
+        line = format!("npx {} sh -c {quoted}", "env ".repeat(30));
+    }
+    assert_ne!(shell(&policy, &line), Verdict::Allow);
+    let many: Vec<&str> = std::iter::once("find").chain(std::iter::repeat_n("-exec", 100_000)).collect();
+    assert_ne!(argv(&policy, &many), Verdict::Allow);
+    assert_ne!(shell(&policy, "npx sh -c 'npx env npx rm x'"), Verdict::Allow);
+    assert_ne!(shell(&policy, &format!("xvfb-run {} rm x", "-a ".repeat(100))), Verdict::Allow);
 }
 
 #[test]

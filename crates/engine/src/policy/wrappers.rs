@@ -2,6 +2,7 @@
 //! reading the options in front of that command.
 
 use super::languages::{self, Interpreter};
+use super::tools;
 use super::words::Word;
 
 /// What a program does with the command among its arguments.
@@ -137,11 +138,6 @@ static FLOCK: Options = Options {
 static TASKSET: Options = Options { flags: "ac", operands: 1, ..PLAIN };
 static CHRT: Options = Options { flags: "bfiorR", values: "TPD", operands: 1, ..PLAIN };
 
-/// Options of ssh that hold commands.
-const SSH: &[&str] = &["proxycommand", "localcommand", "knownhostscommand"];
-/// The same for those that start an ssh, which can be another program.
-const COPIES: &[&str] = &["proxycommand", "localcommand", "knownhostscommand", "-S", "-D", "--ssh"];
-
 /// How a program wraps a command, by the base name of the program.
 pub(super) fn find(name: &str) -> Option<Wrapper> {
     Some(match name {
@@ -175,56 +171,6 @@ pub(super) fn find(name: &str) -> Option<Wrapper> {
         | "script" | "watch" | "parallel" | "setpriv" | "unshare" | "nsenter" | "systemd-run" | "strace"
         | "ltrace" | "gdb" | "start-stop-daemon" | "chpst" | "firejail" | "bwrap" | "proot" | "fakeroot"
         | "fc" | "bind" | "coproc" => Wrapper::Opaque,
-        "vi" | "vim" | "nvim" | "gvim" | "view" | "vimdiff" | "ex" | "ed" | "red" | "emacs"
-        | "emacsclient" | "dc" | "m4" | "at" | "batch" | "crontab" | "tmux" | "screen" | "socat" | "entr"
-        | "run-parts" | "sg" | "newgrp" | "capsh" | "ssh-agent" | "gpg-agent" | "nix-shell" | "nix"
-        | "watchexec" | "nodemon" | "hyperfine" | "xterm" | "incrond" | "lftp" => Wrapper::Opaque,
-        "uv" | "poetry" | "pipenv" | "pdm" | "hatch" | "bundle" | "npm" | "pnpm" | "yarn" | "rustup"
-        | "pyenv" | "rbenv" | "conda" | "mamba" | "mise" | "asdf" | "direnv" | "op" | "aws-vault"
-        | "doppler" | "sops" | "chamber" | "foreman" | "sem" | "perf" => Wrapper::AfterVerb,
-        "npx" | "bunx" | "uvx" | "dotenv" | "xvfb-run" | "dbus-run-session" | "dbus-launch" | "chronic"
-        | "prlimit" | "numactl" | "eatmydata" | "faketime" | "torsocks" | "proxychains" | "proxychains4"
-        | "setuidgid" | "envdir" | "softlimit" | "aa-exec" | "runcon" | "valgrind" | "rlwrap"
-        | "cpulimit" | "choom" | "uclampset" | "coreutils" | "winpty" | "sccache" | "ccache" | "distcc"
-        | "mpirun" | "srun" | "gosu" | "su-exec" | "tini" | "dumb-init" | "catatonit" | "cgexec"
-        | "trickle" => Wrapper::Somewhere,
-        "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => Wrapper::Awk,
-        "sed" | "gsed" | "ssed" => Wrapper::Sed,
-        "git" => Wrapper::Git,
-        "tar" | "gtar" | "bsdtar" => Wrapper::Takes(&[
-            "-I",
-            "-F",
-            "--to-command",
-            "--use-compress-program",
-            "--checkpoint-action",
-            "--rsh-command",
-            "--rmt-command",
-            "--info-script",
-            "--new-volume-script",
-        ]),
-        "rsync" => Wrapper::Takes(&["-e", "--rsh", "--rsync-path"]),
-        "split" | "gsplit" => Wrapper::Takes(&["--filter"]),
-        "sort" | "gsort" => Wrapper::Takes(&["--compress-program"]),
-        "rg" => Wrapper::Takes(&["--pre", "--hostname-bin"]),
-        "zip" => Wrapper::Takes(&["-TT", "--unzip-command"]),
-        "ssh" | "slogin" | "autossh" => Wrapper::OpaqueWords(SSH),
-        "scp" | "sftp" | "mosh" => Wrapper::OpaqueWords(COPIES),
-        "man" => Wrapper::Takes(&["-P", "--pager", "-H", "--html"]),
-        "less" | "more" | "most" => Wrapper::OpaqueWords(&["+", "!"]),
-        "tcpdump" => Wrapper::Takes(&["-z"]),
-        "wget" => Wrapper::OpaqueWords(&["askpass", "use-askpass", "--execute", "-e"]),
-        "nc" | "netcat" | "ncat" => Wrapper::OpaqueWords(&["-e", "-c", "exec"]),
-        "fd" | "fdfind" => Wrapper::Somewhere,
-        "make" | "gmake" | "bmake" => {
-            Wrapper::OpaqueWords(&["--eval", "-E", "-f-", "--file=-", "/dev/", "shell="])
-        }
-        "sqlite3" | "psql" | "mysql" | "mariadb" => {
-            Wrapper::OpaqueWords(&[".sh", ".sys", "\\!", "program", "system", "edit("])
-        }
-        "apt" | "apt-get" | "aptitude" => Wrapper::OpaqueWords(&["invoke", "pre-install"]),
-        "rustc" | "cargo" => Wrapper::OpaqueWords(&["linker=", "runner=", "wrapper=", "rustc="]),
-        "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" => Wrapper::OpaqueWords(&["-wrapper"]),
-        "go" => Wrapper::Takes(&["-exec", "--exec", "-toolexec", "--toolexec", "-vettool"]),
         "alias" => Wrapper::OpaqueWith(&["="]),
         "hash" => Wrapper::OpaqueWith(&["-p"]),
         "enable" => Wrapper::OpaqueWith(&["-f"]),
@@ -234,7 +180,7 @@ pub(super) fn find(name: &str) -> Option<Wrapper> {
         _ if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name == "ld.so" => {
             Wrapper::Pass(&NONE)
         }
-        _ => return languages::find(name).map(Wrapper::Interpreter),
+        _ => return tools::find(name).or_else(|| languages::find(name).map(Wrapper::Interpreter)),
     })
 }
 

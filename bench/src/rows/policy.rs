@@ -1,0 +1,107 @@
+//! One decision of the policy, in the process that asks for it.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use engine::policy::{
+    ArgvPattern, Asked, CommandLine, Matcher, Operation, PathGlob, Policy, PolicySettings, Rule, RuleAccess,
+    Touch, Verdict,
+};
+
+use super::table;
+use crate::report::{Findings, limit};
+use crate::stats::interleave;
+use crate::world::World;
+
+/// Decisions in one sample; one alone is shorter than the clock can tell.
+const EACH: u32 = 1_000;
+const MOST: f64 = 20e-6;
+const LINE: &str = "cd /srv/app && cargo test --workspace 2>&1 | tail -20";
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Argv,
+    Shell,
+    Path,
+}
+
+/// Runs the row.
+pub(crate) fn run(world: &World) -> Result<Findings> {
+    let (few, many, any) = (policy(10)?, policy(1_000)?, on_any_program(1_000)?);
+    let kinds = [(Kind::Argv, "argv"), (Kind::Shell, "shell text"), (Kind::Path, "path")];
+    let mut peers: Vec<(String, &Policy, Kind)> = Vec::new();
+    for (policy, rules) in [(&few, "10 rules"), (&many, "1,000 rules")] {
+        peers.extend(kinds.iter().map(|(kind, name)| (format!("{name}, {rules}"), policy, *kind)));
+    }
+    peers.push(("argv, any program, 1,000 rules".to_owned(), &any, Kind::Argv));
+    let names: Vec<String> = peers.iter().map(|(name, _, _)| name.clone()).collect();
+    let samples =
+        interleave(&mut peers, world.amount(50, 5), |(_, policy, kind)| Ok(vec![decisions(policy, *kind)?]))?;
+    let mut findings = Findings::new("Policy decision, 1,000 rules");
+    table(&mut findings, "policy decision", &names, &samples, short_time);
+    findings.note(
+        "Rules name programs and paths in equal parts and deny; none of them matches, so that every one that could is \
+         looked at; in the last line none of them names a program, so that no index helps. A policy is shared without a lock, so the number of sessions does not enter.",
+    );
+    for (name, samples) in names.iter().zip(&samples).filter(|(name, _)| name.ends_with("1,000 rules")) {
+        findings.targets.push(limit(&format!("policy decision, {name}"), samples.p50(), MOST, short_time));
+    }
+    Ok(findings)
+}
+
+/// Half the rules on programs, a quarter on directories, a quarter on names of files.
+fn policy(count: usize) -> Result<Policy> {
+    let rule = |at: usize| {
+        let globs = |text: String| PathGlob::new(&text).map(|glob| vec![glob]).context("a glob");
+        let matcher = match at % 4 {
+            0 | 1 => {
+                let words = [format!("tool{at}"), "run".to_owned(), "*".to_owned()];
+                Matcher::Argv(ArgvPattern::new(&words).context("a pattern")?)
+            }
+            2 => {
+                Matcher::Paths { globs: globs(format!("/srv/app{at}/secrets/**"))?, access: RuleAccess::Any }
+            }
+            _ => Matcher::Paths { globs: globs(format!("**/secret{at}.pem"))?, access: RuleAccess::Any },
+        };
+        Ok(Rule::new(&format!("rule {at}"), Verdict::Deny, matcher))
+    };
+    let rules = (0..count).map(rule).collect::<Result<_>>()?;
+    Ok(Policy::new(PolicySettings { rules, ..PolicySettings::default() })?)
+}
+
+/// Rules that could match any program.
+fn on_any_program(count: usize) -> Result<Policy> {
+    let rule = |at: usize| {
+        let words = ["*".to_owned(), format!("--flag{at}"), "*".to_owned()];
+        let matcher = Matcher::Argv(ArgvPattern::new(&words).context("a pattern")?);
+        Ok(Rule::new(&format!("rule {at}"), Verdict::Deny, matcher))
+    };
+    let rules = (0..count).map(rule).collect::<Result<_>>()?;
+    Ok(Policy::new(PolicySettings { rules, ..PolicySettings::default() })?)
+}
+
+fn short_time(seconds: f64) -> String {
+    format!("{:.2} us", seconds * 1e6)
+}
+
+/// Seconds for one decision.
+fn decisions(policy: &Policy, kind: Kind) -> Result<f64> {
+    let words: Vec<String> = ["cargo", "test", "--workspace"].map(str::to_owned).to_vec();
+    let path = Path::new("/srv/app/src/deep/er/main.rs");
+    let touched = [Touch::read(path), Touch::write(path)];
+    let cwd = Path::new("/srv/app");
+    let operation = match kind {
+        Kind::Argv => Operation::Run { line: CommandLine::Argv(&words), cwd },
+        Kind::Shell => Operation::Run { line: CommandLine::Shell { line: LINE, login: false }, cwd },
+        Kind::Path => Operation::Files(&touched),
+    };
+    let asked = Asked { face: "rexd", client: "bench", caller: "uid:1000", operation };
+    ensure!(policy.decide(&asked).verdict == Verdict::Allow, "the policy refuses what it should allow");
+    let start = Instant::now();
+    for _ in 0..EACH {
+        black_box(policy.decide(black_box(&asked)));
+    }
+    Ok(start.elapsed().as_secs_f64() / f64::from(EACH))
+}

@@ -1,0 +1,151 @@
+//! Commands among the options and arguments of tools.
+
+use super::languages;
+use super::sed;
+use super::seen::{Kind, Looker};
+use super::words::Word;
+use super::wrappers::Wrapper;
+
+/// How many arguments of a wrapper, options left aside, are tried as the beginning of a command. Past it they are taken
+/// for arguments of the command.
+const MAX_SOMEWHERE: usize = 32;
+
+impl Looker {
+    /// Looks at what a tool runs, and says what kind of command it is itself. `words` are its arguments.
+    pub(super) fn tool(&mut self, tool: Wrapper, words: &[Word]) -> Kind {
+        match tool {
+            Wrapper::Takes(options) => {
+                self.option_commands(words, options);
+                Kind::Plain
+            }
+            Wrapper::Somewhere => {
+                self.option_commands(words, &["-c", "--call"]);
+                self.somewhere(words);
+                Kind::Plain
+            }
+            Wrapper::AfterVerb => {
+                const VERBS: &[&str] = &["run", "exec", "x", "dlx", "do", "stat", "record", "--"];
+                let verb =
+                    words.iter().position(|word| word.literal().is_some_and(|text| VERBS.contains(&text)));
+                self.option_commands(words, &["-c", "--call", "--command"]);
+                self.somewhere(verb.and_then(|verb| words.get(verb + 1..)).unwrap_or_default());
+                Kind::Plain
+            }
+            Wrapper::Git => self.git(words),
+            Wrapper::Awk => opaque_if(languages::awk_runs(words)),
+            Wrapper::Sed => opaque_if(sed::runs(words)),
+            Wrapper::Interpreter(interpreter) => opaque_if(interpreter.is_given_code(words)),
+            Wrapper::OpaqueWords(marks) => {
+                let marked = |word: &Word| marks.iter().any(|mark| is_marked(word, mark));
+                opaque_if(words.iter().any(marked))
+            }
+            Wrapper::OpaqueWith(marks) => {
+                let marked = |text: &str| marks.iter().any(|mark| text.contains(mark));
+                let opaque = words.iter().any(|word| word.literal().is_none_or(marked));
+                opaque_if(opaque)
+            }
+            // These are looked through elsewhere; should one come here, nothing is known about it.
+            _ => Kind::Opaque,
+        }
+    }
+
+    /// A command that some program will run with arguments of its own choice.
+    pub(super) fn option_command(&mut self, text: &str) {
+        if text.trim().is_empty() {
+            return;
+        }
+        let uses_shell = self.seen.uses_shell;
+        self.script(&format!("{text} \"$x\""));
+        self.seen.uses_shell = uses_shell;
+    }
+
+    /// The commands among the values of these options.
+    pub(super) fn option_commands(&mut self, words: &[Word], options: &[&str]) {
+        for (at, word) in words.iter().enumerate() {
+            let (text, all) = word.beginning();
+            let begun =
+                |option: &&str| text.len() > 1 && (option.starts_with(text) || text.starts_with(*option));
+            if !all && options.iter().any(begun) {
+                self.unseen("the value of an option that is a command is only known when it runs");
+            }
+            let Some(value) = options.iter().find_map(|option| option_value(text, option, at == 0)) else {
+                continue;
+            };
+            match (value, words.get(at + 1)) {
+                (Some(value), _) => self.option_command(value),
+                (None, Some(Word::Literal(value))) => {
+                    self.option_command(value.strip_prefix("exec=").unwrap_or(value));
+                }
+                (None, Some(Word::Dynamic(_))) => {
+                    self.unseen(format!("the command for {text} is only known when it runs"))
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Every argument that is no option could be the program of a command: each is one that perhaps runs.
+    fn somewhere(&mut self, words: &[Word]) {
+        if self.trying {
+            return;
+        }
+        let outer = std::mem::replace(&mut self.perhaps, true);
+        self.trying = true;
+        let is_option = |text: &str| text.starts_with('-') || text.contains('=');
+        let starts = words.iter().enumerate().filter(|(_, word)| !word.literal().is_some_and(is_option));
+        for (count, (at, word)) in starts.take(MAX_SOMEWHERE).enumerate() {
+            match word.literal() {
+                Some(_) => self.inner(words.get(at..).unwrap_or_default().to_vec()),
+                None if count < 2 => self.unseen("the command to run is only known when it runs"),
+                None => {}
+            }
+        }
+        (self.perhaps, self.trying) = (outer, false);
+    }
+}
+
+fn opaque_if(opaque: bool) -> Kind {
+    if opaque { Kind::Opaque } else { Kind::Plain }
+}
+
+/// Whether a word holds a mark, in any case, or begins like one and goes on unknown. A mark that is an option is also
+/// found when it is cut short or stands in a cluster.
+fn is_marked(word: &Word, mark: &str) -> bool {
+    let (text, all) = word.beginning();
+    let lower = text.to_ascii_lowercase();
+    let begun = !all && !text.is_empty() && mark.starts_with(&*lower);
+    let long = || {
+        let name = text.split('=').next().unwrap_or(text);
+        name.len() > 2 && name.starts_with("--") && mark.starts_with(name)
+    };
+    let cluster = || match (mark.strip_prefix('-'), text.strip_prefix('-')) {
+        (Some(letter), Some(cluster)) => {
+            letter.len() == 1 && !cluster.starts_with('-') && cluster.contains(letter)
+        }
+        _ => false,
+    };
+    let is_letter = mark.len() == 2 && mark.starts_with('-');
+    let holds = || text.contains(mark) || lower.contains(mark);
+    begun || cluster() || (!is_letter && (holds() || long()))
+}
+
+/// The value that a word gives to an option: attached, or (`Some(None)`) the next word. Long options may be cut short
+/// and joined by `=`, short ones stand in a cluster, which the first word of some programs is without a dash.
+fn option_value<'w>(text: &'w str, option: &str, first: bool) -> Option<Option<&'w str>> {
+    if option.starts_with("--") || option.len() > 2 {
+        let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        let shortened = name.len() > 2 && option.starts_with(name);
+        return (name == option || shortened)
+            .then_some(value.map(|value| value.strip_prefix("exec=").unwrap_or(value)));
+    }
+    let letter = option.strip_prefix('-')?;
+    let cluster = match text.strip_prefix('-') {
+        Some(cluster) if !cluster.starts_with('-') => cluster,
+        None if first && text.bytes().all(|byte| byte.is_ascii_alphabetic()) => {
+            return text.contains(letter).then_some(None);
+        }
+        _ => return None,
+    };
+    let (_, value) = cluster.split_once(letter)?;
+    Some((!value.is_empty()).then_some(value))
+}
