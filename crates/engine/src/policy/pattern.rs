@@ -37,7 +37,8 @@ impl Glob {
 
     /// The same for what may be no text.
     pub(super) fn matches_bytes(&self, text: &[u8]) -> bool {
-        if self.literal { self.text.as_bytes() == text } else { glob(self.text.as_bytes(), text) }
+        let pattern = self.text.as_bytes();
+        if self.literal { pattern == text } else { pattern == b"*" || glob(pattern, text) }
     }
 }
 
