@@ -11,7 +11,7 @@ bench --rexd PATH [--only ROW,...] [--quick] [--out FILE] [--home DIR]
 
   --rexd PATH   the rexd to measure
   --only ROWS   some of: true rate stream stall read write cold memory pty tree size growth
-                connections detached resume compress policy
+                connections detached resume compress sandbox policy
   --quick       few and short rounds, for development: figures mean nothing
   --out FILE    also write the report as Markdown
   --home DIR    where bench/setup.sh put the peers (default: $BENCH_HOME, else .bench)

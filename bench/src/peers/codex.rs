@@ -23,11 +23,25 @@ const NATIVE: &str = "npm/node_modules/@openai";
 pub(crate) struct Codex {
     name: String,
     folder: PathBuf,
+    /// Whether commands are confined to writing in the folder.
+    is_confined: bool,
     /// Processes of which one of `exited` (with its code) and `closed` has come.
     ending: HashMap<String, Option<Option<i64>>>,
 }
 
 impl Codex {
+    fn sandbox(&self) -> Value {
+        let entries = json!([
+            { "path": { "type": "special", "value": { "kind": "root" } }, "access": "read" },
+            { "path": { "type": "path", "path": uri(&self.folder) }, "access": "write" },
+        ]);
+        let files = json!({ "type": "restricted", "entries": entries });
+        json!({
+            "permissions": { "type": "managed", "file_system": files, "network": "restricted" },
+            "cwd": uri(&self.folder), "windowsSandboxLevel": "disabled",
+        })
+    }
+
     /// A process has ended when both `exited` and `closed` came. Different tasks send them, so either may be first.
     fn half_ended(&mut self, process: String, exited: Option<Option<i64>>) -> Meaning {
         match self.ending.remove(&process) {
@@ -90,7 +104,11 @@ pub(crate) fn spawn(
         }
     };
     let server = Rc::new(server.ends_with_stdin());
-    Ok(Peer::new(Codex { name, folder: folder.to_owned(), ending: HashMap::new() }, server, wire))
+    Ok(Peer::new(
+        Codex { name, folder: folder.to_owned(), is_confined: false, ending: HashMap::new() },
+        server,
+        wire,
+    ))
 }
 
 /// Starts `codex exec-server` and does the handshake.
@@ -107,6 +125,13 @@ pub(crate) fn start(
 }
 
 impl Peer<Codex> {
+    /// From now on commands run under a profile that reads everything and writes in the folder, without a network.
+    pub(crate) fn confine(mut self) -> Self {
+        self.dialect.is_confined = true;
+        self.dialect.name += " workspace-write";
+        self
+    }
+
     /// The handshake.
     pub(crate) fn greet(&mut self) -> Result<()> {
         self.call("initialize", &json!({"clientName": "rexd-bench"}))?;
@@ -162,10 +187,13 @@ impl Dialect for Codex {
     }
 
     fn start(&self, number: u64, argv: &[&str], streams: Streams) -> (&'static str, Value) {
-        let params = json!({
+        let mut params = json!({
             "processId": number.to_string(), "argv": argv, "cwd": uri(&self.folder), "env": {},
             "tty": streams == Streams::Terminal, "pipeStdin": false, "arg0": null,
         });
+        if self.is_confined {
+            params["sandbox"] = self.sandbox();
+        }
         ("process/start", params)
     }
 

@@ -119,6 +119,16 @@ impl Setup {
         Ok(peer)
     }
 
+    /// Starts rexd with a session whose commands run under this profile.
+    pub(crate) fn start_confined(&self, profile: &str) -> Result<Peer<Rexd>> {
+        let mut server = Server::start(&mut self.command()?)?;
+        let wire = Wire::lines(server.stdin()?, server.stdout()?);
+        let dialect = Rexd::new(profile, self.encoding);
+        let mut peer = Peer::new(dialect, Rc::new(server.ends_with_stdin()), wire);
+        peer.open(json!({ "sandbox": profile })).with_context(|| self.complaint())?;
+        Ok(peer)
+    }
+
     /// What rexd said before it ended.
     pub(super) fn complaint(&self) -> String {
         let complaint = fs::read_to_string(self.folder.join("rexd.stderr")).unwrap_or_default();

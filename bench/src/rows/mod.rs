@@ -12,6 +12,7 @@ pub(crate) mod pty;
 pub(crate) mod rate;
 pub(crate) mod read;
 pub(crate) mod resume;
+pub(crate) mod sandbox;
 pub(crate) mod size;
 pub(crate) mod stall;
 pub(crate) mod stream;
@@ -39,7 +40,7 @@ pub(crate) struct Row {
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Every row, in the order of the report.
-pub(crate) const ALL: [Row; 17] = [
+pub(crate) const ALL: [Row; 18] = [
     Row { name: "true", limit: MINUTE.saturating_mul(15), run: latency::run },
     Row { name: "rate", limit: MINUTE.saturating_mul(15), run: rate::run },
     Row { name: "stream", limit: MINUTE.saturating_mul(20), run: stream::run },
@@ -56,6 +57,7 @@ pub(crate) const ALL: [Row; 17] = [
     Row { name: "detached", limit: MINUTE.saturating_mul(5), run: detached::run },
     Row { name: "resume", limit: MINUTE.saturating_mul(10), run: resume::run },
     Row { name: "compress", limit: MINUTE.saturating_mul(10), run: compress::run },
+    Row { name: "sandbox", limit: MINUTE.saturating_mul(10), run: sandbox::run },
     Row { name: "policy", limit: MINUTE, run: policy::run },
 ];
 

@@ -17,6 +17,7 @@ const UNSAFE_PLACES: &[&str] = &[
 ];
 /// Where the daemon reads or writes files that are its own, not a session's.
 const DAEMON_FILE_PLACES: &[&str] = &[
+    "approvals/",
     "args.rs",
     "audit.rs",
     "audit/",
@@ -31,6 +32,7 @@ const DAEMON_FILE_PLACES: &[&str] = &[
     "listen/",
     "main.rs",
     "metrics/own.rs",
+    "sandbox/",
     // Tests write the configuration they ask about.
     "policy_cli/tests.rs",
     "state.rs",

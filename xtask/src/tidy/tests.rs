@@ -42,7 +42,7 @@ fn a_face_never_names_another_face() {
 }
 
 #[test]
-fn unsafe_code_stands_in_two_places_and_says_why_it_is_sound() {
+fn unsafe_code_stands_in_listed_places_and_says_why_it_is_sound() {
     holds(borders::unsafe_is_confined);
 }
 
