@@ -32,7 +32,7 @@ const RULES: &[(&str, Rule)] = &[
     ("wire does no input or output", borders::wire_does_no_io),
     ("only the daemon depends on the engine", borders::only_the_daemon_depends_on_the_engine),
     ("a face never names another face", borders::faces_are_strangers),
-    ("unsafe code stands in two places and says why it is sound", borders::unsafe_is_confined),
+    ("unsafe code stands in listed places and says why it is sound", borders::unsafe_is_confined),
     ("the daemon touches files only in listed places", borders::daemon_touches_few_files),
     ("every dependency comes from the workspace", manifests::dependencies_come_from_the_workspace),
     ("the number of packages has a ceiling", manifests::packages_have_a_ceiling),

@@ -3,6 +3,7 @@
 //! Called as `demo [PATH_TO_REXD]`; without a path it takes the `rexd` that was built beside it. It works in a temporary
 //! directory, checks every answer, and exits with 1 when one is not what it should be.
 
+mod guard;
 mod screen;
 mod talk;
 
@@ -48,6 +49,8 @@ fn tour(screen: &mut Screen) -> Result<()> {
     change_files(&mut talk, &session)?;
     stay_inside(&mut talk, &session)?;
     use_a_terminal(&mut talk, &session)?;
+    guard::confine(&mut talk, &session)?;
+    guard::ask_first(&mut talk, &session)?;
     kill_a_tree(&mut talk, &session)?;
     close(talk, &session)?;
     outlive(&rexd, place.path(), &workspace, screen)?;
@@ -72,7 +75,7 @@ fn prepare(place: &Path, workspace: &Path, audit: &Path) -> Result<()> {
     std::fs::write(place.join("secret.txt"), "not for the agent\n")?;
     std::fs::write(
         place.join("config.toml"),
-        format!("[audit]\npath = {:?}\n", audit.display().to_string()),
+        format!("{}[audit]\npath = {:?}\n", guard::POLICY, audit.display().to_string()),
     )?;
     Ok(())
 }

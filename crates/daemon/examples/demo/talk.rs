@@ -61,15 +61,27 @@ impl<'s> Talk<'s> {
         Ok(answer["error"].take())
     }
 
-    fn answer(&mut self, method: &str, params: Value) -> Result<Value> {
+    /// Asks for something, and returns the whole answer.
+    pub(crate) fn answer(&mut self, method: &str, params: Value) -> Result<Value> {
+        let id = self.send(method, params)?;
+        self.line(|line| line["id"] == id)
+    }
+
+    /// Asks for something without waiting for the answer; returns the number it will have.
+    pub(crate) fn send(&mut self, method: &str, params: Value) -> Result<i64> {
         self.last_id += 1;
         self.screen.sent(method, &params)?;
         let request = json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params });
         let input = self.input.as_mut().context("the connection is open")?;
         input.write_all(format!("{request}\n").as_bytes()).context("rexd reads no more")?;
+        Ok(self.last_id)
+    }
+
+    /// The next line that fits.
+    pub(crate) fn line(&mut self, fits: impl Fn(&Value) -> bool) -> Result<Value> {
         loop {
             let line = self.next()?;
-            if line["id"] == self.last_id {
+            if fits(&line) {
                 return Ok(line);
             }
         }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use engine::limits::OnOutputLimit;
 use engine::policy::PolicySettings;
+use engine::sandbox::OnGap;
 
-use super::{Config, ConfigArgs, Listeners, Places};
+use super::{Config, ConfigArgs, Listeners, OFF, Places};
 use crate::args::Serve;
 use crate::auth;
 
@@ -53,6 +54,8 @@ pub(crate) fn summary(config: &Config, out: &mut dyn Write) -> io::Result<()> {
     line("policy on files", format!("{on_files} rules, then {}", policy.files_default.name()))?;
     line("secrets in the environment", secrets(policy).to_owned())?;
     line("shell", if policy.allow_shell { "allowed" } else { "off" }.to_owned())?;
+    line("approvals", approvals(config))?;
+    line("sandbox", sandbox(config))?;
     line("audit", audit(config))?;
     line("log_level", config.server.log_level.name().to_owned())
 }
@@ -91,6 +94,24 @@ fn access(config: &Config, places: &Places, out: &mut dyn Write) -> io::Result<(
 /// What to say about a listener whose tokens can be read on their way.
 pub(crate) const EXPOSED: &str = "the HTTP address can be reached from other machines without TLS, so that tokens \
      travel readable; set tls_cert and tls_key, or listen on 127.0.0.1 behind a proxy";
+
+fn approvals(config: &Config) -> String {
+    let approvals = &config.approvals;
+    let who: Vec<&str> = approvals.approvers.iter().map(|glob| glob.as_str()).collect();
+    let own = if approvals.self_approval { "" } else { ", never whoever asks" };
+    format!("by {}{own}, within {} ms", who.join(", "), approvals.within.as_millis())
+}
+
+fn sandbox(config: &Config) -> String {
+    let custom: Vec<&str> = config.sandbox.profiles.iter().map(|profile| profile.name.as_str()).collect();
+    let profile = config.sandbox.profile.as_deref().unwrap_or(OFF);
+    let gap = match config.sandbox.on_gap {
+        OnGap::Refuse => "",
+        OnGap::Reduce => ", reduced where the kernel cannot hold it",
+    };
+    let own = if custom.is_empty() { String::new() } else { format!("; also {}", custom.join(", ")) };
+    format!("{profile}{gap}{own}")
+}
 
 fn time(limit: Option<Duration>) -> String {
     limit.map_or_else(|| "none".to_owned(), |limit| limit.as_millis().to_string())
