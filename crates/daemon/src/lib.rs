@@ -17,4 +17,5 @@ pub mod policy_cli;
 pub mod rexd;
 pub mod sandbox;
 pub mod serve;
+mod state;
 pub mod traces;

@@ -1,12 +1,14 @@
 //! The folder of approvals: private, one JSON file per question and per grant, each replaced as a whole.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::state::make_private;
 
 /// What the files of grants begin with; those of questions are named after them.
 const GRANT: &str = "grant-";
@@ -53,7 +55,7 @@ impl Folder {
 
     /// Writes a file as a whole: whoever reads it sees the old one or the new one.
     pub(super) fn write(&self, path: &Path, value: &impl Serialize) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        make_private(&self.0)?;
         let draft = path.with_extension(format!("draft-{}", std::process::id()));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
         let written = file

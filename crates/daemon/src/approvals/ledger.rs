@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use engine::approval::{Approval, Grant, Ledger, Outcome};
 
 use super::folder::{Folder, read};
-use super::record::{Daemon, GrantRecord, Record, State, to_ms};
+use super::record::{Daemon, GrantRecord, Record, State};
+use crate::state::{process_start, to_ms};
 
 /// How long settled questions are kept.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -82,13 +83,6 @@ impl Ledger for FileLedger {
         self.swept.call_once(|| self.sweep());
         read::<Record>(&self.folder.question(id)?)?.outcome()
     }
-}
-
-/// When a process started, in the kernel's ticks since boot.
-pub fn process_start(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything, even parentheses: the fields begin after its last one.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
 fn is_alive(daemon: &Daemon) -> bool {

@@ -8,4 +8,4 @@ mod folder;
 mod ledger;
 mod record;
 
-pub use ledger::{FileLedger, process_start};
+pub use ledger::FileLedger;

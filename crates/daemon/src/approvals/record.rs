@@ -1,7 +1,7 @@
 //! What a file says about a question or a grant. Fields are only ever added.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use engine::approval::{
     Answer, Approval, Choice, Deed, Diff, Grant, GrantKey, Holder, Outcome, Question, Scope,
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::audit::{redact_argv, redact_text};
+use crate::state::to_ms;
 
 /// One question.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -190,7 +191,3 @@ fn redacted(deed: &Deed) -> String {
 
 /// The longest summary that is kept.
 const MAX_SUMMARY: usize = 4_096;
-
-pub(super) fn to_ms(time: SystemTime) -> u64 {
-    u64::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
-}

@@ -1,9 +1,9 @@
 //! The folder of one keeper, as the keeper makes and fills it.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::folder::{Folder, LIFE, LOG, RECORD, SOCKET, STATUS, STATUS_DRAFT, UNFINISHED};
 use super::record::{Record, Status};
+use crate::state::{make_private, private_folder};
 
 /// Room that is kept for the status.
 const STATUS_BYTES: usize = 4096;
@@ -31,8 +32,7 @@ impl Home {
     /// Makes the folder under a name that nobody takes for complete, locked from the start, with everything in it
     /// that takes the disk's time.
     pub(super) fn make(keepers: &Path) -> io::Result<Home> {
-        private_folder().recursive(true).create(keepers)?;
-        check_private(keepers)?;
+        make_private(keepers)?;
         let name = random_name().map_err(io::Error::other)?;
         let folder = Folder { path: keepers.join(format!("{UNFINISHED}{name}")) };
         private_folder().create(&folder.path)?;
@@ -101,23 +101,6 @@ impl Home {
     pub(super) fn never_ran(self) {
         let _removed = self.folder.remove();
     }
-}
-
-fn private_folder() -> DirBuilder {
-    let mut builder = DirBuilder::new();
-    builder.mode(0o700);
-    builder
-}
-
-/// Whether a folder is ours alone: what lies in it is trusted.
-fn check_private(folder: &Path) -> io::Result<()> {
-    let found = std::fs::symlink_metadata(folder)?;
-    let is_own = found.uid() == rustix::process::geteuid().as_raw();
-    if is_own && found.is_dir() && found.mode() & 0o077 == 0 {
-        return Ok(());
-    }
-    let reason = format!("{} must be a folder of this user with mode 0700", folder.display());
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
 fn private_file(path: &Path) -> io::Result<File> {

@@ -7,6 +7,8 @@ use engine::process::Description;
 use serde::{Deserialize, Serialize};
 use wire::keeper::Closed;
 
+pub(super) use crate::state::to_ms;
+
 /// `record.json`: written once the process runs. Fields are only ever added.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Record {
@@ -47,11 +49,6 @@ impl Record {
             is_detached: true,
         }
     }
-}
-
-pub(super) fn to_ms(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(super) fn from_ms(ms: u64) -> SystemTime {

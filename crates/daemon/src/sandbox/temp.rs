@@ -1,13 +1,13 @@
 //! Temporary directories of those who are confined: private, one per session or detached process, gone with it.
 
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use engine::sandbox::Confinement;
 use engine::session::random_name;
+
+use crate::state::{make_private, private_folder, process_start};
 
 /// What the names of those begin with that outlive the daemon.
 const LASTING: &str = "detached.";
@@ -39,10 +39,10 @@ impl Temp {
     pub fn make(&self) -> io::Result<()> {
         static SWEPT: Once = Once::new();
         let folder = folder();
-        private().recursive(true).create(&folder)?;
-        check_own(&folder)?;
+        // Anybody can make a folder of this name first.
+        make_private(&folder)?;
         SWEPT.call_once(|| sweep(&folder));
-        match private().create(&self.path) {
+        match private_folder().create(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
         }
@@ -75,27 +75,10 @@ fn folder() -> PathBuf {
     base.join(format!("rexd-{}", rustix::process::geteuid().as_raw()))
 }
 
-fn private() -> DirBuilder {
-    let mut builder = DirBuilder::new();
-    builder.mode(0o700);
-    builder
-}
-
-/// Anybody can make a folder of this name first: it is used only if it is ours alone.
-fn check_own(folder: &Path) -> io::Result<()> {
-    let found = std::fs::symlink_metadata(folder)?;
-    let is_own = found.uid() == rustix::process::geteuid().as_raw();
-    if is_own && found.is_dir() && found.mode() & 0o077 == 0 {
-        return Ok(());
-    }
-    let reason = format!("{} must be a folder of this user with mode 0700", folder.display());
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
-}
-
 /// This process, so that another one with its number is not taken for it.
 fn owner() -> String {
     let pid = std::process::id();
-    format!("{pid}.{}", crate::approvals::process_start(pid).unwrap_or(0))
+    format!("{pid}.{}", process_start(pid).unwrap_or(0))
 }
 
 fn sweep(folder: &Path) {
@@ -104,7 +87,7 @@ fn sweep(folder: &Path) {
         let mut parts = name.to_str().unwrap_or_default().splitn(3, '.');
         let (pid, started) = (parts.next().map(str::parse), parts.next().map(str::parse));
         if let (Some(Ok(pid)), Some(Ok(started))) = (pid, started)
-            && crate::approvals::process_start(pid) != Some(started)
+            && process_start(pid) != Some(started)
         {
             remove(&entry.path());
         }

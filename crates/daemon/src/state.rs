@@ -1,0 +1,39 @@
+//! State: folders that are the daemon's alone, and what tells one process from another with its number.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Makes folders that only this user may enter.
+pub(crate) fn private_folder() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+/// Makes a folder with everything above it, and sees that it is ours alone: what lies in it is trusted.
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
+    private_folder().recursive(true).create(folder)?;
+    let found = std::fs::symlink_metadata(folder)?;
+    let is_own = found.uid() == rustix::process::geteuid().as_raw();
+    if is_own && found.is_dir() && found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let reason = format!("{} must be a folder of this user with mode 0700", folder.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+}
+
+/// When a process started, in the kernel's ticks since boot; nothing if there is none.
+pub(crate) fn process_start(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything, even parentheses: the fields begin after its last one.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Milliseconds since the epoch, as files have them.
+pub(crate) fn to_ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
