@@ -176,6 +176,17 @@ async fn hiding_and_protecting_hold_where_everything_may_change() {
 }
 
 #[tokio::test]
+async fn a_process_limits_itself_and_nobody_else() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let other = "/usr/bin/python3 -c 'import os,resource; resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (9, 9))'";
+    assert!(!succeeds(&mut session, place.spec(&format!("{other}; exit $?"), "workspace-write")).await);
+    let itself = "/usr/bin/python3 -c 'import os,resource; resource.setrlimit(resource.RLIMIT_NOFILE, (9, 9)); \
+                  resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE)'; exit $?";
+    assert!(succeeds(&mut session, place.spec(itself, "workspace-write")).await);
+}
+
+#[tokio::test]
 async fn only_what_is_listed_can_be_read() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);
