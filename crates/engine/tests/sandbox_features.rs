@@ -176,6 +176,25 @@ async fn hiding_and_protecting_hold_where_everything_may_change() {
 }
 
 #[tokio::test]
+async fn a_link_in_the_place_of_a_writable_path_leads_nowhere() {
+    for lowered in ["", "namespaces=off"] {
+        let place = Place::new();
+        let (_engine, mut session) = engine_with(lowered, OnGap::Reduce);
+        let inner = || {
+            let write = vec![place.path("work"), place.path("work/src")];
+            [Profile { write, ..place.profile("workspace-write") }]
+        };
+        let swap = "echo x > src/new && mv src moved && ln -s $OUT src";
+        assert!(succeeds(&mut session, confined(place.spec(swap, ""), inner())).await);
+        for script in ["echo x > src/new", "echo x > $OUT/new"] {
+            assert!(!succeeds(&mut session, confined(place.spec(script, ""), inner())).await, "{script}");
+        }
+        assert!(succeeds(&mut session, confined(place.spec("echo x > new", ""), inner())).await);
+        place.assert_untouched();
+    }
+}
+
+#[tokio::test]
 async fn a_process_limits_itself_and_nobody_else() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);

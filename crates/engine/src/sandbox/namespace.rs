@@ -42,7 +42,7 @@ impl View {
         let layers = confinement.layers();
         let mut writable: Option<Vec<PathBuf>> = None;
         for layer in layers {
-            let paths = real(&layer.write);
+            let paths = unlinked(&layer.write);
             writable = Some(match writable {
                 None => paths,
                 Some(before) => overlap(&before, &paths),
@@ -166,6 +166,15 @@ fn own_shared_memory(script: &mut Script) -> Option<Slot> {
 pub(super) fn can_be_made(needs_user_namespace: bool) -> bool {
     let features = Features { landlock: None, seccomp: false, namespaces: true, needs_user_namespace };
     View::default().make(&features).is_ok()
+}
+
+/// Those that exist and have no link in them.
+fn unlinked(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths
+        .iter()
+        .map(|path| clean(path))
+        .filter(|path| real_path(path).is_ok_and(|real| real == *path))
+        .collect()
 }
 
 /// The real paths of those that exist.

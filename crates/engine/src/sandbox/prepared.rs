@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::thread::CapabilitySet;
 
 use super::confinement::{Confinement, DEVICES};
@@ -97,7 +97,7 @@ fn ruleset(layer: &Profile, version: u32, memory: Option<&OwnedFd>) -> io::Resul
         }
     }
     DEVICES.iter().try_for_each(|device| allow(&rules, Path::new(device), Rights::DEVICE))?;
-    layer.write.iter().try_for_each(|path| allow(&rules, path, Rights::WRITE))?;
+    layer.write.iter().try_for_each(|path| allow_unlinked(&rules, path))?;
     if let Some(memory) = memory {
         rules.allow(memory.as_fd(), Rights::WRITE)?;
     }
@@ -112,6 +112,15 @@ fn ruleset(layer: &Profile, version: u32, memory: Option<&OwnedFd>) -> io::Resul
 fn allow(rules: &Ruleset, path: &Path, rights: Rights) -> io::Result<()> {
     match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Ok(opened) => rules.allow(opened.as_fd(), rights),
+        Err(_missing) => Ok(()),
+    }
+}
+
+/// Allows to change a path with no link in it: one that a command put there must not lead the next one out.
+fn allow_unlinked(rules: &Ruleset, path: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Ok(opened) => rules.allow(opened.as_fd(), Rights::WRITE),
         Err(_missing) => Ok(()),
     }
 }
