@@ -195,6 +195,22 @@ async fn a_link_in_the_place_of_a_writable_path_leads_nowhere() {
 }
 
 #[tokio::test]
+async fn what_is_hidden_cannot_be_moved_into_sight() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    std::fs::create_dir_all(place.path("work/a/b/state")).unwrap();
+    std::fs::write(place.path("work/a/b/state/token"), "x").unwrap();
+    let hiding =
+        || [Profile { hide: vec![place.path("work/a/b/state")], ..place.profile("workspace-write") }];
+    for script in
+        ["mv a moved", "mv a/b moved", "cat a/b/state/token", "cat moved/state/token moved/b/state/token"]
+    {
+        assert!(!succeeds(&mut session, confined(place.spec(script, ""), hiding())).await, "{script}");
+    }
+    assert!(succeeds(&mut session, confined(place.spec("echo x > a/b/new", ""), hiding())).await);
+}
+
+#[tokio::test]
 async fn a_process_limits_itself_and_nobody_else() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);

@@ -53,10 +53,14 @@ impl View {
         for path in layers.iter().flat_map(|layer| &layer.protect) {
             pin(&mut pinned, &writable, path);
         }
+        let hidden = outermost(layers.iter().flat_map(|layer| real(&layer.hide)).collect());
+        for path in &hidden {
+            pin_above(&mut pinned, &writable, path);
+        }
         View {
             pinned,
             writable,
-            hidden: outermost(layers.iter().flat_map(|layer| real(&layer.hide)).collect()),
+            hidden,
             has_own_network: layers.iter().any(|layer| layer.network == Network::Loopback),
         }
     }
@@ -211,9 +215,16 @@ fn pin(pinned: &mut BTreeMap<PathBuf, bool>, writable: &[PathBuf], path: &Path) 
         pin(pinned, writable, parent);
     }
     let Ok(path) = real_path(&clean(path)) else { return };
-    let Some(root) = writable.iter().find(|root| path.starts_with(root)) else { return };
+    if pin_above(pinned, writable, &path) {
+        pinned.insert(path, true);
+    }
+}
+
+/// Keeps every directory on the way to a path in its place, as far as they lie in what is writable; whether they do.
+fn pin_above(pinned: &mut BTreeMap<PathBuf, bool>, writable: &[PathBuf], path: &Path) -> bool {
+    let Some(root) = writable.iter().find(|root| path.starts_with(root)) else { return false };
     for above in path.ancestors().skip(1).take_while(|above| *above != root && above.starts_with(root)) {
         pinned.entry(above.to_owned()).or_insert(false);
     }
-    pinned.insert(path, true);
+    true
 }
