@@ -4,6 +4,7 @@
 mod sandbox_support;
 mod support;
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -169,10 +170,36 @@ async fn hiding_and_protecting_hold_where_everything_may_change() {
     {
         assert!(!succeeds(&mut session, start(script)).await, "{script}");
     }
-    assert!(
-        succeeds(&mut session, start("echo x > /proc/self/comm && echo x > new && echo x > ../new")).await
-    );
+    assert!(succeeds(&mut session, start("echo x > new && echo x > ../new && echo x > /dev/null")).await);
     place.assert_untouched();
+}
+
+#[tokio::test]
+async fn what_belongs_to_the_kernel_is_kept_where_everything_may_change() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let open = || [Profile { write: vec!["/".into()], ..place.profile("workspace-write") }];
+    for script in [
+        "echo x > /proc/self/comm",
+        "cat /proc/sys/kernel/core_pattern > /proc/sys/kernel/core_pattern",
+        "for f in $(find /sys/fs/cgroup -name cgroup.procs -o -name tasks); do echo $$ > $f && exit; done; false",
+        "for d in $(find /sys/fs/cgroup -maxdepth 2 -type d); do mkdir $d/made && rmdir $d/made && exit; done; false",
+        "for d in /dev/*; do test -b $d && head -c 1 $d && exit; done; false",
+    ] {
+        assert!(!succeeds(&mut session, confined(place.spec(script, ""), open())).await, "{script}");
+    }
+    let confinement = Confinement::new(open().map(Arc::new));
+    assert!(confinement.permits(Path::new("/srv/new"), Access::Write));
+    assert!(!confinement.permits(Path::new("/proc/sys/kernel/core_pattern"), Access::Write));
+    let mut spec =
+        confined(place.spec("tty && : < /dev/tty && head -c 1 /dev/urandom > /dev/zero", ""), open());
+    spec.terminal = Some(engine::process::TerminalSize { cols: 80, rows: 24 });
+    assert!(succeeds(&mut session, spec).await);
+    assert!(
+        Features::probe()
+            .lowered("namespaces=off")
+            .is_ok_and(|less| { confinement.gaps(&less).contains(&Gap::Protect("/sys".into())) })
+    );
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use super::confinement::{Confinement, SHARED_MEMORY, clean};
+use super::confinement::{Confinement, DEVICES, OF_KERNEL, SHARED_MEMORY, clean};
 use super::features::Features;
 use super::profile::Network;
 use super::script::{Failed, NO_DEVICES, NO_PROGRAMS, READ_ONLY, Script, Slot};
@@ -92,9 +92,10 @@ impl View {
     }
 
     fn mounts(&self, script: &mut Script) {
-        // Where everything may change, there is nothing to turn read-only, and no way to mount over the root.
-        if !self.writable.iter().any(|path| path == Path::new("/")) {
-            self.freeze(script);
+        // Nothing can be mounted over the root, so where everything may change only the kernel's own is kept.
+        match self.writable.iter().any(|path| path == Path::new("/")) {
+            true => keep_kernel(script),
+            false => self.freeze(script),
         }
         for (path, is_read_only) in &self.pinned {
             let at = script.open(path);
@@ -144,6 +145,27 @@ impl View {
             };
             script.mount(cover, at);
         }
+    }
+}
+
+/// Keeps what belongs to the kernel as it is where everything else may change: its settings and cgroups, through which
+/// root would leave the confinement, and the devices that are not for everyday use.
+fn keep_kernel(script: &mut Script) {
+    let is_plain = |path: &&Path| path.symlink_metadata().is_ok_and(|found| !found.is_symlink());
+    let mut devices = Vec::new();
+    for device in DEVICES.iter().map(Path::new).filter(is_plain) {
+        let at = script.open(device);
+        devices.push((device, script.copy(at)));
+    }
+    for path in OF_KERNEL.map(Path::new).iter().filter(|path| is_plain(path)) {
+        let at = script.open(path);
+        let copy = script.copy(at);
+        script.forbid(copy, READ_ONLY | NO_DEVICES);
+        script.mount(copy, at);
+    }
+    for (device, copy) in devices {
+        let onto = script.open(device);
+        script.mount(copy, onto);
     }
 }
 
