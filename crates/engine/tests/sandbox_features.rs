@@ -9,13 +9,14 @@ use std::process::Command;
 use std::sync::Arc;
 
 use engine::process::{Containment, Exit, ProcessSpec};
-use engine::sandbox::{self, Access, Confinement, Denial, Features, Gap, Network, OnGap, Profile, Readable};
+use engine::sandbox::{
+    self, Access, Ceiling, Confinement, Denial, Features, Gap, Network, OnGap, Profile, Readable,
+};
 use engine::{Engine, Error, Session, Settings};
 use sandbox_support::Place;
 
 fn engine_with(lowered: &str, on_gap: OnGap) -> (Engine, Session) {
-    let features = Features::probe().lowered(lowered).unwrap();
-    let sandbox = sandbox::Settings { features, on_gap };
+    let sandbox = sandbox::Settings { ceiling: lowered.parse().unwrap(), on_gap };
     let bounds = support::bounds();
     let engine =
         Engine::start(Settings { bounds, containment: Containment::Best, max_sessions: 64, sandbox });
@@ -108,7 +109,7 @@ async fn without_namespaces_what_needs_none_still_works() {
 fn gaps_are_named_and_only_some_refuse() {
     let place = Place::new();
     let gaps = |lowered: &str, profile: Profile| {
-        let features = Features::probe().lowered(lowered).unwrap();
+        let features = Features::probe().under(&lowered.parse().unwrap());
         Confinement::new([Arc::new(profile)]).gaps(&features)
     };
     assert_eq!(gaps("", plain(&place)), []);
@@ -125,8 +126,8 @@ fn gaps_are_named_and_only_some_refuse() {
     assert!(
         gaps("landlock=0,namespaces=off,seccomp=off", ports()).iter().all(|gap| !gap.to_string().is_empty())
     );
-    assert!(Features::probe().lowered("landlock=99").unwrap() == Features::probe());
-    assert!(Features::probe().lowered("magic=on").is_err());
+    assert!(Features::probe().under(&"landlock=99".parse().unwrap()) == Features::probe());
+    assert!("magic=on".parse::<Ceiling>().is_err());
 }
 
 #[tokio::test]
@@ -195,11 +196,8 @@ async fn what_belongs_to_the_kernel_is_kept_where_everything_may_change() {
         confined(place.spec("tty && : < /dev/tty && head -c 1 /dev/urandom > /dev/zero", ""), open());
     spec.terminal = Some(engine::process::TerminalSize { cols: 80, rows: 24 });
     assert!(succeeds(&mut session, spec).await);
-    assert!(
-        Features::probe()
-            .lowered("namespaces=off")
-            .is_ok_and(|less| { confinement.gaps(&less).contains(&Gap::Protect("/sys".into())) })
-    );
+    let less = Features::probe().under(&"namespaces=off".parse().unwrap());
+    assert!(confinement.gaps(&less).contains(&Gap::Protect("/sys".into())));
 }
 
 #[tokio::test]

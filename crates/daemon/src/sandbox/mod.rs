@@ -8,7 +8,7 @@ pub use temp::{Temp, lasting as lasting_temp, remove as remove_temp};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::sandbox::{Confinement, Features, Own, Profile, Readable, Settings, UnknownFeature};
+use engine::sandbox::{Ceiling, Confinement, Features, Own, Profile, Readable, Settings, UnknownFeature};
 
 use crate::config::{BUILT_IN, Config, CustomProfile, OFF, Places, SandboxConfig, TokenSource};
 
@@ -17,12 +17,17 @@ pub const FEATURES_VARIABLE: &str = "REXD_SANDBOX_FEATURES";
 
 /// What this kernel can hold, less what the environment takes away.
 pub fn lowered_features() -> Result<Features, UnknownFeature> {
-    Features::probe().lowered(&std::env::var(FEATURES_VARIABLE).unwrap_or_default())
+    Ok(Features::probe().under(&ceiling()?))
+}
+
+/// What the environment leaves of the kernel's features. Asks nobody.
+fn ceiling() -> Result<Ceiling, UnknownFeature> {
+    std::env::var(FEATURES_VARIABLE).unwrap_or_default().parse()
 }
 
 /// What the engine has to know about confining processes.
 pub fn settings(config: &Config) -> Result<Settings, UnknownFeature> {
-    Ok(Settings { features: lowered_features()?, on_gap: config.sandbox.on_gap })
+    Ok(Settings { ceiling: ceiling()?, on_gap: config.sandbox.on_gap })
 }
 
 /// Profiles by their names.
