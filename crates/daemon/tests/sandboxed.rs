@@ -281,3 +281,26 @@ fn the_temporary_directory_goes_with_the_session() {
     stage.daemon.call("session.close", json!({ "session_id": session }));
     assert!(!Path::new(&folder).exists());
 }
+
+#[test]
+fn a_limit_that_nothing_holds_starts_nothing_unless_the_operator_says_so() {
+    if !rustix::process::geteuid().is_root() {
+        // Others are held by a limit that does not bind root.
+        return;
+    }
+    for (on_gap, may) in [("refuse", false), ("reduce", true)] {
+        let config = "[sandbox]\nprofile = \"workspace-write\"\n[sandbox.limits]\nprocesses = 50\n";
+        let config = config.replace("[sandbox]\n", &format!("[sandbox]\non_gap = \"{on_gap}\"\n"));
+        let sandbox = Sandbox::with_config(&config);
+        let mut command = sandbox.command("unshare");
+        command.args(["-m", "sh", "-c", "umount -R -l /sys/fs/cgroup; exec \"$@\"", "sh", REXD, "--stdio"]);
+        command.arg("--config").arg(sandbox.config());
+        let mut daemon = Rexd::spawn(command);
+        let session = daemon.open();
+        for detach in [false, true] {
+            let params = json!({ "session_id": session, "argv": ["true"], "detach": detach });
+            let answer = daemon.ask("exec.start", params).unwrap();
+            assert_eq!(answer.get("result").is_some(), may, "{on_gap} {detach}: {answer}");
+        }
+    }
+}

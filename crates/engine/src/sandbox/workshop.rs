@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use super::confinement::Confinement;
 use super::features::Features;
 use super::prepared::Prepared;
-use super::profile::Readable;
+use super::profile::{Readable, ResourceLimits};
 use super::{OnGap, Settings};
 use crate::Error;
 
@@ -82,7 +82,8 @@ impl Workshop {
             return Ok(());
         }
         let features = self.settings.features();
-        if features.hold_everything() {
+        // Limits are held by other means, and may have gaps of their own.
+        if features.hold_everything() && confinement.limits() == ResourceLimits::default() {
             return Ok(());
         }
         let gaps = confinement.gaps(&features);
