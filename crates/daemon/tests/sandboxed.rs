@@ -283,6 +283,25 @@ fn the_temporary_directory_goes_with_the_session() {
 }
 
 #[test]
+fn a_detached_process_that_never_ran_leaves_no_temporary_directory() {
+    let sandbox = Sandbox::new();
+    let temp = sandbox.path("temp");
+    std::fs::create_dir(&temp).unwrap();
+    let mut command = sandbox.command(REXD);
+    command.args(["--stdio", "--config"]).arg(sandbox.config()).env("TMPDIR", &temp);
+    let mut daemon = Rexd::spawn(command);
+    let session = daemon.open();
+    let params = json!({
+        "session_id": session, "argv": ["/nonexistent"], "sandbox": "workspace-write", "detach": true,
+    });
+    daemon.refused("exec.start", params);
+    drop(daemon);
+    let left = |folder: &Path| std::fs::read_dir(folder).map_or(0, Iterator::count);
+    let made = std::fs::read_dir(&temp).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(left(&made), 0, "{}", made.display());
+}
+
+#[test]
 fn a_limit_that_nothing_holds_starts_nothing_unless_the_operator_says_so() {
     if !rustix::process::geteuid().is_root() {
         // Others are held by a limit that does not bind root.

@@ -51,8 +51,9 @@ impl Temp {
 
 /// Removes a directory with everything in it. What cannot be removed is left to whoever cleans `/tmp`.
 pub fn remove(path: &Path) {
-    // Only what was made here, whatever somebody wrote into a job.
-    if path.parent() == Some(&folder()) {
+    // Only what was made here, whatever somebody wrote into a job. A keeper has no environment that says where.
+    let is_folder = |parent: &Path| parent.file_name() == Some(name_of_folder().as_ref());
+    if path.parent().is_some_and(|parent| is_folder(parent) && check_own(parent).is_ok()) {
         let _removed = std::fs::remove_dir_all(path);
     }
 }
@@ -72,7 +73,11 @@ pub fn lasting(confinement: &Confinement) -> Option<&Path> {
 fn folder() -> PathBuf {
     let base = std::env::temp_dir();
     let base = base.canonicalize().unwrap_or(base);
-    base.join(format!("rexd-{}", rustix::process::geteuid().as_raw()))
+    base.join(name_of_folder())
+}
+
+fn name_of_folder() -> String {
+    format!("rexd-{}", rustix::process::geteuid().as_raw())
 }
 
 fn private() -> DirBuilder {
