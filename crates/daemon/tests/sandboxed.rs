@@ -3,6 +3,7 @@
 
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -280,6 +281,21 @@ fn the_temporary_directory_goes_with_the_session() {
     assert!(Path::new(&folder).join("y").exists(), "{folder}");
     stage.daemon.call("session.close", json!({ "session_id": session }));
     assert!(!Path::new(&folder).exists());
+}
+
+#[test]
+fn no_profile_reaches_the_daemons_own_socket() {
+    let config =
+        "[server]\nunix = \"$DIR/own.sock\"\n[[sandbox.profiles]]\nname = \"open\"\nnetwork = \"on\"\n";
+    let mut stage = Stage::new(config);
+    let _own = UnixListener::bind(stage.sandbox.path("own.sock")).unwrap();
+    let _other = UnixListener::bind(stage.sandbox.path("other.sock")).unwrap();
+    let session = stage.daemon.open();
+    for (name, may) in [("other", true), ("own", false)] {
+        let line = format!("python3 -c \"import socket; socket.socket(1).connect('$DIR/{name}.sock')\"");
+        let (worked, exit) = stage.run(&session, "pipe", &line, Some("open"));
+        assert_eq!(worked, may, "{name}: {exit}");
+    }
 }
 
 #[test]

@@ -55,7 +55,9 @@ impl Sandbox {
             _ => None,
         });
         let key = config.server.tls.as_ref().map(|tls| tls.key.clone());
-        let hide = places.state.iter().cloned().chain(tokens).chain(places.token_file.clone()).chain(key);
+        // Whoever reaches the socket has the daemon start what it likes, unconfined.
+        let more = [config.server.unix.clone(), config.audit.path.clone(), places.token_file.clone(), key];
+        let hide = places.state.iter().cloned().chain(tokens).chain(more.into_iter().flatten());
         let own = Own {
             protect: config.source.iter().map(|path| real(path)).collect(),
             hide: hide.map(|path| real(&path)).collect(),
