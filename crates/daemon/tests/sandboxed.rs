@@ -284,6 +284,24 @@ fn the_temporary_directory_goes_with_the_session() {
 }
 
 #[test]
+fn a_root_that_a_command_swapped_for_a_link_leads_nowhere() {
+    let root = |path: &str| format!("[[security.allowed_roots]]\npath = \"{path}\"\n");
+    let roots = root("$ROOT/inner") + &root("$ROOT");
+    let mut stage = Stage::new(&format!("{roots}[sandbox]\nprofile = \"workspace-write\"\n"));
+    std::fs::create_dir(stage.sandbox.root().join("inner")).unwrap();
+    let session = stage.daemon.open();
+    let swap = "mv $ROOT/inner $ROOT/moved && ln -s $OUTSIDE $ROOT/inner";
+    assert!(stage.run(&session, "pipe", swap, None).0);
+    for session in [session, stage.daemon.open()] {
+        for how in HOW {
+            let (worked, exit) = stage.run(&session, how, "echo x > $OUTSIDE/made", None);
+            assert!(!worked, "{how}: {exit}");
+            assert!(stage.run(&session, how, "echo x > $ROOT/made", None).0, "{how}");
+        }
+    }
+}
+
+#[test]
 fn no_profile_reaches_the_daemons_own_socket() {
     let config =
         "[server]\nunix = \"$DIR/own.sock\"\n[[sandbox.profiles]]\nname = \"open\"\nnetwork = \"on\"\n";

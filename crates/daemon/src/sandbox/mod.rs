@@ -1,6 +1,7 @@
 //! The sandbox as the operator has it: profiles by their names, what belongs to the daemon itself, and temporary
 //! directories for those who are confined. The kernel's part is the engine's.
 
+mod settled;
 mod temp;
 
 pub use temp::{Temp, lasting as lasting_temp, remove as remove_temp};
@@ -35,6 +36,8 @@ pub fn settings(config: &Config) -> Result<Settings, UnknownFeature> {
 pub struct Sandbox {
     config: SandboxConfig,
     own: Own,
+    /// What some command may change, as the operator wrote it; whatever lies in another one comes after it.
+    changeable: Vec<PathBuf>,
 }
 
 /// A profile that was asked for and is none.
@@ -62,7 +65,10 @@ impl Sandbox {
             protect: config.source.iter().map(|path| real(path)).collect(),
             hide: hide.map(|path| real(&path)).collect(),
         };
-        Sandbox { config: config.sandbox.clone(), own }
+        let written = config.sandbox.profiles.iter().flat_map(|profile| &profile.write);
+        let mut changeable: Vec<PathBuf> = config.roots.iter().chain(written).cloned().collect();
+        changeable.sort_by_key(|path| path.components().count());
+        Sandbox { config: config.sandbox.clone(), own, changeable }
     }
 
     /// The profile that the operator wants for every command, by its name.
@@ -100,10 +106,12 @@ impl Sandbox {
 
     fn profile(&self, name: &str, roots: &[PathBuf], temp: &Temp) -> Result<Profile, UnknownProfile> {
         self.check(name)?;
-        let roots: Vec<PathBuf> = roots.iter().map(|root| real(root)).collect();
+        let changeable = settled::all(&self.changeable);
+        let settle = |path: &Path| settled::one(path, &changeable);
+        let roots: Vec<PathBuf> = roots.iter().map(|root| settle(root)).collect();
         let own = self.own_outside(&roots);
         let mut profile = match self.config.profiles.iter().find(|profile| profile.name == name) {
-            Some(custom) => built(custom, &roots, temp, &own),
+            Some(custom) => built(custom, (&roots, temp, &own), settle),
             None if name == BUILT_IN[0] => Profile::read_only(&own),
             None => Profile::workspace_write(&roots, Some(temp.path()), &own),
         };
@@ -120,17 +128,22 @@ impl Sandbox {
 }
 
 /// A profile of the operator, for somebody with these roots.
-fn built(custom: &CustomProfile, roots: &[PathBuf], temp: &Temp, own: &Own) -> Profile {
+fn built(
+    custom: &CustomProfile,
+    (roots, temp, own): (&[PathBuf], &Temp, &Own),
+    settle: impl Fn(&Path) -> PathBuf,
+) -> Profile {
     let roots: &[PathBuf] = if custom.write_roots { roots } else { &[] };
     let mut profile = Profile::workspace_write(roots, Some(temp.path()), own);
     let all = |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| real(path)).collect() };
     profile.name = custom.name.clone();
-    profile.write.extend(all(&custom.write));
+    let settled: Vec<PathBuf> = custom.write.iter().map(|path| settle(path)).collect();
     profile.hide.extend(all(&custom.hide));
     profile.protect.extend(all(&custom.protect));
-    profile.protect.extend(all(&custom.write).iter().map(|path| path.join(".git/hooks")));
+    profile.protect.extend(settled.iter().map(|path| path.join(".git/hooks")));
+    profile.write.extend(settled);
     if !custom.read.is_empty() {
-        profile.read = Readable::Only(all(&custom.read));
+        profile.read = Readable::Only(custom.read.iter().map(|path| settle(path)).collect());
     }
     profile.network = custom.network.clone();
     profile.unix_sockets = custom.unix_sockets;

@@ -28,7 +28,7 @@ pub struct Profile {
 pub enum Readable {
     /// Whatever the user may read, except devices that are not for everyday use.
     Everything,
-    /// These paths, and the writable ones.
+    /// These paths, and the writable ones. One with a link in it is left out, as there.
     Only(Vec<PathBuf>),
 }
 
