@@ -376,3 +376,19 @@ async fn an_empty_confinement_confines_nothing() {
     let (_engine, mut session) = engine_with("landlock=0,seccomp=off,namespaces=off", OnGap::Refuse);
     assert!(succeeds(&mut session, confined(place.spec("echo x >> $OUT/file", ""), [])).await);
 }
+
+#[tokio::test]
+async fn shared_memory_of_others_is_out_of_reach() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let attach = "import ctypes; l = ctypes.CDLL(None); l.shmget(KEY, 4096, FLAGS) >= 0 or exit(1)";
+    let key = std::process::id() | 0x0500_0000;
+    let python = |flags: &str| attach.replace("KEY", &key.to_string()).replace("FLAGS", flags);
+    let outside = |code: String| Command::new("/usr/bin/python3").args(["-c", &code]).status().unwrap();
+    assert!(outside(python("0o1600")).success());
+    let inside = format!("/usr/bin/python3 -c '{}'", python("0"));
+    let reached = succeeds(&mut session, place.spec(&inside, "workspace-write")).await;
+    let remove = format!("import ctypes; l = ctypes.CDLL(None); l.shmctl(l.shmget({key}, 0, 0), 0, None)");
+    assert!(outside(remove).success());
+    assert!(!reached);
+}

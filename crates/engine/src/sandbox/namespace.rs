@@ -33,6 +33,8 @@ pub(super) struct Namespaces {
     pub(super) user: Option<OwnedFd>,
     pub(super) mounts: OwnedFd,
     pub(super) network: Option<OwnedFd>,
+    /// Where the old kind of shared memory, semaphores and queues have their numbers, which no path and no rule guards.
+    pub(super) ipc: OwnedFd,
     /// The shared memory that exists only inside.
     pub(super) shared_memory: Option<OwnedFd>,
 }
@@ -68,7 +70,7 @@ impl View {
     /// Makes the namespaces.
     pub(super) fn make(&self, features: &Features) -> Result<Namespaces, Failed> {
         let mut script = Script::default();
-        let mut kinds = libc::CLONE_NEWNS;
+        let mut kinds = libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
         if features.needs_user_namespace {
             kinds |= libc::CLONE_NEWUSER;
             become_oneself(&mut script);
@@ -82,13 +84,15 @@ impl View {
         }
         let mut keep = |is_new: bool, path| is_new.then(|| script.open_file(path, libc::O_RDONLY));
         let mounts = keep(true, "/proc/self/ns/mnt");
+        let ipc = keep(true, "/proc/self/ns/ipc");
         let user = keep(features.needs_user_namespace, "/proc/self/ns/user");
         let network = keep(self.has_own_network, "/proc/self/ns/net");
         let mut opened = script.run(kinds)?;
         let mut take = |slot: Option<Slot>| slot.and_then(|slot| slot.take(&mut opened).ok());
         let (user, network, shared_memory) = (take(user), take(network), take(shared_memory));
         let mounts = take(mounts).ok_or_else(|| Failed::missing("the namespace"))?;
-        Ok(Namespaces { user, mounts, network, shared_memory })
+        let ipc = take(ipc).ok_or_else(|| Failed::missing("the namespace"))?;
+        Ok(Namespaces { user, mounts, network, ipc, shared_memory })
     }
 
     fn mounts(&self, script: &mut Script) {

@@ -129,8 +129,9 @@ fn allow_unlinked(rules: &Ruleset, path: &Path, rights: Rights) -> io::Result<()
 
 impl Namespaces {
     /// The descriptors in the order in which they are entered; -1 for those that are not.
-    pub(super) fn raw(&self) -> [i32; 3] {
+    pub(super) fn raw(&self) -> [i32; 4] {
         let raw = |fd: Option<&OwnedFd>| fd.map_or(-1, AsRawFd::as_raw_fd);
-        [raw(self.user.as_ref()), self.mounts.as_raw_fd(), raw(self.network.as_ref())]
+        let (mounts, ipc) = (self.mounts.as_raw_fd(), self.ipc.as_raw_fd());
+        [raw(self.user.as_ref()), mounts, raw(self.network.as_ref()), ipc]
     }
 }
