@@ -13,9 +13,14 @@ pub(crate) fn private_folder() -> DirBuilder {
     builder
 }
 
-/// Makes a folder with everything above it, and sees that it is ours alone: what lies in it is trusted.
+/// Makes a folder with everything above it, and sees that it is ours alone.
 pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
     private_folder().recursive(true).create(folder)?;
+    check_private(folder)
+}
+
+/// Whether a folder is ours alone: what lies in it is trusted.
+pub(crate) fn check_private(folder: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(folder)?;
     let is_own = found.uid() == rustix::process::geteuid().as_raw();
     if is_own && found.is_dir() && found.mode() & 0o077 == 0 {

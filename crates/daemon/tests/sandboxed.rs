@@ -3,6 +3,7 @@
 
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -280,4 +281,79 @@ fn the_temporary_directory_goes_with_the_session() {
     assert!(Path::new(&folder).join("y").exists(), "{folder}");
     stage.daemon.call("session.close", json!({ "session_id": session }));
     assert!(!Path::new(&folder).exists());
+}
+
+#[test]
+fn a_root_that_a_command_swapped_for_a_link_leads_nowhere() {
+    let root = |path: &str| format!("[[security.allowed_roots]]\npath = \"{path}\"\n");
+    let roots = root("$ROOT/inner") + &root("$ROOT");
+    let mut stage = Stage::new(&format!("{roots}[sandbox]\nprofile = \"workspace-write\"\n"));
+    std::fs::create_dir(stage.sandbox.root().join("inner")).unwrap();
+    let session = stage.daemon.open();
+    let swap = "mv $ROOT/inner $ROOT/moved && ln -s $OUTSIDE $ROOT/inner";
+    assert!(stage.run(&session, "pipe", swap, None).0);
+    for session in [session, stage.daemon.open()] {
+        for how in HOW {
+            let (worked, exit) = stage.run(&session, how, "echo x > $OUTSIDE/made", None);
+            assert!(!worked, "{how}: {exit}");
+            assert!(stage.run(&session, how, "echo x > $ROOT/made", None).0, "{how}");
+        }
+    }
+}
+
+#[test]
+fn no_profile_reaches_the_daemons_own_socket() {
+    let config =
+        "[server]\nunix = \"$DIR/own.sock\"\n[[sandbox.profiles]]\nname = \"open\"\nnetwork = \"on\"\n";
+    let mut stage = Stage::new(config);
+    let _own = UnixListener::bind(stage.sandbox.path("own.sock")).unwrap();
+    let _other = UnixListener::bind(stage.sandbox.path("other.sock")).unwrap();
+    let session = stage.daemon.open();
+    for (name, may) in [("other", true), ("own", false)] {
+        let line = format!("python3 -c \"import socket; socket.socket(1).connect('$DIR/{name}.sock')\"");
+        let (worked, exit) = stage.run(&session, "pipe", &line, Some("open"));
+        assert_eq!(worked, may, "{name}: {exit}");
+    }
+}
+
+#[test]
+fn a_detached_process_that_never_ran_leaves_no_temporary_directory() {
+    let sandbox = Sandbox::new();
+    let temp = sandbox.path("temp");
+    std::fs::create_dir(&temp).unwrap();
+    let mut command = sandbox.command(REXD);
+    command.args(["--stdio", "--config"]).arg(sandbox.config()).env("TMPDIR", &temp);
+    let mut daemon = Rexd::spawn(command);
+    let session = daemon.open();
+    let params = json!({
+        "session_id": session, "argv": ["/nonexistent"], "sandbox": "workspace-write", "detach": true,
+    });
+    daemon.refused("exec.start", params);
+    drop(daemon);
+    let left = |folder: &Path| std::fs::read_dir(folder).map_or(0, Iterator::count);
+    let made = std::fs::read_dir(&temp).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(left(&made), 0, "{}", made.display());
+}
+
+#[test]
+fn a_limit_that_nothing_holds_starts_nothing_unless_the_operator_says_so() {
+    if !rustix::process::geteuid().is_root() {
+        // Others are held by a limit that does not bind root.
+        return;
+    }
+    for (on_gap, may) in [("refuse", false), ("reduce", true)] {
+        let config = "[sandbox]\nprofile = \"workspace-write\"\n[sandbox.limits]\nprocesses = 50\n";
+        let config = config.replace("[sandbox]\n", &format!("[sandbox]\non_gap = \"{on_gap}\"\n"));
+        let sandbox = Sandbox::with_config(&config);
+        let mut command = sandbox.command("unshare");
+        command.args(["-m", "sh", "-c", "umount -R -l /sys/fs/cgroup; exec \"$@\"", "sh", REXD, "--stdio"]);
+        command.arg("--config").arg(sandbox.config());
+        let mut daemon = Rexd::spawn(command);
+        let session = daemon.open();
+        for detach in [false, true] {
+            let params = json!({ "session_id": session, "argv": ["true"], "detach": detach });
+            let answer = daemon.ask("exec.start", params).unwrap();
+            assert_eq!(answer.get("result").is_some(), may, "{on_gap} {detach}: {answer}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::process::{Bounds, Containment, Cursor, Item, ProcessSpec, Program, Stdin};
-use engine::sandbox::{Confinement, Features, OnGap, Own, Profile};
+use engine::sandbox::{Confinement, OnGap, Own, Profile};
 use engine::{Engine, Roots, Settings};
 
 const ROUNDS: usize = 3_000;
@@ -16,12 +16,11 @@ const ROUNDS: usize = 3_000;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let lowered = std::env::args().nth(1).unwrap_or_default();
-    let features = Features::probe().lowered(&lowered)?;
     let engine = Engine::start(Settings {
         bounds: bounds(),
         containment: Containment::Best,
         max_sessions: 1,
-        sandbox: engine::sandbox::Settings { features, on_gap: OnGap::Reduce },
+        sandbox: engine::sandbox::Settings { ceiling: lowered.parse()?, on_gap: OnGap::Reduce },
     });
     let mut session = engine.open_session()?;
     let folder = tempfile::tempdir()?;

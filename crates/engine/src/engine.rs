@@ -78,7 +78,7 @@ impl Engine {
 
     /// What this kernel cannot hold of a confinement.
     pub fn gaps(&self, confinement: &Confinement) -> Vec<Gap> {
-        confinement.gaps(&self.shared.settings.sandbox.features)
+        confinement.gaps(&self.shared.settings.sandbox.features())
     }
 
     /// Ends the processes of all sessions. Sessions that are closed afterwards wait until they are gone.

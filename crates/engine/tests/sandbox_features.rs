@@ -4,17 +4,19 @@
 mod sandbox_support;
 mod support;
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use engine::process::{Containment, Exit, ProcessSpec};
-use engine::sandbox::{self, Access, Confinement, Denial, Features, Gap, Network, OnGap, Profile, Readable};
+use engine::sandbox::{
+    self, Access, Ceiling, Confinement, Denial, Features, Gap, Network, OnGap, Profile, Readable,
+};
 use engine::{Engine, Error, Session, Settings};
 use sandbox_support::Place;
 
 fn engine_with(lowered: &str, on_gap: OnGap) -> (Engine, Session) {
-    let features = Features::probe().lowered(lowered).unwrap();
-    let sandbox = sandbox::Settings { features, on_gap };
+    let sandbox = sandbox::Settings { ceiling: lowered.parse().unwrap(), on_gap };
     let bounds = support::bounds();
     let engine =
         Engine::start(Settings { bounds, containment: Containment::Best, max_sessions: 64, sandbox });
@@ -107,7 +109,7 @@ async fn without_namespaces_what_needs_none_still_works() {
 fn gaps_are_named_and_only_some_refuse() {
     let place = Place::new();
     let gaps = |lowered: &str, profile: Profile| {
-        let features = Features::probe().lowered(lowered).unwrap();
+        let features = Features::probe().under(&lowered.parse().unwrap());
         Confinement::new([Arc::new(profile)]).gaps(&features)
     };
     assert_eq!(gaps("", plain(&place)), []);
@@ -124,8 +126,8 @@ fn gaps_are_named_and_only_some_refuse() {
     assert!(
         gaps("landlock=0,namespaces=off,seccomp=off", ports()).iter().all(|gap| !gap.to_string().is_empty())
     );
-    assert!(Features::probe().lowered("landlock=99").unwrap() == Features::probe());
-    assert!(Features::probe().lowered("magic=on").is_err());
+    assert!(Features::probe().under(&"landlock=99".parse().unwrap()) == Features::probe());
+    assert!("magic=on".parse::<Ceiling>().is_err());
 }
 
 #[tokio::test]
@@ -169,10 +171,79 @@ async fn hiding_and_protecting_hold_where_everything_may_change() {
     {
         assert!(!succeeds(&mut session, start(script)).await, "{script}");
     }
-    assert!(
-        succeeds(&mut session, start("echo x > /proc/self/comm && echo x > new && echo x > ../new")).await
-    );
+    assert!(succeeds(&mut session, start("echo x > new && echo x > ../new && echo x > /dev/null")).await);
     place.assert_untouched();
+}
+
+#[tokio::test]
+async fn what_belongs_to_the_kernel_is_kept_where_everything_may_change() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let open = || [Profile { write: vec!["/".into()], ..place.profile("workspace-write") }];
+    for script in [
+        "echo x > /proc/self/comm",
+        "cat /proc/sys/kernel/core_pattern > /proc/sys/kernel/core_pattern",
+        "for f in $(find /sys/fs/cgroup -name cgroup.procs -o -name tasks); do echo $$ > $f && exit; done; false",
+        "for d in $(find /sys/fs/cgroup -maxdepth 2 -type d); do mkdir $d/made && rmdir $d/made && exit; done; false",
+        "for d in /dev/*; do test -b $d && head -c 1 $d && exit; done; false",
+    ] {
+        assert!(!succeeds(&mut session, confined(place.spec(script, ""), open())).await, "{script}");
+    }
+    let confinement = Confinement::new(open().map(Arc::new));
+    assert!(confinement.permits(Path::new("/srv/new"), Access::Write));
+    assert!(!confinement.permits(Path::new("/proc/sys/kernel/core_pattern"), Access::Write));
+    let mut spec =
+        confined(place.spec("tty && : < /dev/tty && head -c 1 /dev/urandom > /dev/zero", ""), open());
+    spec.terminal = Some(engine::process::TerminalSize { cols: 80, rows: 24 });
+    assert!(succeeds(&mut session, spec).await);
+    let less = Features::probe().under(&"namespaces=off".parse().unwrap());
+    assert!(confinement.gaps(&less).contains(&Gap::Protect("/sys".into())));
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_a_writable_path_leads_nowhere() {
+    for lowered in ["", "namespaces=off"] {
+        let place = Place::new();
+        let (_engine, mut session) = engine_with(lowered, OnGap::Reduce);
+        let inner = || {
+            let write = vec![place.path("work"), place.path("work/src")];
+            [Profile { write, ..place.profile("workspace-write") }]
+        };
+        let swap = "echo x > src/new && mv src moved && ln -s $OUT src";
+        assert!(succeeds(&mut session, confined(place.spec(swap, ""), inner())).await);
+        for script in ["echo x > src/new", "echo x > $OUT/new"] {
+            assert!(!succeeds(&mut session, confined(place.spec(script, ""), inner())).await, "{script}");
+        }
+        assert!(succeeds(&mut session, confined(place.spec("echo x > new", ""), inner())).await);
+        place.assert_untouched();
+    }
+}
+
+#[tokio::test]
+async fn what_is_hidden_cannot_be_moved_into_sight() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    std::fs::create_dir_all(place.path("work/a/b/state")).unwrap();
+    std::fs::write(place.path("work/a/b/state/token"), "x").unwrap();
+    let hiding =
+        || [Profile { hide: vec![place.path("work/a/b/state")], ..place.profile("workspace-write") }];
+    for script in
+        ["mv a moved", "mv a/b moved", "cat a/b/state/token", "cat moved/state/token moved/b/state/token"]
+    {
+        assert!(!succeeds(&mut session, confined(place.spec(script, ""), hiding())).await, "{script}");
+    }
+    assert!(succeeds(&mut session, confined(place.spec("echo x > a/b/new", ""), hiding())).await);
+}
+
+#[tokio::test]
+async fn a_process_limits_itself_and_nobody_else() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let other = "/usr/bin/python3 -c 'import os,resource; resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (9, 9))'";
+    assert!(!succeeds(&mut session, place.spec(&format!("{other}; exit $?"), "workspace-write")).await);
+    let itself = "/usr/bin/python3 -c 'import os,resource; resource.setrlimit(resource.RLIMIT_NOFILE, (9, 9)); \
+                  resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE)'; exit $?";
+    assert!(succeeds(&mut session, place.spec(itself, "workspace-write")).await);
 }
 
 #[tokio::test]
@@ -304,4 +375,20 @@ async fn an_empty_confinement_confines_nothing() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("landlock=0,seccomp=off,namespaces=off", OnGap::Refuse);
     assert!(succeeds(&mut session, confined(place.spec("echo x >> $OUT/file", ""), [])).await);
+}
+
+#[tokio::test]
+async fn shared_memory_of_others_is_out_of_reach() {
+    let place = Place::new();
+    let (_engine, mut session) = engine_with("", OnGap::Refuse);
+    let attach = "import ctypes; l = ctypes.CDLL(None); l.shmget(KEY, 4096, FLAGS) >= 0 or exit(1)";
+    let key = std::process::id() | 0x0500_0000;
+    let python = |flags: &str| attach.replace("KEY", &key.to_string()).replace("FLAGS", flags);
+    let outside = |code: String| Command::new("/usr/bin/python3").args(["-c", &code]).status().unwrap();
+    assert!(outside(python("0o1600")).success());
+    let inside = format!("/usr/bin/python3 -c '{}'", python("0"));
+    let reached = succeeds(&mut session, place.spec(&inside, "workspace-write")).await;
+    let remove = format!("import ctypes; l = ctypes.CDLL(None); l.shmctl(l.shmget({key}, 0, 0), 0, None)");
+    assert!(outside(remove).success());
+    assert!(!reached);
 }

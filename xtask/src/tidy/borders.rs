@@ -35,6 +35,8 @@ const DAEMON_FILE_PLACES: &[&str] = &[
     "sandbox/",
     // Tests write the configuration they ask about.
     "policy_cli/tests.rs",
+    // Temporary directories of confined commands are made before there is a session to make them in.
+    "sandbox/temp.rs",
     "state.rs",
     "state/",
     "serve.rs",

@@ -10,7 +10,7 @@ use engine::files::{RootedPath, Roots};
 use engine::process::{
     AtOutputLimit, Bounds, Containment, OutputLimit, ProcessId, ProcessSpec, Program, Stdin, TerminalSize,
 };
-use engine::sandbox::{self, Features, OnGap};
+use engine::sandbox::{self, OnGap};
 use engine::{Error, error};
 use serde::{Deserialize, Serialize};
 
@@ -194,8 +194,7 @@ impl Terms {
     /// What the engine has to know about confining. Features that nobody understands were refused by the daemon.
     pub(super) fn sandbox(&self) -> sandbox::Settings {
         let on_gap = if self.reduces_gaps { OnGap::Reduce } else { OnGap::Refuse };
-        let features = Features::default().lowered(&self.lowered_features).unwrap_or_default();
-        sandbox::Settings { features, on_gap }
+        sandbox::Settings { ceiling: self.lowered_features.parse().unwrap_or_default(), on_gap }
     }
 
     pub(super) fn keepers(&self) -> PathBuf {

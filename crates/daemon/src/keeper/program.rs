@@ -112,7 +112,10 @@ impl Ready {
         let asked_to_end = mind_signals()?;
         let (home, listener) = match home {
             Ok(home) => home,
-            Err(error) => return report(&Report::of_io(&terms.keepers(), &error)),
+            Err(error) => {
+                remove_temp_of(&job);
+                return report(&Report::of_io(&terms.keepers(), &error));
+            }
         };
         let started = match engine.open_session() {
             Ok(session) => start(session, &job).await,
@@ -121,6 +124,7 @@ impl Ready {
         let (session, process, reader) = match started {
             Ok(started) => started,
             Err(error) => {
+                remove_temp_of(&job);
                 home.never_ran();
                 return report(&Report::of(&error));
             }
@@ -129,15 +133,20 @@ impl Ready {
         if let Err(error) = kept.announce(&job, &terms) {
             let told = Report::of_io(&kept.home.folder().path, &error);
             session.close().await;
+            remove_temp_of(&job);
             kept.home.never_ran();
             return report(&told);
         }
         kept.run(&terms, reader, listener).await?;
         session.close().await;
-        if let Some(temp) = job.temp() {
-            remove_temp(&temp);
-        }
+        remove_temp_of(&job);
         Ok(())
+    }
+}
+
+fn remove_temp_of(job: &Job) {
+    if let Some(temp) = job.temp() {
+        remove_temp(&temp);
     }
 }
 

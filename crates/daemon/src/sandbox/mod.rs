@@ -1,6 +1,7 @@
 //! The sandbox as the operator has it: profiles by their names, what belongs to the daemon itself, and temporary
 //! directories for those who are confined. The kernel's part is the engine's.
 
+mod settled;
 mod temp;
 
 pub use temp::{Temp, lasting as lasting_temp, remove as remove_temp};
@@ -8,7 +9,7 @@ pub use temp::{Temp, lasting as lasting_temp, remove as remove_temp};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::sandbox::{Confinement, Features, Own, Profile, Readable, Settings, UnknownFeature};
+use engine::sandbox::{Ceiling, Confinement, Features, Own, Profile, Readable, Settings, UnknownFeature};
 
 use crate::config::{BUILT_IN, Config, CustomProfile, OFF, Places, SandboxConfig, TokenSource};
 
@@ -17,12 +18,17 @@ pub const FEATURES_VARIABLE: &str = "REXD_SANDBOX_FEATURES";
 
 /// What this kernel can hold, less what the environment takes away.
 pub fn lowered_features() -> Result<Features, UnknownFeature> {
-    Features::probe().lowered(&std::env::var(FEATURES_VARIABLE).unwrap_or_default())
+    Ok(Features::probe().under(&ceiling()?))
+}
+
+/// What the environment leaves of the kernel's features. Asks nobody.
+fn ceiling() -> Result<Ceiling, UnknownFeature> {
+    std::env::var(FEATURES_VARIABLE).unwrap_or_default().parse()
 }
 
 /// What the engine has to know about confining processes.
 pub fn settings(config: &Config) -> Result<Settings, UnknownFeature> {
-    Ok(Settings { features: lowered_features()?, on_gap: config.sandbox.on_gap })
+    Ok(Settings { ceiling: ceiling()?, on_gap: config.sandbox.on_gap })
 }
 
 /// Profiles by their names.
@@ -30,6 +36,8 @@ pub fn settings(config: &Config) -> Result<Settings, UnknownFeature> {
 pub struct Sandbox {
     config: SandboxConfig,
     own: Own,
+    /// What some command may change, as the operator wrote it; whatever lies in another one comes after it.
+    changeable: Vec<PathBuf>,
 }
 
 /// A profile that was asked for and is none.
@@ -50,12 +58,17 @@ impl Sandbox {
             _ => None,
         });
         let key = config.server.tls.as_ref().map(|tls| tls.key.clone());
-        let hide = places.state.iter().cloned().chain(tokens).chain(places.token_file.clone()).chain(key);
+        // Whoever reaches the socket has the daemon start what it likes, unconfined.
+        let more = [config.server.unix.clone(), config.audit.path.clone(), places.token_file.clone(), key];
+        let hide = places.state.iter().cloned().chain(tokens).chain(more.into_iter().flatten());
         let own = Own {
             protect: config.source.iter().map(|path| real(path)).collect(),
             hide: hide.map(|path| real(&path)).collect(),
         };
-        Sandbox { config: config.sandbox.clone(), own }
+        let written = config.sandbox.profiles.iter().flat_map(|profile| &profile.write);
+        let mut changeable: Vec<PathBuf> = config.roots.iter().chain(written).cloned().collect();
+        changeable.sort_by_key(|path| path.components().count());
+        Sandbox { config: config.sandbox.clone(), own, changeable }
     }
 
     /// The profile that the operator wants for every command, by its name.
@@ -93,10 +106,12 @@ impl Sandbox {
 
     fn profile(&self, name: &str, roots: &[PathBuf], temp: &Temp) -> Result<Profile, UnknownProfile> {
         self.check(name)?;
-        let roots: Vec<PathBuf> = roots.iter().map(|root| real(root)).collect();
+        let changeable = settled::all(&self.changeable);
+        let settle = |path: &Path| settled::one(path, &changeable);
+        let roots: Vec<PathBuf> = roots.iter().map(|root| settle(root)).collect();
         let own = self.own_outside(&roots);
         let mut profile = match self.config.profiles.iter().find(|profile| profile.name == name) {
-            Some(custom) => built(custom, &roots, temp, &own),
+            Some(custom) => built(custom, (&roots, temp, &own), settle),
             None if name == BUILT_IN[0] => Profile::read_only(&own),
             None => Profile::workspace_write(&roots, Some(temp.path()), &own),
         };
@@ -113,17 +128,22 @@ impl Sandbox {
 }
 
 /// A profile of the operator, for somebody with these roots.
-fn built(custom: &CustomProfile, roots: &[PathBuf], temp: &Temp, own: &Own) -> Profile {
+fn built(
+    custom: &CustomProfile,
+    (roots, temp, own): (&[PathBuf], &Temp, &Own),
+    settle: impl Fn(&Path) -> PathBuf,
+) -> Profile {
     let roots: &[PathBuf] = if custom.write_roots { roots } else { &[] };
     let mut profile = Profile::workspace_write(roots, Some(temp.path()), own);
     let all = |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| real(path)).collect() };
     profile.name = custom.name.clone();
-    profile.write.extend(all(&custom.write));
+    let settled: Vec<PathBuf> = custom.write.iter().map(|path| settle(path)).collect();
     profile.hide.extend(all(&custom.hide));
     profile.protect.extend(all(&custom.protect));
-    profile.protect.extend(all(&custom.write).iter().map(|path| path.join(".git/hooks")));
+    profile.protect.extend(settled.iter().map(|path| path.join(".git/hooks")));
+    profile.write.extend(settled);
     if !custom.read.is_empty() {
-        profile.read = Readable::Only(all(&custom.read));
+        profile.read = Readable::Only(custom.read.iter().map(|path| settle(path)).collect());
     }
     profile.network = custom.network.clone();
     profile.unix_sockets = custom.unix_sockets;

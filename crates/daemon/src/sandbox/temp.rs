@@ -7,7 +7,7 @@ use std::sync::Once;
 use engine::sandbox::Confinement;
 use engine::session::random_name;
 
-use crate::state::{make_private, private_folder, process_start};
+use crate::state::{check_private, make_private, private_folder, process_start};
 
 /// What the names of those begin with that outlive the daemon.
 const LASTING: &str = "detached.";
@@ -51,8 +51,9 @@ impl Temp {
 
 /// Removes a directory with everything in it. What cannot be removed is left to whoever cleans `/tmp`.
 pub fn remove(path: &Path) {
-    // Only what was made here, whatever somebody wrote into a job.
-    if path.parent() == Some(&folder()) {
+    // Only what was made here, whatever somebody wrote into a job. A keeper has no environment that says where.
+    let is_folder = |parent: &Path| parent.file_name() == Some(name_of_folder().as_ref());
+    if path.parent().is_some_and(|parent| is_folder(parent) && check_private(parent).is_ok()) {
         let _removed = std::fs::remove_dir_all(path);
     }
 }
@@ -72,7 +73,11 @@ pub fn lasting(confinement: &Confinement) -> Option<&Path> {
 fn folder() -> PathBuf {
     let base = std::env::temp_dir();
     let base = base.canonicalize().unwrap_or(base);
-    base.join(format!("rexd-{}", rustix::process::geteuid().as_raw()))
+    base.join(name_of_folder())
+}
+
+fn name_of_folder() -> String {
+    format!("rexd-{}", rustix::process::geteuid().as_raw())
 }
 
 /// This process, so that another one with its number is not taken for it.

@@ -18,6 +18,8 @@ pub(super) const DEVICES: [&str; 8] = [
     "/dev/ptmx",
     "/dev/pts",
 ];
+/// What belongs to the kernel: writable only by a path that names it or lies in it, not by the root above all.
+pub(super) const OF_KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// Shared memory, private to each confinement.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
@@ -90,9 +92,15 @@ fn layer_permits(layer: &Profile, path: &Path, access: Access) -> bool {
     if is_in(&layer.hide) {
         return false;
     }
+    let is_of_kernel = OF_KERNEL.iter().any(|kept| path.starts_with(kept));
+    let is_writable = || {
+        let gives =
+            |allowed: &Path| path.starts_with(allowed) && !(is_of_kernel && allowed == Path::new("/"));
+        layer.write.iter().any(|allowed| gives(&clean(allowed)))
+    };
     let is_device = DEVICES.iter().chain([&SHARED_MEMORY]).any(|device| path.starts_with(device));
     match access {
-        Access::Write => is_device || (is_in(&layer.write) && !is_in(&layer.protect)),
+        Access::Write => is_device || (is_writable() && !is_in(&layer.protect)),
         Access::Read => match &layer.read {
             Readable::Everything => true,
             Readable::Only(paths) => is_device || is_in(paths) || is_in(&layer.write),

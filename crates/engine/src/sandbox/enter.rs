@@ -43,7 +43,7 @@ impl Step {
 /// A confinement as a child wants it: everything laid out, nothing left to allocate.
 #[derive(Debug)]
 pub(crate) struct Orders {
-    namespaces: Option<[i32; 3]>,
+    namespaces: Option<[i32; 4]>,
     directory: CString,
     /// Device and number of the directory that was opened outside.
     is_directory: (u64, u64),

@@ -1,11 +1,14 @@
 //! Features: what this kernel, for this user, can hold.
 
+use std::str::FromStr;
 use std::sync::OnceLock;
 
 use super::{landlock, namespace};
 
 /// Landlock's version from which on no gap is left.
 const NO_GAP_SINCE: u32 = 6;
+
+static FOUND: OnceLock<Features> = OnceLock::new();
 
 /// What the kernel can hold, found out by trying.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,10 +24,14 @@ pub struct Features {
 }
 
 impl Features {
-    /// What there is; looked up once.
+    /// What there is; looked up once, which takes a child and a few mounts.
     pub fn probe() -> Features {
-        static FOUND: OnceLock<Features> = OnceLock::new();
         FOUND.get_or_init(Features::look).clone()
+    }
+
+    /// What there is, if somebody has looked.
+    pub(super) fn known() -> Option<Features> {
+        FOUND.get().cloned()
     }
 
     fn look() -> Features {
@@ -42,31 +49,49 @@ impl Features {
         self.seccomp && self.namespaces && self.landlock.is_some_and(|version| version >= NO_GAP_SINCE)
     }
 
-    /// Takes away what `text` says, such as `landlock=2,namespaces=off,seccomp=off`. Nothing can be added that is not
-    /// there. Words it does not know are an error that names them.
-    pub fn lowered(mut self, text: &str) -> Result<Features, UnknownFeature> {
+    /// What is left of them under a ceiling.
+    pub fn under(self, ceiling: &Ceiling) -> Features {
+        let landlock = self.landlock.map(|has| has.min(ceiling.landlock.unwrap_or(has)));
+        Features {
+            landlock: landlock.filter(|version| *version > 0),
+            seccomp: self.seccomp && !ceiling.no_seccomp,
+            namespaces: self.namespaces && !ceiling.no_namespaces,
+            needs_user_namespace: self.needs_user_namespace,
+        }
+    }
+}
+
+/// The most that is used of what the kernel can hold: nothing can be added by it that is not there. Read from text such
+/// as `landlock=2,namespaces=off,seccomp=off` without asking the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ceiling {
+    landlock: Option<u32>,
+    no_seccomp: bool,
+    no_namespaces: bool,
+}
+
+impl FromStr for Ceiling {
+    type Err = UnknownFeature;
+
+    /// Words it does not know are an error that names them.
+    fn from_str(text: &str) -> Result<Ceiling, UnknownFeature> {
+        let mut ceiling = Ceiling::default();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             let unknown = || UnknownFeature(word.to_owned());
             let (name, value) = word.split_once('=').ok_or_else(unknown)?;
             match (name.trim(), value.trim()) {
-                ("landlock", "off") => self.landlock = None,
+                ("landlock", "off") => ceiling.landlock = Some(0),
                 ("landlock", version) => {
                     let most: u32 = version.parse().map_err(|_| unknown())?;
-                    self.landlock = self.landlock.map(|has| has.min(most)).filter(|version| *version > 0);
+                    ceiling.landlock = Some(ceiling.landlock.map_or(most, |before| before.min(most)));
                 }
-                ("seccomp", "off") => self.seccomp = false,
-                ("namespaces", "off") => self.namespaces = false,
+                ("seccomp", "off") => ceiling.no_seccomp = true,
+                ("namespaces", "off") => ceiling.no_namespaces = true,
                 ("seccomp" | "namespaces", "on") => {}
                 _ => return Err(unknown()),
             }
         }
-        Ok(self)
-    }
-}
-
-impl Default for Features {
-    fn default() -> Features {
-        Features::probe()
+        Ok(ceiling)
     }
 }
 

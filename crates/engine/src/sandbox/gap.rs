@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::confinement::Confinement;
+use super::confinement::{Confinement, OF_KERNEL};
 use super::features::Features;
 use super::profile::Network;
 use crate::process::limits::{self, Controllers, LimitGap};
@@ -106,6 +106,10 @@ pub(super) fn find(confinement: &Confinement, features: &Features) -> Vec<Gap> {
             let is_writable = |path: &&PathBuf| layer.write.iter().any(|write| path.starts_with(write));
             for path in layer.protect.iter().filter(|path| is_writable(path) && exists(path)) {
                 add(true, Gap::Protect(path.clone()));
+            }
+            let is_all_writable = layer.write.iter().any(|path| path == Path::new("/"));
+            for path in OF_KERNEL.iter().filter(|_| is_all_writable) {
+                add(true, Gap::Protect(path.into()));
             }
             for path in layer.hide.iter().filter(|path| exists(path)) {
                 add(true, Gap::Hide(path.clone()));

@@ -25,7 +25,7 @@ pub(crate) use prepared::Prepared;
 pub(crate) use workshop::Workshop;
 
 pub use confinement::{Access, Confinement};
-pub use features::{Features, UnknownFeature};
+pub use features::{Ceiling, Features, UnknownFeature};
 pub use gap::Gap;
 pub use profile::{Network, Own, Profile, Readable, ResourceLimits};
 
@@ -42,10 +42,17 @@ pub enum OnGap {
 /// What an engine knows about confining processes.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// What the kernel can hold.
-    pub features: Features,
+    /// The most that is used of what the kernel can hold, which is looked up when something is first confined.
+    pub ceiling: Ceiling,
     /// What happens when that is too little.
     pub on_gap: OnGap,
+}
+
+impl Settings {
+    /// What the kernel can hold, as far as it is used.
+    pub fn features(&self) -> Features {
+        Features::probe().under(&self.ceiling)
+    }
 }
 
 /// Something a process failed at because of its confinement.

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use super::confinement::{Confinement, SHARED_MEMORY, clean};
+use super::confinement::{Confinement, DEVICES, OF_KERNEL, SHARED_MEMORY, clean};
 use super::features::Features;
 use super::profile::Network;
 use super::script::{Failed, NO_DEVICES, NO_PROGRAMS, READ_ONLY, Script, Slot};
@@ -33,6 +33,8 @@ pub(super) struct Namespaces {
     pub(super) user: Option<OwnedFd>,
     pub(super) mounts: OwnedFd,
     pub(super) network: Option<OwnedFd>,
+    /// Where the old kind of shared memory, semaphores and queues have their numbers, which no path and no rule guards.
+    pub(super) ipc: OwnedFd,
     /// The shared memory that exists only inside.
     pub(super) shared_memory: Option<OwnedFd>,
 }
@@ -42,7 +44,7 @@ impl View {
         let layers = confinement.layers();
         let mut writable: Option<Vec<PathBuf>> = None;
         for layer in layers {
-            let paths = real(&layer.write);
+            let paths = unlinked(&layer.write);
             writable = Some(match writable {
                 None => paths,
                 Some(before) => overlap(&before, &paths),
@@ -53,10 +55,14 @@ impl View {
         for path in layers.iter().flat_map(|layer| &layer.protect) {
             pin(&mut pinned, &writable, path);
         }
+        let hidden = outermost(layers.iter().flat_map(|layer| real(&layer.hide)).collect());
+        for path in &hidden {
+            pin_above(&mut pinned, &writable, path);
+        }
         View {
             pinned,
             writable,
-            hidden: outermost(layers.iter().flat_map(|layer| real(&layer.hide)).collect()),
+            hidden,
             has_own_network: layers.iter().any(|layer| layer.network == Network::Loopback),
         }
     }
@@ -64,7 +70,7 @@ impl View {
     /// Makes the namespaces.
     pub(super) fn make(&self, features: &Features) -> Result<Namespaces, Failed> {
         let mut script = Script::default();
-        let mut kinds = libc::CLONE_NEWNS;
+        let mut kinds = libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
         if features.needs_user_namespace {
             kinds |= libc::CLONE_NEWUSER;
             become_oneself(&mut script);
@@ -78,19 +84,22 @@ impl View {
         }
         let mut keep = |is_new: bool, path| is_new.then(|| script.open_file(path, libc::O_RDONLY));
         let mounts = keep(true, "/proc/self/ns/mnt");
+        let ipc = keep(true, "/proc/self/ns/ipc");
         let user = keep(features.needs_user_namespace, "/proc/self/ns/user");
         let network = keep(self.has_own_network, "/proc/self/ns/net");
         let mut opened = script.run(kinds)?;
         let mut take = |slot: Option<Slot>| slot.and_then(|slot| slot.take(&mut opened).ok());
         let (user, network, shared_memory) = (take(user), take(network), take(shared_memory));
         let mounts = take(mounts).ok_or_else(|| Failed::missing("the namespace"))?;
-        Ok(Namespaces { user, mounts, network, shared_memory })
+        let ipc = take(ipc).ok_or_else(|| Failed::missing("the namespace"))?;
+        Ok(Namespaces { user, mounts, network, ipc, shared_memory })
     }
 
     fn mounts(&self, script: &mut Script) {
-        // Where everything may change, there is nothing to turn read-only, and no way to mount over the root.
-        if !self.writable.iter().any(|path| path == Path::new("/")) {
-            self.freeze(script);
+        // Nothing can be mounted over the root, so where everything may change only the kernel's own is kept.
+        match self.writable.iter().any(|path| path == Path::new("/")) {
+            true => keep_kernel(script),
+            false => self.freeze(script),
         }
         for (path, is_read_only) in &self.pinned {
             let at = script.open(path);
@@ -143,6 +152,27 @@ impl View {
     }
 }
 
+/// Keeps what belongs to the kernel as it is where everything else may change: its settings and cgroups, through which
+/// root would leave the confinement, and the devices that are not for everyday use.
+fn keep_kernel(script: &mut Script) {
+    let is_plain = |path: &&Path| path.symlink_metadata().is_ok_and(|found| !found.is_symlink());
+    let mut devices = Vec::new();
+    for device in DEVICES.iter().map(Path::new).filter(is_plain) {
+        let at = script.open(device);
+        devices.push((device, script.copy(at)));
+    }
+    for path in OF_KERNEL.map(Path::new).iter().filter(|path| is_plain(path)) {
+        let at = script.open(path);
+        let copy = script.copy(at);
+        script.forbid(copy, READ_ONLY | NO_DEVICES);
+        script.mount(copy, at);
+    }
+    for (device, copy) in devices {
+        let onto = script.open(device);
+        script.mount(copy, onto);
+    }
+}
+
 /// The user stays who it is, with no other user or group in sight.
 fn become_oneself(script: &mut Script) {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -166,6 +196,15 @@ fn own_shared_memory(script: &mut Script) -> Option<Slot> {
 pub(super) fn can_be_made(needs_user_namespace: bool) -> bool {
     let features = Features { landlock: None, seccomp: false, namespaces: true, needs_user_namespace };
     View::default().make(&features).is_ok()
+}
+
+/// Those that exist and have no link in them.
+fn unlinked(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths
+        .iter()
+        .map(|path| clean(path))
+        .filter(|path| real_path(path).is_ok_and(|real| real == *path))
+        .collect()
 }
 
 /// The real paths of those that exist.
@@ -202,9 +241,16 @@ fn pin(pinned: &mut BTreeMap<PathBuf, bool>, writable: &[PathBuf], path: &Path) 
         pin(pinned, writable, parent);
     }
     let Ok(path) = real_path(&clean(path)) else { return };
-    let Some(root) = writable.iter().find(|root| path.starts_with(root)) else { return };
+    if pin_above(pinned, writable, &path) {
+        pinned.insert(path, true);
+    }
+}
+
+/// Keeps every directory on the way to a path in its place, as far as they lie in what is writable; whether they do.
+fn pin_above(pinned: &mut BTreeMap<PathBuf, bool>, writable: &[PathBuf], path: &Path) -> bool {
+    let Some(root) = writable.iter().find(|root| path.starts_with(root)) else { return false };
     for above in path.ancestors().skip(1).take_while(|above| *above != root && above.starts_with(root)) {
         pinned.entry(above.to_owned()).or_insert(false);
     }
-    pinned.insert(path, true);
+    true
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::thread::CapabilitySet;
 
 use super::confinement::{Confinement, DEVICES};
@@ -84,7 +84,9 @@ fn ruleset(layer: &Profile, version: u32, memory: Option<&OwnedFd>) -> io::Resul
     let ports = matches!(layer.network, Network::Ports { .. });
     let rules = Ruleset::new(Handled { version, ports, abstract_sockets: layer.network != Network::On })?;
     match &layer.read {
-        Readable::Only(paths) => paths.iter().try_for_each(|path| allow(&rules, path, Rights::READ))?,
+        Readable::Only(paths) => {
+            paths.iter().try_for_each(|path| allow_unlinked(&rules, path, Rights::READ))?
+        }
         Readable::Everything => {
             allow(&rules, Path::new("/"), Rights::LIST)?;
             // All but the devices: root could read the disks.
@@ -97,7 +99,7 @@ fn ruleset(layer: &Profile, version: u32, memory: Option<&OwnedFd>) -> io::Resul
         }
     }
     DEVICES.iter().try_for_each(|device| allow(&rules, Path::new(device), Rights::DEVICE))?;
-    layer.write.iter().try_for_each(|path| allow(&rules, path, Rights::WRITE))?;
+    layer.write.iter().try_for_each(|path| allow_unlinked(&rules, path, Rights::WRITE))?;
     if let Some(memory) = memory {
         rules.allow(memory.as_fd(), Rights::WRITE)?;
     }
@@ -116,10 +118,20 @@ fn allow(rules: &Ruleset, path: &Path, rights: Rights) -> io::Result<()> {
     }
 }
 
+/// Allows a path with no link in it: one that a command put there must not lead the next one out.
+fn allow_unlinked(rules: &Ruleset, path: &Path, rights: Rights) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Ok(opened) => rules.allow(opened.as_fd(), rights),
+        Err(_missing) => Ok(()),
+    }
+}
+
 impl Namespaces {
     /// The descriptors in the order in which they are entered; -1 for those that are not.
-    pub(super) fn raw(&self) -> [i32; 3] {
+    pub(super) fn raw(&self) -> [i32; 4] {
         let raw = |fd: Option<&OwnedFd>| fd.map_or(-1, AsRawFd::as_raw_fd);
-        [raw(self.user.as_ref()), self.mounts.as_raw_fd(), raw(self.network.as_ref())]
+        let (mounts, ipc) = (self.mounts.as_raw_fd(), self.ipc.as_raw_fd());
+        [raw(self.user.as_ref()), mounts, raw(self.network.as_ref()), ipc]
     }
 }

@@ -9,7 +9,7 @@ pub struct Profile {
     pub name: String,
     /// What may be read and executed.
     pub read: Readable,
-    /// What may also be changed.
+    /// What may also be changed. A path with a link in it is left out: a command could have put it there.
     pub write: Vec<PathBuf>,
     /// What cannot be seen, whatever the rest says.
     pub hide: Vec<PathBuf>,
@@ -28,7 +28,7 @@ pub struct Profile {
 pub enum Readable {
     /// Whatever the user may read, except devices that are not for everyday use.
     Everything,
-    /// These paths, and the writable ones.
+    /// These paths, and the writable ones. One with a link in it is left out, as there.
     Only(Vec<PathBuf>),
 }
 

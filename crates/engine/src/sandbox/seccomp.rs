@@ -165,6 +165,7 @@ fn calls(sockets: Sockets) -> Vec<(u32, Vec<Instruction>)> {
     calls.push((libc::SYS_unshare as u32, without_bits(0, NEW_NAMESPACES | NEW_TIME)));
     let typing = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
     calls.push((libc::SYS_ioctl as u32, none_of(1, &typing)));
+    calls.push((libc::SYS_prlimit64 as u32, own_limits()));
     if !sockets.all {
         calls.push((libc::SYS_socket as u32, socket(sockets)));
         if !sockets.unix {
@@ -237,6 +238,20 @@ fn none_of(index: u32, values: &[u32]) -> Vec<Instruction> {
         program.extend(when_equal(*value, vec![refuse(libc::EPERM)]));
     }
     program.push(allow());
+    program
+}
+
+/// Limits of the caller itself, or nothing but a question: any process of the same user could be starved by them. The
+/// pointer to the new limits is looked at in both halves.
+fn own_limits() -> Vec<Instruction> {
+    let mut program = vec![argument(0)];
+    program.extend(when_equal(0, vec![allow()]));
+    let mut high = vec![plain(LOAD, ARGUMENTS + 8 * 2 + 4)];
+    high.extend(when_equal(0, vec![allow()]));
+    high.push(refuse(libc::EPERM));
+    program.push(argument(2));
+    program.extend(when_equal(0, high));
+    program.push(refuse(libc::EPERM));
     program
 }
 

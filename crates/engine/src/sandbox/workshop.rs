@@ -8,8 +8,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 
 use super::confinement::Confinement;
+use super::features::Features;
 use super::prepared::Prepared;
-use super::profile::Readable;
+use super::profile::{Readable, ResourceLimits};
 use super::{OnGap, Settings};
 use crate::Error;
 
@@ -51,6 +52,10 @@ impl Workshop {
         self: &Arc<Self>,
         confinement: &Arc<Confinement>,
     ) -> Result<Arc<Prepared>, Error> {
+        if Features::known().is_none() {
+            // Only a runtime that shuts down does not run it; then it is looked up here.
+            let _looked = tokio::task::spawn_blocking(Features::probe).await;
+        }
         self.refuse_gaps(confinement)?;
         let seen = look(confinement);
         if let Some(prepared) = self.shelf().find(confinement, &seen) {
@@ -65,7 +70,7 @@ impl Workshop {
         // Looked at before it is made: a change in between shows at the next start.
         let seen = look(&confinement);
         self.shelf().watch_mounts();
-        let prepared = Prepared::new(&confinement, &self.settings.features)
+        let prepared = Prepared::new(&confinement, &self.settings.features())
             .map_err(|reason| Error::Sandbox { profile: confinement.name(), reason })?;
         let prepared = Arc::new(prepared);
         self.shelf().put(Entry { confinement, seen, prepared: prepared.clone() });
@@ -73,10 +78,15 @@ impl Workshop {
     }
 
     fn refuse_gaps(&self, confinement: &Confinement) -> Result<(), Error> {
-        if self.settings.on_gap == OnGap::Reduce || self.settings.features.hold_everything() {
+        if self.settings.on_gap == OnGap::Reduce {
             return Ok(());
         }
-        let gaps = confinement.gaps(&self.settings.features);
+        let features = self.settings.features();
+        // Limits are held by other means, and may have gaps of their own.
+        if features.hold_everything() && confinement.limits() == ResourceLimits::default() {
+            return Ok(());
+        }
+        let gaps = confinement.gaps(&features);
         let essential: Vec<String> =
             gaps.iter().filter(|gap| gap.is_essential()).map(ToString::to_string).collect();
         match essential.is_empty() {
