@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::Error;
-use engine::approval::{self, Answer as Said, Choice, Deed, Holder, Outcome, Question, Scope};
+use engine::approval::{self, Action, Answer as Said, Choice, Deed, Holder, Outcome, Question, Scope};
 use engine::audit::{self, ApprovalOutcome, Judged};
 use engine::policy::{Asked as Inquiry, CommandLine, Decision, Operation, Touch, Verdict};
 use engine::process::Program;
@@ -181,38 +181,47 @@ impl Judge {
     fn look(&self, asked: &Asked, touched: &Touched) -> Looked {
         let call = &asked.call;
         let hint = self.service.no_roots.as_deref();
-        let fail = |error| Looked::Refused(with_hint(rpc_error(error), hint), None);
-        let real: Result<Vec<PathBuf>, Error> =
-            touched.places.iter().map(|place| place.path.real()).collect();
-        let real = match real {
-            Ok(real) => real,
-            Err(error) => return fail(error),
+        let fail = |error| Looked::Refused(with_hint(error, hint), None);
+        let found = match touched.find() {
+            Ok(found) => found,
+            Err(error) => return fail(rpc_error(error)),
         };
-        let touches: Vec<Touch<'_>> = touched
-            .places
-            .iter()
-            .zip(&real)
-            .map(|(place, path)| Touch { path, access: place.access, tree: place.tree })
-            .collect();
-        let decision = self.guard.policy.decide(&inquiry(&self.asker, Operation::Files(&touches)));
+        let decision = self.decide(&touched.touches(&found));
         let judged = judged(&decision);
         match decision.verdict {
-            Verdict::Allow => Looked::Allowed(judged),
-            Verdict::Deny | Verdict::NoShell => Looked::Refused(refusal(decision), Some(judged)),
-            Verdict::Ask if asked.permit.is_some() => Looked::Allowed(judged),
-            Verdict::Ask => match preview::files(call, touched) {
-                Ok(Pictured { diff, shown }) => {
-                    let deed = Deed::Files { action: touched.action, paths: real.clone(), diff };
-                    let question = self.question(call, decision, deed);
-                    Looked::Asks(
-                        Box::new(question),
-                        Permit { approved: real, shown, ..Permit::default() },
-                        judged,
-                    )
-                }
-                Err(error) => fail(error),
-            },
+            Verdict::Allow => return Looked::Allowed(judged),
+            Verdict::Deny | Verdict::NoShell => return Looked::Refused(refusal(decision), Some(judged)),
+            Verdict::Ask if asked.permit.is_some() => return Looked::Allowed(judged),
+            Verdict::Ask => {}
         }
+        if touched.action == Action::Write {
+            // Whoever is asked sees what is there, and that may be the asker.
+            let reads: Vec<Touch<'_>> = found.paths.iter().map(|path| Touch::read(path)).collect();
+            let reading = self.decide(&reads);
+            if reading.verdict > Verdict::Ask {
+                let judged = Judged { rule: reading.rule.clone(), verdict: reading.verdict, approval: None };
+                return Looked::Refused(refusal(reading), Some(judged));
+            }
+        }
+        match preview::files(call, touched) {
+            Ok(Pictured { diff, shown }) => {
+                let deed = Deed::Files {
+                    action: touched.action,
+                    paths: found.paths.clone(),
+                    diff,
+                    is_recursive: touched.is_recursive,
+                    overwrites: touched.overwrites,
+                };
+                let question = self.question(call, decision, deed);
+                let approved = [touched.made(&found), found.paths].concat();
+                Looked::Asks(Box::new(question), Permit { approved, shown, ..Permit::default() }, judged)
+            }
+            Err(error) => fail(error),
+        }
+    }
+
+    fn decide(&self, touches: &[Touch<'_>]) -> Decision {
+        self.guard.policy.decide(&inquiry(&self.asker, Operation::Files(touches)))
     }
 
     fn question(&self, call: &Call, decision: Decision, deed: Deed) -> Question {
@@ -225,6 +234,7 @@ impl Judge {
             },
             operation: call.method(),
             deed,
+            whole: preview::whole(call),
             rule_mark: self.guard.policy.mark(&decision.rule),
             rule: decision.rule.to_string(),
             reason: decision.reason,

@@ -9,7 +9,7 @@ mod grants;
 mod question;
 
 pub use grants::{Grant, GrantKey, Holder};
-pub use question::{Action, Asker, Deed, Diff, Question};
+pub use question::{Action, Asker, Deed, Diff, Input, Question};
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
