@@ -17,6 +17,8 @@ const UNSAFE_PLACES: &[&str] = &[
 ];
 /// Where the daemon reads or writes files that are its own, not a session's.
 const DAEMON_FILE_PLACES: &[&str] = &[
+    // Questions and grants, in the state folder.
+    "approvals/",
     "args.rs",
     "audit.rs",
     "audit/",
