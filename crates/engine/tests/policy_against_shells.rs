@@ -79,7 +79,7 @@ fn wrapped(command: String, way: usize) -> String {
         17 => format!("echo x | sed {}", format_args!("'1e {}'", command.replace('\'', "'\\''"))),
         18 => format!("tar -cf a.tar . --checkpoint=1 --checkpoint-action=exec={quoted}"),
         19 => format!("echo x | split --filter={quoted} -"),
-        20 => format!("perl -e {}", format_args!("'system(q({}))'", command.replace('\'', "'\\''"))),
+        20 => format!("tar -cf a.tar -I {quoted} ."),
         21 => format!("ssh -oBatchMode=yes -o ProxyCommand={quoted} h.invalid"),
         22 => format!("make -s --eval=x:\\;{quoted} x"),
         23 => format!("printf %s {quoted} | sh"),
@@ -93,10 +93,9 @@ fn wrapped(command: String, way: usize) -> String {
         31 => format!(
             "git bisect start; git submodule foreach {quoted}; GIT_EDITOR={quoted} git var GIT_EDITOR"
         ),
-        32 => format!(
-            "python3 -c {}",
-            format_args!("'import os; os.system(\"\"\"{}\"\"\")'", command.replace('\'', "'\\''"))
-        ),
+        32 => {
+            format!("echo \"`{}`\"", command.replace('\\', "\\\\").replace('`', "\\`").replace('"', "\\\""))
+        }
         33 => format!("while :; do {command}\nbreak; done"),
         34 => format!("echo x | xargs env -S {quoted}"),
         _ => format!("A=$({command}) B=`{}`", command.replace('\\', "\\\\").replace('`', "\\`")),

@@ -17,6 +17,7 @@ const UNSAFE_PLACES: &[&str] = &[
 ];
 /// Where the daemon reads or writes files that are its own, not a session's.
 const DAEMON_FILE_PLACES: &[&str] = &[
+    // Questions and grants, in the state folder.
     "approvals/",
     "args.rs",
     "audit.rs",
@@ -32,11 +33,10 @@ const DAEMON_FILE_PLACES: &[&str] = &[
     "listen/",
     "main.rs",
     "metrics/own.rs",
+    // Temporary directories of confined commands are made before there is a session to make them in.
     "sandbox/",
     // Tests write the configuration they ask about.
     "policy_cli/tests.rs",
-    // Temporary directories of confined commands are made before there is a session to make them in.
-    "sandbox/temp.rs",
     "state.rs",
     "state/",
     "serve.rs",

@@ -1,5 +1,7 @@
 //! What a change will do to files, for the person who decides about it.
 
+use std::time::Duration;
+
 use engine::approval::Diff;
 use engine::files::patch::Plan;
 use engine::files::{self, Edit, Range, WriteMode};
@@ -11,6 +13,9 @@ use similar::TextDiff;
 const SHOWN_BYTES: usize = 64 * 1024;
 /// Files larger than this are told by their size alone.
 const COMPARED_BYTES: u64 = 4 * 1024 * 1024;
+
+/// How long the shortest diff is looked for; past it a longer one has to do.
+const DIFF_TIME: Duration = Duration::from_millis(200);
 
 /// What was shown, so that it can be told later whether it still is the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +88,7 @@ impl Drawing {
         let is_large = old.len().max(new.len()) as u64 > COMPARED_BYTES;
         match (std::str::from_utf8(old), std::str::from_utf8(new)) {
             (Ok(old), Ok(new)) if !is_large => {
-                let diff = TextDiff::from_lines(old, new);
+                let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(old, new);
                 self.text += &diff.unified_diff().context_radius(3).header(old_name, new_name).to_string();
             }
             _ => {

@@ -108,10 +108,11 @@ impl Answer {
         }
     }
 
-    /// Adds what the policy said about it.
+    /// Adds what the policy said about it. Judged again, it keeps who had approved it.
     pub(super) fn judged(&mut self, judged: Judged) {
         if let Some(draft) = &mut self.draft {
-            draft.judged = Some(judged);
+            let approval = draft.judged.take().and_then(|before| before.approval);
+            draft.judged = Some(Judged { approval: approval.or(judged.approval), ..judged });
         }
     }
 

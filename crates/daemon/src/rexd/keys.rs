@@ -1,6 +1,6 @@
 //! Idempotency keys: a request that was answered is not done again, its answer is given again.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -19,6 +19,8 @@ pub(super) struct Keys(Arc<Mutex<Known>>);
 struct Known {
     answers: HashMap<String, Entry>,
     oldest: VecDeque<String>,
+    /// Keys of requests that somebody is asked about; as many as may be in flight.
+    claimed: HashSet<String>,
 }
 
 #[derive(Debug)]
@@ -35,6 +37,24 @@ pub(super) enum Seen {
     First(Kept),
     /// Done before.
     Answered(Result<Value, RpcError>),
+}
+
+/// What a key says about a request before anybody looks at what it wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyState {
+    /// Nothing, or it has none.
+    Free,
+    /// The request was answered before.
+    Answered,
+    /// Somebody is being asked about a request with this key.
+    Claimed,
+}
+
+/// A key whose request waits for somebody to decide. Dropped, the key is free again.
+#[derive(Debug)]
+pub(super) struct Claim {
+    keys: Keys,
+    key: String,
 }
 
 /// A key whose request is being done. Dropped without an answer, the key is free again.
@@ -61,6 +81,30 @@ impl Keys {
                 Ok(Seen::First(Kept { keys: self.clone(), key: key.to_owned(), is_answered: false }))
             }
         }
+    }
+}
+
+impl Keys {
+    /// What a key says about a request.
+    pub(super) fn state(&self, key: &str, request: impl FnOnce() -> u64) -> KeyState {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.answers.get(key) {
+            Some(entry) if entry.answer.is_some() && entry.request == request() => KeyState::Answered,
+            _ if known.claimed.contains(key) => KeyState::Claimed,
+            _ => KeyState::Free,
+        }
+    }
+
+    /// Holds a key while somebody is asked about its request.
+    pub(super) fn claim(&self, key: &str) -> Claim {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).claimed.insert(key.to_owned());
+        Claim { keys: self.clone(), key: key.to_owned() }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.keys.0.lock().unwrap_or_else(PoisonError::into_inner).claimed.remove(&self.key);
     }
 }
 

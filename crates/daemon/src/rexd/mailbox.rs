@@ -13,6 +13,7 @@ use wire::jsonrpc::RpcError;
 
 use super::answer::{Answer, Asker};
 use super::call::Call;
+use super::keys::Claim;
 use super::methods::Adopting;
 use super::order::Turn;
 use super::permission::Permit;
@@ -27,12 +28,14 @@ pub(super) struct Asked {
     pub(super) answer: Answer,
     /// What it may do, once that was judged.
     pub(super) permit: Option<Permit>,
+    /// Its idempotency key, while somebody is asked about it.
+    pub(super) claim: Option<Claim>,
 }
 
 impl Asked {
     /// A request that nobody has judged yet.
     pub(super) fn new(call: Call, answer: Answer) -> Asked {
-        Asked { call, answer, permit: None }
+        Asked { call, answer, permit: None, claim: None }
     }
 }
 

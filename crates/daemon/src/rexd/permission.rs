@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::Error;
-use engine::approval::{self, Answer as Said, Choice, Deed, Holder, Outcome, Question, Scope};
+use engine::approval::{self, Action, Answer as Said, Choice, Deed, Holder, Outcome, Question, Scope};
 use engine::audit::{self, ApprovalOutcome, Judged};
 use engine::policy::{Asked as Inquiry, CommandLine, Decision, Operation, Touch, Verdict};
 use engine::process::Program;
@@ -18,6 +18,7 @@ use wire::rexd::v1::RpcError;
 use super::answer::Asker;
 use super::call::Call;
 use super::errors::{rpc_error, with_hint};
+use super::keys::KeyState;
 use super::mailbox::{Asked, Letter, Notice};
 use super::order::Turn;
 use super::preview::{self, Pictured};
@@ -34,6 +35,10 @@ pub(super) struct Permit {
     pub(super) approved: Vec<PathBuf>,
     /// What the approver was shown; if it is no longer the truth, nothing is done.
     pub(super) shown: Option<Shown>,
+    /// The session's directory when it was judged: what it names lies there, wherever the session is by now.
+    pub(super) cwd: Option<PathBuf>,
+    /// What held when somebody was asked. If something else holds when it is to be done, that must not deny it.
+    pub(super) asked_under: Option<Arc<Guard>>,
 }
 
 impl Session {
@@ -42,14 +47,31 @@ impl Session {
         if let Some(id) = self.unknown_process(&asked.call) {
             return self.reach(asked, id);
         }
-        if asked.permit.is_some() {
-            return self.perform(asked, turn);
+        let Some(permit) = &asked.permit else {
+            return match self.key_state(&asked.call) {
+                KeyState::Free => self.decide(asked, turn),
+                KeyState::Answered => self.perform(asked, turn),
+                KeyState::Claimed => self.refuse(asked.answer, rpc_error(Error::KeyInUse)),
+            };
+        };
+        let is_stale = |then: &Arc<Guard>| !Arc::ptr_eq(then, &self.service.guard.current());
+        let is_stale = permit.asked_under.as_ref().is_some_and(is_stale);
+        let now = permit.cwd.clone().map(|then| std::mem::replace(&mut self.cwd, then));
+        match is_stale {
+            true => self.decide(asked, turn),
+            false => self.perform(asked, turn),
         }
+        now.into_iter().for_each(|now| self.cwd = now);
+    }
+
+    /// Does it if the policy lets it, or somebody who is asked. What was approved before is not asked about again.
+    fn decide(&mut self, mut asked: Asked, turn: Turn) {
         let guard = self.service.guard.current();
         match &asked.call {
             Call::ExecStart(_) | Call::PtyOpen(_) => self.judge_command(asked, turn, guard),
             call if guard.policy.judges_files() => match self.touched(call) {
                 Ok(Some(touched)) => {
+                    asked.claim = asked.claim.or_else(|| self.claim(&asked.call));
                     let judge = self.judge(guard);
                     self.spawn(async move { judge.files(Box::new(asked), turn, touched).await });
                 }
@@ -73,19 +95,23 @@ impl Session {
         };
         let operation = Operation::Run { line, cwd: cwd.as_path() };
         let decision = guard.policy.decide(&inquiry(&self.asker, operation));
-        asked.answer.judged(judged(&decision));
+        let is_denied = matches!(decision.verdict, Verdict::Deny | Verdict::NoShell);
+        if asked.permit.is_none() || is_denied {
+            asked.answer.judged(judged(&decision));
+        }
         match decision.verdict {
-            Verdict::Allow => self.perform(asked, turn),
             Verdict::Deny | Verdict::NoShell => self.refuse(asked.answer, refusal(decision)),
-            Verdict::Ask => {
+            Verdict::Ask if asked.permit.is_none() => {
                 if let Err(error) = self.check(&asked.call) {
                     return self.refuse(asked.answer, error);
                 }
                 let deed = preview::command(&asked.call, program, cwd.as_path());
                 let judge = self.judge(guard);
                 let question = judge.question(&asked.call, decision, deed);
+                asked.claim = self.claim(&asked.call);
                 self.spawn(async move { judge.ask(Box::new(asked), question, Permit::default()).await });
             }
+            Verdict::Allow | Verdict::Ask => self.perform(asked, turn),
         }
     }
 
@@ -96,6 +122,7 @@ impl Session {
             asker: self.asker.clone(),
             letters: self.letters(),
             over: self.over.clone(),
+            cwd: self.cwd.clone(),
         }
     }
 }
@@ -107,6 +134,8 @@ struct Judge {
     asker: Asker,
     letters: mpsc::Sender<Letter>,
     over: CancellationToken,
+    /// The session's directory.
+    cwd: PathBuf,
 }
 
 /// What came of looking at the files of a request.
@@ -120,15 +149,20 @@ impl Judge {
     /// Judges what a request does to files, by where they really are.
     async fn files(self, asked: Box<Asked>, turn: Turn, touched: Touched) {
         let work = move || {
-            let looked = self.look(&asked.call, &touched);
+            let looked = self.look(&asked, &touched);
             (self, asked, looked)
         };
         // A daemon that ends takes the request with it, and says so.
         let Ok((judge, mut asked, looked)) = tokio::task::spawn_blocking(work).await else { return };
         match looked {
             Looked::Allowed(judged) => {
-                asked.answer.judged(judged);
-                asked.permit = Some(Permit::default());
+                match &mut asked.permit {
+                    Some(permit) => permit.asked_under = None,
+                    None => {
+                        asked.answer.judged(judged);
+                        asked.permit = Some(Permit { cwd: Some(judge.cwd), ..Permit::default() });
+                    }
+                }
                 judge.letters.send(Letter::Notice(Notice::Turn { asked, turn })).await.ok();
             }
             Looked::Refused(error, judged) => {
@@ -144,35 +178,50 @@ impl Judge {
         }
     }
 
-    fn look(&self, call: &Call, touched: &Touched) -> Looked {
+    fn look(&self, asked: &Asked, touched: &Touched) -> Looked {
+        let call = &asked.call;
         let hint = self.service.no_roots.as_deref();
-        let fail = |error| Looked::Refused(with_hint(rpc_error(error), hint), None);
-        let real: Result<Vec<PathBuf>, Error> =
-            touched.places.iter().map(|place| place.path.real()).collect();
-        let real = match real {
-            Ok(real) => real,
-            Err(error) => return fail(error),
+        let fail = |error| Looked::Refused(with_hint(error, hint), None);
+        let found = match touched.find() {
+            Ok(found) => found,
+            Err(error) => return fail(rpc_error(error)),
         };
-        let touches: Vec<Touch<'_>> = touched
-            .places
-            .iter()
-            .zip(&real)
-            .map(|(place, path)| Touch { path, access: place.access, tree: place.tree })
-            .collect();
-        let decision = self.guard.policy.decide(&inquiry(&self.asker, Operation::Files(&touches)));
+        let decision = self.decide(&touched.touches(&found));
         let judged = judged(&decision);
         match decision.verdict {
-            Verdict::Allow => Looked::Allowed(judged),
-            Verdict::Deny | Verdict::NoShell => Looked::Refused(refusal(decision), Some(judged)),
-            Verdict::Ask => match preview::files(call, touched) {
-                Ok(Pictured { diff, shown }) => {
-                    let deed = Deed::Files { action: touched.action, paths: real.clone(), diff };
-                    let question = self.question(call, decision, deed);
-                    Looked::Asks(Box::new(question), Permit { approved: real, shown }, judged)
-                }
-                Err(error) => fail(error),
-            },
+            Verdict::Allow => return Looked::Allowed(judged),
+            Verdict::Deny | Verdict::NoShell => return Looked::Refused(refusal(decision), Some(judged)),
+            Verdict::Ask if asked.permit.is_some() => return Looked::Allowed(judged),
+            Verdict::Ask => {}
         }
+        if touched.action == Action::Write {
+            // Whoever is asked sees what is there, and that may be the asker.
+            let reads: Vec<Touch<'_>> = found.paths.iter().map(|path| Touch::read(path)).collect();
+            let reading = self.decide(&reads);
+            if reading.verdict > Verdict::Ask {
+                let judged = Judged { rule: reading.rule.clone(), verdict: reading.verdict, approval: None };
+                return Looked::Refused(refusal(reading), Some(judged));
+            }
+        }
+        match preview::files(call, touched) {
+            Ok(Pictured { diff, shown }) => {
+                let deed = Deed::Files {
+                    action: touched.action,
+                    paths: found.paths.clone(),
+                    diff,
+                    is_recursive: touched.is_recursive,
+                    overwrites: touched.overwrites,
+                };
+                let question = self.question(call, decision, deed);
+                let approved = [touched.made(&found), found.paths].concat();
+                Looked::Asks(Box::new(question), Permit { approved, shown, ..Permit::default() }, judged)
+            }
+            Err(error) => fail(error),
+        }
+    }
+
+    fn decide(&self, touches: &[Touch<'_>]) -> Decision {
+        self.guard.policy.decide(&inquiry(&self.asker, Operation::Files(touches)))
     }
 
     fn question(&self, call: &Call, decision: Decision, deed: Deed) -> Question {
@@ -185,6 +234,7 @@ impl Judge {
             },
             operation: call.method(),
             deed,
+            whole: preview::whole(call),
             rule_mark: self.guard.policy.mark(&decision.rule),
             rule: decision.rule.to_string(),
             reason: decision.reason,
@@ -199,7 +249,8 @@ impl Judge {
         settled.into_iter().for_each(|settled| asked.answer.settled(settled));
         match approved {
             Ok(()) => {
-                asked.permit = Some(permit);
+                let (cwd, asked_under) = (Some(self.cwd.clone()), Some(self.guard.clone()));
+                asked.permit = Some(Permit { cwd, asked_under, ..permit });
                 // A session that is over answers it as such.
                 if let Err(mpsc::error::SendError(Letter::Call(asked))) =
                     self.letters.send(Letter::Call(asked)).await

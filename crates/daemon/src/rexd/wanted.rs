@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::RootedPath;
 use engine::approval::Action;
 use engine::files::patch::{self, Hunk};
-use engine::policy::Access;
+use engine::files::{self, Kind};
+use engine::policy::{Access, Touch};
 use engine::process::Program;
+use engine::{Error, RootedPath};
 use wire::rexd::v1::RpcError;
 
 use super::call::Call;
@@ -30,6 +31,68 @@ pub(super) struct Touched {
     pub(super) places: Vec<Place>,
     /// Where the relative paths of a patch begin.
     pub(super) base: PathBuf,
+    /// Whether everything beneath was asked for.
+    pub(super) is_recursive: bool,
+    /// Whether what is in the way may be replaced.
+    pub(super) overwrites: bool,
+    /// Whether directories on the way are made.
+    makes_parents: bool,
+}
+
+/// Where the files of a request really are.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// One for each place.
+    pub(super) paths: Vec<PathBuf>,
+    /// Links at the end of a place: whoever forbids a name forbids it also as a link.
+    links: Vec<(PathBuf, Access)>,
+    is_tree: bool,
+}
+
+impl Touched {
+    /// Looks where the files are now.
+    pub(super) fn find(&self) -> Result<Found, Error> {
+        let by_name = matches!(self.action, Action::Remove | Action::Rename);
+        let kind = |place: &Place| files::stat(&place.path).ok().flatten().map(|found| found.kind);
+        let (mut paths, mut links) = (Vec::new(), Vec::new());
+        for place in &self.places {
+            // What is removed or moved is the name, wherever it leads.
+            paths.push(if by_name { place.path.entry()? } else { place.path.real()? });
+            if !by_name && kind(place) == Some(Kind::Symlink) {
+                links.push((place.path.entry()?, place.access));
+            }
+        }
+        let is_tree = match self.places.first().and_then(kind) {
+            Some(Kind::File | Kind::Other) => false,
+            Some(Kind::Symlink) => !by_name,
+            Some(Kind::Dir) | None => true,
+        };
+        Ok(Found { paths, links, is_tree })
+    }
+
+    /// How the policy sees it.
+    pub(super) fn touches<'a>(&self, found: &'a Found) -> Vec<Touch<'a>> {
+        let places = self.places.iter().zip(&found.paths).map(|(place, path)| Touch {
+            path,
+            access: place.access,
+            tree: place.tree && found.is_tree,
+        });
+        let links = found.links.iter().map(|(path, access)| Touch { path, access: *access, tree: false });
+        places.chain(links).collect()
+    }
+
+    /// The directories that have to be made on the way.
+    pub(super) fn made(&self, found: &Found) -> Vec<PathBuf> {
+        let mut made = Vec::new();
+        for (place, path) in self.places.iter().zip(&found.paths).filter(|_| self.makes_parents) {
+            let is_missing = |directory: &&Path| {
+                let directory = place.path.roots().admit(directory, directory);
+                matches!(directory.and_then(|directory| files::stat(&directory)), Ok(None))
+            };
+            made.extend(path.ancestors().skip(1).take_while(is_missing).map(Path::to_owned));
+        }
+        made
+    }
 }
 
 /// The program that a request runs, if it runs one and says it rightly.
@@ -80,7 +143,19 @@ impl Session {
             }
             _ => return Ok(None),
         };
-        Ok(Some(Touched { action, places, base }))
+        let (is_recursive, overwrites) = match call {
+            Call::FsRemove(params) => (params.recursive, false),
+            Call::FsRename(params) => (false, params.overwrite),
+            Call::FsCopy(params) => (params.recursive, params.overwrite),
+            _ => (false, false),
+        };
+        let makes_parents = match call {
+            Call::FsWrite(params) => params.mkdir_parents,
+            Call::FsMkdir(params) => params.parents,
+            Call::FsPatch(_) => true,
+            _ => false,
+        };
+        Ok(Some(Touched { action, places, base, is_recursive, overwrites, makes_parents }))
     }
 
     fn patched(&self, base: &Path, text: &str) -> Result<Vec<Place>, RpcError> {

@@ -48,7 +48,7 @@ impl GrantKey {
     fn of(question: &Question) -> GrantKey {
         match question.rule_mark {
             Some(mark) => GrantKey::Rule { name: question.rule.clone(), mark },
-            None => GrantKey::Operation(format!("{:?}", question.deed)),
+            None => GrantKey::Operation(format!("{:?} {}", question.deed, question.whole)),
         }
     }
 }

@@ -9,13 +9,14 @@ mod grants;
 mod question;
 
 pub use grants::{Grant, GrantKey, Holder};
-pub use question::{Action, Asker, Deed, Diff, Question};
+pub use question::{Action, Asker, Deed, Diff, Input, Question};
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::Error;
 use book::Book;
@@ -185,7 +186,7 @@ impl Approvals {
             Ok(hearers) => hearers,
             Err(error) => {
                 // Whoever could have answered left while it was written down.
-                self.write_down(approval, Outcome::Withdrawn, None);
+                drop(self.write_down(approval, Outcome::Withdrawn, None));
                 return Err(error);
             }
         };
@@ -202,7 +203,7 @@ impl Approvals {
         pending
     }
 
-    /// Answers a question. Of two who answer at once one is told that it was settled already, and how.
+    /// Answers a question, and returns when the answer was written down. Of two who answer at once one is told that it was settled already, and how.
     pub async fn answer(
         &self,
         id: &str,
@@ -213,7 +214,10 @@ impl Approvals {
         match settled {
             Ok(settled) => {
                 let approval = settled.approval.clone();
-                self.tell(settled);
+                if let Some(written) = self.tell(settled) {
+                    // Whoever answered for longer than this daemon lives may rely on it. A failure was told already.
+                    written.await.ok();
+                }
                 Ok(approval)
             }
             Err(Error::NoSuchApproval(id)) => Err(self.earlier(id).await),
@@ -244,29 +248,38 @@ impl Approvals {
         let settled = self.book().settle(id, outcome);
         let is_settled = settled.is_some();
         if let Some(settled) = settled {
-            self.tell(settled);
+            drop(self.tell(settled));
         }
         is_settled
     }
 
-    fn tell(&self, settled: book::Settled) {
+    fn tell(&self, settled: book::Settled) -> Option<JoinHandle<()>> {
         let book::Settled { approval, outcome, hearers, grant } = settled;
-        self.write_down(approval.clone(), outcome.clone(), grant);
+        let written = self.write_down(approval.clone(), outcome.clone(), grant);
         let news = News::Decided(approval, outcome);
         hearers.iter().for_each(|approver| approver.hear(&news));
+        written
     }
 
-    /// Has the ledger keep how a question was settled.
-    fn write_down(&self, approval: Arc<Approval>, outcome: Outcome, grant: Option<Grant>) {
-        let Some(ledger) = self.shared.ledger.clone() else { return };
+    /// Has the ledger keep how a question was settled. What comes back ends when it has.
+    fn write_down(
+        &self,
+        approval: Arc<Approval>,
+        outcome: Outcome,
+        grant: Option<Grant>,
+    ) -> Option<JoinHandle<()>> {
+        let ledger = self.shared.ledger.clone()?;
         let write = move || {
             ledger.settled(&approval, &outcome);
             grant.iter().for_each(|grant| ledger.granted(grant));
         };
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(write)),
+            Ok(runtime) => Some(runtime.spawn_blocking(write)),
             // Dropped outside a runtime, when the daemon is over.
-            Err(_none) => write(),
+            Err(_none) => {
+                write();
+                None
+            }
         }
     }
 

@@ -15,6 +15,8 @@ pub struct Question {
     pub operation: &'static str,
     /// What it is.
     pub deed: Deed,
+    /// All of what was asked for, also what is too long to be shown, as a fingerprint.
+    pub whole: String,
     /// The rule that wants it asked.
     pub rule: String,
     /// What the rule was when it was asked, if somebody wrote it: an answer for the rule holds while it is the same.
@@ -49,8 +51,8 @@ pub enum Deed {
         cwd: PathBuf,
         /// The variables it sets or (`None`) takes away, with their true values.
         env: Vec<(String, Option<String>)>,
-        /// The size of what it finds on standard input.
-        input_bytes: u64,
+        /// What it finds on standard input from the start.
+        input: Input,
         /// Whether it gets a terminal.
         has_terminal: bool,
         /// Whether it outlives its session.
@@ -64,6 +66,10 @@ pub enum Deed {
         paths: Vec<PathBuf>,
         /// What changes in them, if that can be said.
         diff: Option<Diff>,
+        /// Whether everything beneath them is meant too.
+        is_recursive: bool,
+        /// Whether what is in the way is replaced.
+        overwrites: bool,
     },
 }
 
@@ -107,6 +113,17 @@ pub struct Diff {
     pub cut_bytes: u64,
 }
 
+/// What a command is given to read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Input {
+    /// For people.
+    pub text: String,
+    /// How many bytes of it are not shown.
+    pub cut_bytes: u64,
+    /// How many bytes there are.
+    pub bytes: u64,
+}
+
 impl Deed {
     /// Every path it is about.
     pub fn paths(&self) -> Vec<&Path> {
@@ -124,10 +141,11 @@ impl Deed {
                 let words: Vec<String> = argv.iter().map(|word| quoted(word)).collect();
                 format!("run: {}", words.join(" "))
             }
-            Deed::Files { action, paths, .. } => {
+            Deed::Files { action, paths, is_recursive, .. } => {
                 let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
                 let between = if matches!(action, Action::Rename | Action::Copy) { " to " } else { ", " };
-                format!("{}: {}", action.name(), paths.join(between))
+                let below = if *is_recursive { " with all below" } else { "" };
+                format!("{}: {}{below}", action.name(), paths.join(between))
             }
         }
     }

@@ -126,6 +126,14 @@ impl RootedPath {
         }
     }
 
+    /// Where the name itself stands: through all links on the way, but not through one of this name.
+    pub fn entry(&self) -> Result<PathBuf, Error> {
+        match (self.parent(), self.as_path().file_name()) {
+            (Some(parent), Some(name)) => Ok(parent.real()?.join(name)),
+            _ => self.real(),
+        }
+    }
+
     /// Refuses, by where the path leads now, what would be refused once it is opened. It says so before anything is
     /// changed on the way; the check that counts is the one on the descriptor.
     pub(super) fn foresee(&self, access: Access) -> Result<(), Error> {

@@ -94,7 +94,7 @@ impl Decision {
 /// What the commands of a line put at stake.
 pub(super) fn risk_of_commands(seen: &Seen) -> Risk {
     let worst = seen.commands.iter().map(|command| match command.kind {
-        Kind::Opaque => Risk::High,
+        Kind::Opaque | Kind::Code => Risk::High,
         Kind::Passes => Risk::Low,
         Kind::Perhaps if classes::of(command).is_nothing() => Risk::Low,
         Kind::Plain | Kind::Perhaps | Kind::Sudo(_) => risk_of_classes(classes::of(command)),

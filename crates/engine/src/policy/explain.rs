@@ -55,7 +55,7 @@ pub enum Finding {
     MayMatch,
     /// It may match, but only certainty allows.
     NotCertain,
-    /// It matches, but does not name the program, which may run anything.
+    /// It matches, but does not name the program, and what that runs cannot be seen.
     NamesNoProgram,
     /// It matches, but a variable is changed that makes names mean other programs.
     LookupChanged,
@@ -82,7 +82,9 @@ impl Finding {
             Self::Decides => "matches and decides",
             Self::MayMatch => "may match what is only known later, and counts as matching",
             Self::NotCertain => "may match, but only certainty allows",
-            Self::NamesNoProgram => "matches, but the program may run anything and is not named by the rule",
+            Self::NamesNoProgram => {
+                "matches, but what it runs cannot be seen, and the rule does not name the program"
+            }
             Self::LookupChanged => "matches, but a variable is set that makes names mean other programs",
             Self::OtherCaller => "is for other faces, clients or callers",
             Self::OtherDirectory => "is for other working directories",
@@ -161,6 +163,7 @@ impl Notes for Kept {
             Kind::Passes => Some("runs another command, which is judged on its own"),
             Kind::Sudo(_) => Some("runs another command with other rights"),
             Kind::Opaque => Some("may run anything"),
+            Kind::Code => Some("is given code, which is not looked into"),
             Kind::Perhaps => Some("is perhaps run by the command before it"),
         };
         self.subject(command.text(), note, names.collect());

@@ -78,7 +78,7 @@ impl Policy {
             Kind::Opaque if case.can_refuse => {
                 self.refuse_unseen(&format!("`{}` may run anything, and no rule names it", command.text()))
             }
-            Kind::Plain | Kind::Sudo(_) | Kind::Opaque => self.by_default(&command.text()),
+            Kind::Plain | Kind::Sudo(_) | Kind::Opaque | Kind::Code => self.by_default(&command.text()),
         });
         let decision = match asked {
             Some(ask) if decision.verdict < Verdict::Ask => ask,
@@ -120,7 +120,7 @@ impl Policy {
                 (Match::No, _) => notes.rule(rule, Finding::no(rule, command, held)),
                 (Match::Maybe, Verdict::Allow) => notes.rule(rule, Finding::NotCertain),
                 (Match::Yes, Verdict::Allow) => {
-                    if command.kind == Kind::Opaque && rule.program_name().is_none() {
+                    if self.must_be_named(command) && rule.program_name().is_none() {
                         notes.rule(rule, Finding::NamesNoProgram);
                         continue;
                     }
@@ -155,6 +155,15 @@ impl Policy {
             command.text()
         );
         Some(Decision::new(self.settings.default, DEFAULT, reason))
+    }
+
+    /// Whether only a rule that names the program can allow a command.
+    fn must_be_named(&self, command: &Command) -> bool {
+        match command.kind {
+            Kind::Opaque => true,
+            Kind::Code => self.settings.default != Verdict::Allow,
+            Kind::Plain | Kind::Passes | Kind::Sudo(_) | Kind::Perhaps => false,
+        }
     }
 
     /// The rules that could match a program, in their order.

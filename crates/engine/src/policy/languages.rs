@@ -1,5 +1,6 @@
 //! Programs with a language of their own. A file of it is that file's business, like any program; code among the
-//! arguments or on standard input may run anything, as far as it can be told from here.
+//! arguments or on standard input may run anything, as far as it can be told from here. Agents write such code all day,
+//! so a policy whose default allows takes it for a program like others, as it takes a file of it.
 
 use super::words::Word;
 

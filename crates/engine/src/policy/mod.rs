@@ -5,8 +5,8 @@
 //! A command line is taken apart into every simple command it may run (see `seen`), and each of them is judged:
 //! the first rule that matches decides, then the default. It is allowed only if all of them are. What cannot be
 //! seen before it runs is never allowed by a policy that could refuse something. A program that runs files or has
-//! a language of its own (`bash script.sh`, `python -c`) is judged by its name and arguments only: rules guard
-//! against accidents and plain attempts, a sandbox below the shell guards against the rest.
+//! a language of its own (`bash script.sh`, `python -c`) is judged by its name and arguments only, where the default
+//! allows: rules guard against accidents and plain attempts, a sandbox below the shell guards against the rest.
 
 mod asked;
 mod classes;

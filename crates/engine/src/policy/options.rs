@@ -34,7 +34,8 @@ impl Looker {
             Wrapper::Git => self.git(words),
             Wrapper::Awk => opaque_if(languages::awk_runs(words)),
             Wrapper::Sed => opaque_if(sed::runs(words)),
-            Wrapper::Interpreter(interpreter) => opaque_if(interpreter.is_given_code(words)),
+            Wrapper::Interpreter(interpreter) if interpreter.is_given_code(words) => Kind::Code,
+            Wrapper::Interpreter(_) => Kind::Plain,
             Wrapper::OpaqueWords(marks) => {
                 let marked = |word: &Word| marks.iter().any(|mark| is_marked(word, mark));
                 opaque_if(words.iter().any(marked))

@@ -59,6 +59,9 @@ pub(super) enum Kind {
     Sudo(usize),
     /// May run anything: only a rule that names the program can allow it.
     Opaque,
+    /// Is given code in a language that is not looked into: judged by its name and arguments where the default allows,
+    /// and elsewhere only a rule that names the program can allow it.
+    Code,
     /// Is perhaps a command among the arguments of another: a rule can refuse it, and none needs to allow it.
     Perhaps,
 }

@@ -111,10 +111,8 @@ const TRICKS: &[&str] = &[
     "tar -cf a . --checkpoint=1 --checkpoint-action exec='rm x'",
     "tar --use-compress='rm x' -cf a b", "rsync -e 'rm x' a b:c", "rsync --rsh='rm x' a b:", "rsync -ae 'rm x' a b:c",
     "ssh -o ProxyCommand='rm x' h", "ssh -oproxycommand='rm x' h", "scp -o 'ProxyCommand rm x' a b:",
-    "vi -c '!rm x'", "vim '+!rm x'", "echo ':!rm x' | ex", "ed f", "emacs --batch --eval '(x)'", "python -c 'x'",
-    "python3.12 -Ic x", "python3 - <<E\nx\nE\n", "echo x | python3", "perl -e 'system(x)'", "perl -ne x f", "ruby -e x",
-    "node -e x", "node --eval=x", "node -p x", "php -r x", "lua -e x", "python -X dev -c x", "perl -I lib -e x",
-    "perl -Mx f", "python /dev/stdin", "deno eval x", "Rscript -e x", "split --filter='rm x' f", "rg --pre rm x",
+    "vi -c '!rm x'", "vim '+!rm x'", "echo ':!rm x' | ex", "ed f", "emacs --batch --eval '(x)'",
+    "split --filter='rm x' f", "rg --pre rm x",
     "sort --compress-program=rm f", "uv run rm x", "poetry run sh -c 'rm x'", "npx rm x", "npx -c 'rm x'", "bundle exec rm x",
     "xvfb-run -a rm x", "valgrind rm x", "prlimit --nproc=1 rm x", "faketime 1 rm x", "fd -x rm", "make --eval 'x:;rm x'",
     "scp -S rm a b:", "make --eva='x:;rm x'", "make -E 'x:;rm x'", "make -sE 'x:;rm x'",
@@ -216,6 +214,39 @@ fn ordinary_work_is_not_disturbed_by_a_denied_command() {
     let policy = no_rm();
     for line in ORDINARY {
         assert_eq!(shell(&policy, line), Verdict::Allow, "{line:?}: {:?}", decide_shell(&policy, line));
+    }
+}
+
+/// Code in a language that is not looked into.
+#[rustfmt::skip]
+const CODE: &[&str] = &[
+    "python -c 'x'", "python3.12 -Ic x", "python3 - <<E\nx\nE\n", "echo x | python3", "perl -e 'system(x)'", "perl -ne x f",
+    "ruby -e x", "node -e x", "node --eval=x", "node -p x", "php -r x", "lua -e x", "python -X dev -c x", "perl -I lib -e x",
+    "perl -Mx f", "python /dev/stdin", "deno eval x", "Rscript -e x", "env A=1 python3 -c x", "uv run python -c x", "sh -c 'node -e x'",
+];
+
+#[test]
+fn code_is_a_program_like_others_where_the_default_allows() {
+    let no_rm = no_rm();
+    let no_python = policy(Verdict::Allow, vec![rule(Verdict::Deny, &["python*", "*"])]);
+    for line in CODE {
+        assert_eq!(shell(&no_rm, line), Verdict::Allow, "{line:?}: {:?}", decide_shell(&no_rm, line));
+        let expected = if line.contains("python") { Verdict::Deny } else { Verdict::Allow };
+        assert_eq!(shell(&no_python, line), expected, "{line:?}");
+    }
+}
+
+#[test]
+fn code_falls_to_a_default_that_does_not_allow() {
+    let any = || rule(Verdict::Allow, &["*", "*"]);
+    for default in [Verdict::Ask, Verdict::Deny] {
+        let wide = policy(default, vec![any(), class_rule(Verdict::Allow, Class::Build)]);
+        for line in CODE {
+            assert_eq!(shell(&wide, line), default, "{line:?}");
+        }
+        let named = policy(default, vec![rule(Verdict::Allow, &["python3", "-c", "*"])]);
+        assert_eq!(shell(&named, "python3 -c x"), Verdict::Allow);
+        assert_eq!(&*decide_shell(&named, "node -e x").rule, "default");
     }
 }
 

@@ -1,6 +1,9 @@
 //! Approvals: told to whoever may decide, listed and answered.
 
-use engine::approval::{Answer as Said, Approval, Choice, Deed, Diff, News, Outcome, Question, Scope};
+use engine::approval::Approver as _;
+use engine::approval::{
+    Action, Answer as Said, Approval, Choice, Deed, Diff, News, Outcome, Question, Scope,
+};
 use engine::process::Program;
 use serde_json::{Value, json};
 use wire::rexd::v1::{self, RpcError, codes, encode_event};
@@ -61,12 +64,24 @@ impl Session {
         });
     }
 
-    /// `approval.list`: what waits, oldest first.
+    /// `approval.list`: what waits for whoever asks, oldest first. The truth about it is for those who decide.
     pub(super) fn approval_list(&self, answer: Answer) {
-        let pending = self.service.approvals.pending(|question| self.approver.may_see(question));
-        let frame = self.manners.frame_bytes;
-        let approvals = pending.iter().map(|approval| described(approval, frame)).collect();
-        self.reply(answer, Ok(v1::ApprovalListResult { approvals }));
+        let pending = self.service.approvals.pending(|question| self.approver.may_answer(question));
+        let frame = self.manners.frame_bytes.unwrap_or(LISTED_BYTES);
+        let each = frame / pending.len().max(1);
+        let (mut approvals, mut length) = (Vec::new(), 0);
+        for approval in &pending {
+            let described = described(approval, Some(each));
+            length += serde_json::to_vec(&described).map_or(0, |text| text.len());
+            if length > frame - frame / 8 {
+                break;
+            }
+            approvals.push(described);
+        }
+        self.reply(
+            answer,
+            Ok(v1::ApprovalListResult { truncated: approvals.len() < pending.len(), approvals }),
+        );
     }
 
     /// `approval.answer`: the first answer counts.
@@ -142,6 +157,9 @@ fn described(approval: &Approval, frame_bytes: Option<usize>) -> v1::Approval {
     }
 }
 
+/// The longest list for a client that takes lines of any length; past it what was asked last is left out.
+const LISTED_BYTES: usize = 8 * 1024 * 1024;
+
 /// The characters of a summary that is too long for its client.
 const CUT_SUMMARY: usize = 256;
 
@@ -158,13 +176,17 @@ fn asked_by(question: &Question) -> v1::AskedBy {
 /// The true operation.
 fn operation(deed: &Deed) -> Value {
     match deed {
-        Deed::Run { program, cwd, env, input_bytes, has_terminal, is_detached } => {
+        Deed::Run { program, cwd, env, input, has_terminal, is_detached } => {
             let env: serde_json::Map<String, Value> =
                 env.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
             let mut operation = json!({
-                "kind": "run", "cwd": text(cwd), "env": env, "stdin_bytes": input_bytes,
+                "kind": "run", "cwd": text(cwd), "env": env, "stdin_bytes": input.bytes,
                 "pty": has_terminal, "detach": is_detached,
             });
+            if input.bytes > 0 {
+                operation["stdin"] = json!(input.text);
+                operation["stdin_cut_bytes"] = json!(input.cut_bytes);
+            }
             match program {
                 Program::Argv(argv) => operation["argv"] = json!(argv),
                 Program::Shell { line, login } => {
@@ -174,9 +196,15 @@ fn operation(deed: &Deed) -> Value {
             }
             operation
         }
-        Deed::Files { action, paths, diff } => {
+        Deed::Files { action, paths, diff, is_recursive, overwrites } => {
             let paths: Vec<String> = paths.iter().map(|path| text(path)).collect();
             let mut operation = json!({ "kind": action.name(), "paths": paths });
+            if matches!(action, Action::Remove | Action::Copy) {
+                operation["recursive"] = json!(is_recursive);
+            }
+            if matches!(action, Action::Rename | Action::Copy) {
+                operation["overwrite"] = json!(overwrites);
+            }
             if let Some(Diff { text, cut_bytes }) = diff {
                 operation["diff"] = json!(text);
                 operation["diff_cut_bytes"] = json!(cut_bytes);

@@ -8,9 +8,10 @@ use tokio::sync::mpsc;
 use wire::rexd::v1::RpcError;
 
 use super::super::answer::Answer;
+use super::super::call::Call;
 use super::super::errors::{rpc_error, with_hint};
 use super::super::events::Events;
-use super::super::keys::{Kept, Seen};
+use super::super::keys::{Claim, Kept, KeyState, Seen};
 use super::super::mailbox::{Letter, Notice};
 use super::super::order::Turn;
 use super::super::session::Session;
@@ -40,6 +41,16 @@ impl Session {
         let hint = self.service.no_roots.clone();
         let reader = starting.process().primary_reader(Cursor(0));
         Launch { starting, reader, session_id: self.id.clone(), events, letters: self.letters(), hint }
+    }
+
+    /// What the idempotency key of a request says about it.
+    pub(in super::super) fn key_state(&self, call: &Call) -> KeyState {
+        key_of(call).map_or(KeyState::Free, |key| self.keys.state(key, || request_of(call)))
+    }
+
+    /// Holds the idempotency key of a request, if it has one.
+    pub(in super::super) fn claim(&self, call: &Call) -> Option<Claim> {
+        key_of(call).map(|key| self.keys.claim(key))
     }
 
     /// Sorts out a request with an idempotency key: nothing comes back when it was answered from memory.
@@ -108,6 +119,39 @@ pub(super) fn remember<T: Serialize>(kept: Option<Kept>, result: &Result<T, RpcE
             Err(error) => Err(error.clone()),
         };
         kept.answered(value);
+    }
+}
+
+/// The idempotency key of a request.
+fn key_of(call: &Call) -> Option<&str> {
+    let key = match call {
+        Call::ExecStart(params) => &params.idempotency_key,
+        Call::PtyOpen(params) => &params.idempotency_key,
+        Call::FsWrite(params) => &params.idempotency_key,
+        Call::FsEdit(params) => &params.idempotency_key,
+        Call::FsPatch(params) => &params.idempotency_key,
+        Call::FsMkdir(params) => &params.idempotency_key,
+        Call::FsRemove(params) => &params.idempotency_key,
+        Call::FsRename(params) => &params.idempotency_key,
+        Call::FsCopy(params) => &params.idempotency_key,
+        _ => return None,
+    };
+    key.as_deref()
+}
+
+/// The fingerprint of a request that can have a key.
+fn request_of(call: &Call) -> u64 {
+    match call {
+        Call::ExecStart(params) => fingerprint(params),
+        Call::PtyOpen(params) => fingerprint(params),
+        Call::FsWrite(params) => fingerprint(params),
+        Call::FsEdit(params) => fingerprint(params),
+        Call::FsPatch(params) => fingerprint(params),
+        Call::FsMkdir(params) => fingerprint(params),
+        Call::FsRemove(params) => fingerprint(params),
+        Call::FsRename(params) => fingerprint(params),
+        Call::FsCopy(params) => fingerprint(params),
+        _ => 0,
     }
 }
 

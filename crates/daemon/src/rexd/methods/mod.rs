@@ -26,7 +26,7 @@ use super::session::Session;
 impl Session {
     /// Does what was asked for and may be done; `turn` is held for as long as others must wait for it.
     pub(super) fn perform(&mut self, asked: Asked, turn: Turn) {
-        let Asked { call, answer, permit } = asked;
+        let Asked { call, answer, permit, claim: _ } = asked;
         self.permit = permit.unwrap_or_default();
         match call {
             Call::SessionInfo(_) => self.info(answer),

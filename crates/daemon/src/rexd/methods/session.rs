@@ -1,5 +1,6 @@
 //! Sessions: opened, described, moved and closed.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -245,7 +246,7 @@ impl Session {
 
     /// `session.set_cwd`: relative paths start there, if it is a directory within the roots.
     pub(super) fn set_cwd(&self, params: v1::SessionSetCwd, answer: Answer, turn: Turn) {
-        let path = match self.path(&params.path) {
+        let path = match self.start_path(Some(&params.path)) {
             Ok(path) => path,
             Err(error) => return self.refuse(answer, error),
         };
@@ -292,7 +293,13 @@ impl Session {
 
     /// The directory a process starts in. What confines it is the kernel's to hold there.
     pub(super) fn start_path(&self, asked: Option<&str>) -> Result<engine::RootedPath, RpcError> {
-        let roots = self.with_rules(self.roots.clone(), self.service.guard.current());
+        let guard = self.service.guard.current();
+        let mut roots = self.roots.clone();
+        if guard.policy.judges_files() {
+            // A command is asked about as such, with its directory: nobody is asked about the directory alone.
+            let approved = vec![PathBuf::from("/")];
+            roots = roots.guarded(Arc::new(Rules { guard, asker: self.asker.clone(), approved }));
+        }
         convert::path(&roots, &self.cwd, asked.unwrap_or_default()).map_err(|error| self.hint(error))
     }
 

@@ -119,6 +119,9 @@ pub struct ServerPingResult {
 pub struct ApprovalListResult {
     /// What waits for somebody.
     pub approvals: Vec<Approval>,
+    /// Whether more wait than could be listed; the oldest are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 /// What confines the processes of a session.

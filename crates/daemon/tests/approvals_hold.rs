@@ -1,0 +1,194 @@
+//! What an approver saw is what is done: in that place, once, all of it, and only while no rule denies it.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use testkit::client::AnyClient;
+use testkit::sandbox::Sandbox;
+use testkit::serve::{Served, Way};
+use testkit::tries::Tries;
+
+const REXD: &str = env!("CARGO_BIN_EXE_rexd");
+const SOON: Duration = Duration::from_secs(20);
+
+const ASKS: &str = r#"
+[[policy.rules]]
+name = "unread"
+action = "deny"
+paths = ["$ROOT/guarded/secret"]
+access = "read"
+
+[[policy.rules]]
+name = "names"
+action = "deny"
+paths = ["**/.env"]
+
+[[policy.rules]]
+name = "touching"
+action = "ask"
+argv = ["touch", "*"]
+
+[[policy.rules]]
+name = "guarded"
+action = "ask"
+paths = ["$ROOT/guarded/**"]
+access = "write"
+"#;
+
+struct Asking {
+    sandbox: Sandbox,
+    served: Served,
+    client: AnyClient,
+    session: String,
+}
+
+impl Asking {
+    fn new(config: &str) -> Asking {
+        let sandbox = Sandbox::with_config(config);
+        for name in ["root/guarded", "root/other"] {
+            std::fs::create_dir_all(sandbox.path(name)).unwrap();
+        }
+        let served = Served::start(REXD, &sandbox);
+        let mut client = served.client(Way::Unix);
+        let session = client.open();
+        Asking { sandbox, served, client, session }
+    }
+
+    fn with_session(&self, mut params: Value) -> Value {
+        params["session_id"] = json!(self.session);
+        params
+    }
+
+    /// Sends a request that is asked about, and what its approver is told.
+    fn ask(&mut self, method: &str, params: Value) -> (u64, Value) {
+        let params = self.with_session(params);
+        let request = self.client.request(method, params);
+        let asked = self.client.take("a question", |message| message["method"] == "approval.requested");
+        (request, asked["params"].clone())
+    }
+
+    fn approve(&mut self, (request, question): (u64, Value), scope: &str) -> Value {
+        let answer = self.with_session(
+            json!({ "approval_id": question["approval_id"], "decision": "approve", "scope": scope }),
+        );
+        self.client.call("approval.answer", answer);
+        self.client.response(request)
+    }
+
+    /// The answer to a request that nobody is asked about.
+    fn say(&mut self, method: &str, params: Value) -> Value {
+        let params = self.with_session(params);
+        self.client.ask(method, params).unwrap()
+    }
+}
+
+#[test]
+fn what_was_approved_is_denied_if_the_policy_denies_it_by_then() {
+    let mut asking = Asking::new(ASKS);
+    let command = asking.ask("exec.start", json!({ "argv": ["touch", "made"] }));
+    let write = asking.ask("fs.write", json!({ "path": "guarded/made", "content": "x" }));
+    asking.sandbox.configure(&ASKS.replace("\"ask\"", "\"deny\""));
+    asking.served.signal(Signal::HUP);
+    let mut tries = Tries::within(SOON, "the policy is read again");
+    while !asking.served.log.text().contains("read again") {
+        tries.again();
+    }
+    for (asked, rule) in [(command, "touching"), (write, "guarded")] {
+        let refused = asking.approve(asked, "once");
+        assert_eq!(refused["error"]["data"]["rule"], rule, "{refused}");
+    }
+    assert!(!asking.sandbox.path("root/made").exists() && !asking.sandbox.path("root/guarded/made").exists());
+}
+
+#[test]
+fn what_was_approved_is_done_where_the_session_was_when_it_asked() {
+    let mut asking = Asking::new(ASKS);
+    std::fs::create_dir(asking.sandbox.path("root/other/guarded")).unwrap();
+    let command = asking.ask("exec.start", json!({ "argv": ["touch", "made"] }));
+    let write = asking.ask("fs.write", json!({ "path": "guarded/made", "content": "x" }));
+    asking.say("session.set_cwd", json!({ "path": "other" }));
+    assert_eq!(command.1["operation"]["cwd"], json!(asking.sandbox.root()));
+    let started = asking.approve(command, "once");
+    asking.say("exec.wait", json!({ "process_id": started["result"]["process_id"] }));
+    asking.approve(write, "once");
+    assert!(asking.sandbox.path("root/made").exists() && asking.sandbox.path("root/guarded/made").exists());
+    assert_eq!(
+        asking.say("session.info", json!({}))["result"]["cwd"],
+        json!(asking.sandbox.path("root/other"))
+    );
+}
+
+#[test]
+fn a_key_is_asked_about_once_and_then_answered_from_memory() {
+    let mut asking = Asking::new(ASKS);
+    asking.sandbox.write("root/guarded/note", "old\n");
+    let edit =
+        json!({ "path": "guarded/note", "old_string": "old", "new_string": "new", "idempotency_key": "k" });
+    let asked = asking.ask("fs.edit", edit.clone());
+    assert_eq!(asking.say("fs.edit", edit.clone())["error"]["code"], -32006);
+    let done = asking.approve(asked, "once");
+    assert_eq!(asking.say("fs.edit", edit)["result"], done["result"]);
+}
+
+#[test]
+fn an_answer_where_no_rule_asks_holds_for_the_very_same_operation_only() {
+    let mut asking = Asking::new("[policy]\ndefault = \"ask\"\nfiles_default = \"ask\"\n");
+    asking.sandbox.write("root/other/in/it", "x");
+    let input = |text: &str| json!({ "argv": ["sh"], "stdin": text });
+    let asked = asking.ask("exec.start", input("echo 1"));
+    assert_eq!(asked.1["operation"]["stdin"], "echo 1");
+    asking.approve(asked, "session");
+    assert!(asking.say("exec.start", input("echo 1"))["result"].is_object(), "the same is not asked about");
+    asking.ask("exec.start", input("echo 2"));
+    let asked = asking.ask("fs.remove", json!({ "path": "other" }));
+    assert_eq!(asked.1["operation"]["recursive"], false);
+    asking.approve(asked, "session");
+    let (_, whole) = asking.ask("fs.remove", json!({ "path": "other", "recursive": true }));
+    assert!(whole["summary"].as_str().unwrap().ends_with("with all below"), "{whole}");
+    // The difference lies beyond what is shown.
+    let long = |end: &str| json!({ "path": "long", "content": "a\n".repeat(70_000) + end });
+    let asked = asking.ask("fs.write", long("good"));
+    asking.approve(asked, "session");
+    std::fs::remove_file(asking.sandbox.path("root/long")).unwrap();
+    asking.ask("fs.write", long("evil"));
+}
+
+#[test]
+fn a_question_shows_nobody_what_the_asker_may_not_read() {
+    let mut asking = Asking::new(ASKS);
+    asking.sandbox.write("root/guarded/secret", "hidden\n");
+    let refused = asking.say("fs.write", json!({ "path": "guarded/secret", "content": "x" }));
+    assert_eq!(refused["error"]["data"]["rule"], "unread", "{refused}");
+    assert!(!refused.to_string().contains("hidden"));
+}
+
+#[test]
+fn a_name_is_guarded_also_if_it_is_a_link_and_a_file_is_no_tree() {
+    let mut asking = Asking::new(ASKS);
+    asking.sandbox.write("root/plain", "x\n");
+    symlink(asking.sandbox.path("root/plain"), asking.sandbox.path("root/.env")).unwrap();
+    for (method, params) in [
+        ("fs.read", json!({ "path": ".env" })),
+        ("fs.remove", json!({ "path": ".env" })),
+        ("fs.rename", json!({ "from": ".env", "to": "env" })),
+    ] {
+        assert_eq!(asking.say(method, params)["error"]["data"]["rule"], "names", "{method}");
+    }
+    let moved = asking.say("fs.rename", json!({ "from": "plain", "to": "moved" }));
+    assert_eq!(moved["result"]["ok"], true, "{moved}");
+}
+
+#[test]
+fn an_approved_write_may_make_the_directories_on_its_way() {
+    let mut asking = Asking::new(ASKS);
+    let params = json!({ "path": "guarded/a/b/c", "content": "x", "mkdir_parents": true });
+    let asked = asking.ask("fs.write", params);
+    let written = asking.approve(asked, "once");
+    assert_eq!(written["result"]["created"], true, "{written}");
+    let refused =
+        asking.say("fs.write", json!({ "path": "guarded/q", "content": "?", "encoding": "base64" }));
+    assert_eq!(refused["error"]["code"], -32602, "nobody is asked about what cannot be done: {refused}");
+}
