@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use testkit::client::AnyClient;
+use testkit::daemon::Rexd;
 use testkit::sandbox::Sandbox;
 use testkit::serve::{Served, Way};
 use testkit::tries::Tries;
@@ -191,4 +192,51 @@ fn an_approved_write_may_make_the_directories_on_its_way() {
     let refused =
         asking.say("fs.write", json!({ "path": "guarded/q", "content": "?", "encoding": "base64" }));
     assert_eq!(refused["error"]["code"], -32602, "nobody is asked about what cannot be done: {refused}");
+}
+
+#[test]
+fn a_tree_is_judged_by_what_is_in_it() {
+    let sandbox =
+        Sandbox::with_config("[[policy.rules]]\nname = \"env\"\naction = \"deny\"\npaths = [\"**/.env\"]\n");
+    for name in ["plain/a/b", "plain/c", "holding/deep/.env", "holding/d"] {
+        sandbox.write(&format!("root/{name}"), "x");
+    }
+    let mut client = Rexd::start(REXD, &sandbox);
+    let session = client.open();
+    let copy =
+        |from: &str, to: &str| json!({ "session_id": session, "from": from, "to": to, "recursive": true });
+    client.call("fs.copy", copy("plain", "copied"));
+    client.call("fs.rename", json!({ "session_id": session, "from": "copied", "to": "moved" }));
+    client.call("fs.remove", json!({ "session_id": session, "path": "moved", "recursive": true }));
+    let remove = json!({ "session_id": session, "path": "holding", "recursive": true });
+    let rename = json!({ "session_id": session, "from": "holding", "to": "elsewhere" });
+    for (method, params) in
+        [("fs.copy", copy("holding", "copied")), ("fs.rename", rename), ("fs.remove", remove)]
+    {
+        let refused = client.refused(method, params);
+        assert_eq!((&refused["code"], &refused["data"]["rule"]), (&json!(-32001), &json!("env")), "{method}");
+    }
+    assert!(sandbox.path("root/holding/deep/.env").exists() && !sandbox.path("root/copied").exists());
+}
+
+#[test]
+fn a_large_file_is_told_by_its_size_and_a_change_of_it_is_noticed() {
+    let sandbox = Sandbox::with_config(
+        "[[policy.rules]]\nname = \"big\"\naction = \"ask\"\npaths = [\"**/big\"]\naccess = \"write\"\n",
+    );
+    sandbox.write("root/big", vec![b'x'; 5 << 20]);
+    let mut client = Rexd::start(REXD, &sandbox);
+    let session = client.open();
+    let params = json!({ "session_id": session, "path": "big", "content": "y", "mode": "append" });
+    let request = client.request("fs.write", params);
+    let question = client.take("a question", |message| message["method"] == "approval.requested");
+    let question = &question["params"];
+    let diff = question["operation"]["diff"].as_str().unwrap();
+    assert!(diff.contains("5242880 bytes become 5242881 bytes"), "{diff}");
+    sandbox.write("root/big", vec![b'z'; (5 << 20) + 1]);
+    client.call(
+        "approval.answer",
+        json!({ "session_id": session, "approval_id": question["approval_id"], "decision": "approve" }),
+    );
+    assert_eq!(client.response(request)["error"]["data"]["reason"], "changed_since_shown");
 }

@@ -139,3 +139,29 @@ fn the_configuration_is_found_in_the_documented_order() {
         assert!(shown(&["check-config"], None).contains("/user"), "then the user's file");
     }
 }
+
+#[test]
+fn what_is_wrong_with_a_policy_or_an_audit_is_said_on_standard_error() {
+    let sandbox = Sandbox::new();
+    sandbox.write("bad.toml", "[policy]\ndefault = 3\n");
+    sandbox.write("no-audit", "hello\nworld\n");
+    let path = |name: &str| sandbox.path(name).to_str().unwrap().to_owned();
+    let (bad, text) = (path("bad.toml"), path("no-audit"));
+    let config = sandbox.config().to_str().unwrap().to_owned();
+    let cases: [(&[&str], i32, &str); 4] = [
+        (&["policy", "test", "--json", "--config", &bad, "--", "ls"], 78, "bad.toml:2:11"),
+        (&["policy", "replay", "--config", &config, &text], 78, "no audit file"),
+        (&["audit", "show", &text], 1, "no audit file"),
+        (&["audit", "show", "/nowhere"], 1, "/nowhere"),
+    ];
+    for (arguments, status, words) in cases {
+        let ran = run(&sandbox, REXD, arguments);
+        assert_eq!(ran.code, Some(status), "{arguments:?}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(words) && ran.stdout.is_empty(),
+            "{arguments:?}: {}{}",
+            ran.stdout,
+            ran.stderr
+        );
+    }
+}

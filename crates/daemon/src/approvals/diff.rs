@@ -32,12 +32,20 @@ pub struct Preview {
 
 /// What a write would change.
 pub fn write(path: &RootedPath, bytes: &[u8], mode: WriteMode) -> Result<Preview, Error> {
-    let before = present(path)?;
+    let mut drawing = Drawing::default();
+    let before = match files::stat(path)? {
+        Some(found) if found.size.saturating_add(bytes.len() as u64) > COMPARED_BYTES => {
+            let after = if mode == WriteMode::Append { found.size } else { 0 } + bytes.len() as u64;
+            drawing.large(path, (found.size, found.mtime_ms), (after, bytes));
+            return Ok(drawing.finish());
+        }
+        Some(_) => Some(files::read(path, Range::whole(COMPARED_BYTES))?.bytes),
+        None => None,
+    };
     let after = match (mode, &before) {
         (WriteMode::Append, Some(before)) => [before, bytes].concat(),
         _ => bytes.to_vec(),
     };
-    let mut drawing = Drawing::default();
     drawing.file(path, before.as_deref(), Some(&after));
     Ok(drawing.finish())
 }
@@ -57,15 +65,6 @@ pub fn patch(plan: &Plan) -> Preview {
         drawing.file(&change.path, change.before.as_deref(), change.after.as_deref());
     }
     drawing.finish()
-}
-
-/// The content of a file, or nothing if there is none. A larger file than anybody looks at is read in part: it is told
-/// by its size, and a change of what was not read changes its size or its time.
-fn present(path: &RootedPath) -> Result<Option<Vec<u8>>, Error> {
-    match files::stat(path)? {
-        None => Ok(None),
-        Some(_) => files::read(path, Range::whole(COMPARED_BYTES + 1)).map(|content| Some(content.bytes)),
-    }
 }
 
 #[derive(Default)]
@@ -96,6 +95,14 @@ impl Drawing {
                     &format!("{old_name} -> {new_name}: {} bytes become {} bytes\n", old.len(), new.len());
             }
         }
+    }
+
+    /// A file that nobody would look at whole: told by its size, and known again by its size and time.
+    fn large(&mut self, path: &RootedPath, (size, mtime): (u64, i64), (after, written): (u64, &[u8])) {
+        self.digest.update(size.to_le_bytes());
+        self.digest.update(mtime.to_le_bytes());
+        self.digest.update(written);
+        self.text += &format!("{}: {size} bytes become {after} bytes\n", path.as_path().display());
     }
 
     fn finish(mut self) -> Preview {

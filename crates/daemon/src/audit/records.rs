@@ -21,22 +21,27 @@ pub struct Record {
 const MAX_LINE: u64 = 4 * 1024 * 1024;
 
 /// Hands every record of a file to `each`, in their order. What is no record, such as the torn line of a crash, is
-/// passed over and counted. `rexd audit verify` is there to tell whether the file is what was written.
+/// passed over and counted; a file of nothing else is no audit file. `rexd audit verify` is there to tell whether the file is what was written.
 pub fn read_records(path: &Path, mut each: impl FnMut(Record) -> io::Result<()>) -> io::Result<u64> {
     let mut reader = BufReader::with_capacity(256 * 1024, File::open(path)?);
-    let (mut number, mut odd) = (0, 0);
+    let (mut number, mut odd, mut known) = (0, 0, 0);
     let mut line = Vec::new();
     loop {
         line.clear();
         if io::Read::take(&mut reader, MAX_LINE).read_until(b'\n', &mut line)? == 0 {
-            return Ok(odd);
+            return match (known, odd) {
+                (0, 1..) => Err(io::Error::new(io::ErrorKind::InvalidData, "this is no audit file")),
+                _ => Ok(odd),
+            };
         }
         number += 1;
         let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line)).into_owned();
-        match serde_json::from_str::<Value>(&text) {
-            Ok(value) if value.get("method").is_some() => each(Record { number, line: text, value })?,
-            Ok(_) => {}
-            Err(_) => odd += 1,
+        let value = serde_json::from_str::<Value>(&text).ok().filter(Value::is_object);
+        known += u64::from(value.is_some());
+        match value {
+            Some(value) if value.get("method").is_some() => each(Record { number, line: text, value })?,
+            Some(_) => {}
+            None => odd += 1,
         }
     }
 }

@@ -60,7 +60,7 @@ impl Show {
         });
         let odd = match odd {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                writeln!(out, "error: {}: {}", file.display(), engine::error::errno_text(&error))?;
+                writeln!(io::stderr(), "error: {}: {}", file.display(), engine::error::errno_text(&error))?;
                 return Ok(1);
             }
             odd => odd?,

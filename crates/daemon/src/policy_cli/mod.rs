@@ -31,7 +31,7 @@ impl PolicyCommand {
         let config = match Config::load(self.config(), places) {
             Ok(config) => config,
             Err(error) => {
-                writeln!(out, "error: {error}")?;
+                writeln!(io::stderr(), "error: {error}")?;
                 return Ok(BAD_CONFIGURATION);
             }
         };

@@ -48,7 +48,12 @@ impl Replay {
         let odd = match read {
             Ok(odd) => odd,
             Err(error) => {
-                writeln!(out, "error: {}: {}", self.file.display(), engine::error::errno_text(&error))?;
+                writeln!(
+                    io::stderr(),
+                    "error: {}: {}",
+                    self.file.display(),
+                    engine::error::errno_text(&error)
+                )?;
                 return Ok(super::BAD_CONFIGURATION);
             }
         };

@@ -186,7 +186,16 @@ impl Judge {
             Ok(found) => found,
             Err(error) => return fail(rpc_error(error)),
         };
-        let decision = self.decide(&touched.touches(&found));
+        let mut decision = self.decide(&touched.touches(&found));
+        if decision.verdict != Verdict::Allow
+            && found.is_tree
+            && let Some(each) = touched.each(&found)
+        {
+            // Something beneath could match; whether it does, what is there tells.
+            let touches: Vec<Touch<'_>> =
+                each.iter().map(|(path, access)| Touch { path, access: *access, tree: false }).collect();
+            decision = self.decide(&touches);
+        }
         let judged = judged(&decision);
         match decision.verdict {
             Verdict::Allow => return Looked::Allowed(judged),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use engine::approval::Action;
 use engine::files::patch::{self, Hunk};
-use engine::files::{self, Kind};
+use engine::files::{self, Kind, ListOptions, Scan};
 use engine::policy::{Access, Touch};
 use engine::process::Program;
 use engine::{Error, RootedPath};
@@ -46,7 +46,7 @@ pub(super) struct Found {
     pub(super) paths: Vec<PathBuf>,
     /// Links at the end of a place: whoever forbids a name forbids it also as a link.
     links: Vec<(PathBuf, Access)>,
-    is_tree: bool,
+    pub(super) is_tree: bool,
 }
 
 impl Touched {
@@ -68,6 +68,23 @@ impl Touched {
             Some(Kind::Dir) | None => true,
         };
         Ok(Found { paths, links, is_tree })
+    }
+
+    /// Every file and directory it really touches, one by one; nothing if there are too many to look at.
+    pub(super) fn each(&self, found: &Found) -> Option<Vec<(PathBuf, Access)>> {
+        let mut all = found.links.clone();
+        let mut taken_along: Vec<PathBuf> = Vec::new();
+        for (place, path) in self.places.iter().zip(&found.paths) {
+            all.push((path.clone(), place.access));
+            if !(place.tree && found.is_tree) {
+                continue;
+            }
+            let beneath = beneath(&place.path)?;
+            // What is moved or copied arrives under the second name with everything that was beneath the first.
+            all.extend(beneath.iter().chain(&taken_along).map(|name| (path.join(name), place.access)));
+            taken_along = beneath;
+        }
+        Some(all)
     }
 
     /// How the policy sees it.
@@ -93,6 +110,20 @@ impl Touched {
         }
         made
     }
+}
+
+/// Entries of a tree that are looked at one by one; a larger one is judged by what could be in it.
+const MOST_ENTRIES: usize = 20_000;
+
+/// What is beneath a directory, relative to it; nothing if it cannot be told.
+fn beneath(path: &RootedPath) -> Option<Vec<PathBuf>> {
+    if files::stat(path).ok()?.is_none_or(|found| found.kind != Kind::Dir) {
+        return Some(Vec::new());
+    }
+    let options = ListOptions { recursive: true, names_only: true, max_entries: Some(MOST_ENTRIES) };
+    let listing = files::list(path, options, &Scan::unbounded()).ok().filter(|listing| !listing.truncated)?;
+    let relative = |entry: &files::Entry| entry.path.strip_prefix(path.as_path()).ok().map(Path::to_owned);
+    listing.entries.iter().map(relative).collect()
 }
 
 /// The program that a request runs, if it runs one and says it rightly.
