@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::Error;
 use engine::files::patch::patch;
 use engine::files::{
-    self, Access, CopyOptions, Durability, Edit, Fence, GlobOptions, Grep, ListOptions, PathGuard, Range,
+    self, Access, CopyOptions, Durability, Edit, GlobOptions, Grep, ListOptions, PathGuard, Range,
     RootedPath, Roots, Scan, Strategy, Watch, WriteMode, WriteOptions,
 };
+use engine::sandbox::{Confinement, Own, Profile};
 
 const BOTH: [Strategy; 2] = [Strategy::Kernel, Strategy::Walk];
 
@@ -24,6 +25,15 @@ struct World {
     top: PathBuf,
     bare: Roots,
     roots: Roots,
+}
+
+/// A confinement as the guard of a session's files.
+fn fence(name: &str, write: &[PathBuf], protect: &[PathBuf], hide: &[PathBuf]) -> Confinement {
+    let mut profile = Profile::workspace_write(write, None, &Own::default());
+    profile.name = name.to_owned();
+    profile.protect = protect.to_vec();
+    profile.hide = hide.to_vec();
+    Confinement::new([Arc::new(profile)])
 }
 
 fn world(strategy: Strategy) -> World {
@@ -36,7 +46,7 @@ fn world(strategy: Strategy) -> World {
         symlink(top.join(name).join("file"), top.join(format!("to-{name}-file"))).unwrap();
     }
     symlink("..", top.join("open/up")).unwrap();
-    let fence = Fence::new("fence").read_only(&[top.join("keep")]).hidden(&[top.join("secret")]);
+    let fence = fence("fence", &[top.clone()], &[top.join("keep")], &[top.join("secret")]);
     let bare = Roots::with_strategy(vec![top.clone()], strategy);
     let roots = bare.guarded(Arc::new(fence));
     World { _folder: folder, top, bare, roots }
@@ -214,7 +224,7 @@ fn refused(operation: &Operation, place: &str, spelling: &str, strategy: Strateg
         Err(Error::Guarded { path, access: told, rule, .. }) => {
             assert!(path.starts_with(world.top.join(place)), "{case}: {path:?}");
             assert!(told == *access || told == Write, "{case}: {told:?}");
-            assert_eq!(rule, "fence");
+            assert_eq!(rule, "sandbox:fence");
         }
         other => panic!("{case}: {other:?}"),
     }
@@ -361,7 +371,8 @@ fn a_tree_with_something_refused_inside_is_taken_whole_or_not_at_all() {
         fs::create_dir_all(top.join("repo/src")).unwrap();
         fs::create_dir_all(top.join("evil/hooks")).unwrap();
         fs::write(top.join("repo/src/main"), "x").unwrap();
-        let fence = Fence::new("hooks").read_only(&[top.join("repo/.git/hooks"), top.join("new/.git/hooks")]);
+        let hooks = [top.join("repo/.git/hooks"), top.join("new/.git/hooks")];
+        let fence = fence("hooks", &[top.clone()], &hooks, &[]);
         let roots = Roots::with_strategy(vec![top.clone()], strategy).guarded(Arc::new(fence));
         let at = |path: &str| roots.admit(&top, Path::new(path)).unwrap();
         let scan = Scan::unbounded();
@@ -426,7 +437,7 @@ fn a_guard_by_names_has_every_entry_of_a_tree_checked_first() {
         }
         // Both guards hold.
         assert!(
-            matches!(files::stat(&at("secret/file")), Err(Error::Guarded { rule, .. }) if rule == "fence")
+            matches!(files::stat(&at("secret/file")), Err(Error::Guarded { rule, .. }) if rule == "sandbox:fence")
         );
         assert_eq!(world.snapshot(), before);
         files::copy(&at("plain"), &at("copied"), whole, &scan).unwrap();
@@ -442,12 +453,12 @@ fn narrowed_roots_keep_their_guard_and_writable_places_are_all_that_is_written()
         let narrow = world.roots.narrowed(vec![world.top.join("secret"), world.top.join("open")]).unwrap();
         let file = narrow.admit(&world.top, Path::new("secret/file")).unwrap();
         assert!(matches!(files::read(&file, Range::whole(10)), Err(Error::Guarded { .. })));
-        let fence = Fence::new("small").writable(&[world.top.join("to-open/sub")]);
+        let fence = fence("small", &[world.top.join("open/sub")], &[], &[]);
         let roots = narrow.guarded(Arc::new(fence));
         let at = |path: &str| roots.admit(&world.top, Path::new(path)).unwrap();
         files::write(&at("open/sub/new"), b"x", &WriteOptions::default()).unwrap();
         let refused = files::write(&at("open/new"), b"x", &WriteOptions::default());
-        assert!(matches!(refused, Err(Error::Guarded { rule, .. }) if rule == "small"));
+        assert!(matches!(refused, Err(Error::Guarded { rule, .. }) if rule == "sandbox:small"));
         assert!(files::read(&at("open/file"), Range::whole(10)).is_ok());
     }
 }

@@ -8,10 +8,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use engine::files::Access;
 use engine::process::{Containment, Exit, ProcessSpec};
-use engine::sandbox::{
-    self, Access, Ceiling, Confinement, Denial, Features, Gap, Network, OnGap, Profile, Readable,
-};
+use engine::sandbox::{self, Ceiling, Confinement, Denial, Features, Gap, Network, OnGap, Profile, Readable};
 use engine::{Engine, Error, Session, Settings};
 use sandbox_support::Place;
 

@@ -1,11 +1,11 @@
 //! What confines the processes of a session: the operator's profile, the session's wish and the request's, all at once.
 
 use std::cell::{Cell, RefCell};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::files::{Access, PathGuard};
-use engine::sandbox::{self, Confinement};
+use engine::files::Access;
+use engine::sandbox::Confinement;
 use engine::{Error, Roots};
 
 use crate::guard::Guard;
@@ -133,7 +133,7 @@ fn confined(
     has_temp: &Cell<bool>,
 ) -> Result<Confined, Refused> {
     let Some(confinement) = confinement else { return Ok(Confined { confinement: None, temp: None }) };
-    if !confinement.permits(temp.path(), sandbox::Access::Write) {
+    if !confinement.permits(temp.path(), Access::Write) {
         return Ok(Confined { confinement: Some(confinement), temp: None });
     }
     if !has_temp.get() {
@@ -144,33 +144,4 @@ fn confined(
         has_temp.set(true);
     }
     Ok(Confined { confinement: Some(confinement), temp: Some(temp.path().to_owned()) })
-}
-
-/// Holds the file methods of a session to what confines its processes.
-pub(super) struct Fenced(pub(super) Arc<Confinement>);
-
-impl PathGuard for Fenced {
-    fn check(&self, real: &Path, access: Access) -> Result<(), Error> {
-        let wanted = match access {
-            Access::Read => sandbox::Access::Read,
-            Access::Write => sandbox::Access::Write,
-        };
-        if self.0.permits(real, wanted) {
-            return Ok(());
-        }
-        let rule = format!("sandbox:{}", self.0.name());
-        let reason = format!("the sandbox profile {} does not allow it", self.0.name());
-        Err(Error::Guarded { path: real.to_owned(), access, rule, reason })
-    }
-
-    fn refused_beneath(&self, real: &Path, access: Access) -> Option<PathBuf> {
-        let layers = self.0.layers().iter();
-        let protected = layers.clone().flat_map(|layer| &layer.protect).filter(|_| access == Access::Write);
-        let mut refused = layers.flat_map(|layer| &layer.hide).chain(protected);
-        refused.find(|path| path.starts_with(real)).cloned()
-    }
-
-    fn needs_every_entry(&self) -> bool {
-        false
-    }
 }

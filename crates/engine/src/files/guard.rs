@@ -119,7 +119,7 @@ impl RootedPath {
             Err(Error::File { source, .. }) if leads_nowhere(&source) => {
                 match (self.parent(), self.as_path().file_name()) {
                     (Some(parent), Some(name)) => Ok(parent.real()?.join(name)),
-                    _ => Ok(super::fence::resolved(self.roots().root(self.spot.root))),
+                    _ => Ok(resolved(self.roots().root(self.spot.root))),
                 }
             }
             Err(error) => Err(error),
@@ -184,4 +184,17 @@ impl<'a> Sieve<'a> {
             Self::Guarded(guard, real) => guard.check(&real.join(below), Access::Read).is_ok(),
         }
     }
+}
+
+/// An absolute path with the links in its existing part resolved, and the rest as it is.
+fn resolved(path: &Path) -> PathBuf {
+    for existing in path.ancestors() {
+        if let Ok(real) = std::fs::canonicalize(existing) {
+            return match path.strip_prefix(existing) {
+                Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+                _ => real,
+            };
+        }
+    }
+    path.to_owned()
 }

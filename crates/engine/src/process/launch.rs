@@ -21,8 +21,8 @@ use super::streams::{self, Input, Output, Wiring};
 use super::sys;
 use super::tree::{Reach, Tree};
 use crate::Error;
-use crate::files::RootedPath;
-use crate::sandbox::{self, Access, Prepared, Workshop};
+use crate::files::{Access, RootedPath};
+use crate::sandbox::{self, Prepared, Workshop};
 
 /// The name of the mark in the environment of every process.
 pub(super) const MARK: &str = "REXD_TREE";

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::features::Features;
 use super::gap::{self, Gap};
 use super::profile::{Network, Profile, Readable, ResourceLimits};
+use crate::files::Access;
 
 /// Devices that every program may use.
 pub(super) const DEVICES: [&str; 8] = [
@@ -22,15 +23,6 @@ pub(super) const DEVICES: [&str; 8] = [
 pub(super) const OF_KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// Shared memory, private to each confinement.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
-
-/// What a path is wanted for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// To read or execute it.
-    Read,
-    /// To change, make or remove it.
-    Write,
-}
 
 /// Profiles that hold together: what one forbids, no other allows. Without any, nothing is confined.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]

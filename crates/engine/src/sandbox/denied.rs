@@ -6,8 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::confinement::{Access, Confinement, clean};
+use super::confinement::{Confinement, clean};
 use super::{Denial, Denied};
+use crate::files::Access;
 use crate::process::{Exit, Stream};
 
 /// Last words kept per confined process; what was said before is forgotten.

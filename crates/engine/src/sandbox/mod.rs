@@ -8,6 +8,7 @@ mod confinement;
 mod denied;
 mod enter;
 mod features;
+mod fence;
 mod gap;
 mod landlock;
 mod namespace;
@@ -24,7 +25,7 @@ pub(crate) use enter::{Orders, Step, enter};
 pub(crate) use prepared::Prepared;
 pub(crate) use workshop::Workshop;
 
-pub use confinement::{Access, Confinement};
+pub use confinement::Confinement;
 pub use features::{Ceiling, Features, UnknownFeature};
 pub use gap::Gap;
 pub use profile::{Network, Own, Profile, Readable, ResourceLimits};

@@ -12,7 +12,7 @@ use wire::rexd::v1::{self, RpcError};
 
 use super::super::Service;
 use super::super::answer::{Answer, Asker};
-use super::super::confining::{Confining, Fenced};
+use super::super::confining::Confining;
 use super::super::convert::{self, limits_report, timestamp};
 use super::super::errors::{invalid, rpc_error, text, with_hint};
 use super::super::lifetime::live;
@@ -285,7 +285,7 @@ impl Session {
     pub(super) fn ruled_roots(&self) -> Roots {
         let guard = self.service.guard.current();
         let roots = match self.confining.of_session(&guard) {
-            Some(confinement) => self.roots.guarded(Arc::new(Fenced(confinement))),
+            Some(confinement) => self.roots.guarded(confinement),
             None => self.roots.clone(),
         };
         self.with_rules(roots, guard)
