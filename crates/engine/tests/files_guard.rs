@@ -46,7 +46,7 @@ fn world(strategy: Strategy) -> World {
         symlink(top.join(name).join("file"), top.join(format!("to-{name}-file"))).unwrap();
     }
     symlink("..", top.join("open/up")).unwrap();
-    let fence = fence("fence", &[top.clone()], &[top.join("keep")], &[top.join("secret")]);
+    let fence = fence("fence", std::slice::from_ref(&top), &[top.join("keep")], &[top.join("secret")]);
     let bare = Roots::with_strategy(vec![top.clone()], strategy);
     let roots = bare.guarded(Arc::new(fence));
     World { _folder: folder, top, bare, roots }
@@ -372,7 +372,7 @@ fn a_tree_with_something_refused_inside_is_taken_whole_or_not_at_all() {
         fs::create_dir_all(top.join("evil/hooks")).unwrap();
         fs::write(top.join("repo/src/main"), "x").unwrap();
         let hooks = [top.join("repo/.git/hooks"), top.join("new/.git/hooks")];
-        let fence = fence("hooks", &[top.clone()], &hooks, &[]);
+        let fence = fence("hooks", std::slice::from_ref(&top), &hooks, &[]);
         let roots = Roots::with_strategy(vec![top.clone()], strategy).guarded(Arc::new(fence));
         let at = |path: &str| roots.admit(&top, Path::new(path)).unwrap();
         let scan = Scan::unbounded();
