@@ -240,3 +240,18 @@ fn a_large_file_is_told_by_its_size_and_a_change_of_it_is_noticed() {
     );
     assert_eq!(client.response(request)["error"]["data"]["reason"], "changed_since_shown");
 }
+
+#[test]
+fn a_rule_on_a_directory_holds_for_where_it_really_is() {
+    let config = "[[policy.rules]]\nname = \"there\"\naction = \"deny\"\nargv = [\"pwd\", \"*\"]\ncwd = [\"$ROOT/there/**\", \"$ROOT/there\"]\n";
+    let sandbox = Sandbox::with_config(config);
+    std::fs::create_dir_all(sandbox.path("root/there/deep")).unwrap();
+    sandbox.link("root/door", sandbox.path("root/there"));
+    let mut client = Rexd::start(REXD, &sandbox);
+    let session = client.open();
+    let start = |cwd: &str| json!({ "session_id": session, "argv": ["pwd"], "cwd": cwd });
+    for cwd in ["there", "door", "door/deep"] {
+        assert_eq!(client.refused("exec.start", start(cwd))["data"]["rule"], "there", "{cwd}");
+    }
+    client.run(start("."));
+}

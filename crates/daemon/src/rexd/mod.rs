@@ -15,6 +15,7 @@ mod desk;
 mod errors;
 mod events;
 mod followed;
+mod judge;
 mod kept;
 mod keys;
 mod lifetime;

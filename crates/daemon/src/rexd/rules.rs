@@ -8,7 +8,7 @@ use engine::files::{Access, PathGuard};
 use engine::policy::{self, Operation, Touch, Verdict};
 
 use super::answer::Asker;
-use super::permission::inquiry;
+use super::judge::inquiry;
 use crate::guard::Guard;
 
 /// Refuses what the rules deny, and what they ask about unless somebody has approved it.

@@ -93,6 +93,7 @@ pub struct Policy {
     /// When it could refuse a command, each condition once.
     refuses_when: Vec<Conditions>,
     judges_files: bool,
+    judges_directories: bool,
 }
 
 impl Policy {
@@ -113,6 +114,7 @@ impl Policy {
     }
 
     fn add(&mut self, at: usize, rule: &Rule) {
+        self.judges_directories |= !rule.conditions.cwd.is_empty();
         let strict = rule.verdict != Verdict::Allow;
         if let Matcher::Paths { globs, .. } = &rule.matcher {
             globs.iter().for_each(|glob| self.paths.add(glob, at));
@@ -153,6 +155,11 @@ impl Policy {
     /// Whether it could refuse a file operation. If not, callers need not find out the paths.
     pub fn judges_files(&self) -> bool {
         self.judges_files
+    }
+
+    /// Whether a rule asks where a command starts. If not, callers need not find out where that really is.
+    pub fn judges_directories(&self) -> bool {
+        self.judges_directories
     }
 
     /// Whether an operation may be done.
