@@ -5,10 +5,13 @@ use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::daemon::Rexd;
 use testkit::sandbox::Sandbox;
+use testkit::serve::{Served, Way};
+use testkit::tries::Tries;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 
@@ -356,4 +359,23 @@ fn a_limit_that_nothing_holds_starts_nothing_unless_the_operator_says_so() {
             assert_eq!(answer.get("result").is_some(), may, "{on_gap} {detach}: {answer}");
         }
     }
+}
+
+#[test]
+fn a_session_whose_profile_is_gone_can_touch_nothing() {
+    let profile = "[[sandbox.profiles]]\nname = \"build\"\nwrite_roots = true\n";
+    let sandbox = Sandbox::with_config(profile);
+    let served = Served::start(REXD, &sandbox);
+    let mut client = served.client(Way::Unix);
+    let session = client.open_with(json!({ "sandbox": "build" }))["session_id"].clone();
+    let write = json!({ "session_id": session, "path": "x", "content": "x" });
+    client.call("fs.write", write.clone());
+    sandbox.configure("");
+    served.signal(rustix::process::Signal::HUP);
+    let mut tries = Tries::within(Duration::from_secs(20), "the profile is gone");
+    while client.ask("fs.write", write.clone()).unwrap()["error"]["data"]["rule"] != "sandbox:build" {
+        tries.again();
+    }
+    let refused = client.refused("exec.start", json!({ "session_id": session, "argv": ["true"] }));
+    assert_eq!(refused["code"], -32602, "{refused}");
 }

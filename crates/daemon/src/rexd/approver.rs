@@ -11,7 +11,6 @@ use crate::auth::Scope;
 use crate::guard::Guarding;
 
 /// What decides whether a session may see and answer a question.
-#[derive(Clone)]
 pub(super) struct SessionApprover {
     handle: Handle,
     guard: Guarding,

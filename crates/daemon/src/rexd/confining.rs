@@ -1,11 +1,11 @@
 //! What confines the processes of a session: the operator's profile, the session's wish and the request's, all at once.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::files::Access;
-use engine::sandbox::Confinement;
+use engine::sandbox::{Confinement, Own, Profile, Readable};
 use engine::{Error, Roots};
 
 use crate::guard::Guard;
@@ -19,8 +19,9 @@ const WORKED_OUT: usize = 8;
 pub(super) struct Confining {
     /// The profile that the session asked for.
     wish: Option<String>,
-    roots: Vec<PathBuf>,
-    temp: Temp,
+    roots: Roots,
+    /// Named when something is first confined; most sessions never are.
+    temp: OnceCell<Temp>,
     has_temp: Cell<bool>,
     known: RefCell<Vec<Known>>,
 }
@@ -43,14 +44,9 @@ pub(super) struct Confined {
 
 impl Confining {
     /// A session with these roots and this wish.
-    pub(super) fn new(wish: Option<String>, roots: &Roots) -> Result<Confining, Error> {
-        Ok(Confining {
-            wish,
-            roots: roots.paths().to_vec(),
-            temp: Temp::new()?,
-            has_temp: Cell::new(false),
-            known: RefCell::default(),
-        })
+    pub(super) fn new(wish: Option<String>, roots: Roots) -> Confining {
+        let (temp, has_temp) = (OnceCell::new(), Cell::new(false));
+        Confining { wish, roots, temp, has_temp, known: RefCell::default() }
     }
 
     /// What confines every process of the session, whatever it asks for itself.
@@ -58,8 +54,8 @@ impl Confining {
         if self.wish.is_none() && guard.sandbox.profile_name().is_none() {
             return None;
         }
-        // Its names were checked when it was opened, and the operator's when the file was read.
-        self.look_up(guard, None).ok().flatten()
+        // The profile it was opened with may be gone from the configuration since: then nothing may be touched.
+        self.look_up(guard, None).unwrap_or_else(|_gone| Some(Arc::new(nothing(self.wish.clone()))))
     }
 
     /// What confines a process that asks for `wish`.
@@ -76,24 +72,28 @@ impl Confining {
             // It outlives the session, and so must its directory.
             let temp = Temp::lasting()?;
             let wishes = [self.wish.as_deref(), wish];
-            let confinement = guard.sandbox.confinement(&wishes, &self.roots, &temp)?;
+            let confinement = guard.sandbox.confinement(&wishes, self.roots.paths(), &temp)?;
             return confined(confinement, &temp, &Cell::new(false));
         }
-        confined(self.look_up(guard, wish)?, &self.temp, &self.has_temp)
+        confined(self.look_up(guard, wish)?, self.temp()?, &self.has_temp)
     }
 
-    fn look_up(
-        &self,
-        guard: &Arc<Guard>,
-        wish: Option<&str>,
-    ) -> Result<Option<Arc<Confinement>>, UnknownProfile> {
+    fn temp(&self) -> Result<&Temp, Error> {
+        if let Some(temp) = self.temp.get() {
+            return Ok(temp);
+        }
+        let temp = Temp::new()?;
+        Ok(self.temp.get_or_init(|| temp))
+    }
+
+    fn look_up(&self, guard: &Arc<Guard>, wish: Option<&str>) -> Result<Option<Arc<Confinement>>, Refused> {
         let mut known = self.known.borrow_mut();
         let is_it = |known: &&Known| Arc::ptr_eq(&known.guard, guard) && known.wish.as_deref() == wish;
         if let Some(found) = known.iter().find(is_it) {
             return Ok(found.confinement.clone());
         }
-        let confinement =
-            guard.sandbox.confinement(&[self.wish.as_deref(), wish], &self.roots, &self.temp)?;
+        let wishes = [self.wish.as_deref(), wish];
+        let confinement = guard.sandbox.confinement(&wishes, self.roots.paths(), self.temp()?)?;
         if known.len() >= WORKED_OUT {
             known.clear();
         }
@@ -104,8 +104,16 @@ impl Confining {
 
     /// The directory to remove when the session is over.
     pub(super) fn used_temp(&self) -> Option<PathBuf> {
-        self.has_temp.get().then(|| self.temp.path().to_owned())
+        self.temp.get().filter(|_| self.has_temp.get()).map(|temp| temp.path().to_owned())
     }
+}
+
+/// A confinement that allows nothing, called after what was asked for.
+fn nothing(name: Option<String>) -> Confinement {
+    let mut profile = Profile::read_only(&Own::default());
+    profile.name = name.unwrap_or_default();
+    profile.read = Readable::Only(Vec::new());
+    Confinement::new([Arc::new(profile)])
 }
 
 /// Why a process cannot be confined as it asks.

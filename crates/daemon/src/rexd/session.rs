@@ -73,7 +73,7 @@ pub(super) struct Session {
     /// What the request that is being taken up may do.
     pub(super) permit: Permit,
     /// As whom it answers what is asked.
-    pub(super) approver: SessionApprover,
+    pub(super) approver: Arc<SessionApprover>,
     /// What confines its processes.
     pub(super) confining: Confining,
     /// Held while it hears what is asked; nothing if its client cannot decide anything.
@@ -125,7 +125,7 @@ impl Session {
         } = opening;
         let may_resume = resume_token.is_some();
         let confined = asker.caller.roots.as_ref().map(|_| roots.paths().to_vec());
-        let approver = SessionApprover::new(handle.clone(), service.guard.clone(), confined);
+        let approver = Arc::new(SessionApprover::new(handle.clone(), service.guard.clone(), confined));
         let manners_attend = manners.attends;
         Session {
             cwd: reported_roots.first().map_or_else(|| PathBuf::from("/"), PathBuf::from),
@@ -147,7 +147,7 @@ impl Session {
             },
             permit: Permit::default(),
             confining,
-            attendance: manners_attend.then(|| service.approvals.attend(Arc::new(approver.clone()))),
+            attendance: manners_attend.then(|| service.approvals.attend(approver.clone())),
             approver,
             resume_token,
             silent_since: handle.silent_since.clone(),

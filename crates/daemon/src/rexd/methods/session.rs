@@ -166,7 +166,7 @@ fn confining(service: &Service, params: &v1::SessionOpen, roots: &Roots) -> Resu
         sandbox.check(wish).map_err(|unknown| invalid("sandbox", &unknown.to_string()))?;
     }
     let wish = params.sandbox.clone().filter(|wish| wish != OFF);
-    Confining::new(wish, roots).map_err(rpc_error)
+    Ok(Confining::new(wish, roots.clone()))
 }
 
 /// Thirty-two hexadecimal digits that nobody can guess.
