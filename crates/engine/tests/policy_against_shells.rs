@@ -15,6 +15,7 @@ use engine::policy::{
     ArgvPattern, Asked, CommandLine, Matcher, Operation, Policy, PolicySettings, Rule, Verdict,
 };
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 #[rustfmt::skip]
 const PARTS: &[&str] = &[
@@ -153,8 +154,15 @@ fn verdict(policy: &Policy, text: &str) -> Verdict {
     policy.decide(&Asked { face: "rexd", client: "agent", caller: "uid:1000", operation }).verdict
 }
 
-fn cases() -> u32 {
-    std::env::var("POLICY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300)
+/// The same cases each time, so that a run means what the one before meant; `POLICY_CASES=N` tries N new ones.
+fn runner() -> TestRunner {
+    let asked = std::env::var("POLICY_CASES").ok().and_then(|cases| cases.parse().ok());
+    let cases = asked.unwrap_or(300);
+    let config = ProptestConfig { cases, max_global_rejects: 10_000_000, ..ProptestConfig::default() };
+    match asked {
+        Some(_) => TestRunner::new(config),
+        None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
+    }
 }
 
 fn shells() -> Vec<PathBuf> {
@@ -209,14 +217,9 @@ fn with_marker() -> tempfile::TempDir {
 fn what_a_shell_runs_the_policy_has_seen() {
     let directory = with_marker();
     let (policy, shells) = (no_rm(), shells());
-    let cases = cases();
     let mixed = prop::collection::vec(prop::sample::select(PARTS), 1..12).prop_map(|parts| parts.concat());
     let texts = prop_oneof![1 => mixed, 4 => mutated()];
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases,
-        max_global_rejects: 1_000_000,
-        ..ProptestConfig::default()
-    });
+    let mut runner = runner();
     runner
         .run(&texts, |text| {
             prop_assume!(text.contains('r') && text.contains('m'));
@@ -246,11 +249,7 @@ fn with_tools(directory: &Path) -> OsString {
 fn what_the_tools_of_this_machine_run_the_policy_has_seen() {
     let directory = with_marker();
     let (policy, shells, path) = (no_rm(), shells(), with_tools(directory.path()));
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: cases(),
-        max_global_rejects: 10_000_000,
-        ..ProptestConfig::default()
-    });
+    let mut runner = runner();
     runner
         .run(&nested(), |text| {
             prop_assume!(verdict(&policy, &text) == Verdict::Allow);

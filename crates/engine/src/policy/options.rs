@@ -38,7 +38,9 @@ impl Looker {
             Wrapper::Interpreter(_) => Kind::Plain,
             Wrapper::OpaqueWords(marks) => {
                 let marked = |word: &Word| marks.iter().any(|mark| is_marked(word, mark));
-                opaque_if(words.iter().any(marked))
+                let is_setting = |word: &Word| word.literal() == Some("-o");
+                let hidden = words.windows(2).any(|two| is_setting(&two[0]) && two[1].literal().is_none());
+                opaque_if(hidden || words.iter().any(marked))
             }
             Wrapper::OpaqueWith(marks) => {
                 let marked = |text: &str| marks.iter().any(|mark| text.contains(mark));
@@ -73,6 +75,13 @@ impl Looker {
                 continue;
             };
             match (value, words.get(at + 1)) {
+                // tar takes quotes away itself before a shell sees the rest.
+                (Some(value), _) if text.contains("=exec=") && is_quoted(value) => {
+                    self.unseen("quotes in the command of a checkpoint");
+                }
+                (None, Some(Word::Literal(value))) if value.starts_with("exec=") && is_quoted(value) => {
+                    self.unseen("quotes in the command of a checkpoint");
+                }
                 (Some(value), _) => self.option_command(value),
                 (None, Some(Word::Literal(value))) => {
                     self.option_command(value.strip_prefix("exec=").unwrap_or(value));
@@ -103,6 +112,10 @@ impl Looker {
         }
         (self.perhaps, self.trying) = (outer, false);
     }
+}
+
+fn is_quoted(text: &str) -> bool {
+    text.contains(['\'', '"', '\\'])
 }
 
 fn opaque_if(opaque: bool) -> Kind {

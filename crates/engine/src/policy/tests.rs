@@ -109,6 +109,7 @@ const TRICKS: &[&str] = &[
     "sed '1e rm x' f", "sed 's/.*/rm x/e' f", "sed -n $x f", "tar xf a --to-command='rm x'", "tar xf a --to-command rm",
     "tar -cf a --checkpoint=1 --checkpoint-action=exec='rm x' b", "tar -I 'rm x' -cf a b", "tar cIf rm a b",
     "tar -cf a . --checkpoint=1 --checkpoint-action exec='rm x'",
+    "tar -cf a . --checkpoint=1 --checkpoint-action=exec='\"rm\" x'", "ssh -o =ProxyCommand='\\rm x' h", "ssh -o $X h",
     "tar --use-compress='rm x' -cf a b", "rsync -e 'rm x' a b:c", "rsync --rsh='rm x' a b:", "rsync -ae 'rm x' a b:c",
     "ssh -o ProxyCommand='rm x' h", "ssh -oproxycommand='rm x' h", "scp -o 'ProxyCommand rm x' a b:",
     "vi -c '!rm x'", "vim '+!rm x'", "echo ':!rm x' | ex", "ed f", "emacs --batch --eval '(x)'",

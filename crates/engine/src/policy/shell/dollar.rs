@@ -1,6 +1,6 @@
 //! What a `$` starts: variables, `${…}`, `$(…)`, `$((…))`.
 
-use super::word::Dollar;
+use super::word::{Around, Dollar};
 use super::{Parsed, Parser, Unparsable};
 
 impl Parser<'_> {
@@ -70,7 +70,7 @@ impl Parser<'_> {
                 }
                 b'\\' => self.at = (self.at + 2).min(self.text.len()),
                 b'$' => self.dollar(in_quotes).map(|_| ())?,
-                b'`' => self.backticks(in_quotes)?,
+                b'`' => self.backticks(if in_quotes { Around::HereDocument } else { Around::Nothing })?,
                 b'"' => {
                     self.bump();
                     self.quoted_text(Some(b'"'))?;

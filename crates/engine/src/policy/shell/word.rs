@@ -80,7 +80,9 @@ impl Parser<'_> {
             b'\\' => {
                 draft.bare = false;
                 self.bump();
-                draft.text.push(self.text.get(self.at).copied().unwrap_or(b'\\'));
+                // Some shells drop a backslash that nothing follows, some keep it.
+                let next = self.text.get(self.at).copied();
+                draft.text.push(next.ok_or(Unparsable("a backslash at the end"))?);
                 self.bump();
                 self.at = self.at.min(self.text.len());
             }
@@ -98,7 +100,7 @@ impl Parser<'_> {
                 draft.text.extend(text);
             }
             b'`' => {
-                self.backticks(false)?;
+                self.backticks(Around::Nothing)?;
                 draft.is_unknown();
             }
             b'$' => match self.dollar(false)? {
@@ -167,7 +169,8 @@ impl Parser<'_> {
                     }
                 }
                 b'`' => {
-                    self.backticks(close.is_some())?;
+                    let around = if close.is_some() { Around::Quotes } else { Around::HereDocument };
+                    self.backticks(around)?;
                     known.get_or_insert(text.len());
                 }
                 b'$' => match self.dollar(true)? {
@@ -195,7 +198,7 @@ impl Parser<'_> {
     }
 
     /// `` `…` ``: the text between, unescaped once, is a script of its own.
-    pub(super) fn backticks(&mut self, in_quotes: bool) -> Parsed<()> {
+    pub(super) fn backticks(&mut self, around: Around) -> Parsed<()> {
         self.no_heredoc_waits()?;
         self.bump();
         let mut inner = Vec::new();
@@ -204,10 +207,18 @@ impl Parser<'_> {
                 None => return Err(Unparsable("a backtick is not closed")),
                 Some(b'`') => break,
                 Some(b'\\') => match self.text.get(self.at + 1).copied() {
-                    Some(next) if matches!(next, b'`' | b'$' | b'\\') || (in_quotes && next == b'"') => {
+                    Some(b'"') if around == Around::HereDocument => {
+                        return Err(Unparsable("a quoted quote between backticks in a here-document"));
+                    }
+                    Some(next)
+                        if matches!(next, b'`' | b'$' | b'\\')
+                            || (around == Around::Quotes && next == b'"') =>
+                    {
                         inner.push(next);
                         self.at += 2;
                     }
+                    // Shells join the lines before or after they take the text apart, with another result.
+                    Some(b'\n') => return Err(Unparsable("a quoted line end between backticks")),
                     _ => {
                         inner.push(b'\\');
                         self.at += 1;
@@ -264,6 +275,14 @@ impl Parser<'_> {
             }
         }
     }
+}
+
+/// What stands around backticks: it decides what a backslash between them does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Around {
+    Nothing,
+    Quotes,
+    HereDocument,
 }
 
 /// What a `$` turned out to be.
