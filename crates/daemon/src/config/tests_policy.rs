@@ -78,7 +78,7 @@ examples_match = ["~/.ssh/id", { write = "/a/.env" }]
 examples_no_match = ["/a/env"]
 [[policy.rules]]
 action = "allow"
-paths = ["/work/**"]
+paths = ["/code/**"]
 acess = "read"
 "#;
     let config = read(text).unwrap();
@@ -90,7 +90,7 @@ acess = "read"
     };
     assert_eq!(decide("rexd", "/home/u/.ssh/id"), Verdict::Deny);
     assert_eq!(decide("codex", "/home/u/.ssh/id"), Verdict::Ask);
-    assert_eq!((decide("rexd", "/work/.env"), decide("rexd", "/work/a")), (Verdict::Deny, Verdict::Allow));
+    assert_eq!((decide("rexd", "/code/.env"), decide("rexd", "/code/a")), (Verdict::Deny, Verdict::Allow));
     let lines: Vec<_> = config.policy.settings().rules.iter().map(|rule| rule.line).collect();
     assert_eq!(lines, [Some(4), Some(11)]);
 }
@@ -120,7 +120,7 @@ set = { LANG = "C" }
     let config = read(text).unwrap();
     let decide = |line| {
         let line = CommandLine::Shell { line, login: false };
-        let operation = Operation::Run { line, cwd: Path::new("/work") };
+        let operation = Operation::Run { line, cwd: Path::new("/code") };
         config.policy.decide(&Asked { face: "rexd", client: "", caller: "uid:1", operation })
     };
     assert_eq!(decide("git push").verdict, Verdict::Deny);

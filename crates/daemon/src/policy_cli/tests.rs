@@ -114,7 +114,7 @@ fn a_replay_says_what_would_change() {
         line("exec.start", r#"{"argv":["git","push"]}"#, ""),
         line("exec.start", r#"{"command":"ls -l"}"#, ""),
         line("exec.start", r#"{"command":"tool --password=[hidden]"}"#, r#","rule":"x","decision":"ask""#),
-        line("fs.read", r#"{"path":"/work/.env"}"#, ""),
+        line("fs.read", r#"{"path":"/code/.env"}"#, ""),
         line("fs.read", r#"{"path":"relative"}"#, ""),
         line("session.open", "{}", ""),
         "torn {".to_owned(),

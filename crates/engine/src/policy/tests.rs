@@ -23,7 +23,7 @@ pub(super) fn policy(default: Verdict, rules: Vec<Rule>) -> Policy {
 
 /// A command as somebody asks for it.
 pub(super) fn run(line: CommandLine<'_>) -> Asked<'_> {
-    let operation = Operation::Run { line, cwd: Path::new("/work") };
+    let operation = Operation::Run { line, cwd: Path::new("/code") };
     Asked { face: "rexd", client: "agent", caller: "uid:1000", operation }
 }
 

@@ -43,8 +43,8 @@ fn files_are_judged_by_the_first_rule_on_their_path_and_access() {
     let read = |path: &str| files(&policy, &[Touch::read(Path::new(path))]).verdict;
     let write = |path: &str| files(&policy, &[Touch::write(Path::new(path))]).verdict;
     let remove = |path: &str| files(&policy, &[Touch::remove(Path::new(path))]).verdict;
-    assert_eq!(read("/work/.env"), Verdict::Deny);
-    assert_eq!(read("/work/.env.example"), Verdict::Allow);
+    assert_eq!(read("/code/.env"), Verdict::Deny);
+    assert_eq!(read("/code/.env.example"), Verdict::Allow);
     assert_eq!(read("/srv/app/secrets"), Verdict::Deny);
     assert_eq!(read("/srv/app/x/../secrets/key"), Verdict::Deny);
     assert_eq!(read("/srv/app/readme"), Verdict::Allow);
@@ -58,7 +58,7 @@ fn files_are_judged_by_the_first_rule_on_their_path_and_access() {
 #[test]
 fn the_strictest_verdict_on_any_file_wins() {
     let policy = secrets();
-    let (free, asked, denied) = (Path::new("/work/a"), Path::new("/srv/a"), Path::new("/work/.env"));
+    let (free, asked, denied) = (Path::new("/code/a"), Path::new("/srv/a"), Path::new("/code/.env"));
     let decision = files(&policy, &[Touch::write(free), Touch::remove(asked), Touch::read(denied)]);
     assert_eq!((decision.verdict, &*decision.rule, decision.risk), (Verdict::Deny, "env", Risk::High));
     let decision = files(&policy, &[Touch::write(free), Touch::remove(asked)]);
@@ -79,13 +79,13 @@ fn what_takes_a_tree_along_is_judged_by_what_the_tree_may_hold() {
     assert_eq!((tree("/srv/app/logs"), tree("/home")), (Verdict::Allow, Verdict::Allow));
     // Allowed is only what is allowed whole.
     let settings = PolicySettings {
-        rules: vec![on_paths(Verdict::Allow, RuleAccess::Any, &["/work/**", "/data/*"])],
+        rules: vec![on_paths(Verdict::Allow, RuleAccess::Any, &["/code/**", "/data/*"])],
         files_default: Verdict::Deny,
         ..PolicySettings::default()
     };
     let listed = Policy::new(settings).unwrap();
     let tree = |path: &str| files(&listed, &[Touch::remove(Path::new(path)).with_all_below()]).verdict;
-    assert_eq!((tree("/work/x"), tree("/data/x"), tree("/")), (Verdict::Allow, Verdict::Deny, Verdict::Deny));
+    assert_eq!((tree("/code/x"), tree("/data/x"), tree("/")), (Verdict::Allow, Verdict::Deny, Verdict::Deny));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn files_are_free_unless_a_rule_or_the_default_says_otherwise() {
     let decision = files(&asking, &[Touch::write(Path::new("/a"))]);
     assert_eq!((decision.verdict, &*decision.rule, decision.risk), (Verdict::Ask, "default", Risk::Medium));
     // Rules on files say nothing about commands, not even about those that cannot be read.
-    assert_eq!(shell(&secrets(), "$x; cat /work/.env"), Verdict::Allow);
+    assert_eq!(shell(&secrets(), "$x; cat /code/.env"), Verdict::Allow);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn conditions_say_for_whom_a_rule_holds() {
 #[test]
 fn a_directory_that_changes_may_be_any_directory() {
     let mut making = rule(Verdict::Allow, &["make", "*"]);
-    making.conditions.cwd = vec![PathGlob::new("/work/**").unwrap()];
+    making.conditions.cwd = vec![PathGlob::new("/code/**").unwrap()];
     let allows = policy(Verdict::Deny, vec![making, rule(Verdict::Allow, &["cd", "*"])]);
     assert_eq!(argv(&allows, &["make"]), Verdict::Allow);
     assert_eq!(shell(&allows, "timeout 5 make"), Verdict::Allow);
