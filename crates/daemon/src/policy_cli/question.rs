@@ -7,6 +7,7 @@ use engine::policy::{Access, Asked, CommandLine, Operation, Touch, Verdict};
 
 use super::said;
 use crate::config::{Config, ConfigArgs, Places};
+use crate::sandbox::real;
 
 /// What to ask the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,12 +60,12 @@ impl Question {
 
     /// Puts the question together and lets somebody answer it.
     fn asking<T>(&self, places: &Places, answer: impl FnOnce(&Asked<'_>) -> T) -> T {
-        let cwd = resolved(&places.current.join(self.cwd.as_deref().unwrap_or(Path::new(""))));
+        let cwd = real(&places.current.join(self.cwd.as_deref().unwrap_or(Path::new(""))));
         let caller =
             self.caller.clone().unwrap_or_else(|| format!("uid:{}", rustix::process::getuid().as_raw()));
         let files: Vec<(Access, PathBuf)> = match &self.wanted {
             Wanted::Files(files) => {
-                files.iter().map(|(access, path)| (*access, resolved(&cwd.join(path)))).collect()
+                files.iter().map(|(access, path)| (*access, real(&cwd.join(path)))).collect()
             }
             Wanted::Argv(_) | Wanted::Shell(_) => Vec::new(),
         };
@@ -94,14 +95,5 @@ fn status(verdict: Verdict) -> u8 {
         Verdict::Allow => 0,
         Verdict::Deny | Verdict::NoShell => 1,
         Verdict::Ask => 2,
-    }
-}
-
-/// A path with its links resolved as far as it exists.
-fn resolved(path: &Path) -> PathBuf {
-    match (path.canonicalize(), path.parent(), path.file_name()) {
-        (Ok(found), _, _) => found,
-        (Err(_), Some(parent), Some(name)) => resolved(parent).join(name),
-        _ => path.to_owned(),
     }
 }

@@ -152,7 +152,7 @@ fn built(
 }
 
 /// Where a path really is, as far as it exists: the kernel judges by that.
-fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     if let Ok(found) = path.canonicalize() {
         return found;
     }

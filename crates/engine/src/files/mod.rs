@@ -50,6 +50,7 @@ pub use grep::{Case, Grep, Grepped, grep, grep_sorted};
 pub use grep_sink::Match;
 pub use guard::{Access, PathGuard};
 pub use list::{Entry, ListOptions, Listing, list};
+pub(crate) use path::clean;
 pub use path::{RootedPath, Roots, Strategy};
 pub use read::{Content, Range, read, read_cached};
 pub use scan::Scan;

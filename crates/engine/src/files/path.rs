@@ -213,7 +213,7 @@ impl RootedPath {
 }
 
 /// Removes `.`, `..` and repeated slashes from an absolute path, by its text alone.
-pub(super) fn clean(path: &Path) -> PathBuf {
+pub(crate) fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::from("/");
     for part in path.components() {
         match part {

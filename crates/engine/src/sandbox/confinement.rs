@@ -1,12 +1,12 @@
 //! Confinement: profiles on top of each other, all of which hold.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::features::Features;
 use super::gap::{self, Gap};
 use super::profile::{Network, Profile, Readable, ResourceLimits};
-use crate::files::Access;
+use crate::files::{Access, clean};
 
 /// Devices that every program may use.
 pub(super) const DEVICES: [&str; 8] = [
@@ -98,19 +98,4 @@ fn layer_permits(layer: &Profile, path: &Path, access: Access) -> bool {
             Readable::Only(paths) => is_device || is_in(paths) || is_in(&layer.write),
         },
     }
-}
-
-/// The path without `.`, `..` and doubled slashes, by its text.
-pub(super) fn clean(path: &Path) -> PathBuf {
-    let mut cleaned = PathBuf::from("/");
-    for component in path.components() {
-        match component {
-            Component::ParentDir => {
-                cleaned.pop();
-            }
-            Component::Normal(name) => cleaned.push(name),
-            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
-        }
-    }
-    cleaned
 }

@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::confinement::{Confinement, clean};
+use super::confinement::Confinement;
 use super::{Denial, Denied};
-use crate::files::Access;
+use crate::files::{Access, clean};
 use crate::process::{Exit, Stream};
 
 /// Last words kept per confined process; what was said before is forgotten.

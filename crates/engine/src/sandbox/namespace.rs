@@ -8,10 +8,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use super::confinement::{Confinement, DEVICES, OF_KERNEL, SHARED_MEMORY, clean};
+use super::confinement::{Confinement, DEVICES, OF_KERNEL, SHARED_MEMORY};
 use super::features::Features;
 use super::profile::Network;
 use super::script::{Failed, NO_DEVICES, NO_PROGRAMS, READ_ONLY, Script, Slot};
+use crate::files::clean;
 
 /// What can be kept in the private shared memory of a confinement; past it writers are told that it is full.
 const SHARED_MEMORY_BYTES: &str = "268435456";
