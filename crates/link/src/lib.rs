@@ -7,11 +7,13 @@
 //! | carrier | made by |
 //! |---|---|
 //! | stdin and stdout | [`stdio::open`] |
+//! | a child's stdin and stdout, so also ssh's | [`child::spawn`] |
 //! | any pair of byte streams | [`ndjson::link`] |
 //! | a WebSocket, after its handshake | [`websocket::link`] |
 //! | a carrier of single requests | [`posted`] |
 //! | a test in the same process | [`memory::pair`] |
 
+pub mod child;
 mod intake;
 mod lanes;
 pub mod memory;

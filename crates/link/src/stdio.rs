@@ -35,6 +35,16 @@ pub fn over(input: BorrowedFd<'_>, output: BorrowedFd<'_>, limits: &Limits) -> i
     Ok(ndjson::link_until(input, output, limits, gone))
 }
 
+/// A descriptor to read from without blocking, such as our own stdin, where bytes and not messages are wanted.
+pub fn input(shared: BorrowedFd<'_>) -> io::Result<Input> {
+    Input::open(shared, fcntl_getfl(shared)?)
+}
+
+/// A descriptor to write to without blocking, such as our own stdout, where bytes and not messages are wanted.
+pub fn output(shared: BorrowedFd<'_>) -> io::Result<Output> {
+    Output::open(shared, fcntl_getfl(shared)?)
+}
+
 /// A descriptor that is non-blocking for us.
 struct Ours {
     descriptor: OwnedFd,
@@ -85,7 +95,10 @@ fn borrowed(shared: BorrowedFd<'_>, flags: OFlags) -> io::Result<Ours> {
 
 /// The reading side.
 #[derive(Debug)]
-enum Input {
+pub struct Input(Source);
+
+#[derive(Debug)]
+enum Source {
     Waited { input: pipe::Receiver, _restore: Option<Restore> },
     InPlace(File),
 }
@@ -95,8 +108,8 @@ impl Input {
         let Ours { descriptor, restore } = ours(shared, flags)?;
         let spare = descriptor.try_clone()?;
         match pipe::Receiver::from_owned_fd_unchecked(descriptor) {
-            Ok(input) => Ok(Input::Waited { input, _restore: restore }),
-            Err(error) if is_always_ready(&error) => Ok(Input::InPlace(File::from(spare))),
+            Ok(input) => Ok(Input(Source::Waited { input, _restore: restore })),
+            Err(error) if is_always_ready(&error) => Ok(Input(Source::InPlace(File::from(spare)))),
             Err(error) => Err(error),
         }
     }
@@ -108,9 +121,9 @@ impl AsyncRead for Input {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Input::Waited { input, .. } => Pin::new(input).poll_read(cx, buffer),
-            Input::InPlace(file) => {
+        match &mut self.get_mut().0 {
+            Source::Waited { input, .. } => Pin::new(input).poll_read(cx, buffer),
+            Source::InPlace(file) => {
                 let read = file.read(buffer.initialize_unfilled())?;
                 buffer.advance(read);
                 Poll::Ready(Ok(()))
@@ -121,7 +134,10 @@ impl AsyncRead for Input {
 
 /// The writing side.
 #[derive(Debug)]
-enum Output {
+pub struct Output(Sink);
+
+#[derive(Debug)]
+enum Sink {
     Waited { output: pipe::Sender, may_grow: bool, _restore: Option<Restore> },
     InPlace(File),
 }
@@ -131,8 +147,8 @@ impl Output {
         let Ours { descriptor, restore } = ours(shared, flags)?;
         let spare = descriptor.try_clone()?;
         match pipe::Sender::from_owned_fd_unchecked(descriptor) {
-            Ok(output) => Ok(Output::Waited { output, may_grow: true, _restore: restore }),
-            Err(error) if is_always_ready(&error) => Ok(Output::InPlace(File::from(spare))),
+            Ok(output) => Ok(Output(Sink::Waited { output, may_grow: true, _restore: restore })),
+            Err(error) if is_always_ready(&error) => Ok(Output(Sink::InPlace(File::from(spare)))),
             Err(error) => Err(error),
         }
     }
@@ -141,9 +157,9 @@ impl Output {
 impl Output {
     /// Comes true when whoever reads our output has closed it; never where that cannot be seen.
     fn reader_gone(&self) -> impl Future<Output = ()> + Send + 'static {
-        let watched = match self {
-            Output::Waited { output, .. } => output.as_fd().try_clone_to_owned().ok(),
-            Output::InPlace(_) => None,
+        let watched = match &self.0 {
+            Sink::Waited { output, .. } => output.as_fd().try_clone_to_owned().ok(),
+            Sink::InPlace(_) => None,
         };
         let watched = watched.and_then(|descriptor| pipe::Sender::from_owned_fd_unchecked(descriptor).ok());
         async move {
@@ -168,9 +184,9 @@ impl AsyncWrite for Output {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let (output, may_grow) = match self.get_mut() {
-            Output::Waited { output, may_grow, .. } => (output, may_grow),
-            Output::InPlace(file) => return Poll::Ready(file.write_vectored(slices)),
+        let (output, may_grow) = match &mut self.get_mut().0 {
+            Sink::Waited { output, may_grow, .. } => (output, may_grow),
+            Sink::InPlace(file) => return Poll::Ready(file.write_vectored(slices)),
         };
         let polled = Pin::new(&mut *output).poll_write_vectored(cx, slices);
         let wanted = slices.iter().map(|slice| slice.len()).sum();

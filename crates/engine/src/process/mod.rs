@@ -60,8 +60,9 @@ use log::OutputLog;
 use stdin::InputRequest;
 use supervisor::{Assignment, Command};
 
-/// Inputs that wait for one supervisor, beside what it has queued for the program itself.
-const INPUTS_WAITING: usize = 4;
+/// Inputs that wait for one supervisor, beside what it has queued for the program itself. One: with more slots, an
+/// input that waited and was woken can be overtaken by one that comes later and finds a slot free.
+const INPUTS_WAITING: usize = 1;
 
 /// The bounds a process is kept within.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! Answers and notifications as JSON text, written in one pass into one buffer.
+//! Requests, answers and notifications as JSON text, written in one pass into one buffer.
 
 use serde::Serialize;
 
@@ -37,6 +37,18 @@ pub fn error_response(id: Option<&Id>, error: &RpcError) -> Vec<u8> {
     }
     out.extend_from_slice(b"}}");
     out
+}
+
+/// A request. Params that refuse to be JSON are the caller's fault and come back as the error.
+pub fn request(id: u64, method: &str, params: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(SMALL);
+    push_head(&mut out, Some(&Id::from(id)));
+    out.extend_from_slice(b",\"method\":");
+    push_json_string(&mut out, method);
+    out.extend_from_slice(b",\"params\":");
+    serde_json::to_writer(&mut out, params)?;
+    out.push(b'}');
+    Ok(out)
 }
 
 /// A notification. Params that refuse to be JSON are sent as an empty object.

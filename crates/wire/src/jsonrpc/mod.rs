@@ -5,7 +5,7 @@ mod error;
 mod id;
 mod parse;
 
-pub use encode::{array, error_response, notification, response};
+pub use encode::{array, error_response, notification, request, response};
 pub use error::{RpcError, code};
 pub use id::Id;
 pub(crate) use id::push_u64;

@@ -6,11 +6,11 @@ use serde::de::DeserializeOwned;
 use super::*;
 
 /// A method's params, tied to its name and to its result.
-pub trait Method: DeserializeOwned {
+pub trait Method: Serialize + DeserializeOwned {
     /// What it is called on the wire.
     const NAME: &'static str;
     /// What it answers.
-    type Result: Serialize;
+    type Result: Serialize + DeserializeOwned;
 }
 
 /// One row of [`METHODS`].

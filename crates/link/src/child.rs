@@ -1,0 +1,167 @@
+//! A child's standard streams as a link: a daemon on this machine, or one behind ssh.
+//!
+//! The child's errors are kept for whoever has to explain why the link failed. Dropping [`Child`] leaves the child the
+//! time to end by itself, as it does once its input is closed, and ends it if it does not.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+
+use crate::{Limits, Link, stdio};
+
+/// How much of the child's errors is kept; the newest counts.
+const ERRORS_KEPT: usize = 16 * 1024;
+/// How long a child may take to end after its input was closed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A child that carries a link.
+#[derive(Debug)]
+pub struct Child {
+    running: Option<Running>,
+    errors: Errors,
+}
+
+#[derive(Debug)]
+struct Running {
+    process: std::process::Child,
+    ended: Option<pipe::Receiver>,
+}
+
+/// What a child has written to its standard error, the last of it. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Errors(Arc<Mutex<VecDeque<u8>>>);
+
+/// Starts `command` with a link on its standard streams. Must be called within a tokio runtime.
+pub fn spawn(mut command: Command, limits: &Limits) -> io::Result<(Link, Child)> {
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+        return Err(io::Error::other("the child has no standard streams"));
+    };
+    let errors = Errors::default();
+    if let Some(stderr) = process.stderr.take() {
+        errors.collect(stderr.into())?;
+    }
+    let ended = watch(&process);
+    let link = stdio::over(output.as_fd(), input.as_fd(), limits)?;
+    Ok((link, Child { running: Some(Running { process, ended }), errors }))
+}
+
+impl Child {
+    /// What it has written to its standard error.
+    pub fn errors(&self) -> Errors {
+        self.errors.clone()
+    }
+
+    /// The child's number.
+    pub fn pid(&self) -> Option<u32> {
+        self.running.as_ref().map(|running| running.process.id())
+    }
+
+    /// Waits until the child has ended, for as long as it may take to end by itself; nothing if it has not.
+    pub async fn ended(&mut self) -> Option<ExitStatus> {
+        self.running.as_mut()?.ended_within(GRACE).await
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if let (Some(mut running), Ok(runtime)) = (self.running.take(), tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(async move {
+                if running.ended_within(GRACE).await.is_none() {
+                    running.end();
+                }
+            });
+        }
+    }
+}
+
+impl Running {
+    async fn ended_within(&mut self, grace: Duration) -> Option<ExitStatus> {
+        if let Some(ended) = &self.ended {
+            // Without an answer in time the status below says that it still runs.
+            tokio::time::timeout(grace, ended.readable()).await.ok();
+        }
+        self.process.try_wait().ok().flatten()
+    }
+
+    fn end(&mut self) {
+        let killed = self.process.kill().and_then(|()| self.process.wait());
+        if let Err(error) = killed {
+            tracing::debug!(%error, "could not end the child of a link");
+        }
+    }
+}
+
+impl Errors {
+    /// The text so far, without the blank ends.
+    pub fn text(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (first, second) = kept.as_slices();
+        String::from_utf8_lossy(&[first, second].concat()).trim().to_owned()
+    }
+
+    fn push(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(bytes);
+        let over = kept.len().saturating_sub(ERRORS_KEPT);
+        kept.drain(..over);
+    }
+
+    /// Reads a pipe to its end, in the background.
+    fn collect(&self, pipe: OwnedFd) -> io::Result<()> {
+        let mut pipe = pipe::Receiver::from_owned_fd(pipe)?;
+        let errors = self.clone();
+        tokio::spawn(async move {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
+                errors.push(&buffer[..read]);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Something that becomes readable when the child ends; nothing where the kernel has no such thing. It is waited for
+/// like a pipe and never read.
+fn watch(process: &std::process::Child) -> Option<pipe::Receiver> {
+    let pidfd = pidfd_open(Pid::from_child(process), PidfdFlags::NONBLOCK).ok()?;
+    pipe::Receiver::from_owned_fd_unchecked(pidfd).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Incoming;
+
+    #[tokio::test]
+    async fn lines_go_through_a_child_and_its_errors_are_kept() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo something is wrong >&2; exec cat"]);
+        let (mut link, mut child) = spawn(command, &Limits::default()).unwrap();
+        link.outgoing.respond(bytes::Bytes::from_static(b"{\"a\":1}")).await.unwrap();
+        assert_eq!(
+            link.incoming.recv().await,
+            Some(Incoming::Message(bytes::Bytes::from_static(b"{\"a\":1}")))
+        );
+        let errors = child.errors();
+        drop(link);
+        assert!(child.ended().await.unwrap().success(), "it ends when its input does");
+        assert_eq!(errors.text(), "something is wrong");
+    }
+
+    #[test]
+    fn only_the_newest_errors_are_kept() {
+        let errors = Errors::default();
+        errors.push(&[b'a'; ERRORS_KEPT]);
+        errors.push(b"end");
+        assert!(errors.text().ends_with("aend") && errors.text().len() == ERRORS_KEPT);
+    }
+}
