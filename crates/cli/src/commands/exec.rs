@@ -1,0 +1,70 @@
+//! `rex exec`: a command there, as if it ran here.
+
+use client::Command;
+
+use crate::app::App;
+use crate::args::Exec;
+use crate::failure::{Failure, Status};
+use crate::output;
+use crate::relay::{self, End, Input, Manner};
+use crate::terminal::{self, Raw};
+
+/// Runs a command; the status is its own.
+pub(super) async fn run(app: &App, ask: Exec) -> Result<Status, Failure> {
+    let session = app.session().await?;
+    let command = command(app, &ask);
+    let mut process = session.start(command).await.map_err(relay::not_started)?;
+    if ask.detach {
+        detached(app, &process)?;
+        session.close().await?;
+        return Ok(Status::OK);
+    }
+    let input = match (ask.no_stdin, ask.tty) {
+        (true, _) => Input::Nothing,
+        (false, true) => Input::Typed,
+        (false, false) => Input::Forwarded,
+    };
+    let raw = match ask.tty {
+        true => Raw::enter()?,
+        false => None,
+    };
+    let end = relay::relay(&mut process, Manner { json: app.json, input }).await;
+    drop(raw);
+    let status = match end? {
+        End::Exit(exit) => relay::status(&exit),
+        End::Left => Status::OK,
+    };
+    // The output is out: what is still being cleaned up there does not hold us.
+    session.close().await.ok();
+    Ok(status)
+}
+
+fn command(app: &App, ask: &Exec) -> Command {
+    let mut command = Command::argv(&ask.command);
+    for (name, value) in &ask.env {
+        command = command.env(name, value);
+    }
+    if let Some(timeout) = ask.timeout {
+        command = command.timeout(timeout);
+    }
+    if let Some(cwd) = ask.cwd.as_deref().map(|cwd| app.path(cwd)).or_else(|| app.choice.cwd.clone()) {
+        command = command.cwd(cwd);
+    }
+    if let Some(profile) = &ask.sandbox {
+        command = command.sandbox(profile);
+    }
+    if ask.tty {
+        command = command.terminal(terminal::size());
+    }
+    if ask.detach {
+        command = command.detach();
+    }
+    command
+}
+
+fn detached(app: &App, process: &client::Process) -> Result<(), Failure> {
+    match app.json {
+        true => output::json_line(&serde_json::json!({ "process_id": process.id() })),
+        false => output::line(process.id()),
+    }
+}

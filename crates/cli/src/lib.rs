@@ -1,0 +1,12 @@
+//! `rex`: commands, terminals and files on any machine, from a shell or through MCP.
+//!
+//! [`args`] says what can be asked, [`route`] where it is done, [`commands`] what is done, one file each.
+
+pub mod app;
+pub mod args;
+pub mod commands;
+pub mod failure;
+pub mod output;
+pub mod relay;
+pub mod route;
+pub mod terminal;

@@ -1,0 +1,90 @@
+//! Reaching a target: from its name to a link, and why that failed.
+
+mod local;
+mod ssh;
+mod tls;
+mod websocket;
+
+use link::Link;
+use link::child::Child;
+
+use crate::error::{ConnectError, Step};
+use crate::options::Options;
+use crate::target::Target;
+
+/// A link to a target, and what has to live as long as it does.
+#[derive(Debug)]
+pub(crate) struct Dialed {
+    pub(crate) link: Link,
+    pub(crate) carrier: Carrier,
+}
+
+/// What carries a link.
+#[derive(Debug)]
+pub(crate) enum Carrier {
+    /// A daemon that we started.
+    Local(Child),
+    /// An ssh that we started, to this host.
+    Ssh(Child, String),
+    /// A socket; it lives with the link.
+    Socket,
+}
+
+/// Connects to the target. Nothing has been said on the link yet.
+pub(crate) async fn dial(target: &Target, options: &Options) -> Result<Dialed, ConnectError> {
+    match target {
+        Target::Local(local) => local::dial(local),
+        Target::Ssh(ssh) => ssh::dial(ssh, options),
+        Target::Unix(path) => {
+            let stream = tokio::net::UnixStream::connect(path).await.map_err(|error| {
+                ConnectError::new(target, Step::Reach, &error)
+                    .hint(format!("is `rexd serve --unix {}` running, as this user?", path.display()))
+                    .passing()
+            })?;
+            let (input, output) = stream.into_split();
+            let link = link::ndjson::link(input, output, &limits());
+            Ok(Dialed { link, carrier: Carrier::Socket })
+        }
+        Target::Url(url) => websocket::dial(url).await,
+    }
+}
+
+impl Carrier {
+    /// Why the link ended before a session was open, as far as the carrier knows.
+    pub(crate) async fn explain(&mut self, target: &Target) -> ConnectError {
+        match self {
+            Carrier::Local(child) => local::explain(child).await,
+            Carrier::Ssh(child, host) => ssh::explain(child, host).await,
+            Carrier::Socket => {
+                ConnectError::new(target, Step::Greet, "the server closed the connection").passing()
+            }
+        }
+    }
+
+    /// What the carrier has said about its end, in one line.
+    pub(crate) fn last_words(&self) -> String {
+        let errors = match self {
+            Carrier::Local(child) | Carrier::Ssh(child, _) => child.errors().text(),
+            Carrier::Socket => String::new(),
+        };
+        match errors.lines().next_back() {
+            Some(line) => line.to_owned(),
+            None => "the connection was closed".to_owned(),
+        }
+    }
+}
+
+/// Our bounds for a link: answers to requests are few, so one lane serves all.
+pub(crate) fn limits() -> link::Limits {
+    link::Limits::default()
+}
+
+pub(crate) fn find_rexd() -> Option<std::path::PathBuf> {
+    local::find_program()
+}
+
+pub(crate) fn ssh_command(ssh: &crate::target::Ssh, options: &Options) -> std::process::Command {
+    let mut command = ssh::login(ssh, options);
+    command.arg("--").arg(ssh::place(ssh));
+    command
+}

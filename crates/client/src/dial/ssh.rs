@@ -1,0 +1,115 @@
+//! A daemon behind the system's ssh, so that its configuration, agents, jump hosts and shared connections all count.
+
+use std::process::Command;
+
+use link::child::{self, Child};
+
+use super::{Carrier, Dialed, limits};
+use crate::error::{ConnectError, Step};
+use crate::options::Options;
+use crate::target::{RemoteCommand, Ssh, Target};
+
+/// Finds the daemon where `rex target install` puts it, whatever the login shell there is and knows.
+const DEFAULT_COMMAND: &str =
+    r#"exec sh -c 'PATH="/usr/local/bin:$HOME/.local/bin:$PATH"; export PATH; exec rexd --stdio'"#;
+/// The status of a shell that did not find a program.
+const NOT_FOUND: i32 = 127;
+/// The status of an ssh that failed itself.
+const SSH_FAILED: i32 = 255;
+
+pub(super) fn dial(ssh: &Ssh, options: &Options) -> Result<Dialed, ConnectError> {
+    let target = Target::Ssh(ssh.clone());
+    let (link, child) = child::spawn(command(ssh, options), &limits()).map_err(|error| {
+        ConnectError::new(&target, Step::Find, format!("cannot run ssh: {error}"))
+            .hint("install OpenSSH's client (openssh-client)")
+    })?;
+    Ok(Dialed { link, carrier: Carrier::Ssh(child, ssh.to_string()) })
+}
+
+/// The ssh that carries a session. Settings that the user's own configuration may know better are left to it.
+pub(crate) fn command(ssh: &Ssh, options: &Options) -> Command {
+    let mut command = login(ssh, options);
+    command.arg("--").arg(place(ssh)).arg(remote_line(ssh));
+    command
+}
+
+/// ssh and its options up to the host, for whatever is to be run there.
+pub(crate) fn login(ssh: &Ssh, options: &Options) -> Command {
+    let mut command = Command::new("ssh");
+    command.arg("-T");
+    if let Some(port) = ssh.port {
+        command.arg("-p").arg(port.to_string());
+    }
+    if let Some(identity) = &ssh.identity {
+        command.arg("-i").arg(identity);
+    }
+    // The first value counts for ssh: the target's own options stand before ours.
+    command.args(&ssh.options);
+    if !options.interactive {
+        command.args(["-o", "BatchMode=yes"]);
+    }
+    let patience = format!("ConnectTimeout={}", options.connect_within.as_secs().max(1));
+    command.args(["-o", &patience, "-o", "ClearAllForwardings=yes"]);
+    command.args(["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3"]);
+    command
+}
+
+/// The host as ssh takes it.
+pub(crate) fn place(ssh: &Ssh) -> String {
+    match &ssh.user {
+        Some(user) => format!("{user}@{}", ssh.host),
+        None => ssh.host.clone(),
+    }
+}
+
+fn remote_line(ssh: &Ssh) -> String {
+    match &ssh.command {
+        None => DEFAULT_COMMAND.to_owned(),
+        Some(RemoteCommand::Line(line)) => line.clone(),
+        Some(RemoteCommand::Argv(argv)) => {
+            let quoted = argv.iter().map(|argument| quote(argument)).collect::<Vec<_>>();
+            format!("exec {}", quoted.join(" "))
+        }
+    }
+}
+
+/// Protected from a shell of any kind.
+pub(crate) fn quote(argument: &str) -> String {
+    format!("'{}'", argument.replace('\'', r"'\''"))
+}
+
+pub(super) async fn explain(child: &mut Child, host: &str) -> ConnectError {
+    let status = child.ended().await.and_then(|status| status.code());
+    let said = child.errors().text();
+    let wrong = |step, cause: &str| ConnectError::new(format_args!("ssh:{host}"), step, cause);
+    let last = said.lines().next_back().unwrap_or("ssh ended without a word").to_owned();
+    match status {
+        Some(SSH_FAILED) => refused(&wrong, &said, &last, host),
+        Some(NOT_FOUND) => wrong(Step::Start, "there is no rexd on that machine")
+            .hint(format!("rex target install {host} --root DIR   puts it there")),
+        Some(_) if !said.is_empty() => {
+            wrong(Step::Start, &said).hint(format!("`ssh {host} rexd doctor` says what is wrong there"))
+        }
+        Some(code) => wrong(Step::Start, &format!("what was started there ended with status {code}"))
+            .hint("what the target's `command` starts must speak REXD on its standard streams"),
+        None => wrong(Step::Reach, "ssh does not answer").passing(),
+    }
+}
+
+/// What ssh's own failure means to a person; nothing but the wording depends on it.
+fn refused(wrong: &dyn Fn(Step, &str) -> ConnectError, said: &str, last: &str, host: &str) -> ConnectError {
+    let has = |word: &str| said.contains(word);
+    if has("Permission denied") || has("Too many authentication failures") {
+        return wrong(Step::Login, last).hint(format!(
+            "`ssh {host}` must work without a password: add a key (ssh-copy-id {host}) or start the agent that has it"
+        ));
+    }
+    if has("Host key verification failed") || has("REMOTE HOST IDENTIFICATION HAS CHANGED") {
+        return wrong(Step::Login, "its host key is unknown or has changed")
+            .hint(format!("run `ssh {host}` once by hand and compare the key with what its owner says"));
+    }
+    if has("Could not resolve hostname") {
+        return wrong(Step::Find, last).hint("check the name, or add a Host entry to ~/.ssh/config");
+    }
+    wrong(Step::Reach, last).hint(format!("does `ssh {host}` work by hand?")).passing()
+}

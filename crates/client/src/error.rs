@@ -1,0 +1,142 @@
+//! Error: what can go wrong between here and a target, each with what is known about it.
+
+use std::fmt;
+
+use wire::rexd::v1::{RpcError, codes};
+
+/// Why something did not happen, or may not have.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The target could not be reached.
+    #[error(transparent)]
+    Connect(Box<ConnectError>),
+    /// The server refused.
+    #[error("{}", .0.message)]
+    Refused(Box<RpcError>),
+    /// The link was cut before the answer came, and asking again could do it twice.
+    #[error("the link was cut while `{method}` was under way ({cut}); it may or may not have been done")]
+    Ambiguous {
+        /// What was asked.
+        method: &'static str,
+        /// Why the link was cut.
+        cut: String,
+    },
+    /// The session is gone with everything attached to it.
+    #[error("the session is lost: {0}")]
+    Lost(String),
+    /// The server says what makes no sense.
+    #[error("the server does not keep to the protocol: {0}")]
+    Protocol(String),
+    /// The session was closed here.
+    #[error("the session is closed")]
+    Closed,
+}
+
+impl Error {
+    /// The server's answer, if it gave one.
+    pub fn rpc(&self) -> Option<&RpcError> {
+        match self {
+            Error::Refused(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The server's code, if it gave one; see [`codes`].
+    pub fn code(&self) -> Option<i64> {
+        self.rpc().map(|error| error.code)
+    }
+
+    /// Whether the server says that there is no such process.
+    pub fn is_unknown_process(&self) -> bool {
+        self.code() == Some(codes::PROCESS_NOT_FOUND)
+    }
+}
+
+impl From<ConnectError> for Error {
+    fn from(error: ConnectError) -> Error {
+        Error::Connect(Box::new(error))
+    }
+}
+
+impl From<RpcError> for Error {
+    fn from(error: RpcError) -> Error {
+        Error::Refused(Box::new(error))
+    }
+}
+
+/// A target that could not be reached: which step failed, why, and what to do about it.
+#[derive(Debug, Clone)]
+pub struct ConnectError {
+    /// The target, as people write it.
+    pub target: String,
+    /// How far it went.
+    pub step: Step,
+    /// What happened.
+    pub cause: String,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// Whether the same could succeed a little later.
+    pub may_pass: bool,
+}
+
+/// The steps to a session, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Finding the program or the address.
+    Find,
+    /// Reaching the machine.
+    Reach,
+    /// Being let in.
+    Login,
+    /// Starting the daemon there.
+    Start,
+    /// Agreeing on protocol and version.
+    Greet,
+}
+
+impl Step {
+    /// What was being done.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Step::Find => "find",
+            Step::Reach => "reach",
+            Step::Login => "log in to",
+            Step::Start => "start rexd on",
+            Step::Greet => "open a session on",
+        }
+    }
+}
+
+impl ConnectError {
+    /// A failed step.
+    pub fn new(target: impl fmt::Display, step: Step, cause: impl fmt::Display) -> ConnectError {
+        ConnectError {
+            target: target.to_string(),
+            step,
+            cause: cause.to_string(),
+            hint: None,
+            may_pass: false,
+        }
+    }
+
+    /// The same, with what to do next.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> ConnectError {
+        ConnectError { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same, of a kind that passes.
+    #[must_use]
+    pub fn passing(self) -> ConnectError {
+        ConnectError { may_pass: true, ..self }
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}: {}", self.step.as_str(), self.target, self.cause)
+    }
+}
+
+impl std::error::Error for ConnectError {}

@@ -1,0 +1,184 @@
+//! Files on a target.
+
+use bytes::Bytes;
+use wire::rexd::v1::{self, Method};
+
+use crate::error::Error;
+use crate::queue::{self, queue};
+use crate::session::letter::{Again, Opens};
+use crate::session::{Session, key};
+
+/// Everything about files, through one session. Relative paths start at the session's directory.
+#[derive(Debug, Clone, Copy)]
+pub struct Files<'a> {
+    session: &'a Session,
+}
+
+impl<'a> Files<'a> {
+    pub(crate) fn new(session: &'a Session) -> Files<'a> {
+        Files { session }
+    }
+
+    /// A range of a file as bytes, and what the server says about it. No length: as much as one answer holds.
+    pub async fn read(
+        &self,
+        path: &str,
+        offset: u64,
+        length: Option<u64>,
+    ) -> Result<(Bytes, v1::FsReadResult), Error> {
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let params = v1::FsRead {
+            session_id: self.session.id(),
+            path: path.to_owned(),
+            offset: Some(number(offset)),
+            length: length.map(number),
+            encoding: Some("base64".to_owned()),
+        };
+        let mut result = self.session.call(&params).await?;
+        let content = std::mem::take(&mut result.content);
+        let bytes = wire::base64::decode(&content)
+            .map_err(|_| Error::Protocol("a file's content that is not base64".to_owned()))?;
+        Ok((Bytes::from(bytes), result))
+    }
+
+    /// A whole file, in as many answers as it takes.
+    pub async fn read_all(&self, path: &str) -> Result<Vec<u8>, Error> {
+        let (first, mut about) = self.read(path, 0, None).await?;
+        let mut whole = Vec::from(first);
+        while about.truncated {
+            let (more, next) = self.read(path, whole.len() as u64, None).await?;
+            if more.is_empty() {
+                break;
+            }
+            whole.extend_from_slice(&more);
+            about = next;
+        }
+        Ok(whole)
+    }
+
+    /// Replaces or creates a file, in one step.
+    pub async fn write(&self, path: &str, content: &[u8]) -> Result<v1::FsWriteResult, Error> {
+        let params = v1::FsWrite {
+            path: path.to_owned(),
+            content: wire::base64::encode(content),
+            encoding: Some("base64".to_owned()),
+            mkdir_parents: true,
+            ..v1::FsWrite::default()
+        };
+        self.write_with(params).await
+    }
+
+    /// Writes as the params say; session and key are filled in.
+    pub async fn write_with(&self, params: v1::FsWrite) -> Result<v1::FsWriteResult, Error> {
+        let session_id = self.session.id();
+        self.change(&v1::FsWrite { session_id, idempotency_key: Some(key()?), ..params }).await
+    }
+
+    /// Replaces text in a file; the session and the key are filled in.
+    pub async fn edit(&self, params: v1::FsEdit) -> Result<v1::FsEditResult, Error> {
+        let session_id = self.session.id();
+        self.change(&v1::FsEdit { session_id, idempotency_key: Some(key()?), ..params }).await
+    }
+
+    /// Applies a patch, whole or not at all.
+    pub async fn patch(&self, patch_text: &str, cwd: Option<&str>) -> Result<v1::FsPatchResult, Error> {
+        let params = v1::FsPatch {
+            session_id: self.session.id(),
+            patch_text: patch_text.to_owned(),
+            cwd: cwd.map(str::to_owned),
+            idempotency_key: Some(key()?),
+        };
+        self.change(&params).await
+    }
+
+    /// What is in a directory; the session is filled in.
+    pub async fn list(&self, params: v1::FsList) -> Result<v1::FsListResult, Error> {
+        self.session.call(&v1::FsList { session_id: self.session.id(), ..params }).await
+    }
+
+    /// Paths by pattern; the session is filled in.
+    pub async fn glob(&self, params: v1::FsGlob) -> Result<v1::FsGlobResult, Error> {
+        self.session.call(&v1::FsGlob { session_id: self.session.id(), ..params }).await
+    }
+
+    /// Lines by pattern; the session is filled in.
+    pub async fn grep(&self, params: v1::FsGrep) -> Result<v1::FsGrepResult, Error> {
+        self.session.call(&v1::FsGrep { session_id: self.session.id(), ..params }).await
+    }
+
+    /// What a path is.
+    pub async fn stat(&self, path: &str) -> Result<v1::FsStatResult, Error> {
+        self.session.call(&v1::FsStat { session_id: self.session.id(), path: path.to_owned() }).await
+    }
+
+    /// Makes a directory, and with `parents` those above it.
+    pub async fn mkdir(&self, path: &str, parents: bool) -> Result<(), Error> {
+        let (session_id, path) = (self.session.id(), path.to_owned());
+        let params = v1::FsMkdir { session_id, path, parents, idempotency_key: Some(key()?) };
+        self.change(&params).await.map(drop)
+    }
+
+    /// Removes a file, or with `recursive` a whole directory.
+    pub async fn remove(&self, path: &str, recursive: bool) -> Result<(), Error> {
+        let (session_id, path) = (self.session.id(), path.to_owned());
+        let params = v1::FsRemove { session_id, path, recursive, idempotency_key: Some(key()?) };
+        self.change(&params).await.map(drop)
+    }
+
+    /// Renames; with `overwrite` what is there goes.
+    pub async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<(), Error> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        let (session_id, idempotency_key) = (self.session.id(), Some(key()?));
+        self.change(&v1::FsRename { session_id, from, to, overwrite, idempotency_key }).await.map(drop)
+    }
+
+    /// Copies there; the session and the key are filled in.
+    pub async fn copy(&self, params: v1::FsCopy) -> Result<(), Error> {
+        let session_id = self.session.id();
+        self.change(&v1::FsCopy { session_id, idempotency_key: Some(key()?), ..params }).await.map(drop)
+    }
+
+    /// Reports what changes below a path.
+    pub async fn watch(&self, path: &str, recursive: bool) -> Result<Watch, Error> {
+        let (events, receiver) = queue(self.session.drained());
+        let (session_id, path) = (self.session.id(), path.to_owned());
+        let params = v1::FsWatch { session_id, path, recursive: Some(recursive) };
+        let opened = self.session.ask(&params, Again::Safe, Opens::Watch(events)).await?;
+        Ok(Watch { session: self.session.clone(), watch_id: opened.watch_id, events: receiver })
+    }
+
+    /// Changes something, once however often it is asked.
+    async fn change<M: Method>(&self, params: &M) -> Result<M::Result, Error> {
+        self.session.ask(params, Again::Safe, Opens::Nothing).await
+    }
+}
+
+/// Changes below a path, as they happen.
+#[derive(Debug)]
+pub struct Watch {
+    session: Session,
+    watch_id: String,
+    events: queue::Receiver<WatchEvent>,
+}
+
+/// Changes below a watched path.
+#[derive(Debug)]
+pub struct WatchEvent {
+    /// What changed, or why nothing more will be heard.
+    pub changed: Result<v1::FsChanged, Error>,
+    /// The event as it came, if [`OutputForm::Shown`](crate::OutputForm::Shown) was asked for.
+    pub line: Option<Bytes>,
+}
+
+impl Watch {
+    /// The next changes; nothing when the session is over. Nothing is lost if this future is dropped.
+    pub async fn next(&mut self) -> Option<WatchEvent> {
+        self.events.recv().await
+    }
+
+    /// Stops the reports.
+    pub async fn stop(self) -> Result<(), Error> {
+        let params = v1::FsUnwatch { session_id: self.session.id(), watch_id: self.watch_id.clone() };
+        self.session.call(&params).await.map(drop)
+    }
+}

@@ -1,0 +1,64 @@
+//! The client library: targets, sessions, processes, files.
+//!
+//! A [`Target`] names where work is to be done; a [`Session`] does it there. A session hides a cut of its link: it
+//! reaches the target again, takes up where it was, and whoever reads a process's output sees every byte once. What
+//! would be done twice by asking again is not asked again: it fails as [`Error::Ambiguous`].
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), client::Error> {
+//! use client::{Command, Options, Session, Target, What};
+//!
+//! let session = Session::open("ssh:build-host".parse().unwrap_or_else(|_| Target::local()), Options::default()).await?;
+//! let mut process = session.start(Command::argv(["cargo", "test"]).cwd("/srv/app")).await?;
+//! while let Some(event) = process.next().await? {
+//!     match event.what {
+//!         What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) => print!("{}", String::from_utf8_lossy(&bytes)),
+//!         What::Exit(exit) => println!("ended with {}", exit.status()),
+//!         What::Lost(lost) => eprintln!("{lost}"),
+//!         What::Trouble(trouble) => eprintln!("{trouble}"),
+//!     }
+//! }
+//! session.close().await
+//! # }
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`target`] | where work is done, and how it is written |
+//! | [`session`] | one session, its requests, its recovery |
+//! | [`process`] | commands, their output, input and end |
+//! | [`files`] | everything about files |
+//! | [`approvals`] | what waits for somebody to decide |
+//! | [`error`] | what can go wrong, and what is known then |
+
+pub mod approvals;
+mod dial;
+pub mod error;
+pub mod files;
+pub mod options;
+pub mod process;
+mod queue;
+pub mod session;
+pub mod target;
+
+pub use approvals::{ApprovalEvent, Approvals};
+pub use error::{ConnectError, Error, Step};
+pub use files::{Files, Watch};
+/// Our own standard streams, read and written without blocking.
+pub use link::stdio;
+pub use options::{Options, OutputForm};
+pub use process::{Command, Exit, Process, ProcessControl, ProcessEvent, Size, What};
+pub use session::Session;
+pub use target::Target;
+/// The wire's own types: params, results and events.
+pub use wire::rexd::v1;
+
+/// Finds the daemon's program as the target `local` does.
+pub fn find_rexd() -> Option<std::path::PathBuf> {
+    dial::find_rexd()
+}
+
+/// The system's ssh with a target's options, for commands of its own: everything up to and including the host.
+pub fn ssh_command(ssh: &target::Ssh, options: &Options) -> std::process::Command {
+    dial::ssh_command(ssh, options)
+}

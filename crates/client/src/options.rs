@@ -1,0 +1,69 @@
+//! Options: what a session asks for when it is opened, and how patient it is with its link.
+
+use std::time::Duration;
+
+use wire::rexd::v1::SessionOpen;
+
+/// What a session asks for, and how long it waits for its link. Commands have clocks of their own.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Who calls, as the server's audit names it.
+    pub client_name: String,
+    /// Its version.
+    pub client_version: String,
+    /// How long reaching the target and opening the session may take.
+    pub connect_within: Duration,
+    /// How long a session whose link was cut is tried to be taken up again. Nothing: not at all.
+    pub reconnect_within: Duration,
+    /// Whether whoever holds this session can decide what policy asks.
+    pub approvals: bool,
+    /// How output travels.
+    pub output: OutputForm,
+    /// Whether ssh may ask somebody at a terminal for passwords and unknown host keys.
+    pub interactive: bool,
+    /// The sandbox of every process of this session that asks for no stricter one.
+    pub sandbox: Option<String>,
+}
+
+/// How output travels from the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OutputForm {
+    /// As base64, which costs both ends least.
+    #[default]
+    Fast,
+    /// As the seed says, text where it is text; and every event is kept as it came, for showing.
+    Shown,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            client_name: "rex".to_owned(),
+            client_version: env!("CARGO_PKG_VERSION").to_owned(),
+            connect_within: Duration::from_secs(20),
+            reconnect_within: Duration::from_secs(55),
+            approvals: false,
+            output: OutputForm::default(),
+            interactive: false,
+            sandbox: None,
+        }
+    }
+}
+
+impl Options {
+    /// The first thing said on a new link.
+    pub(crate) fn greeting(&self) -> SessionOpen {
+        SessionOpen {
+            client_name: Some(self.client_name.clone()),
+            client_version: Some(self.client_version.clone()),
+            resume: !self.reconnect_within.is_zero(),
+            output_encoding: match self.output {
+                OutputForm::Fast => Some("base64".to_owned()),
+                OutputForm::Shown => None,
+            },
+            approvals: Some(self.approvals),
+            sandbox: self.sandbox.clone(),
+            ..SessionOpen::default()
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The one task that owns a session's link: it sends what handles ask, and hands on what arrives.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use link::Incoming;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use wire::jsonrpc::{self, Item, Message, Response};
+use wire::rexd::v1::{Cancel, SessionClose, SessionOpenResult};
+
+use super::greet::rpc_error;
+use super::letter::{Call, Letter, Opens};
+use super::routes::Routes;
+use crate::dial::Dialed;
+use crate::error::Error;
+use crate::options::Options;
+use crate::target::Target;
+
+/// Requests that wait for their answer; past it no more are taken.
+const MOST_PENDING: usize = 512;
+/// How long the end of a session may take: as long as trees take to die, and a slow link.
+const FAREWELL: Duration = Duration::from_secs(5);
+pub(super) struct Driver {
+    pub(super) dialed: Dialed,
+    pub(super) target: Arc<Target>,
+    pub(super) options: Options,
+    pub(super) inbox: mpsc::Receiver<Letter>,
+    pub(super) opened: watch::Sender<Arc<SessionOpenResult>>,
+    pub(super) pending: BTreeMap<u64, Call>,
+    pub(super) routes: Routes,
+    /// Messages that the link had no room for yet.
+    pub(super) unsent: VecDeque<Bytes>,
+    next_id: Arc<AtomicU64>,
+    drained: Arc<Notify>,
+}
+
+/// Why a link is no longer served.
+pub(super) enum Over {
+    /// The session was closed here.
+    Closed(Option<oneshot::Sender<()>>),
+    /// The link was cut, for this reason.
+    Cut(String),
+}
+
+impl Driver {
+    pub(super) fn new(
+        dialed: Dialed,
+        (target, options): (Arc<Target>, Options),
+        (inbox, opened): (mpsc::Receiver<Letter>, watch::Sender<Arc<SessionOpenResult>>),
+        (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
+    ) -> Driver {
+        Driver {
+            dialed,
+            target,
+            inbox,
+            opened,
+            pending: BTreeMap::new(),
+            routes: Routes::new(options.output),
+            options,
+            unsent: VecDeque::new(),
+            next_id,
+            drained,
+        }
+    }
+
+    pub(super) fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) async fn run(mut self) {
+        loop {
+            let over = self.serve_link().await;
+            let cut = match over {
+                Over::Closed(done) => return self.say_goodbye(done).await,
+                Over::Cut(cut) => cut,
+            };
+            match self.recover(&cut).await {
+                Ok(None) => {}
+                Ok(Some(done)) => return self.say_goodbye(done).await,
+                Err(error) => return self.give_up(&error).await,
+            }
+        }
+    }
+
+    async fn serve_link(&mut self) -> Over {
+        loop {
+            let is_stalled = self.routes.is_stalled(self.pending.is_empty());
+            let takes_letters = self.unsent.is_empty() && self.pending.len() < MOST_PENDING;
+            let stuck = self.unsent.front().cloned();
+            tokio::select! {
+                letter = self.inbox.recv(), if takes_letters => match letter {
+                    Some(letter) => if let Some(over) = self.open_letter(letter) { return over },
+                    None => return Over::Closed(None),
+                },
+                incoming = self.dialed.link.incoming.recv(), if !is_stalled => match incoming {
+                    Some(Incoming::Message(line)) => self.take(&line),
+                    Some(Incoming::TooLong { bytes }) => {
+                        tracing::warn!(bytes, "the server sent a message that is too long");
+                    }
+                    None => return Over::Cut(self.dialed.carrier.last_words()),
+                },
+                () = self.drained.notified(), if is_stalled => {}
+                sent = self.dialed.link.outgoing.respond(stuck.unwrap_or_default()), if !self.unsent.is_empty() => {
+                    // A link that is closed says so when it is read.
+                    self.unsent.pop_front();
+                    if sent.is_err() {
+                        self.unsent.clear();
+                    }
+                }
+            }
+        }
+    }
+
+    fn open_letter(&mut self, letter: Letter) -> Option<Over> {
+        match letter {
+            Letter::Call(call) => self.send_call(call),
+            Letter::Withdraw(id) => self.withdraw(id),
+            Letter::Attend(events) => self.routes.attend(events),
+            Letter::Close(done) => return Some(Over::Closed(Some(done))),
+        }
+        None
+    }
+
+    pub(super) fn send_call(&mut self, mut call: Call) {
+        call.is_sent = true;
+        self.send(call.message.clone());
+        self.pending.insert(call.id, call);
+    }
+
+    fn withdraw(&mut self, id: u64) {
+        let is_pending = self.pending.remove(&id).is_some();
+        let id = serde_json::value::RawValue::from_string(id.to_string());
+        if let (true, Ok(id)) = (is_pending, id) {
+            self.send(jsonrpc::notification("$/cancel", &Cancel { id }).into());
+        }
+    }
+
+    pub(super) fn send(&mut self, message: Bytes) {
+        if !self.unsent.is_empty() {
+            return self.unsent.push_back(message);
+        }
+        match self.dialed.link.outgoing.try_respond(message) {
+            Err(link::Refused::Full(message)) => self.unsent.push_back(message),
+            // A link that is closed says so when it is read.
+            Ok(()) | Err(link::Refused::Closed) => {}
+        }
+    }
+
+    fn take(&mut self, line: &Bytes) {
+        match jsonrpc::parse(line) {
+            Ok(Message::Single(Item::Response(response))) => self.answer(line, &response),
+            Ok(Message::Single(Item::Call(call))) => {
+                let starts = |call: &Call| matches!(call.opens, Opens::Process(_));
+                let has_starts = self.pending.values().any(starts);
+                self.routes.event(line, &call, has_starts);
+            }
+            Ok(Message::Batch(_)) => tracing::debug!("the server sent a batch nobody asked for"),
+            Err(fault) => tracing::debug!(error = %fault.error, "the server sent what is no message"),
+        }
+    }
+
+    fn answer(&mut self, line: &Bytes, response: &Response<'_>) {
+        let id = response.id.as_ref().and_then(|id| id.to_string().parse::<u64>().ok());
+        let Some(call) = id.and_then(|id| self.pending.remove(&id)) else { return };
+        let result = match (response.result, response.error) {
+            (Some(result), _) => {
+                self.routes.open(call.opens, result.get());
+                Ok(line.slice_ref(result.get().as_bytes()))
+            }
+            (None, error) => {
+                let error = Error::from(rpc_error(error.map_or("null", |raw| raw.get())));
+                if let Opens::Process(route) = call.opens {
+                    route.lose(&error);
+                }
+                Err(error)
+            }
+        };
+        // Whoever asked may have gone.
+        call.answer.send(result).ok();
+    }
+
+    /// Ends the session on the server, and whoever waits for that hears it.
+    async fn say_goodbye(mut self, done: Option<oneshot::Sender<()>>) {
+        let session_id = self.opened.borrow().session_id.clone();
+        let closing_id = self.next_id();
+        if let Ok(message) = jsonrpc::request(closing_id, "session.close", &SessionClose { session_id }) {
+            let farewell = async {
+                for message in self.unsent.drain(..) {
+                    self.dialed.link.outgoing.respond(message).await.ok()?;
+                }
+                self.dialed.link.outgoing.respond(message.into()).await.ok()?;
+                let closing = Some(closing_id.into());
+                while let Some(incoming) = self.dialed.link.incoming.recv().await {
+                    let Incoming::Message(line) = incoming else { continue };
+                    if let Ok(Message::Single(Item::Response(response))) = jsonrpc::parse(&line)
+                        && response.id == closing
+                    {
+                        break;
+                    }
+                }
+                Some(())
+            };
+            // A server that does not answer ends the session with its link.
+            tokio::time::timeout(FAREWELL, farewell).await.ok();
+        }
+        drop(self.dialed);
+        if let Some(done) = done {
+            done.send(()).ok();
+        }
+    }
+
+    /// The session is lost: everybody hears why.
+    async fn give_up(mut self, error: &Error) {
+        self.fail_everything(error);
+        self.inbox.close();
+        while let Some(letter) = self.inbox.recv().await {
+            match letter {
+                Letter::Call(call) => {
+                    call.answer.send(Err(error.clone())).ok();
+                }
+                Letter::Close(done) => {
+                    done.send(()).ok();
+                }
+                Letter::Withdraw(_) | Letter::Attend(_) => {}
+            }
+        }
+    }
+
+    fn fail_everything(&mut self, error: &Error) {
+        for (_, call) in std::mem::take(&mut self.pending) {
+            call.answer.send(Err(error.clone())).ok();
+        }
+        self.routes.lose_all(error);
+    }
+}

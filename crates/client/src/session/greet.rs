@@ -1,0 +1,113 @@
+//! The first words on a new link: opening a session, or taking one up again.
+
+use link::{Incoming, Link};
+use serde::de::DeserializeOwned;
+use wire::jsonrpc::{self, Item, Message, RpcError};
+use wire::rexd::v1::{Method, PROTOCOL, SessionOpenResult, SessionResume, codes};
+
+use crate::dial::{Dialed, dial};
+use crate::error::{ConnectError, Error, Step};
+use crate::options::Options;
+use crate::target::Target;
+
+/// The id of the greeting; requests of the session count on from there.
+const GREETING_ID: u64 = 1;
+/// The first id that a session's requests may have.
+pub(super) const FIRST_FREE_ID: u64 = 2;
+
+/// Why a session could not be taken up again.
+#[derive(Debug)]
+pub(super) enum NotResumed {
+    /// It could be possible later.
+    NotNow(Error),
+    /// The server does not know it any more.
+    Gone(RpcError),
+    /// It will not be possible.
+    Never(Error),
+}
+
+/// Reaches the target and opens a session.
+pub(super) async fn open(target: &Target, options: &Options) -> Result<(Dialed, SessionOpenResult), Error> {
+    let greeted = tokio::time::timeout(options.connect_within, async {
+        let mut dialed = dial(target, options).await?;
+        let opened = greet(&mut dialed, target, &options.greeting()).await?;
+        Ok((dialed, opened))
+    });
+    greeted.await.unwrap_or_else(|_| Err(too_late(target, options)))
+}
+
+/// Reaches the target and takes the session up again.
+pub(super) async fn resume(
+    target: &Target,
+    options: &Options,
+    session: &SessionResume,
+) -> Result<(Dialed, SessionOpenResult), NotResumed> {
+    let greeted = tokio::time::timeout(options.connect_within, async {
+        let mut dialed = dial(target, options).await?;
+        let opened = greet(&mut dialed, target, session).await?;
+        Ok((dialed, opened))
+    });
+    greeted.await.unwrap_or_else(|_| Err(too_late(target, options))).map_err(|error| match error {
+        Error::Refused(error) if error.data["retry"] == true => NotResumed::NotNow(Error::Refused(error)),
+        Error::Refused(error) if error.code == codes::UNAUTHORIZED => NotResumed::Gone(*error),
+        Error::Connect(error) if error.may_pass => NotResumed::NotNow(Error::Connect(error)),
+        other => NotResumed::Never(other),
+    })
+}
+
+fn too_late(target: &Target, options: &Options) -> Error {
+    let patience = options.connect_within.as_secs();
+    let error = ConnectError::new(target, Step::Reach, format!("no answer within {patience} s"));
+    error.passing().into()
+}
+
+async fn greet<M: Method<Result = SessionOpenResult>>(
+    dialed: &mut Dialed,
+    target: &Target,
+    params: &M,
+) -> Result<SessionOpenResult, Error> {
+    let opened: SessionOpenResult = match first_answer(&mut dialed.link, params).await? {
+        Some(opened) => opened,
+        None => return Err(dialed.carrier.explain(target).await.into()),
+    };
+    if opened.protocol != PROTOCOL {
+        let cause = format!("it speaks {} and we speak {PROTOCOL}", opened.protocol);
+        let error =
+            ConnectError::new(target, Step::Greet, cause).hint("rex target install HOST   updates it");
+        return Err(error.into());
+    }
+    Ok(opened)
+}
+
+/// Asks and waits for the answer; nothing if the link ended first.
+async fn first_answer<M: Method, T: DeserializeOwned>(
+    link: &mut Link,
+    params: &M,
+) -> Result<Option<T>, Error> {
+    let message = jsonrpc::request(GREETING_ID, M::NAME, params)
+        .map_err(|error| Error::Protocol(format!("the greeting is not JSON: {error}")))?;
+    if link.outgoing.respond(message.into()).await.is_err() {
+        return Ok(None);
+    }
+    while let Some(incoming) = link.incoming.recv().await {
+        let Incoming::Message(line) = incoming else { continue };
+        // A login shell may print a greeting of its own before the daemon speaks.
+        let Ok(Message::Single(Item::Response(response))) = jsonrpc::parse(&line) else { continue };
+        if response.id != Some(GREETING_ID.into()) {
+            continue;
+        }
+        return match (response.result, response.error) {
+            (Some(result), _) => serde_json::from_str(result.get())
+                .map(Some)
+                .map_err(|error| Error::Protocol(format!("the answer to {} is odd: {error}", M::NAME))),
+            (None, error) => Err(rpc_error(error.map(|raw| raw.get()).unwrap_or("null")).into()),
+        };
+    }
+    Ok(None)
+}
+
+/// The server's error, however badly it is written.
+pub(super) fn rpc_error(text: &str) -> RpcError {
+    serde_json::from_str(text)
+        .unwrap_or_else(|_| RpcError::internal(format!("an error that cannot be read: {text}")))
+}

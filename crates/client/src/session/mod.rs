@@ -1,0 +1,178 @@
+//! Session: a handle to one session on a target. Cheap to clone; its task owns the link and the state.
+
+mod driver;
+mod greet;
+pub(crate) mod letter;
+mod recover;
+mod routes;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use wire::jsonrpc;
+use wire::rexd::v1::{self, Method, SessionOpenResult};
+
+use crate::approvals::Approvals;
+use crate::error::Error;
+use crate::files::Files;
+use crate::options::Options;
+use crate::process::{Command, Process};
+use crate::queue::queue;
+use crate::target::Target;
+use driver::Driver;
+use letter::{Again, Call, Letter, Opens, ProcessRoute};
+
+/// Letters that wait for the session's task; past it whoever writes waits.
+const LETTERS: usize = 256;
+
+/// A session on a target. When the last handle is gone, and every process and watch with it, the session is closed.
+#[derive(Debug, Clone)]
+pub struct Session {
+    letters: mpsc::Sender<Letter>,
+    opened: watch::Receiver<Arc<SessionOpenResult>>,
+    next_id: Arc<AtomicU64>,
+    drained: Arc<Notify>,
+    target: Arc<Target>,
+}
+
+impl Session {
+    /// Reaches the target and opens a session there. Must be called within a tokio runtime.
+    pub async fn open(target: Target, options: Options) -> Result<Session, Error> {
+        let (dialed, opened) = greet::open(&target, &options).await?;
+        let opened = Arc::new(opened);
+        let (letters, inbox) = mpsc::channel(LETTERS);
+        let (publish, published) = watch::channel(opened);
+        let drained = Arc::new(Notify::new());
+        let next_id = Arc::new(AtomicU64::new(greet::FIRST_FREE_ID));
+        let target = Arc::new(target);
+        let counted = (next_id.clone(), drained.clone());
+        let driver = Driver::new(dialed, (target.clone(), options), (inbox, publish), counted);
+        tokio::spawn(driver.run());
+        Ok(Session { letters, opened: published, next_id, drained, target })
+    }
+
+    /// What the server said when the session was opened, or opened anew.
+    pub fn opened(&self) -> Arc<SessionOpenResult> {
+        self.opened.borrow().clone()
+    }
+
+    /// The session's id, which every request names.
+    pub fn id(&self) -> String {
+        self.opened.borrow().session_id.clone()
+    }
+
+    /// Where it is.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Whether the server offers something, by the name it has in `capabilities`.
+    pub fn can(&self, capability: &str) -> bool {
+        self.opened.borrow().capabilities.iter().any(|offered| offered == capability)
+    }
+
+    /// Asks anything. What changes nothing is asked again after a cut; anything else then fails as
+    /// [`Error::Ambiguous`]. Dropping this future withdraws the request.
+    pub async fn call<M: Method>(&self, params: &M) -> Result<M::Result, Error> {
+        let again = match v1::method(M::NAME).is_some_and(|info| !info.changes) {
+            true => Again::Safe,
+            false => Again::Never,
+        };
+        self.ask(params, again, Opens::Nothing).await
+    }
+
+    /// Starts a command. It ends with the session, unless it is detached.
+    pub async fn start(&self, command: Command) -> Result<Process, Error> {
+        let (events, receiver) = queue(self.drained.clone());
+        let is_detached = command.is_detached();
+        let opens = Opens::Process(ProcessRoute { events, cursor: 0, is_detached });
+        let (process_id, pty_id) = command.start(self, opens).await?;
+        Ok(Process::new(self.clone(), process_id, pty_id, receiver))
+    }
+
+    /// Follows a process that somebody started, from a place in its output; 0 is the beginning.
+    pub async fn attach(&self, process_id: &str, cursor: u64) -> Result<Process, Error> {
+        let (events, receiver) = queue(self.drained.clone());
+        let opens = Opens::Process(ProcessRoute { events, cursor, is_detached: true });
+        let params = v1::ExecAttach {
+            session_id: self.id(),
+            process_id: process_id.to_owned(),
+            cursor: i64::try_from(cursor).unwrap_or(i64::MAX),
+        };
+        let attached = self.ask(&params, Again::Safe, opens).await?;
+        Ok(Process::attached(self.clone(), attached, receiver))
+    }
+
+    /// Every process of this daemon and the user's keepers.
+    pub async fn processes(&self) -> Result<Vec<v1::ListedProcess>, Error> {
+        Ok(self.call(&v1::ExecList { session_id: self.id() }).await?.processes)
+    }
+
+    /// Files there.
+    pub fn files(&self) -> Files<'_> {
+        Files::new(self)
+    }
+
+    /// Hears what waits for a decision from now on. The session must have been opened with [`Options::approvals`].
+    pub async fn approvals(&self) -> Result<Approvals, Error> {
+        let (events, receiver) = queue(self.drained.clone());
+        self.letters.send(Letter::Attend(events)).await.map_err(|_| Error::Closed)?;
+        Ok(Approvals::new(self.clone(), receiver))
+    }
+
+    /// Closes the session: attached processes have ended when this returns.
+    pub async fn close(&self) -> Result<(), Error> {
+        let (done, is_done) = oneshot::channel();
+        self.letters.send(Letter::Close(done)).await.map_err(|_| Error::Closed)?;
+        is_done.await.map_err(|_| Error::Closed)
+    }
+
+    pub(crate) async fn ask<M: Method>(
+        &self,
+        params: &M,
+        again: Again,
+        opens: Opens,
+    ) -> Result<M::Result, Error> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let message = jsonrpc::request(id, M::NAME, params)
+            .map_err(|error| Error::Protocol(format!("the params of {} are not JSON: {error}", M::NAME)))?;
+        let (answer, answered) = oneshot::channel();
+        let method = M::NAME;
+        let call = Call { id, method, message: Bytes::from(message), again, opens, answer, is_sent: false };
+        self.letters.send(Letter::Call(call)).await.map_err(|_| Error::Closed)?;
+        let mut withdrawal = Withdrawal { id, letters: Some(&self.letters) };
+        let text = answered.await.map_err(|_| Error::Closed);
+        withdrawal.letters = None;
+        serde_json::from_slice(&text??).map_err(|error| {
+            Error::Protocol(format!("the answer to {} is not what it should be: {error}", M::NAME))
+        })
+    }
+
+    pub(crate) fn drained(&self) -> Arc<Notify> {
+        self.drained.clone()
+    }
+}
+
+/// Tells the session's task when whoever asked has gone.
+struct Withdrawal<'a> {
+    id: u64,
+    letters: Option<&'a mpsc::Sender<Letter>>,
+}
+
+impl Drop for Withdrawal<'_> {
+    fn drop(&mut self) {
+        if let Some(letters) = self.letters {
+            // With a full box the answer comes and nobody takes it.
+            letters.try_send(Letter::Withdraw(self.id)).ok();
+        }
+    }
+}
+
+/// A key by which the server knows a request that is asked twice.
+pub(crate) fn key() -> Result<String, Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Error::Protocol(format!("no random numbers: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
