@@ -135,6 +135,40 @@ async fn a_change_of_a_file_is_made_once_though_its_answer_is_cut_off() {
 }
 
 #[tokio::test]
+async fn input_is_read_once_and_in_its_order_wherever_the_link_is_cut() {
+    let world = World::new();
+    for way in [Way::Unix, Way::WebSocket] {
+        let session = world.open(way).await;
+        for (toward, bytes) in [
+            (Toward::Client, 100),
+            (Toward::Daemon, 100_000),
+            (Toward::Client, 2_000),
+            (Toward::Daemon, 777_777),
+        ] {
+            let mut process = session.start(Command::argv(["cat"])).await.unwrap();
+            let control = process.control();
+            world.proxy.cut_after(toward, bytes, How::Reset);
+            let feeding = tokio::spawn(async move {
+                let mut ahead = tokio::task::JoinSet::new();
+                for piece in counted().chunks(50_000) {
+                    let (control, piece) = (control.clone(), piece.to_vec());
+                    ahead.spawn(async move { control.input(&piece).await });
+                }
+                while let Some(fed) = ahead.join_next().await {
+                    fed.unwrap().unwrap();
+                }
+                control.close_input().await.unwrap();
+            });
+            let (read, exit) = gather(&mut process).await.unwrap();
+            feeding.await.unwrap();
+            assert_eq!(exit.status(), 0);
+            assert!(read == counted(), "{way:?}, {toward:?} {bytes}: {} bytes", read.len());
+            assert!(!world.proxy.call_off(), "{way:?}, {toward:?} {bytes}: nothing was cut");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_asked_twice_is_said_to_be_in_doubt() {
     let world = World::new();
     let session = world.open(Way::Unix).await;

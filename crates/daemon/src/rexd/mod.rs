@@ -14,6 +14,7 @@ mod convert;
 mod desk;
 mod errors;
 mod events;
+mod fingerprint;
 mod followed;
 mod judge;
 mod kept;

@@ -55,6 +55,7 @@ const CAPABILITIES: &[&str] = &[
     "stdin_encoding",
     "max_frame_bytes",
     "idempotency_key",
+    "input_key",
     "cancel",
     "policy",
     "approvals",
