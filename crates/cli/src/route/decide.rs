@@ -172,7 +172,8 @@ fn start(
             return Ok(text(&file.parent().unwrap_or(Path::new("/")).join(cwd)));
         }
         (Rule::Project(file), Some(cwd), _) if !cwd.starts_with('/') => {
-            let what = format!("`cwd` in {} must be absolute for a target on another machine", file.display());
+            let what =
+                format!("`cwd` in {} must be absolute for a target on another machine", file.display());
             return Err(Failure::new(what).hint(format!("write where `{cwd}` lies there")));
         }
         _ => {}
@@ -226,7 +227,9 @@ fn unknown(name: &str, registry: Option<&Registry>, problem: &str, by: &str) -> 
     let add = format!("rex target add {name} ssh:HOST   adds it");
     let hint = match near::nearest(name, aliases.iter().copied().chain(["local"])) {
         Some(meant) => format!("did you mean `{meant}`? `rex target list` shows all; {add}"),
-        None if aliases.is_empty() => format!("no alias is registered yet: {add}; -t ssh:{name} works without"),
+        None if aliases.is_empty() => {
+            format!("no alias is registered yet: {add}; -t ssh:{name} works without")
+        }
         None => format!("`rex target list` shows the aliases; {add}; -t ssh:{name} works without"),
     };
     Failure::new(format!("unknown target `{name}`{by}: no alias has that name")).hint(hint)

@@ -27,9 +27,8 @@ impl Places {
         let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let absolute = |name: &str| path(name).filter(|path| path.is_absolute());
         let home = absolute("HOME");
-        let folder = |name: &str, below: &str| {
-            absolute(name).or_else(|| home.as_ref().map(|home| home.join(below)))
-        };
+        let folder =
+            |name: &str, below: &str| absolute(name).or_else(|| home.as_ref().map(|home| home.join(below)));
         let named = path("REXD_TARGETS_FILE").map(|file| in_home(&file, home.as_deref()));
         let config = folder("XDG_CONFIG_HOME", ".config");
         Places {

@@ -212,9 +212,7 @@ fn an_unknown_name_is_told_with_what_was_meant_and_who_said_it() {
 
 #[test]
 fn a_colon_counts_only_after_an_alias() {
-    let place = |text: &str| {
-        place_among(text, &|| Registry::parse(REGISTRY, Path::new("t"))).unwrap()
-    };
+    let place = |text: &str| place_among(text, &|| Registry::parse(REGISTRY, Path::new("t"))).unwrap();
     let there = |alias: Option<&str>, path: &str| Place::There {
         alias: alias.map(str::to_owned),
         path: path.to_owned(),
@@ -224,7 +222,9 @@ fn a_colon_counts_only_after_an_alias() {
     assert_eq!(place("web:"), there(Some("web"), ""));
     assert_eq!(place("local:/x"), there(Some("local"), "/x"));
     assert_eq!(place(":/srv/x"), there(None, "/srv/x"));
-    for text in ["/srv/x", "a", "./web:x", "../web:x", "/web:x", "C:\\x", "notes:2024", "x/web:y", "~/web:x", ""] {
+    for text in
+        ["/srv/x", "a", "./web:x", "../web:x", "/web:x", "C:\\x", "notes:2024", "x/web:y", "~/web:x", ""]
+    {
         assert_eq!(place(text), Place::Here(text.to_owned()));
     }
 }

@@ -47,8 +47,7 @@ fn read(file: &Path) -> Result<(Token, Option<String>), Failure> {
         return Err(wrong(&"it is empty"));
     }
     let is_open = about.mode() & 0o077 != 0;
-    let warning = is_open.then(|| {
-        format!("others on this machine may read the token in {0}: chmod 600 {0}", file.display())
-    });
+    let warning = is_open
+        .then(|| format!("others on this machine may read the token in {0}: chmod 600 {0}", file.display()));
     Ok((Token(token.to_owned()), warning))
 }

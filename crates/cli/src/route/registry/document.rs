@@ -50,9 +50,7 @@ impl Ordered {
     /// The object as text: each name on a line of its own below this depth, or all on one.
     pub(crate) fn to_text(&self, depth: Option<usize>) -> String {
         let (inner, outer) = match depth {
-            Some(depth) => {
-                (format!("\n{}", INDENT.repeat(depth + 1)), format!("\n{}", INDENT.repeat(depth)))
-            }
+            Some(depth) => (format!("\n{}", INDENT.repeat(depth + 1)), format!("\n{}", INDENT.repeat(depth))),
             None => Default::default(),
         };
         let mut text = String::from("{");

@@ -97,7 +97,10 @@ impl Entry {
             Target::Unix(path) => expand(path),
             Target::Url(url) => {
                 let tls = &mut url.tls;
-                [&mut tls.ca_file, &mut tls.cert_file, &mut tls.key_file].into_iter().flatten().for_each(expand);
+                [&mut tls.ca_file, &mut tls.cert_file, &mut tls.key_file]
+                    .into_iter()
+                    .flatten()
+                    .for_each(expand);
             }
         }
         if let Some(TokenSource::File(file)) = &mut self.token {
@@ -140,9 +143,7 @@ impl Fields {
                 self.path("path")?.map(Target::Unix).ok_or_else(|| "a unix target needs `path`".to_owned())
             }
             Some("http" | "https" | "ws" | "wss") => self.url().map(Target::Url),
-            Some(other) => {
-                Err(format!("the transport `{other}` is none of ssh, local, unix, http and ws"))
-            }
+            Some(other) => Err(format!("the transport `{other}` is none of ssh, local, unix, http and ws")),
         }
     }
 
@@ -177,7 +178,8 @@ impl Fields {
         let Ok(Target::Url(mut url)) = text.parse::<Target>() else {
             return Err(format!("`url`: `{text}` is no http(s):// or ws(s):// address"));
         };
-        url.headers = self.get::<BTreeMap<String, String>>("headers")?.unwrap_or_default().into_iter().collect();
+        url.headers =
+            self.get::<BTreeMap<String, String>>("headers")?.unwrap_or_default().into_iter().collect();
         url.tls.ca_file = self.path("caFile")?;
         url.tls.cert_file = self.path("certFile")?;
         url.tls.key_file = self.path("keyFile")?;

@@ -42,10 +42,12 @@ impl Registry {
     pub fn parse(text: &str, path: &Path) -> Result<Registry, Failure> {
         let document: Ordered = serde_json::from_str(text).map_err(|error| {
             let place = format!("{}:{}:{}", path.display(), error.line(), error.column());
-            Failure::new(format!("the registry of targets is no JSON object at {place}: {error}")).hint(format!(
-                "mend {} there, or move it away and add the targets again; rex leaves it as it is",
-                path.display()
-            ))
+            Failure::new(format!("the registry of targets is no JSON object at {place}: {error}")).hint(
+                format!(
+                    "mend {} there, or move it away and add the targets again; rex leaves it as it is",
+                    path.display()
+                ),
+            )
         })?;
         let targets = match document.get("targets") {
             None => Ordered::default(),
@@ -72,8 +74,11 @@ impl Registry {
     pub fn entry(&self, alias: &str) -> Option<Result<Entry, Failure>> {
         self.targets.get(alias).map(|text| {
             Entry::parse(text.get()).map_err(|problem| {
-                Failure::new(format!("the target `{alias}` in {} makes no sense: {problem}", self.path.display()))
-                    .hint("mend it there; docs/targets.md lists what a target may have")
+                Failure::new(format!(
+                    "the target `{alias}` in {} makes no sense: {problem}",
+                    self.path.display()
+                ))
+                .hint("mend it there; docs/targets.md lists what a target may have")
             })
         })
     }

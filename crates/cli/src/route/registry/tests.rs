@@ -43,7 +43,8 @@ fn what_rex_does_not_know_survives_every_rewrite() {
     Registry::change(&path, |registry| Ok(assert!(registry.remove("web")))).unwrap();
     let back = std::fs::read_to_string(&path).unwrap();
     assert_eq!(one_line(&back), one_line(FOREIGN), "nothing else has changed, not even the order");
-    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "no draft is left: {names:?}");
 }
 
@@ -107,11 +108,15 @@ fn many_writers_lose_nothing() {
 
 #[test]
 fn a_command_may_be_written_in_three_ways() {
-    let argv = |words: &[&str]| Some(RemoteCommand::Argv(words.iter().map(|&word| word.to_owned()).collect()));
+    let argv =
+        |words: &[&str]| Some(RemoteCommand::Argv(words.iter().map(|&word| word.to_owned()).collect()));
     for (text, command) in [
         (r#""/opt/rexd --stdio""#, Some(RemoteCommand::Line("/opt/rexd --stdio".to_owned()))),
         (r#"["/opt/my rexd", "--stdio"]"#, argv(&["/opt/my rexd", "--stdio"])),
-        (r#"{"program": "/opt/rexd", "args": ["--stdio", "--config", "c"]}"#, argv(&["/opt/rexd", "--stdio", "--config", "c"])),
+        (
+            r#"{"program": "/opt/rexd", "args": ["--stdio", "--config", "c"]}"#,
+            argv(&["/opt/rexd", "--stdio", "--config", "c"]),
+        ),
         (r#"{"program": "/opt/rexd"}"#, argv(&["/opt/rexd"])),
         ("null", None),
         (r#""""#, None),
