@@ -7,6 +7,7 @@ pub mod args;
 pub mod asking;
 pub mod commands;
 pub mod failure;
+mod install;
 pub mod output;
 pub mod relay;
 pub mod route;
