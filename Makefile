@@ -19,11 +19,12 @@ FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 
 .PHONY: run test check bench fuzz dist install install-files setup generate
 
-run:            ## builds rexd and shows a live session on a sample workspace
-	$(CARGO) build --quiet --locked --bin rexd --example demo
-	@target/debug/examples/demo target/debug/rexd
+run:            ## builds rexd and rex and shows what they do on a sample workspace; ONCE=1 ends after that
+	$(CARGO) build --quiet --locked --bin rexd --bin rex
+	@target/debug/rex up $(if $(ONCE),--once)
 
 test: setup check   ## installs what the tests need and runs all of them
+	$(CARGO) build --workspace --bins --locked --quiet
 	$(CARGO) test --workspace --locked --quiet
 	$(CARGO) xtask tidy
 	$(CARGO) xtask generate --check

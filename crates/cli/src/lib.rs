@@ -13,3 +13,4 @@ pub mod relay;
 pub mod route;
 pub mod table;
 pub mod terminal;
+pub mod up;
