@@ -178,3 +178,24 @@ fn an_alias_of_an_installed_machine_is_whole() {
     assert!(!options.contains("ControlPath"), "the shared connection was ours alone: {options}");
     assert_eq!(text(&machine.sandbox, &["-t", "app", "exec", "--", "echo", "hi"]), "hi\n");
 }
+
+#[test]
+fn everything_goes_through_one_connection() {
+    // Each command is noted with the connection it came through.
+    let noted =
+        r#"ForceCommand echo "$SSH_CONNECTION" >> $DIR/connections; exec sh -c "$SSH_ORIGINAL_COMMAND""#;
+    for sharing in ["", "ControlMaster auto\nControlPath $DIR/shared\n"] {
+        let machine = Machine::start_so("", noted);
+        machine.add("box", &[]);
+        let config = machine.sandbox.read("ssh/config") + &machine.sandbox.expand(sharing);
+        machine.sandbox.write("ssh/config", config);
+        let output = install(&machine, &["--root", "~"]);
+        assert!(output.status.success(), "{output:?}");
+        let connections = machine.sandbox.read("connections");
+        let mut each: Vec<&str> = connections.lines().collect();
+        let commands = each.len();
+        each.dedup();
+        assert!(commands > 4 && each.len() == 1, "{connections}");
+        assert!(!machine.sandbox.path("shared").exists(), "nothing is left of it");
+    }
+}

@@ -22,11 +22,17 @@ impl Machine {
 
     /// The same, with more in the environment of whoever logs in.
     pub(crate) fn start_with(environment: &str) -> Machine {
+        Machine::start_so(environment, "")
+    }
+
+    /// The same, with more in the configuration of its sshd.
+    pub(crate) fn start_so(environment: &str, more: &str) -> Machine {
         let sandbox = Sandbox::new();
         let home = sandbox.path("there");
         std::fs::create_dir(&home).expect("a home");
         let environment = sandbox.expand(environment);
-        let lines = format!("SetEnv HOME={0} XDG_STATE_HOME={0}/state {environment}", home.display());
+        let more = sandbox.expand(more);
+        let lines = format!("SetEnv HOME={0} XDG_STATE_HOME={0}/state {environment}\n{more}", home.display());
         let sshd = Sshd::start_with(&sandbox, &lines);
         Machine { sandbox, sshd }
     }

@@ -17,6 +17,9 @@ use crate::install::remote::Remote;
 use crate::output;
 use crate::route::{self, Choice, Inputs};
 
+/// Stands before a file that was asked for.
+const MARK: &str = "rex-file-follows";
+
 pub(super) async fn run(json: bool, ask: &TargetInstall) -> Result<Status, Failure> {
     if let Some(alias) = &ask.alias {
         add::check_alias(alias)?;
@@ -42,6 +45,9 @@ pub(super) async fn run(json: bool, ask: &TargetInstall) -> Result<Status, Failu
     // Everything that could be refused is known before anything is changed.
     let change = planned(&remote, &machine, &roots)?;
     let (before, after) = put(&remote, &folder, &program)?;
+    if before.as_deref().is_some_and(|before| is_newer(before, &after)) {
+        output::remark("the rexd that was there was newer: update rex and the rexd beside it");
+    }
     checks.ok("program", moved(&folder, before.as_deref(), &after))?;
     configure(&remote, &machine, &change, &mut checks)?;
     let installed = register(ask, &choice, &machine, &folder, &mut checks)?;
@@ -74,10 +80,10 @@ fn planned(remote: &Remote, machine: &Machine, roots: &[String]) -> Result<Chang
         return Ok(Change::Nothing);
     }
     let file = quote(&machine.config());
-    let script = format!("if [ -e {file} ]; then echo there; cat {file}; else echo none; fi");
+    let script = format!("if [ -e {file} ]; then echo {MARK}; cat {file}; fi");
     let answer = remote.run(&script, "reading the config there")?;
-    // A login shell may print a greeting of its own, but not between these two.
-    let present = answer.output.split_once("there\n").map(|(_, text)| text);
+    // A login shell may print a greeting of its own before it.
+    let present = answer.output.split_once(&format!("{MARK}\n")).map(|(_, text)| text);
     match (present, answer.status) {
         (Some(text), Some(0)) => config::change(Some(text), roots, &machine.config()),
         (None, Some(0)) => config::change(None, roots, &machine.config()),
@@ -135,6 +141,12 @@ fn put(remote: &Remote, folder: &str, program: &Program) -> Result<(Option<Strin
 fn said<'a>(output: &'a str, name: &str) -> Option<&'a str> {
     let lines = output.lines().filter_map(|line| line.strip_prefix("rex "));
     lines.filter_map(|line| line.split_once(' ')).find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+/// Whether a version is newer than another, as far as they are numbers.
+fn is_newer(one: &str, other: &str) -> bool {
+    let numbers = |text: &str| text.split('.').map_while(|part| part.parse::<u64>().ok()).collect::<Vec<_>>();
+    numbers(one) > numbers(other)
 }
 
 /// The version in `rexd 1.2.3`.

@@ -139,7 +139,6 @@ fn a_field_that_makes_no_sense_is_named() {
         (r#"{"host": "h", "port": 70000}"#, "`port`: invalid value"),
         (r#"{"host": "-oProxyCommand=x"}"#, "plain names"),
         (r#"{"host": "h", "command": 7}"#, "`command`: a line, an array"),
-        (r#"{"host": "h", "pathPrefixes": [7]}"#, "`pathPrefixes`: a directory, or"),
         (r#"{"transport": "unix"}"#, "needs `path`"),
         (r#"{"transport": "ws", "url": "web"}"#, "`url`: `web` is no"),
         (r#"{"transport": "smoke"}"#, "`smoke` is none of"),
@@ -147,4 +146,15 @@ fn a_field_that_makes_no_sense_is_named() {
         let problem = Entry::parse(text).unwrap_err();
         assert!(problem.contains(words), "{text}: {problem}");
     }
+}
+
+#[test]
+fn prefixes_are_read_whatever_else_is_wrong_with_a_target() {
+    let read = |target: &str| {
+        let text = format!(r#"{{"targets": {{"a": {target}}}}}"#);
+        Registry::parse(&text, Path::new("t")).unwrap().prefixes().map(|found| found.len())
+    };
+    assert_eq!(read(r#"{"port": "x", "pathPrefixes": ["/a", {"from": "/b", "to": "/c"}]}"#).unwrap(), 2);
+    let failure = read(r#"{"host": "h", "pathPrefixes": [7]}"#).unwrap_err();
+    assert!(failure.message.contains("`a`") && failure.message.contains("a directory, or"), "{failure}");
 }
