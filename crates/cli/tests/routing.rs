@@ -91,6 +91,25 @@ fn a_project_file_that_others_may_write_does_not_count() {
 }
 
 #[test]
+fn a_project_file_of_somebody_else_does_not_count() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("root/.rex.toml", "target = \"ssh:elsewhere\"\n");
+    // Only root can give files away; anybody else finds such a file where nobody of ours could have put it.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let said = || String::from_utf8(run(&sandbox, &["exec", "--", "true"]).stderr).unwrap();
+    std::os::unix::fs::chown(&file, Some(12_345), None).unwrap();
+    assert!(said().contains("it belongs to user 12345"), "{}", said());
+    std::fs::remove_file(&file).unwrap();
+    let own = sandbox.write("own.toml", "target = \"local\"\n");
+    std::os::unix::fs::symlink(own, &file).unwrap();
+    assert_eq!(said(), "", "a link of our own is fine");
+    std::os::unix::fs::lchown(&file, Some(12_345), None).unwrap();
+    assert!(said().contains("it belongs to user 12345"), "{}", said());
+}
+
+#[test]
 fn a_session_of_a_runtime_carries_its_target_over_and_a_terminal_does_not() {
     let sandbox = Sandbox::new();
     registry(&sandbox, &json!({ "here": { "transport": "local" } }));

@@ -10,6 +10,7 @@ use ssh::Machine;
 use support::{rex, run, text};
 use testkit::programs::program;
 use testkit::sandbox::Sandbox;
+use testkit::serve::{Served, TOKEN};
 
 const REGISTRY: &str = "home/config/rexd/targets.json";
 
@@ -186,4 +187,33 @@ fn the_step_that_fails_is_named_with_what_to_do() {
     let (step, said, hint) = failing(sandbox, "box");
     assert_eq!(step, "log in", "{said}");
     assert!(said.contains("Permission denied") && hint.contains("ssh-copy-id"), "{said} {hint}");
+}
+
+#[test]
+fn a_daemon_that_listens_is_tested_with_its_token() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&program("rexd"), &sandbox);
+    let (url, socket) =
+        (format!("http://{}", served.doors.http), format!("unix:{}", served.doors.unix.display()));
+    assert_eq!(tested(&sandbox, &socket).2, Some(0));
+    let (step, _, hint) = failing(&sandbox, &url);
+    assert_eq!(step, "log in");
+    assert!(hint.contains("REX_TOKEN") && hint.contains("tokenFile"), "{hint}");
+    let file = sandbox.write("token", format!("{TOKEN}\n"));
+    text(&sandbox, &["target", "add", "api", &url, "--token-file", file.to_str().unwrap()]);
+    assert_eq!(tested(&sandbox, "api").2, Some(0));
+
+    let status = |project: &str| {
+        sandbox.write("root/.rex.toml", format!("target = \"{project}\"\n"));
+        let mut command = rex(&sandbox, &["exec", "--", "true"]);
+        command.env("REX_TOKEN", TOKEN).output().unwrap().status.code()
+    };
+    assert_eq!(status(&url), Some(255), "a project file sends our token nowhere");
+    assert_eq!(status("api"), Some(0), "an alias has its own");
+    std::fs::remove_file(sandbox.path("root/.rex.toml")).unwrap();
+    let mut asked = rex(&sandbox, &["-t", &url, "exec", "--", "true"]);
+    assert_eq!(asked.env("REX_TOKEN", TOKEN).output().unwrap().status.code(), Some(0), "we may");
+
+    let gone = failing(&sandbox, "unix:/nowhere/rexd.sock");
+    assert_eq!(gone.0, "reach", "{gone:?}");
 }

@@ -15,6 +15,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::failure::Failure;
 use crate::output;
+use crate::table::plain;
 
 /// Reads the script, then gives it the rest of the input.
 const LOADER: &str = r#"exec sh -c 'IFS= read -r script; eval "$script"'"#;
@@ -22,6 +23,8 @@ const LOADER: &str = r#"exec sh -c 'IFS= read -r script; eval "$script"'"#;
 const READY: &str = "rex-ready";
 /// The longest path a socket of ssh may have, with what ssh adds to it while it makes one.
 const SOCKET_PATH_LIMIT: usize = 80;
+/// No answer is longer: the longest is a config.
+const ANSWER_LIMIT: usize = 1024 * 1024;
 /// How much is sent at once, between looks at the clock.
 const CHUNK: usize = 64 * 1024;
 /// After this long somebody who waits is told for what, and again each time.
@@ -45,7 +48,8 @@ struct Shared {
 /// What a script said, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    pub(crate) output: String,
+    pub(crate) output: Vec<u8>,
+    /// For people: without anything that a terminal would obey.
     pub(crate) errors: String,
     pub(crate) status: Option<i32>,
 }
@@ -94,8 +98,8 @@ impl Remote {
         else {
             return Err(Failure::new("ssh has no standard streams"));
         };
-        let answers = std::thread::spawn(move || text_of(stdout));
-        let errors = std::thread::spawn(move || text_of(stderr));
+        let answers = std::thread::spawn(move || bytes_of(stdout));
+        let errors = std::thread::spawn(move || bytes_of(stderr));
         let script = one_line(script);
         let mut progress = Progress::new(what, input.len());
         // A machine that does not want the rest has said why: the answer tells.
@@ -110,11 +114,12 @@ impl Remote {
         drop(stdin);
         let status = progress.while_waiting(&mut child)?;
         progress.finish();
-        let answer = Answer {
-            output: answers.join().unwrap_or_default(),
-            errors: errors.join().unwrap_or_default(),
-            status: status.code(),
-        };
+        let output = answers.join().unwrap_or_default();
+        if output.len() >= ANSWER_LIMIT {
+            return Err(Failure::new(format!("{what}: the machine says more than could be meant")));
+        }
+        let errors = shown(&errors.join().unwrap_or_default());
+        let answer = Answer { output, errors, status: status.code() };
         match answer.status {
             // ssh's own status: the machine was not reached or the connection was cut.
             Some(255) | None => Err(self.failure(answer.status, &answer.errors)),
@@ -123,7 +128,7 @@ impl Remote {
     }
 
     fn failure(&self, status: Option<i32>, said: &str) -> Failure {
-        client::Error::from(client::ssh_failure(&self.ssh, status, said.trim())).into()
+        client::Error::from(client::ssh_failure(&self.ssh, status, said)).into()
     }
 
     /// Waits until the shared connection is open.
@@ -143,7 +148,7 @@ impl Remote {
             }
             line.clear();
         }
-        let said = holder.stderr.take().map(text_of).unwrap_or_default();
+        let said = holder.stderr.take().map(|stderr| shown(&bytes_of(stderr))).unwrap_or_default();
         let status = holder.wait()?.code();
         Err(self.failure(status, &said))
     }
@@ -194,11 +199,25 @@ fn one_line(script: &str) -> String {
     lines.collect::<Vec<_>>().join(" ") + "\n"
 }
 
-fn text_of(mut stream: impl std::io::Read) -> String {
+/// What comes from a stream, up to a limit; the rest is read and forgotten, so that nobody waits for us.
+fn bytes_of(mut stream: impl std::io::Read) -> Vec<u8> {
     let mut bytes = Vec::new();
     // What arrived before it broke is what there is.
-    stream.by_ref().take(CHUNK as u64 * 16).read_to_end(&mut bytes).ok();
-    String::from_utf8_lossy(&bytes).into_owned()
+    stream.by_ref().take(ANSWER_LIMIT as u64).read_to_end(&mut bytes).ok();
+    std::io::copy(&mut stream, &mut std::io::sink()).ok();
+    bytes
+}
+
+/// What a machine says, for people.
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().lines().map(plain).collect::<Vec<_>>().join("\n")
+}
+
+impl Answer {
+    /// The output as text, for what scripts of our own say.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.output).into_owned()
+    }
 }
 
 fn no_ssh(error: std::io::Error) -> Failure {

@@ -35,7 +35,7 @@ pub(super) async fn run(json: bool, ask: &TargetInstall) -> Result<Status, Failu
     let app = App { choice: choice.clone(), json };
     let mut checks = Checks::new(json);
     let remote = Remote::connect(ssh.clone(), app.options())?;
-    let machine = Machine::parse(&remote.run(PROBE, "looking at the machine")?.output)?;
+    let machine = Machine::parse(&remote.run(PROBE, "looking at the machine")?.text())?;
     checks.ok("machine", format!("{} {}", machine.system, machine.processor))?;
     let folder = machine.folder(ask.into.as_deref())?;
     let roots =
@@ -82,18 +82,22 @@ fn planned(remote: &Remote, machine: &Machine, roots: &[String]) -> Result<Chang
     let file = quote(&machine.config());
     let script = format!("if [ -e {file} ]; then echo {MARK}; cat {file}; fi");
     let answer = remote.run(&script, "reading the config there")?;
-    // A login shell may print a greeting of its own before it.
-    let present = answer.output.split_once(&format!("{MARK}\n")).map(|(_, text)| text);
-    match (present, answer.status) {
-        (Some(text), Some(0)) => config::change(Some(text), roots, &machine.config()),
-        (None, Some(0)) => config::change(None, roots, &machine.config()),
-        _ => Err(Failure::new(format!(
+    if answer.status != Some(0) {
+        return Err(Failure::new(format!(
             "cannot read {} on that machine: {}",
             machine.config(),
-            answer.errors.trim()
+            answer.errors
         ))
-        .hint("that user must be able to read its own config")),
+        .hint("that user must be able to read its own config"));
     }
+    // What is not understood to the last byte could not be written back.
+    let Ok(text) = String::from_utf8(answer.output) else {
+        return Err(Failure::new(format!("the config {} on that machine is no text", machine.config()))
+            .hint("mend it there; `rexd check-config` says whether it is right"));
+    };
+    // A login shell may print a greeting of its own before it.
+    let present = text.split_once(&format!("{MARK}\n")).map(|(_, text)| text);
+    config::change(present, roots, &machine.config())
 }
 
 /// Copies the program and puts it in its place in one step; the versions before and after. A rexd that runs meanwhile
@@ -107,8 +111,9 @@ fn put(remote: &Remote, folder: &str, program: &Program) -> Result<(Option<Strin
         if [ "$(sha256sum < "$d/rexd" 2>/dev/null | cut -d" " -f1)" = "$sum" ]; then echo "rex same yes"; fi"#
     );
     let answer = remote.run(&same, "looking for rexd there")?;
-    let before = said(&answer.output, "before").map(version);
-    if said(&answer.output, "same").is_some() {
+    let answer = answer.text();
+    let before = said(&answer, "before").map(version);
+    if said(&answer, "same").is_some() {
         let version = before.clone().unwrap_or_default();
         return Ok((before, version));
     }
@@ -126,13 +131,12 @@ fn put(remote: &Remote, folder: &str, program: &Program) -> Result<(Option<Strin
     );
     let what = format!("copying {} ({} KiB)", program.file.display(), size / 1024);
     let answer = remote.run_with(&copy, &program.content, &what)?;
-    match (answer.status, said(&answer.output, "after")) {
-        (Some(0), Some(after)) => Ok((before, version(after))),
-        (Some(7), _) => Err(Failure::new(format!("that rexd does not run there: {}", answer.errors.trim()))
-            .hint(
-                "name one that was built for that machine: --rexd FILE (a release build needs no libraries)",
-            )),
-        _ => Err(Failure::new(format!("cannot put rexd into {folder} there: {}", answer.errors.trim()))
+    match (answer.status, said(&answer.text(), "after").map(version)) {
+        (Some(0), Some(after)) => Ok((before, after)),
+        (Some(7), _) => Err(Failure::new(format!("that rexd does not run there: {}", answer.errors)).hint(
+            "name one that was built for that machine: --rexd FILE (a release build needs no libraries)",
+        )),
+        _ => Err(Failure::new(format!("cannot put rexd into {folder} there: {}", answer.errors))
             .hint("--into DIR names a directory that user may write; nothing was changed")),
     }
 }
@@ -189,7 +193,7 @@ fn configure(
     let answer = remote.run_with(&script, text.as_bytes(), "writing the config there")?;
     match answer.status {
         Some(0) => checks.ok("config", told),
-        _ => Err(Failure::new(format!("cannot write {file} on that machine: {}", answer.errors.trim()))
+        _ => Err(Failure::new(format!("cannot write {file} on that machine: {}", answer.errors))
             .hint("rexd is there; write its config by hand: docs/config.example.toml")),
     }
 }
