@@ -108,7 +108,18 @@ impl<'a> Files<'a> {
 
     /// What a path is.
     pub async fn stat(&self, path: &str) -> Result<v1::FsStatResult, Error> {
-        self.session.call(&v1::FsStat { session_id: self.session.id(), path: path.to_owned() }).await
+        self.stat_with(v1::FsStat { path: path.to_owned(), ..v1::FsStat::default() }).await
+    }
+
+    /// What a path is and what its content hashes to, all of it or the first bytes; needs `fs.stat.hash`.
+    pub async fn stat_hash(&self, path: &str, first: Option<u64>) -> Result<v1::FsStatResult, Error> {
+        let hash_bytes = first.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+        let (path, hash) = (path.to_owned(), Some("sha256".to_owned()));
+        self.stat_with(v1::FsStat { path, hash, hash_bytes, ..v1::FsStat::default() }).await
+    }
+
+    async fn stat_with(&self, params: v1::FsStat) -> Result<v1::FsStatResult, Error> {
+        self.session.call(&v1::FsStat { session_id: self.session.id(), ..params }).await
     }
 
     /// Makes a directory, and with `parents` those above it.

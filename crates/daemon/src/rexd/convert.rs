@@ -49,6 +49,29 @@ pub(super) fn write_mode(name: Option<&str>) -> Result<WriteMode, RpcError> {
     }
 }
 
+/// What `fs.stat` is to hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HashWish {
+    /// How many bytes from the beginning; none for all.
+    pub(super) first: Option<u64>,
+}
+
+/// What `fs.stat` is to hash, if anything.
+pub(super) fn hash_wish(params: &v1::FsStat) -> Result<Option<HashWish>, RpcError> {
+    let first = optional("hash_bytes", params.hash_bytes)?;
+    match params.hash.as_deref() {
+        None if first.is_some() => Err(invalid("hash_bytes", "means nothing without hash")),
+        None => Ok(None),
+        Some("sha256") => Ok(Some(HashWish { first })),
+        Some(_) => Err(invalid("hash", "expected sha256")),
+    }
+}
+
+/// Bytes as lower-case hexadecimal digits.
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// What `fs.edit` replaces.
 pub(super) fn edit(params: &v1::FsEdit) -> Edit {
     Edit {

@@ -174,6 +174,12 @@ pub struct FsStat {
     /// What to look at; empty is the session's directory.
     #[serde(default, deserialize_with = "or_default")]
     pub path: String,
+    /// `sha256`: hash what the file holds.
+    #[serde(default)]
+    pub hash: Option<String>,
+    /// Hash only so many bytes from its beginning; 0 or absent means all.
+    #[serde(default)]
+    pub hash_bytes: Option<i64>,
 }
 
 /// `fs.mkdir`.
