@@ -2,6 +2,7 @@
 
 use client::{Options, OutputForm, Session};
 
+use crate::asking;
 use crate::failure::Failure;
 use crate::route::{self, Choice};
 
@@ -42,7 +43,13 @@ impl App {
 
     /// A session on the target.
     pub async fn session(&self) -> Result<Session, Failure> {
-        Ok(Session::open(self.choice.target.clone(), self.options()).await?)
+        let options = self.options();
+        let asks = options.approvals;
+        let session = Session::open(self.choice.target.clone(), options).await?;
+        if asks && session.can("approvals") {
+            tokio::spawn(asking::attend(session.clone()));
+        }
+        Ok(session)
     }
 
     /// A path there: what is relative starts where commands start.

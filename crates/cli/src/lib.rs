@@ -4,9 +4,11 @@
 
 pub mod app;
 pub mod args;
+pub mod asking;
 pub mod commands;
 pub mod failure;
 pub mod output;
 pub mod relay;
 pub mod route;
+pub mod table;
 pub mod terminal;

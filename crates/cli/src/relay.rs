@@ -125,20 +125,22 @@ async fn forward(control: ProcessControl, mut escape: Option<Escape>) -> Result<
 }
 
 /// Where output goes.
-struct Sinks {
+#[derive(Debug)]
+pub struct Sinks {
     stdout: Output,
     stderr: Output,
     json: bool,
 }
 
 impl Sinks {
-    fn open(json: bool) -> Result<Sinks, Failure> {
+    /// Our stdout and stderr; with `json` events go to stdout as they came.
+    pub fn open(json: bool) -> Result<Sinks, Failure> {
         let open = |stream: BorrowedFd<'_>| stdio::output(stream);
         Ok(Sinks { stdout: open(rustix::stdio::stdout())?, stderr: open(rustix::stdio::stderr())?, json })
     }
 
     /// Shows what came; the exit, if it is that.
-    async fn show(&mut self, event: ProcessEvent) -> Result<Option<Exit>, Failure> {
+    pub async fn show(&mut self, event: ProcessEvent) -> Result<Option<Exit>, Failure> {
         if self.json
             && let Some(line) = &event.line
         {

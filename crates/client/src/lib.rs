@@ -43,7 +43,7 @@ pub mod target;
 
 pub use approvals::{ApprovalEvent, Approvals};
 pub use error::{ConnectError, Error, Step};
-pub use files::{Files, Watch};
+pub use files::{Files, Watch, WatchEvent};
 /// Our own standard streams, read and written without blocking.
 pub use link::stdio;
 pub use options::{Options, OutputForm};
@@ -61,4 +61,9 @@ pub fn find_rexd() -> Option<std::path::PathBuf> {
 /// The system's ssh with a target's options, for commands of its own: everything up to and including the host.
 pub fn ssh_command(ssh: &target::Ssh, options: &Options) -> std::process::Command {
     dial::ssh_command(ssh, options)
+}
+
+/// Bytes as the wire carries them where they are no text.
+pub fn base64(bytes: &[u8]) -> String {
+    wire::base64::encode(bytes)
 }

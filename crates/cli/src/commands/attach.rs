@@ -1,11 +1,67 @@
-//! `rex attach`.
+//! `rex attach`: take up a process again, its output so far and its input.
 
+use std::io::IsTerminal;
+
+use client::{Process, Session, Size};
+
+use super::processes::find;
+use super::shell::left;
 use crate::app::App;
 use crate::args::Attach;
 use crate::failure::{Failure, Status};
+use crate::relay::{self, End, Input, Manner};
+use crate::terminal::{self, Raw};
 
-/// Not here yet.
+/// How much of a terminal's past is shown again; what is on its screen was written last.
+const PAST: u64 = 256 * 1024;
+
+/// Attaches and stays until the process ends or the person leaves.
 pub(super) async fn run(app: &App, ask: Attach) -> Result<Status, Failure> {
-    let _ = (app, ask);
-    Err(Failure::new("rex attach is not here yet"))
+    let session = app.session().await?;
+    let found = find(&session, &ask.id).await?;
+    let is_terminal = found.pty_id.is_some();
+    let cursor = match (ask.new, is_terminal) {
+        (true, _) => found.cursor,
+        (false, true) => found.cursor.saturating_sub(PAST),
+        (false, false) => 0,
+    };
+    let process = session.attach(&found.process_id, cursor).await?;
+    stay(app, session, process).await
+}
+
+/// Relays until the process ends, or the person leaves it running.
+pub(super) async fn stay(app: &App, session: Session, mut process: Process) -> Result<Status, Failure> {
+    let control = process.control();
+    let input = match (control.pty_id(), std::io::stdin().is_terminal()) {
+        (Some(_), _) => Input::Typed,
+        // What is typed here is meant for it; a pipe that happens to be our stdin is not.
+        (None, true) => Input::Forwarded,
+        (None, false) => Input::Untouched,
+    };
+    let raw = match input {
+        Input::Typed => Raw::enter()?,
+        _ => None,
+    };
+    if raw.is_some() {
+        redraw(&control).await?;
+    }
+    let end = relay::relay(&mut process, Manner { json: app.json, input }).await;
+    drop(raw);
+    let status = match end? {
+        End::Exit(exit) => relay::status(&exit),
+        End::Left => {
+            left(&session, control.id());
+            Status::OK
+        }
+    };
+    // What is detached lives on; the rest was asked to end with the session.
+    session.close().await.ok();
+    Ok(status)
+}
+
+/// Sets the size of our terminal there, by way of another one: a program draws anew when the size changes.
+async fn redraw(control: &client::ProcessControl) -> Result<(), Failure> {
+    let size = terminal::size();
+    control.resize(Size { rows: size.rows.saturating_sub(1).max(1), ..size }).await?;
+    Ok(control.resize(size).await?)
 }

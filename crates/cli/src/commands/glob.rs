@@ -1,11 +1,31 @@
-//! `rex glob`.
+//! `rex glob`: paths by pattern.
+
+use client::v1::FsGlob;
 
 use crate::app::App;
 use crate::args::Glob;
 use crate::failure::{Failure, Status};
+use crate::output;
 
-/// Not here yet.
-pub(super) async fn run(app: &App, ask: Glob) -> Result<Status, Failure> {
-    let _ = (app, ask);
-    Err(Failure::new("rex glob is not here yet"))
+/// Prints the paths, one per line; status 1 if there are none.
+pub(super) async fn run(target: Option<&str>, json: bool, ask: Glob) -> Result<Status, Failure> {
+    let (app, path) = App::for_path(target, json, ask.path.as_deref().unwrap_or_default())?;
+    let session = app.session().await?;
+    let cwd = (!path.is_empty()).then_some(path);
+    let params = FsGlob { pattern: ask.pattern, cwd, ..FsGlob::default() };
+    let found = session.files().glob(params).await?;
+    session.close().await.ok();
+    if json {
+        output::json_line(&found)?;
+        return Ok(Status::OK);
+    }
+    let text: String = found.matches.iter().map(|path| format!("{path}\n")).collect();
+    output::write_out(text.as_bytes())?;
+    if found.truncated {
+        output::remark("there are more: make the pattern narrower");
+    }
+    Ok(match found.matches.is_empty() {
+        true => Status::NOTHING,
+        false => Status::OK,
+    })
 }

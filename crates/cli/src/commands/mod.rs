@@ -15,6 +15,7 @@ mod ls;
 mod man;
 mod mcp;
 mod patch;
+mod processes;
 mod ps;
 mod read;
 mod shell;
@@ -41,11 +42,11 @@ pub async fn run(args: Args) -> Result<Status, Failure> {
         Ask::Cp(ask) => cp::run(target, json, ask).await,
         Ask::Edit(ask) => edit::run(target, json, ask).await,
         Ask::Exec(ask) => exec::run(&App::new(target, json)?, ask).await,
-        Ask::Glob(ask) => glob::run(&App::new(target, json)?, ask).await,
-        Ask::Grep(ask) => grep::run(&App::new(target, json)?, ask).await,
+        Ask::Glob(ask) => glob::run(target, json, ask).await,
+        Ask::Grep(ask) => grep::run(target, json, ask).await,
         Ask::Kill(ask) => kill::run(&App::new(target, json)?, ask).await,
         Ask::Logs(ask) => logs::run(&App::new(target, json)?, ask).await,
-        Ask::Ls(ask) => ls::run(&App::new(target, json)?, ask).await,
+        Ask::Ls(ask) => ls::run(target, json, ask).await,
         Ask::Man(ask) => man::run(target, json, ask).await,
         Ask::Mcp(ask) => mcp::run(target, json, ask).await,
         Ask::Patch(ask) => patch::run(&App::new(target, json)?, ask).await,
@@ -57,7 +58,7 @@ pub async fn run(args: Args) -> Result<Status, Failure> {
         Ask::Tools(ask) => tools::run(target, json, ask).await,
         Ask::Up(ask) => up::run(target, json, ask).await,
         Ask::Wait(ask) => wait::run(&App::new(target, json)?, ask).await,
-        Ask::Watch(ask) => watch::run(&App::new(target, json)?, ask).await,
+        Ask::Watch(ask) => watch::run(target, json, ask).await,
         Ask::Write(ask) => write::run(target, json, ask).await,
     }
 }

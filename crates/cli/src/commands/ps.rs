@@ -1,11 +1,57 @@
-//! `rex ps`.
+//! `rex ps`: the processes there.
+
+use client::v1::{self, ExecListResult};
 
 use crate::app::App;
 use crate::args::Ps;
 use crate::failure::{Failure, Status};
+use crate::output;
+use crate::table::Table;
 
-/// Not here yet.
+/// Lists them.
 pub(super) async fn run(app: &App, ask: Ps) -> Result<Status, Failure> {
-    let _ = (app, ask);
-    Err(Failure::new("rex ps is not here yet"))
+    let session = app.session().await?;
+    let processes = session.processes().await?;
+    session.close().await.ok();
+    if app.json {
+        output::json_line(&ExecListResult { processes })?;
+        return Ok(Status::OK);
+    }
+    let (shown, ended): (Vec<_>, Vec<_>) =
+        processes.into_iter().partition(|process| ask.all || process.status == "running");
+    let mut table = Table::new(&["ID", "STATUS", "PID", "STARTED", "KIND", "COMMAND"]);
+    for process in &shown {
+        table.row(&[
+            process.process_id.clone(),
+            status(process),
+            process.pid.map(|pid| pid.to_string()).unwrap_or_default(),
+            process.started_at.get(..19).unwrap_or(&process.started_at).replace('T', " "),
+            kind(process),
+            process.argv.join(" "),
+        ]);
+    }
+    table.print()?;
+    if !ended.is_empty() {
+        output::remark(format_args!("{} more have ended: rex ps -a", ended.len()));
+    }
+    Ok(Status::OK)
+}
+
+fn status(process: &v1::ListedProcess) -> String {
+    match (&process.signal, process.exit_code) {
+        (Some(signal), _) => format!("{} ({signal})", process.status),
+        (None, Some(code)) => format!("{} ({code})", process.status),
+        (None, None) => process.status.clone(),
+    }
+}
+
+fn kind(process: &v1::ListedProcess) -> String {
+    let mut words = Vec::new();
+    if process.detached {
+        words.push("detached");
+    }
+    if process.pty_id.is_some() {
+        words.push("terminal");
+    }
+    words.join(" ")
 }

@@ -1,10 +1,34 @@
-//! `rex read`.
+//! `rex read`: a file's bytes.
 
+use client::v1::FsRead;
+
+use crate::app::App;
 use crate::args::Read;
 use crate::failure::{Failure, Status};
+use crate::output;
 
-/// Not here yet.
+/// Prints a file, in as many requests as it takes; with `--json` the answer to one.
 pub(super) async fn run(target: Option<&str>, json: bool, ask: Read) -> Result<Status, Failure> {
-    let _ = (target, json, ask);
-    Err(Failure::new("rex read is not here yet"))
+    let (app, path) = App::for_path(target, json, &ask.path)?;
+    let session = app.session().await?;
+    if json {
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let (offset, length) = (Some(number(ask.offset)), ask.length.map(number));
+        let params = FsRead { session_id: session.id(), path, offset, length, encoding: None };
+        output::json_line(&session.call(&params).await?)?;
+    } else {
+        let mut place = ask.offset;
+        let end = ask.length.map_or(u64::MAX, |length| place.saturating_add(length));
+        while place < end {
+            let wanted = ask.length.map(|_| end - place);
+            let (bytes, about) = session.files().read(&path, place, wanted).await?;
+            output::write_out(&bytes)?;
+            place += bytes.len() as u64;
+            if bytes.is_empty() || !about.truncated {
+                break;
+            }
+        }
+    }
+    session.close().await.ok();
+    Ok(Status::OK)
 }
