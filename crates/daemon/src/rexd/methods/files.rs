@@ -93,7 +93,8 @@ impl Session {
             mkdir_parents: params.mkdir_parents,
             atomic: params.atomic.unwrap_or(true),
             expected_mtime_ms: params.expected_mtime,
-            durability: self.service.durability,
+            durability: convert::durability(params.durable).unwrap_or(self.service.durability),
+            permissions: convert::permissions(params.permissions.as_deref())?,
         };
         Ok((self.named_path(&params.path)?, options))
     }

@@ -45,6 +45,8 @@ const CAPABILITIES: &[&str] = &[
     "fs.rename",
     "fs.copy",
     "fs.stat.hash",
+    "fs.write.permissions",
+    "fs.write.durable",
     "names_only",
     "session.set_cwd",
     "session.limits",

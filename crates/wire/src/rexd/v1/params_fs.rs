@@ -50,6 +50,12 @@ pub struct FsWrite {
     /// Two writes with one key are one write.
     #[serde(default)]
     pub idempotency_key: Option<String>,
+    /// The permission bits it has afterwards, as octal digits: `0755`.
+    #[serde(default)]
+    pub permissions: Option<String>,
+    /// Whether it is on disk before the answer; the server's configuration decides if absent.
+    #[serde(default)]
+    pub durable: Option<bool>,
 }
 
 /// `fs.edit`.
