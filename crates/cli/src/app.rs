@@ -24,7 +24,10 @@ impl App {
     /// The same, for paths that may name a target of their own; the path without it.
     pub fn for_path(asked: Option<&str>, json: bool, path: &str) -> Result<(App, String), Failure> {
         let (alias, path) = route::split_place(path)?;
-        let app = App::new(alias.as_deref().or(asked), json)?;
+        let app = match alias {
+            Some(alias) => App { choice: route::choose_once(&alias)?, json },
+            None => App::new(asked, json)?,
+        };
         let path = app.path(&path);
         Ok((app, path))
     }

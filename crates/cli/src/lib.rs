@@ -8,6 +8,7 @@ pub mod asking;
 pub mod commands;
 pub mod copy;
 pub mod failure;
+mod install;
 pub mod output;
 pub mod relay;
 pub mod route;

@@ -5,8 +5,8 @@ use wire::rexd::v1::{self, Method};
 
 use crate::error::Error;
 use crate::queue::{self, queue};
+use crate::session::Session;
 use crate::session::letter::{Again, Opens};
-use crate::session::{Session, key};
 
 /// Everything about files, through one session. Relative paths start at the session's directory.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,7 @@ impl<'a> Files<'a> {
     /// Writes as the params say; session and key are filled in.
     pub async fn write_with(&self, params: v1::FsWrite) -> Result<v1::FsWriteResult, Error> {
         let session_id = self.session.id();
-        self.change(&v1::FsWrite { session_id, idempotency_key: Some(key()?), ..params }).await
+        self.change(&v1::FsWrite { session_id, idempotency_key: Some(self.session.key()), ..params }).await
     }
 
     /// Writes bytes as the params say, large ones too, without a key: whoever cannot write twice hears of a cut as
@@ -91,7 +91,7 @@ impl<'a> Files<'a> {
     /// Replaces text in a file; the session and the key are filled in.
     pub async fn edit(&self, params: v1::FsEdit) -> Result<v1::FsEditResult, Error> {
         let session_id = self.session.id();
-        self.change(&v1::FsEdit { session_id, idempotency_key: Some(key()?), ..params }).await
+        self.change(&v1::FsEdit { session_id, idempotency_key: Some(self.session.key()), ..params }).await
     }
 
     /// Applies a patch, whole or not at all.
@@ -100,7 +100,7 @@ impl<'a> Files<'a> {
             session_id: self.session.id(),
             patch_text: patch_text.to_owned(),
             cwd: cwd.map(str::to_owned),
-            idempotency_key: Some(key()?),
+            idempotency_key: Some(self.session.key()),
         };
         self.change(&params).await
     }
@@ -139,28 +139,30 @@ impl<'a> Files<'a> {
     /// Makes a directory, and with `parents` those above it.
     pub async fn mkdir(&self, path: &str, parents: bool) -> Result<(), Error> {
         let (session_id, path) = (self.session.id(), path.to_owned());
-        let params = v1::FsMkdir { session_id, path, parents, idempotency_key: Some(key()?) };
+        let params = v1::FsMkdir { session_id, path, parents, idempotency_key: Some(self.session.key()) };
         self.change(&params).await.map(drop)
     }
 
     /// Removes a file, or with `recursive` a whole directory.
     pub async fn remove(&self, path: &str, recursive: bool) -> Result<(), Error> {
         let (session_id, path) = (self.session.id(), path.to_owned());
-        let params = v1::FsRemove { session_id, path, recursive, idempotency_key: Some(key()?) };
+        let params = v1::FsRemove { session_id, path, recursive, idempotency_key: Some(self.session.key()) };
         self.change(&params).await.map(drop)
     }
 
     /// Renames; with `overwrite` what is there goes.
     pub async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<(), Error> {
         let (from, to) = (from.to_owned(), to.to_owned());
-        let (session_id, idempotency_key) = (self.session.id(), Some(key()?));
+        let (session_id, idempotency_key) = (self.session.id(), Some(self.session.key()));
         self.change(&v1::FsRename { session_id, from, to, overwrite, idempotency_key }).await.map(drop)
     }
 
     /// Copies there; the session and the key are filled in.
     pub async fn copy(&self, params: v1::FsCopy) -> Result<(), Error> {
         let session_id = self.session.id();
-        self.change(&v1::FsCopy { session_id, idempotency_key: Some(key()?), ..params }).await.map(drop)
+        self.change(&v1::FsCopy { session_id, idempotency_key: Some(self.session.key()), ..params })
+            .await
+            .map(drop)
     }
 
     /// Reports what changes below a path.

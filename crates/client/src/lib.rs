@@ -63,6 +63,11 @@ pub fn ssh_command(ssh: &target::Ssh, options: &Options) -> std::process::Comman
     dial::ssh_command(ssh, options)
 }
 
+/// Why an ssh of [`ssh_command`] ended: by its status, and by what it said on its standard error.
+pub fn ssh_failure(ssh: &target::Ssh, status: Option<i32>, said: &str) -> ConnectError {
+    dial::ssh_failure(ssh, status, said)
+}
+
 /// Bytes as the wire carries them where they are no text.
 pub fn base64(bytes: &[u8]) -> String {
     wire::base64::encode(bytes)

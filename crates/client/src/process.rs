@@ -130,7 +130,7 @@ impl Command {
         session: &Session,
         opens: Opens,
     ) -> Result<(String, Option<String>), Error> {
-        let key = Some(crate::session::key()?);
+        let key = Some(session.key());
         let limits = session.opened().limits.clone();
         match self.terminal {
             Some(size) => {
@@ -424,7 +424,8 @@ impl ProcessControl {
         self.pty_id.as_deref()
     }
 
-    /// Writes to its input or types into its terminal. What a cut leaves in doubt fails as [`Error::Ambiguous`].
+    /// Writes to its input or types into its terminal, once. Inputs that are sent ahead keep the order in which their
+    /// futures are first polled.
     pub async fn input(&self, data: &[u8]) -> Result<(), Error> {
         self.write(data, false).await
     }
@@ -439,19 +440,19 @@ impl ProcessControl {
 
     async fn write(&self, data: &[u8], eof: bool) -> Result<(), Error> {
         let (data, encoding) = (wire::base64::encode(data), Some("base64".to_owned()));
-        let session_id = self.session.id();
+        let (session_id, idempotency_key) = (self.session.id(), Some(self.session.key()));
+        let again = self.session.input_again();
         match self.pty_id.clone() {
             Some(pty_id) => {
-                let params = v1::PtyInput { session_id, pty_id, data, encoding };
-                self.session.ask(&params, Again::Never, Opens::Nothing).await?;
+                let params = v1::PtyInput { session_id, pty_id, data, encoding, idempotency_key };
+                self.session.ask(&params, again, Opens::Nothing).await.map(drop)
             }
             None => {
                 let process_id = self.process_id.clone();
-                let params = v1::ExecInput { session_id, process_id, data, encoding, eof };
-                self.session.ask(&params, Again::Never, Opens::Nothing).await?;
+                let params = v1::ExecInput { session_id, process_id, data, encoding, eof, idempotency_key };
+                self.session.ask(&params, again, Opens::Nothing).await.map(drop)
             }
         }
-        Ok(())
     }
 
     /// Sets the size of its terminal.

@@ -7,6 +7,8 @@ use tokio::sync::Notify;
 
 /// What a reader may leave unread before the link is read no further.
 pub(crate) const ROOM: usize = 8 * 1024 * 1024;
+/// What a reader may leave unread at all, while answers that others wait for are read past it.
+const MOST: usize = 8 * ROOM;
 /// What an event weighs beside its bytes.
 const ENVELOPE: usize = 64;
 
@@ -63,6 +65,11 @@ impl<T> Sender<T> {
     /// Whether its reader is behind.
     pub(crate) fn is_full(&self) -> bool {
         self.0.state().bytes > ROOM
+    }
+
+    /// Whether its reader is so far behind that more output must not be kept for it.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.0.state().bytes > MOST
     }
 
     /// Whether nobody reads any more.

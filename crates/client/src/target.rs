@@ -177,6 +177,11 @@ impl FromStr for Target {
                 return parse_url(scheme, rest).map(Target::Url).map_err(wrong);
             }
         }
+        for later in ["hub:", "codex:"] {
+            if text.starts_with(later) {
+                return Err(wrong("targets of this kind are not in this version yet"));
+            }
+        }
         Err(wrong("it is none of local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…"))
     }
 }
@@ -187,11 +192,11 @@ fn parse_ssh(place: &str) -> Result<Ssh, &'static str> {
         None => (None, place),
     };
     let (host, port) = split_port(place.trim_end_matches('/'))?;
-    let is_odd = |text: &str| text.is_empty() || text.starts_with('-') || text.contains(char::is_whitespace);
-    if is_odd(&host) || user.as_deref().is_some_and(is_odd) {
-        return Err("host and user must be plain names");
+    let ssh = Ssh { host, user, port, ..Ssh::default() };
+    match ssh.is_plain() {
+        true => Ok(ssh),
+        false => Err("host and user must be plain names"),
     }
-    Ok(Ssh { host, user, port, ..Ssh::default() })
 }
 
 /// Host and port; a bracketed address loses its brackets, which ssh does not take.
@@ -233,6 +238,17 @@ fn parse_url(scheme: Scheme, rest: &str) -> Result<Url, &'static str> {
         headers: Vec::new(),
         tls: Tls::default(),
     })
+}
+
+impl Ssh {
+    /// Whether host and user are names that neither ssh nor a shell could take for something else.
+    pub fn is_plain(&self) -> bool {
+        let is_odd = |text: &str| {
+            let breaks = |c: char| c.is_whitespace() || c.is_control() || "'\"`$\\;&|<>(){}*?!#".contains(c);
+            text.is_empty() || text.starts_with('-') || text.contains(breaks)
+        };
+        !is_odd(&self.host) && !self.user.as_deref().is_some_and(is_odd)
+    }
 }
 
 impl Url {
@@ -305,6 +321,9 @@ mod tests {
             ("ssh:", "plain names"),
             ("ssh:-oProxyCommand=touch x", "plain names"),
             ("ssh:-x@host", "plain names"),
+            ("ssh:$(touch x)", "plain names"),
+            ("hub:host-a", "not in this version"),
+            ("codex:http://x", "not in this version"),
             ("ssh:host:0", "port"),
             ("ssh:host:99999", "port"),
             ("unix:", "path"),

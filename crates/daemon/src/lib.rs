@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod guard;
 pub mod http;
 pub mod keeper;
+pub mod linger;
 pub mod listen;
 pub mod log;
 pub mod metrics;

@@ -9,6 +9,7 @@ pub use sockets::Sockets;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use engine::approval::Approvals;
@@ -16,28 +17,61 @@ use engine::audit::{AuditSink, NoAudit};
 use engine::files::Durability;
 use engine::process::{Bounds, Containment};
 use engine::{Engine, Limits, Roots, Settings};
+use link::stdio::Streams;
 use tokio_util::sync::CancellationToken;
 
 use crate::approvals::FileLedger;
 use crate::audit::AuditFile;
 use crate::auth::Caller;
-use crate::config::{Config, Places};
+use crate::config::{Config, Places, ServerConfig};
 use crate::guard::{Guard, Guarding};
 use crate::keeper::{self, Keepers};
+use crate::linger::{Crossing, LINGER, Lingering};
 use crate::metrics::{Metrics, Transport};
 use crate::rexd::{self, Arrival};
 use crate::traces::Traces;
+
+/// How long the clients of waiting sessions may take to go when the daemon ends.
+const LANDINGS_GONE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Serves REXD on standard input and output until its peer is done or a signal asks for the end.
 pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
     let stop = signals::ending(true)?.stop;
     let metrics = Metrics::off();
     let audit = open_audit(config, &metrics)?;
-    let service = Arc::new(service(config, places, (audit, metrics), stop.clone())?);
-    let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
-    rexd::serve(service.clone(), link, Arrival::new(Caller::on_stdio(), Transport::Stdio), stop).await;
+    let mut service = service(config, places, (audit, metrics), stop.clone())?;
+    service.lingering = Lingering::new(places.state.as_deref());
+    service.may_resume = service.lingering.is_some();
+    service.retention = retention(&config.server);
+    service.retention.resume = service.retention.resume.min(LINGER);
+    let service = Arc::new(service);
+    let streams = Streams::open().context("cannot use standard input and output")?;
+    let crossing = match &service.lingering {
+        Some(lingering) => lingering.cross(streams, &stop).await,
+        None => Crossing::Stays(streams),
+    };
+    if let Crossing::Stays(streams) = crossing {
+        let arrival = Arrival::new(Caller::on_stdio(), Transport::Stdio);
+        rexd::serve(service.clone(), streams.into_link(&link_limits()), arrival, stop.clone()).await;
+        if let Some(lingering) = &service.lingering {
+            lingering.wait(&service.sessions, &stop).await;
+        }
+    }
     service.shut_down().await;
+    if let Some(lingering) = &service.lingering {
+        lingering.ended(LANDINGS_GONE_WITHIN).await;
+    }
     Ok(())
+}
+
+/// How long sessions wait, as the configuration has it.
+fn retention(config: &ServerConfig) -> rexd::Retention {
+    rexd::Retention {
+        resume: config.resume_for,
+        resume_bytes: usize::try_from(config.resume_bytes).unwrap_or(usize::MAX),
+        idle: config.session_idle,
+        ..rexd::Retention::default()
+    }
 }
 
 /// What every face over the engine shares, as the configuration has it.
@@ -67,6 +101,7 @@ pub fn service(
         metrics,
         traces: Traces::off(),
         may_resume: false,
+        lingering: None,
         retention: rexd::Retention::default(),
         sessions: rexd::Sessions::default(),
         stop,
@@ -99,7 +134,7 @@ fn keepers(config: &Config, places: &Places) -> Option<Keepers> {
 }
 
 /// Few events wait in the lane, so that an answer overtakes nearly all of a flood and memory stays flat.
-fn link_limits() -> link::Limits {
+pub(crate) fn link_limits() -> link::Limits {
     link::Limits { event_slots: 2, ..link::Limits::default() }
 }
 

@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{Mode, OFlags};
+
 /// Makes folders that only this user may enter.
 pub(crate) fn private_folder() -> DirBuilder {
     let mut builder = DirBuilder::new();
@@ -28,6 +30,15 @@ pub(crate) fn check_private(folder: &Path) -> io::Result<()> {
     }
     let reason = format!("{} must be a folder of this user with mode 0700", folder.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+}
+
+/// Puts nothing in the place of the standard streams, so that whoever waits for their end sees it.
+pub(crate) fn let_go_of_streams() -> io::Result<()> {
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
 }
 
 /// When a process started, in the kernel's ticks since boot; nothing if there is none.

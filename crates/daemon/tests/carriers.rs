@@ -10,11 +10,7 @@ const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 
 /// What holds on other carriers only, and why.
 const ELSEWHERE: &[(&str, &[Way], &str)] = &[
-    (
-        "session-open-resume-is-not-granted",
-        &Way::ALL,
-        "a daemon behind a socket outlives its connections: resuming is granted",
-    ),
+    ("session-resume-attached", &[Way::Http], "without a link nobody has it: it is taken up again"),
     (
         "session-open-compress-is-not-granted",
         &[Way::WebSocket],

@@ -13,7 +13,12 @@ const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 
 /// Connects as agents do: the remote command replaces the login shell.
 fn connect(sandbox: &Sandbox, sshd: &Sshd) -> Rexd {
-    let remote = format!("exec '{REXD}' '--stdio' '--config' '{}'", sandbox.config().display());
+    let state = sandbox.path("home/state");
+    let remote = format!(
+        "exec env XDG_STATE_HOME='{}' '{REXD}' '--stdio' '--config' '{}'",
+        state.display(),
+        sandbox.config().display()
+    );
     Rexd::spawn(sshd.client(sandbox, &remote))
 }
 

@@ -112,6 +112,11 @@ impl Writing {
         Writing { task: tokio::spawn(task) }
     }
 
+    /// Gives up what is not written yet, and with it the link.
+    pub fn abort(&self) {
+        self.task.abort();
+    }
+
     /// Waits until all is written, or tells why it could not be.
     pub async fn finished(self) -> std::io::Result<()> {
         self.task.await.unwrap_or_else(|error| Err(std::io::Error::other(error)))

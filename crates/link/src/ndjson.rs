@@ -17,11 +17,11 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    link_until(input, output, limits, std::future::pending())
+    link_until(Lines::new(input, limits.line_bytes), output, limits, std::future::pending())
 }
 
 /// As [`link`], for an output that can tell when its reader is gone.
-pub(crate) fn link_until<R, W, G>(input: R, output: W, limits: &Limits, gone: G) -> Link
+pub(crate) fn link_until<R, W, G>(lines: Lines<R>, output: W, limits: &Limits, gone: G) -> Link
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -29,7 +29,7 @@ where
 {
     let (outgoing, ends) = lanes(limits);
     Link {
-        incoming: Receiver::new(Lines::new(input, limits.line_bytes)),
+        incoming: Receiver::new(lines),
         outgoing,
         writing: Writing::spawn(write_lines(output, ends, gone)),
     }

@@ -21,20 +21,30 @@ pub struct Lines<R> {
     /// Length so far of a line over the limit that is being skipped.
     skipping: Option<u64>,
     line_bytes: usize,
-    ended: bool,
+    state: State,
+}
+
+/// How far the input is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// More may come.
+    Open,
+    /// It has ended; what is in the buffer is still to be taken.
+    Ending,
+    /// Nothing is left.
+    Ended,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     /// Lines of at most `line_bytes`.
     pub fn new(input: R, line_bytes: usize) -> Lines<R> {
-        Lines {
-            input,
-            intake: Intake::new(BytesMut::new()),
-            scanned: 0,
-            skipping: None,
-            line_bytes,
-            ended: false,
-        }
+        Lines::begun(input, line_bytes, (BytesMut::new(), false))
+    }
+
+    /// As [`Lines::new`], after some of it was read, and perhaps its end.
+    pub(crate) fn begun(input: R, line_bytes: usize, (read, has_ended): (BytesMut, bool)) -> Lines<R> {
+        let state = if has_ended { State::Ending } else { State::Open };
+        Lines { input, intake: Intake::new(read), scanned: 0, skipping: None, line_bytes, state }
     }
 
     /// The next message that is in the buffer already.
@@ -100,20 +110,22 @@ impl<R: AsyncRead + Unpin> Stream for Lines<R> {
             if let Some(incoming) = this.take_line() {
                 return Poll::Ready(Some(incoming));
             }
-            if this.ended {
-                return Poll::Ready(None);
-            }
-            match ready!(this.intake.poll_fill(cx, &mut this.input)) {
-                Ok(0) => {
-                    this.ended = true;
+            match this.state {
+                State::Open => {}
+                State::Ending => {
+                    this.state = State::Ended;
                     return Poll::Ready(this.take_rest());
                 }
+                State::Ended => return Poll::Ready(None),
+            }
+            match ready!(this.intake.poll_fill(cx, &mut this.input)) {
+                Ok(0) => this.state = State::Ending,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     // A connection that broke and one that was closed mean the same to whoever serves it.
                     tracing::debug!(%error, "reading from the peer failed");
-                    this.ended = true;
+                    this.state = State::Ended;
                     this.intake.buffer.clear();
                     this.scanned = 0;
                     return Poll::Ready(None);

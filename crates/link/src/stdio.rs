@@ -10,29 +10,119 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::{Buf as _, BytesMut};
 use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::io::fcntl_dupfd_cloexec;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest, ReadBuf};
 use tokio::net::unix::pipe;
 
+use crate::ndjson::Lines;
 use crate::{Limits, Link, ndjson};
 
 /// What stdout's pipe is grown to when bulk output fills it.
 const LARGE_PIPE: usize = 1024 * 1024;
+/// Room for a read while the first line comes.
+const FIRST_READ: usize = 4 * 1024;
 
 /// Stdin and stdout of this process as a link. Must be called within a tokio runtime.
 pub fn open(limits: &Limits) -> io::Result<Link> {
-    over(rustix::stdio::stdin(), rustix::stdio::stdout(), limits)
+    Ok(Streams::open()?.into_link(limits))
 }
 
 /// Any two descriptors as a link, as [`open`] does with stdin and stdout.
 pub fn over(input: BorrowedFd<'_>, output: BorrowedFd<'_>, limits: &Limits) -> io::Result<Link> {
-    // Both may be one socket: the flags to put back are those before either was changed.
-    let (input_flags, output_flags) = (fcntl_getfl(input)?, fcntl_getfl(output)?);
-    let input = Input::open(input, input_flags)?;
-    let output = Output::open(output, output_flags)?;
-    let gone = output.reader_gone();
-    Ok(ndjson::link_until(input, output, limits, gone))
+    Ok(Streams::over(input, output)?.into_link(limits))
+}
+
+/// Stdin and stdout before they are a link: the first line can be looked at, and somebody else may take the bytes.
+#[derive(Debug)]
+pub struct Streams {
+    input: Input,
+    output: Output,
+    /// What was read and not taken.
+    read: BytesMut,
+    is_over: bool,
+}
+
+/// The two streams as bytes.
+#[derive(Debug)]
+pub struct Parts<R, W> {
+    /// What was read already.
+    pub read: BytesMut,
+    /// What follows it; nothing if it has ended.
+    pub input: Option<R>,
+    /// Where answers go.
+    pub output: W,
+}
+
+impl Streams {
+    /// Those of this process. Must be called within a tokio runtime.
+    pub fn open() -> io::Result<Streams> {
+        Streams::over(rustix::stdio::stdin(), rustix::stdio::stdout())
+    }
+
+    /// Any two descriptors.
+    pub fn over(input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> io::Result<Streams> {
+        // Both may be one socket: the flags to put back are those before either was changed.
+        let (input_flags, output_flags) = (fcntl_getfl(input)?, fcntl_getfl(output)?);
+        let input = Input::open(input, input_flags)?;
+        let output = Output::open(output, output_flags)?;
+        Ok(Streams { input, output, read: BytesMut::new(), is_over: false })
+    }
+
+    /// Waits for the first line and shows it without its end; nothing if input ends before there is one, or if it is
+    /// longer than `most`. It stays where it is; nothing is lost if this future is dropped.
+    pub async fn first_line(&mut self, most: usize) -> Option<&[u8]> {
+        while self.line_end().is_none() && !self.is_over && self.read.len() <= most {
+            self.read.reserve(FIRST_READ);
+            match self.input.read_buf(&mut self.read).await {
+                Ok(0) => self.is_over = true,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    tracing::debug!(%error, "reading from the peer failed");
+                    self.is_over = true;
+                }
+            }
+        }
+        let end = self.line_end().or(self.is_over.then_some(self.read.len()))?;
+        self.read.get(..end).map(<[u8]>::trim_ascii).filter(|line| !line.is_empty() && line.len() <= most)
+    }
+
+    /// Drops the first line.
+    pub fn skip_line(&mut self) {
+        let end = self.line_end().map_or(self.read.len(), |end| end + 1);
+        self.read.advance(end);
+    }
+
+    /// Where the first line ends that is not blank.
+    fn line_end(&self) -> Option<usize> {
+        let start = self.read.iter().position(|byte| !byte.is_ascii_whitespace())?;
+        memchr::memchr(b'\n', self.read.get(start..)?).map(|end| start + end)
+    }
+
+    /// Writes to the output.
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.output.write_all(bytes).await
+    }
+
+    /// Comes true when whoever reads our output has closed it; never where that cannot be seen.
+    pub fn reader_gone(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.output.reader_gone()
+    }
+
+    /// Both as a link, beginning with what was read.
+    pub fn into_link(self, limits: &Limits) -> Link {
+        let Streams { input, output, read, is_over } = self;
+        let gone = output.reader_gone();
+        ndjson::link_until(Lines::begun(input, limits.line_bytes, (read, is_over)), output, limits, gone)
+    }
+
+    /// Both as bytes.
+    pub fn into_parts(self) -> Parts<impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send> {
+        let Streams { input, output, read, is_over } = self;
+        Parts { read, input: (!is_over).then_some(input), output }
+    }
 }
 
 /// A descriptor to read from without blocking, such as our own stdin, where bytes and not messages are wanted.

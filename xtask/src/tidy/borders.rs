@@ -30,6 +30,7 @@ const DAEMON_FILE_PLACES: &[&str] = &[
     "doctor/",
     "keeper.rs",
     "keeper/",
+    "linger/landing.rs",
     "listen/",
     "main.rs",
     "metrics/own.rs",

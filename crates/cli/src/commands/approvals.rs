@@ -59,7 +59,9 @@ async fn find(session: &Session, id: &str) -> Result<Approval, Failure> {
         (Some(one), true) => Ok(one),
         (None, _) => Err(Failure::new(format!("nothing that waits is called {id}"))
             .hint("`rex approvals list` shows what waits; it may have been decided or have expired")),
-        (Some(_), false) => Err(Failure::new(format!("more than one begins with {id}")).hint("give more of the id")),
+        (Some(_), false) => {
+            Err(Failure::new(format!("more than one begins with {id}")).hint("give more of the id"))
+        }
     }
 }
 
@@ -79,10 +81,17 @@ async fn watch(session: &Session) -> Result<(), Failure> {
     output::remark("waiting for questions; Ctrl-C ends this");
     while let Some(event) = approvals.next().await {
         match event {
-            ApprovalEvent::Requested(request) => asking::ask(session, &asking::Question::from(*request)).await,
+            ApprovalEvent::Requested(request) => {
+                asking::ask(session, &asking::Question::from(*request)).await
+            }
             ApprovalEvent::Decided(decided) => {
                 let by = decided.by.as_deref().unwrap_or("nobody");
-                output::remark(format_args!("{}: {} by {}", decided.approval_id, decided.decision, plain(by)));
+                output::remark(format_args!(
+                    "{}: {} by {}",
+                    decided.approval_id,
+                    decided.decision,
+                    plain(by)
+                ));
             }
         }
     }

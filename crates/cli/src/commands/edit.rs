@@ -11,13 +11,8 @@ use crate::output;
 pub(super) async fn run(target: Option<&str>, json: bool, ask: Edit) -> Result<Status, Failure> {
     let (app, path) = App::for_path(target, json, &ask.path)?;
     let session = app.session().await?;
-    let params = FsEdit {
-        path,
-        old_string: ask.old,
-        new_string: ask.new,
-        replace_all: ask.all,
-        ..FsEdit::default()
-    };
+    let params =
+        FsEdit { path, old_string: ask.old, new_string: ask.new, replace_all: ask.all, ..FsEdit::default() };
     let edited = session.files().edit(params).await?;
     session.close().await.ok();
     match json {

@@ -26,7 +26,11 @@ pub(super) async fn run(app: &App, ask: Kill) -> Result<Status, Failure> {
             output::line(format_args!("ended {} {}", process.pid, crate::table::plain(&process.name)))?;
         }
         for process in &killed.left {
-            output::remark(format_args!("{} {} is still there", process.pid, crate::table::plain(&process.name)));
+            output::remark(format_args!(
+                "{} {} is still there",
+                process.pid,
+                crate::table::plain(&process.name)
+            ));
         }
         if !killed.ok && killed.left.is_empty() {
             output::remark(format_args!("{} has ended already", found.process_id));

@@ -37,7 +37,9 @@ pub(super) async fn run(app: &App, ask: Logs) -> Result<Status, Failure> {
         }
     }
     if app.json && !has_ended {
-        output::json_line(&json!({ "process_id": found.process_id, "status": found.status, "cursor": place }))?;
+        output::json_line(
+            &json!({ "process_id": found.process_id, "status": found.status, "cursor": place }),
+        )?;
     }
     session.close().await.ok();
     Ok(Status::OK)

@@ -13,7 +13,8 @@ pub(super) async fn find(session: &Session, id: &str) -> Result<v1::ListedProces
 fn pick(processes: Vec<v1::ListedProcess>, id: &str) -> Result<v1::ListedProcess, Failure> {
     let begins = |process: &v1::ListedProcess| {
         let full = process.process_id.as_str();
-        !id.is_empty() && (full.starts_with(id) || full.strip_prefix("p_").is_some_and(|rest| rest.starts_with(id)))
+        !id.is_empty()
+            && (full.starts_with(id) || full.strip_prefix("p_").is_some_and(|rest| rest.starts_with(id)))
     };
     let mut meant: Vec<v1::ListedProcess> = match processes.iter().find(|process| process.process_id == id) {
         Some(exact) => vec![exact.clone()],

@@ -15,7 +15,8 @@ pub(super) async fn run(app: &App, ask: Wait) -> Result<Status, Failure> {
     let found = find(&session, &ask.id).await?;
     let ended = loop {
         // The server waits at most as long as its longest timeout: then it is asked again.
-        let params = ExecWait { session_id: session.id(), process_id: found.process_id.clone(), timeout_ms: None };
+        let params =
+            ExecWait { session_id: session.id(), process_id: found.process_id.clone(), timeout_ms: None };
         let ended = session.call(&params).await?;
         if ended.status != "running" {
             break ended;

@@ -16,8 +16,7 @@ pub(super) async fn run(target: Option<&str>, json: bool, ask: Watch) -> Result<
     let (app, path) = App::for_path(target, json, ask.path.as_deref().unwrap_or("."))?;
     let session = app.session().await?;
     let mut watch = session.files().watch(&path, !ask.flat).await?;
-    let (mut interrupt, mut terminate) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut changes = 0_u64;
     loop {
         let event = tokio::select! {

@@ -1,10 +1,26 @@
 //! Where work is done: which rule chooses the target, and what an alias stands for.
 
+mod decide;
+mod explain;
+mod inputs;
+pub(crate) mod near;
+pub mod places;
+pub mod project;
+pub mod registry;
+pub(crate) mod state;
+mod token;
+
 use std::path::PathBuf;
 
 use client::Target;
 
 use crate::failure::Failure;
+use crate::output;
+pub use decide::{Decision, Proof, decide};
+pub use explain::{Explanation, Spoken, explain};
+pub use inputs::Inputs;
+pub use places::Places;
+pub use registry::Registry;
 
 /// Where work is done, and why there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,31 +73,38 @@ pub enum Place {
 /// Chooses the target by the rules; `asked` is what `-t` says. Tells on stderr what is odd about it, and remembers
 /// what was asked for where a runtime named its session.
 pub fn choose(asked: Option<&str>) -> Result<Choice, Failure> {
-    current(asked)
+    let inputs = Inputs::gather(asked);
+    let choice = choose_from(&inputs)?;
+    choice.warnings.iter().for_each(output::remark);
+    if let (Some(name), Some(session), Some(folder)) = (asked, &inputs.session, &inputs.places.state)
+        && let Err(error) = state::carry(folder, session, name)
+    {
+        output::remark(format_args!("cannot remember `{name}` for this session: {error}"));
+    }
+    Ok(choice)
+}
+
+/// The same for an alias that stands before a path: it holds for this one time and is not remembered.
+pub fn choose_once(alias: &str) -> Result<Choice, Failure> {
+    let choice = current(Some(alias))?;
+    choice.warnings.iter().for_each(output::remark);
+    Ok(choice)
 }
 
 /// The same without a word and without remembering anything: for a server that looks before each call whether
 /// `rex target use` has said something else meanwhile.
 pub fn current(asked: Option<&str>) -> Result<Choice, Failure> {
-    let named = asked.map(str::to_owned).or_else(|| std::env::var("REX_TARGET").ok());
-    let rule = if asked.is_some() { Rule::Flag } else { Rule::Default };
-    let target = match named {
-        Some(text) => text.parse::<Target>().map_err(|error| Failure::new(error.to_string()))?,
-        None => Target::local(),
-    };
-    let cwd = match &target {
-        Target::Local(_) => std::env::current_dir().ok().and_then(|path| path.to_str().map(str::to_owned)),
-        _ => None,
-    };
-    Ok(Choice { target, alias: None, cwd, rule, warnings: Vec::new() })
+    choose_from(&Inputs::gather(asked))
+}
+
+/// Decides, and fetches the token of the target that was chosen.
+pub fn choose_from(inputs: &Inputs) -> Result<Choice, Failure> {
+    decide(inputs).and_then(token::admit)
 }
 
 /// Which side a path is on. A colon counts only at the beginning, or after an alias that is registered.
 pub fn place(text: &str) -> Result<Place, Failure> {
-    Ok(match text.strip_prefix(':') {
-        Some(path) => Place::There { alias: None, path: path.to_owned() },
-        None => Place::Here(text.to_owned()),
-    })
+    place_among(text, &|| inputs::registry(&Places::from_environment()))
 }
 
 /// A path there with the alias before it, as `ALIAS:PATH`, `:PATH` and `PATH` are written where only the other side
@@ -92,3 +115,25 @@ pub fn split_place(text: &str) -> Result<(Option<String>, String), Failure> {
         Place::There { alias, path } => (alias, path),
     })
 }
+
+/// The registry is read only if there is a name to look up.
+fn place_among(text: &str, registry: &dyn Fn() -> Result<Registry, Failure>) -> Result<Place, Failure> {
+    let here = || Ok(Place::Here(text.to_owned()));
+    match text.split_once(':') {
+        Some(("", path)) => Ok(Place::There { alias: None, path: path.to_owned() }),
+        Some((name, path)) => {
+            // `./a:b` and `/a:b` are paths whatever is registered.
+            if name.contains('/') || name.starts_with(['.', '~']) {
+                return here();
+            }
+            match name == "local" || registry()?.has(name) {
+                true => Ok(Place::There { alias: Some(name.to_owned()), path: path.to_owned() }),
+                false => here(),
+            }
+        }
+        None => here(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -88,3 +88,7 @@ pub(crate) fn ssh_command(ssh: &crate::target::Ssh, options: &Options) -> std::p
     command.arg("--").arg(ssh::place(ssh));
     command
 }
+
+pub(crate) fn ssh_failure(ssh: &crate::target::Ssh, status: Option<i32>, said: &str) -> ConnectError {
+    ssh::failure(&ssh.to_string(), status, said)
+}

@@ -80,15 +80,19 @@ pub(crate) fn quote(argument: &str) -> String {
 
 pub(super) async fn explain(child: &mut Child, host: &str) -> ConnectError {
     let status = child.ended().await.and_then(|status| status.code());
-    let said = child.errors().text();
+    failure(host, status, &child.errors().text())
+}
+
+/// Why an ssh that ended did so, by its status and what it said.
+pub(crate) fn failure(host: &str, status: Option<i32>, said: &str) -> ConnectError {
     let wrong = |step, cause: &str| ConnectError::new(format_args!("ssh:{host}"), step, cause);
     let last = said.lines().next_back().unwrap_or("ssh ended without a word").to_owned();
     match status {
-        Some(SSH_FAILED) => refused(&wrong, &said, &last, host),
+        Some(SSH_FAILED) => refused(&wrong, said, &last, host),
         Some(NOT_FOUND) => wrong(Step::Start, "there is no rexd on that machine")
             .hint(format!("rex target install {host} --root DIR   puts it there")),
         Some(_) if !said.is_empty() => {
-            wrong(Step::Start, &said).hint(format!("`ssh {host} rexd doctor` says what is wrong there"))
+            wrong(Step::Start, said).hint(format!("`ssh {host} rexd doctor` says what is wrong there"))
         }
         Some(code) => wrong(Step::Start, &format!("what was started there ended with status {code}"))
             .hint("what the target's `command` starts must speak REXD on its standard streams"),

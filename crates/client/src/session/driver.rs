@@ -8,8 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use link::Incoming;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep_until};
 use wire::jsonrpc::{self, Item, Message, Response};
-use wire::rexd::v1::{Cancel, SessionClose, SessionOpenResult};
+use wire::rexd::v1::{Cancel, SessionClose, SessionOpenResult, codes};
 
 use super::greet::rpc_error;
 use super::letter::{Call, Letter, Opens};
@@ -21,6 +22,8 @@ use crate::target::Target;
 
 /// Requests that wait for their answer; past it no more are taken.
 const MOST_PENDING: usize = 512;
+/// When a request that is still under way is asked for again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// How long the end of a session may take: as long as trees take to die, and a slow link.
 const FAREWELL: Duration = Duration::from_secs(5);
 pub(super) struct Driver {
@@ -33,6 +36,8 @@ pub(super) struct Driver {
     pub(super) routes: Routes,
     /// Messages that the link had no room for yet.
     pub(super) unsent: VecDeque<Bytes>,
+    /// Requests that were sent again while the first was still under way, and when to ask once more.
+    pub(super) waiting: Vec<(Instant, Call)>,
     next_id: Arc<AtomicU64>,
     drained: Arc<Notify>,
 }
@@ -61,6 +66,7 @@ impl Driver {
             routes: Routes::new(options.output),
             options,
             unsent: VecDeque::new(),
+            waiting: Vec::new(),
             next_id,
             drained,
         }
@@ -90,6 +96,7 @@ impl Driver {
             let is_stalled = self.routes.is_stalled(self.pending.is_empty());
             let takes_letters = self.unsent.is_empty() && self.pending.len() < MOST_PENDING;
             let stuck = self.unsent.front().cloned();
+            let again_at = self.waiting.first().map(|(at, _)| *at);
             tokio::select! {
                 letter = self.inbox.recv(), if takes_letters => match letter {
                     Some(letter) => if let Some(over) = self.open_letter(letter) { return over },
@@ -103,6 +110,10 @@ impl Driver {
                     None => return Over::Cut(self.dialed.carrier.last_words()),
                 },
                 () = self.drained.notified(), if is_stalled => {}
+                () = sleep_until(again_at.unwrap_or_else(Instant::now)), if again_at.is_some() => {
+                    let (_, call) = self.waiting.remove(0);
+                    self.send_call(call);
+                }
                 sent = self.dialed.link.outgoing.respond(stuck.unwrap_or_default()), if !self.unsent.is_empty() => {
                     // A link that is closed says so when it is read.
                     self.unsent.pop_front();
@@ -125,7 +136,7 @@ impl Driver {
     }
 
     pub(super) fn send_call(&mut self, mut call: Call) {
-        call.is_sent = true;
+        call.sent += 1;
         self.send(call.message.clone());
         self.pending.insert(call.id, call);
     }
@@ -172,6 +183,9 @@ impl Driver {
             }
             (None, error) => {
                 let error = Error::from(rpc_error(error.map_or("null", |raw| raw.get())));
+                if call.sent > 1 && is_under_way(&error) {
+                    return self.waiting.push((Instant::now() + ASK_AGAIN_AFTER, call));
+                }
                 if let Opens::Process(route) = call.opens {
                     route.lose(&error);
                 }
@@ -230,9 +244,19 @@ impl Driver {
     }
 
     fn fail_everything(&mut self, error: &Error) {
+        for (_, call) in std::mem::take(&mut self.waiting) {
+            call.answer.send(Err(error.clone())).ok();
+        }
         for (_, call) in std::mem::take(&mut self.pending) {
             call.answer.send(Err(error.clone())).ok();
         }
         self.routes.lose_all(error);
     }
+}
+
+/// Whether the server says that a request with this key is still being done.
+fn is_under_way(error: &Error) -> bool {
+    error.rpc().is_some_and(|error| {
+        error.code == codes::CONCURRENCY_CONFLICT && error.data["field"] == "idempotency_key"
+    })
 }

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use crate::approvals::ApprovalEvent;
 use crate::error::Error;
 use crate::files::WatchEvent;
-use crate::process::{Heard, ProcessEvent};
+use crate::process::{Heard, Lost, ProcessEvent, What};
 use crate::queue;
 
 /// A letter to the session's task.
@@ -33,7 +33,8 @@ pub(crate) struct Call {
     pub(crate) opens: Opens,
     /// Gets the text of the result.
     pub(crate) answer: oneshot::Sender<Result<Bytes, Error>>,
-    pub(crate) is_sent: bool,
+    /// How often it was sent.
+    pub(crate) sent: u32,
 }
 
 /// Whether asking twice does it once.
@@ -63,6 +64,8 @@ pub(crate) struct ProcessRoute {
     pub(crate) cursor: u64,
     /// Whether it outlives the session, so that another can follow it.
     pub(crate) is_detached: bool,
+    /// Output that its reader will not see, as it is too far behind.
+    pub(crate) skipped: u64,
 }
 
 impl ProcessRoute {
@@ -78,6 +81,14 @@ impl ProcessRoute {
             // What is known is at most the piece's length, which is a usize.
             bytes.advance(usize::try_from(known).unwrap_or(0));
             self.cursor = end;
+            if self.events.is_flooded() {
+                self.skipped += bytes.len() as u64;
+                return;
+            }
+        }
+        if self.skipped > 0 {
+            let lost = Lost::Bytes { stream: "output".to_owned(), bytes: std::mem::take(&mut self.skipped) };
+            self.events.push(Ok(ProcessEvent { what: What::Lost(lost), cursor: None, line: None }), 0);
         }
         let weight = event.what.weight() + event.line.as_ref().map_or(0, Bytes::len);
         self.events.push(Ok(event), weight);

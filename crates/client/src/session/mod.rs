@@ -35,6 +35,8 @@ pub struct Session {
     next_id: Arc<AtomicU64>,
     drained: Arc<Notify>,
     target: Arc<Target>,
+    /// What the keys of this session's requests begin with.
+    keys: Arc<str>,
 }
 
 impl Session {
@@ -50,7 +52,8 @@ impl Session {
         let counted = (next_id.clone(), drained.clone());
         let driver = Driver::new(dialed, (target.clone(), options), (inbox, publish), counted);
         tokio::spawn(driver.run());
-        Ok(Session { letters, opened: published, next_id, drained, target })
+        let keys = random_text()?.into();
+        Ok(Session { letters, opened: published, next_id, drained, target, keys })
     }
 
     /// What the server said when the session was opened, or opened anew.
@@ -87,7 +90,7 @@ impl Session {
     pub async fn start(&self, command: Command) -> Result<Process, Error> {
         let (events, receiver) = queue(self.drained.clone());
         let is_detached = command.is_detached();
-        let opens = Opens::Process(ProcessRoute { events, cursor: 0, is_detached });
+        let opens = Opens::Process(ProcessRoute { events, cursor: 0, is_detached, skipped: 0 });
         let (process_id, pty_id) = command.start(self, opens).await?;
         Ok(Process::new(self.clone(), process_id, pty_id, receiver))
     }
@@ -95,7 +98,7 @@ impl Session {
     /// Follows a process that somebody started, from a place in its output; 0 is the beginning.
     pub async fn attach(&self, process_id: &str, cursor: u64) -> Result<Process, Error> {
         let (events, receiver) = queue(self.drained.clone());
-        let opens = Opens::Process(ProcessRoute { events, cursor, is_detached: true });
+        let opens = Opens::Process(ProcessRoute { events, cursor, is_detached: true, skipped: 0 });
         let params = v1::ExecAttach {
             session_id: self.id(),
             process_id: process_id.to_owned(),
@@ -150,7 +153,7 @@ impl Session {
             .map_err(|error| Error::Protocol(format!("the params of {} are not JSON: {error}", M::NAME)))?;
         let (answer, answered) = oneshot::channel();
         let method = M::NAME;
-        let call = Call { id, method, message: Bytes::from(message), again, opens, answer, is_sent: false };
+        let call = Call { id, method, message: Bytes::from(message), again, opens, answer, sent: 0 };
         self.letters.send(Letter::Call(call)).await.map_err(|_| Error::Closed)?;
         let mut withdrawal = Withdrawal { id, letters: Some(&self.letters) };
         let text = answered.await.map_err(|_| Error::Closed);
@@ -158,6 +161,19 @@ impl Session {
         serde_json::from_slice(&text??).map_err(|error| {
             Error::Protocol(format!("the answer to {} is not what it should be: {error}", M::NAME))
         })
+    }
+
+    /// A key by which the server knows a request that is asked twice.
+    pub(crate) fn key(&self) -> String {
+        format!("{}-{}", self.keys, self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Whether input may be sent twice: a server that does not know its key would take it twice.
+    pub(crate) fn input_again(&self) -> Again {
+        match self.can("input_key") {
+            true => Again::Safe,
+            false => Again::Never,
+        }
     }
 
     pub(crate) fn drained(&self) -> Arc<Notify> {
@@ -180,9 +196,8 @@ impl Drop for Withdrawal<'_> {
     }
 }
 
-/// A key by which the server knows a request that is asked twice.
-pub(crate) fn key() -> Result<String, Error> {
-    let mut bytes = [0; 16];
+fn random_text() -> Result<String, Error> {
+    let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|error| Error::Protocol(format!("no random numbers: {error}")))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

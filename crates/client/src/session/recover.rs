@@ -36,6 +36,7 @@ impl Driver {
             return Err(Error::Lost(cut.to_owned()));
         }
         self.unsent.clear();
+        self.pending.extend(std::mem::take(&mut self.waiting).into_iter().map(|(_, call)| (call.id, call)));
         let opened = self.opened.borrow().clone();
         let resume = opened.resume_token.clone().map(|resume_token| SessionResume {
             session_id: opened.session_id.clone(),
@@ -72,7 +73,7 @@ impl Driver {
         let resume_token = opened.resume_token.clone().or(before);
         self.opened.send_replace(Arc::new(SessionOpenResult { resume_token, lost: None, ..opened }));
         for (_, call) in std::mem::take(&mut self.pending) {
-            match call.is_sent && call.again == Again::Never {
+            match call.sent > 0 && call.again == Again::Never {
                 true => {
                     let ambiguous = Error::Ambiguous { method: call.method, cut: cut.to_owned() };
                     call.answer.send(Err(ambiguous)).ok();
@@ -106,7 +107,7 @@ impl Driver {
         if let Ok(message) = wire::jsonrpc::request(id, ExecAttach::NAME, params) {
             let (message, opens) = (message.into(), Opens::Process(route));
             let (method, again) = (ExecAttach::NAME, Again::Safe);
-            self.send_call(Call { id, method, message, again, opens, answer, is_sent: false });
+            self.send_call(Call { id, method, message, again, opens, answer, sent: 0 });
         }
     }
 }

@@ -39,11 +39,8 @@ pub(super) async fn post(visit: &Visit, caller: &Caller, request: Request<Incomi
     }
     visit.phases.enter(Phase::Busy);
     let parent = head.headers.get("traceparent").and_then(|value| value.to_str().ok());
-    let arrival = Arrival {
-        caller: caller.clone(),
-        transport: Transport::Http,
-        parent: parent.and_then(TraceParent::parse),
-    };
+    let mut arrival = Arrival::new(caller.clone(), Transport::Http);
+    arrival.parent = parent.and_then(TraceParent::parse);
     let posted = web::post(&visit.server.service, &arrival, message).await;
     let status = match posted.status {
         Status::Understood => StatusCode::OK,

@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 use engine::audit::{self, AuditRecord, AuditSink as _, Detail, Outcome};
 use engine::process::{Closed, Cursor, Exit, LogReader, Process, Signal};
 use engine::{Engine, Error, Session, Settings};
-use rustix::fs::{Mode, OFlags};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -26,6 +25,7 @@ use super::scribe;
 use super::segments::Segments;
 use crate::audit::AuditFile;
 use crate::sandbox::remove_temp;
+use crate::state::let_go_of_streams;
 
 /// A job larger than this is refused: its environment and input are bounded long before.
 const LARGEST_JOB: u64 = 64 * 1024 * 1024;
@@ -332,9 +332,5 @@ fn report(report: &Report) -> io::Result<()> {
             Err(_gone) => break,
         }
     }
-    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::stdio::dup2_stdin(&null)?;
-    rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&null)?;
-    Ok(())
+    let_go_of_streams()
 }

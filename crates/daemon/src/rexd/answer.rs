@@ -9,6 +9,7 @@ use engine::policy::Verdict;
 use link::rpc::Reply;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use wire::jsonrpc::{Id, RpcError};
 use wire::rexd::v1::codes;
 
@@ -41,7 +42,7 @@ pub(super) struct Answer {
     /// Cancelled when the caller withdraws the request.
     pub(super) cancel: CancellationToken,
     /// While it is held, the session knows that somebody waits.
-    busy: Option<Arc<()>>,
+    busy: Option<TaskTrackerToken>,
 }
 
 struct Draft {
@@ -108,6 +109,13 @@ impl Answer {
         }
     }
 
+    /// Says whose request it was, once that is known.
+    pub(super) fn belongs_to(&mut self, asker: Asker) {
+        if let Some(draft) = &mut self.draft {
+            draft.asker = asker;
+        }
+    }
+
     /// Adds what the policy said about it. Judged again, it keeps who had approved it.
     pub(super) fn judged(&mut self, judged: Judged) {
         if let Some(draft) = &mut self.draft {
@@ -124,7 +132,7 @@ impl Answer {
     }
 
     /// Lets the session know that somebody waits until this is answered.
-    pub(super) fn keeps_busy(&mut self, busy: Arc<()>) {
+    pub(super) fn keeps_busy(&mut self, busy: TaskTrackerToken) {
         self.busy = Some(busy);
     }
 

@@ -12,7 +12,7 @@ use super::errors::{invalid, still_attached, unknown_session};
 use super::events::{Change, Changes, Gap};
 use super::kept::NotYet;
 use super::listener::Listener;
-use super::mailbox::{Listen, Resume};
+use super::mailbox::{Listen, OnLink, Resume};
 use super::methods::welcome;
 use super::session::Session;
 use super::web::Told;
@@ -20,24 +20,23 @@ use super::web::Told;
 impl Session {
     /// `session.resume`: the answer first, then every event after the last that was seen.
     pub(super) fn resume(&mut self, resume: Resume) {
-        let Resume { seen, token, outgoing, answer, verdict } = resume;
-        let refusal = if !self.is_proven_by(&token) {
-            Some(unknown_session(&self.id))
-        } else if self.presence.is_on_link() {
-            Some(still_attached(&self.id))
-        } else {
-            None
-        };
-        if let Some(error) = refusal {
-            return self.refuse(answer, error);
+        let Resume { seen, token, link, mut answer, verdict } = resume;
+        if !self.is_proven_by(&token) {
+            return self.refuse(answer, unknown_session(&self.id));
+        }
+        answer.belongs_to(self.asker.clone());
+        if self.presence.is_on_link() && !self.may_be_taken_by(link.as_ref()) {
+            return self.refuse(answer, still_attached(&self.id));
         }
         let result = self.opened();
-        let Some(outgoing) = outgoing else {
+        let Some(OnLink { outgoing, hang_up }) = link else {
             self.counted.resumed();
             return self.rewind(seen, result, answer, verdict);
         };
         let attachment = self.presence.number();
         self.presence.heard(attachment, true);
+        let replaced = self.links.clone();
+        self.links.extend(hang_up.map(|hang_up| (attachment, hang_up)));
         self.silent_since.store(0, Ordering::Relaxed);
         self.counted.resumed();
         let compressing = self.manners.wants_zstd.then(|| outgoing.clone());
@@ -46,9 +45,31 @@ impl Session {
             let heard = heard.await;
             // Known before it is answered: what the client asks next finds the session on its new link.
             let may_stay = matches!(heard, Some(Ok(_)));
+            if may_stay {
+                replaced.iter().for_each(|(_, hang_up)| hang_up.cancel());
+            }
             verdict.send(may_stay.then_some(attachment)).ok();
             respond(answer, result, heard, compressing).await;
         });
+    }
+
+    /// Whether a client on this link may have the session although another link has it: nobody can find out whether
+    /// standard streams are still held by somebody, and who has the session's token is believed.
+    fn may_be_taken_by(&self, link: Option<&OnLink>) -> bool {
+        let is_taken_easily = |now: u64| self.links.iter().any(|(number, _)| *number == now);
+        link.is_some_and(|link| link.hang_up.is_some())
+            && self.presence.heard_by().is_some_and(is_taken_easily)
+    }
+
+    /// Whether nothing would be lost if the session ended now: nobody hears it, nothing has happened in it, and its client
+    /// can as well open another. Only where a whole daemon would have to stay for it.
+    pub(super) fn has_nothing_to_wait_for(&self) -> bool {
+        self.service.lingering.is_some()
+            && !self.presence.is_heard()
+            && self.changes().is_none()
+            && self.watches.is_empty()
+            && self.reaching.is_empty()
+            && self.keys.is_empty()
     }
 
     /// A client without a link comes back: what it listens to next begins after the last event it saw.
@@ -102,13 +123,19 @@ impl Session {
     /// Nobody hears the session through this link or stream any more.
     pub(super) fn left(&mut self, attachment: u64) {
         self.presence.left(attachment);
+        self.forget_link(attachment);
         self.may_be_silent();
     }
 
     /// This link or stream may not hear it; whoever did before still does.
-    pub(super) fn refused(&mut self, attachment: u64, heard_by: Option<u64>) {
-        self.presence.refused(attachment, heard_by);
+    pub(super) fn refused(&mut self, attachment: u64, before: Option<(u64, bool)>) {
+        self.presence.refused(attachment, before);
+        self.forget_link(attachment);
         self.may_be_silent();
+    }
+
+    fn forget_link(&mut self, attachment: u64) {
+        self.links.retain(|(number, _)| *number != attachment);
     }
 
     fn may_be_silent(&mut self) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use link::rpc::{Request, Requests, RpcLimits};
 use link::{Link, Outgoing};
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::rexd::v1;
@@ -15,13 +16,16 @@ use super::answer::Answer;
 use super::call::Call;
 use super::desk;
 use super::errors::{session_not_found, unknown_session};
-use super::mailbox::{Asked, Handle, Letter, Resume};
+use super::mailbox::{Asked, Handle, Letter, OnLink, Resume};
 use super::methods::{open, ping};
 use super::{Arrival, FAREWELL, Service};
 use crate::auth::Caller;
+use crate::metrics::Transport;
 
 /// Sessions of one connection among which those that ended are looked for; a client may open and close any number.
 const SEATS_SWEPT_AT: usize = 64;
+/// How long a peer that comes for one session may take to say so.
+const RESUME_WITHIN: Duration = Duration::from_secs(10);
 /// How long a peer that has closed its side may take to read the rest.
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
@@ -43,6 +47,10 @@ pub(super) struct Connection {
     seats: HashMap<Arc<str>, Seat>,
     sweep_at: usize,
     tasks: TaskTracker,
+    /// Cancelled when another link has taken the place of this one.
+    hang_up: CancellationToken,
+    /// Whether it has to take up its session before anything else.
+    has_to_resume: bool,
 }
 
 impl Connection {
@@ -50,11 +58,13 @@ impl Connection {
         Connection {
             service,
             caller: Arc::new(arrival.caller.clone()),
+            has_to_resume: arrival.resumes.is_some(),
             arrival: Arc::new(arrival),
             outgoing: link.outgoing.clone(),
             seats: HashMap::new(),
             sweep_at: SEATS_SWEPT_AT,
             tasks: TaskTracker::new(),
+            hang_up: CancellationToken::new(),
         }
     }
 
@@ -63,26 +73,20 @@ impl Connection {
     pub(super) async fn run(mut self, link: Link, stop: CancellationToken) {
         let Link { incoming, outgoing, writing } = link;
         let mut requests = Requests::new(incoming, outgoing, RpcLimits::default());
-        let peer = self.outgoing.clone();
-        let service_stop = self.service.stop.clone();
-        loop {
-            tokio::select! {
-                biased;
-                request = requests.next() => match request {
-                    Some(request) => self.answer(request).await,
-                    None => break,
-                },
-                () = peer.closed() => break,
-                () = stop.cancelled() => break,
-                () = service_stop.cancelled() => break,
-            }
+        self.listen(&mut requests, &stop).await;
+        if let Some(lingering) = &self.service.lingering {
+            lingering.hurry();
         }
-        let is_ending = service_stop.is_cancelled();
+        if self.hang_up.is_cancelled() {
+            // Its sessions go on elsewhere; what is still to be written here is read by nobody.
+            writing.abort();
+        }
+        let is_ending = self.service.stop.is_cancelled();
         if !is_ending && self.seats.values().any(|seat| seat.may_wait) {
             // Their answers would keep the link open for somebody who is gone.
             requests.withdraw_all();
         }
-        drop((requests, peer));
+        drop(requests);
         // Who asks the daemon to end does not want to wait for a client that reads no more.
         let patience = if is_ending || stop.is_cancelled() { FAREWELL } else { LAST_WORDS };
         let said = async {
@@ -96,6 +100,31 @@ impl Connection {
         }
     }
 
+    /// Answers requests until there is nobody to answer, or nothing to be said to them.
+    async fn listen(&mut self, requests: &mut Requests, stop: &CancellationToken) {
+        let (peer, hang_up) = (self.outgoing.clone(), self.hang_up.clone());
+        let service_stop = self.service.stop.clone();
+        let too_late = Instant::now() + RESUME_WITHIN;
+        loop {
+            tokio::select! {
+                biased;
+                request = requests.next() => match request {
+                    Some(request) => self.answer(request).await,
+                    None => return,
+                },
+                () = peer.closed() => return,
+                () = hang_up.cancelled() => return,
+                () = stop.cancelled() => return,
+                () = service_stop.cancelled() => return,
+                () = sleep_until(too_late), if self.has_to_resume => return,
+            }
+            if self.has_to_resume {
+                // It was told no, and there is nothing else here for it.
+                return;
+            }
+        }
+    }
+
     async fn answer(&mut self, request: Request) {
         let find = |id: &str| self.seats.get(id).map(|seat| seat.handle.clone());
         let (asked, handle) = match desk::receive(&self.service, (&self.arrival, &self.caller), request, find)
@@ -104,6 +133,9 @@ impl Connection {
             Err(turned) => return self.reply(turned.answer, turned.error),
         };
         let Asked { call, answer, .. } = asked;
+        if self.has_to_resume && !self.comes_for(&call) {
+            return self.reply(answer, unknown_session(call.session_id().unwrap_or_default()));
+        }
         match (call, handle) {
             (Call::SessionOpen(params), _) => self.open(&params, answer),
             (Call::SessionResume(params), _) => self.resume(params, answer).await,
@@ -118,13 +150,28 @@ impl Connection {
         }
     }
 
+    /// Whether this request takes up the session that this connection came for.
+    fn comes_for(&self, call: &Call) -> bool {
+        let wanted = self.arrival.resumes.as_deref();
+        matches!(call, Call::SessionResume(params) if Some(params.session_id.as_str()) == wanted)
+    }
+
+    /// This link, as a session has it. One of standard streams can be taken the place of.
+    fn on_link(&self) -> OnLink {
+        let is_stdio = self.arrival.transport == Transport::Stdio;
+        OnLink { outgoing: self.outgoing.clone(), hang_up: is_stdio.then(|| self.hang_up.clone()) }
+    }
+
     fn open(&mut self, params: &v1::SessionOpen, answer: Answer) {
-        let outgoing = self.outgoing.clone();
-        match open(&self.service, &self.caller, params, Some(outgoing)) {
+        match open(&self.service, &self.caller, params, Some(self.on_link())) {
             Ok(opened) => {
                 let may_wait = opened.result.resume_token.is_some();
-                let seat = Seat { handle: opened.handle.clone(), attachment: 0, may_wait };
-                self.seat(seat);
+                let handle = opened.handle.clone();
+                if let Some(lingering) = self.service.lingering.as_ref().filter(|_| may_wait) {
+                    let (session, handle) = (handle.id.clone(), handle.clone());
+                    lingering.attend(&self.service, session, async move { handle.ended().await });
+                }
+                self.seat(Seat { handle, attachment: 0, may_wait });
                 self.tasks.spawn(opened.answer(params.clone(), answer, Some(self.outgoing.clone())));
             }
             Err(error) => self.reply(answer, error),
@@ -137,15 +184,21 @@ impl Connection {
             return self.reply(answer, unknown_session(&params.session_id));
         };
         let (verdict, heard) = oneshot::channel();
+        let mut link = self.on_link();
+        if self.seats.contains_key(&*params.session_id) {
+            // It would take its own place.
+            link.hang_up = None;
+        }
         let resume = Resume {
             seen: u64::try_from(params.last_event_id).unwrap_or(0),
             token: params.resume_token,
-            outgoing: Some(self.outgoing.clone()),
+            link: Some(link),
             answer,
             verdict,
         };
         handle.tell(Letter::Resume(Box::new(resume))).await;
         if let Ok(Some(attachment)) = heard.await {
+            self.has_to_resume = false;
             self.seat(Seat { handle, attachment, may_wait: true });
         }
     }

@@ -332,8 +332,9 @@ impl Teller {
 
     /// Somebody may not listen; whoever did before still does.
     async fn refused(&mut self, attachment: u64) {
-        let heard_by = self.listener.as_ref().map(|(current, _)| *current);
-        let notice = Notice::Refused { attachment, heard_by };
+        let is_link = |listener: &Listener| matches!(listener, Listener::Link(_));
+        let before = self.listener.as_ref().map(|(current, listener)| (*current, is_link(listener)));
+        let notice = Notice::Refused { attachment, before };
         self.telling.letters.send(Letter::Notice(notice)).await.ok();
     }
 

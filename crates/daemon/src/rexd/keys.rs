@@ -66,6 +66,12 @@ pub(super) struct Kept {
 }
 
 impl Keys {
+    /// Whether no request had one.
+    pub(super) fn is_empty(&self) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.answers.is_empty() && known.claimed.is_empty()
+    }
+
     /// Looks a key up for a request; the same key for another request, or while the first is under way, is refused.
     pub(super) fn look(&self, key: &str, request: u64) -> Result<Seen, RpcError> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -52,6 +52,7 @@ impl Session {
                     Some(letter) => self.read(letter),
                 },
                 () = service.stop.cancelled() => return Over::Stopped,
+                () = self.presence.idle(), if self.has_nothing_to_wait_for() => return Over::Done,
                 () = wait_until(until) => {
                     if !self.presence.is_busy() {
                         tracing::info!(session = &*self.id, "nobody came back in time: the session ends");
@@ -93,7 +94,7 @@ impl Session {
             Notice::Adopt(adopting) => self.adopt(*adopting),
             Notice::News(news) => self.tell_news(&news),
             Notice::Unheard(attachment) => self.left(attachment),
-            Notice::Refused { attachment, heard_by } => self.refused(attachment, heard_by),
+            Notice::Refused { attachment, before } => self.refused(attachment, before),
         }
     }
 

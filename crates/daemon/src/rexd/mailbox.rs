@@ -9,6 +9,7 @@ use engine::files::Watch;
 use engine::process::{Kept, Process, ProcessId};
 use link::Outgoing;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::RpcError;
 
 use super::answer::{Answer, Asker};
@@ -79,8 +80,17 @@ pub(super) enum Notice {
     News(Box<News>),
     /// The listener with this number hears no more.
     Unheard(u64),
-    /// The listener with this number may not listen; who heard before still does.
-    Refused { attachment: u64, heard_by: Option<u64> },
+    /// The listener with this number may not listen; who heard before, a link or not, still does.
+    Refused { attachment: u64, before: Option<(u64, bool)> },
+}
+
+/// The link a session is on.
+pub(super) struct OnLink {
+    /// Where events go.
+    pub(super) outgoing: Outgoing,
+    /// Ends the link, if it is one that another of its kind may take the place of: nobody can find out whether somebody
+    /// is still there at the other end.
+    pub(super) hang_up: Option<CancellationToken>,
 }
 
 /// A client that comes back.
@@ -90,7 +100,7 @@ pub(super) struct Resume {
     /// What it shows to prove that the session is its own.
     pub(super) token: String,
     /// Where events go from now on; nothing if it will ask for them.
-    pub(super) outgoing: Option<Outgoing>,
+    pub(super) link: Option<OnLink>,
     /// Where the answer goes once it is sure.
     pub(super) answer: Answer,
     /// The number of the new link, or nothing if the answer was no.

@@ -14,6 +14,7 @@ mod convert;
 mod desk;
 mod errors;
 mod events;
+mod fingerprint;
 mod followed;
 mod judge;
 mod kept;
@@ -46,6 +47,7 @@ use tokio_util::sync::CancellationToken;
 use crate::auth::Caller;
 use crate::guard::Guarding;
 use crate::keeper::Keepers;
+use crate::linger::Lingering;
 use crate::metrics::{Metrics, Transport};
 use crate::traces::{TraceParent, Traces};
 use connection::Connection;
@@ -84,6 +86,8 @@ pub struct Service {
     pub traces: Traces,
     /// Whether this daemon outlives its connections, so that sessions can wait for their clients.
     pub may_resume: bool,
+    /// How a daemon without listeners is found by clients that come back.
+    pub lingering: Option<Lingering>,
     /// How long sessions wait for somebody to come back.
     pub retention: Retention,
     /// The sessions somebody may come back to, and the tasks of all.
@@ -120,12 +124,19 @@ pub struct Arrival {
     pub transport: Transport,
     /// The trace their requests belong to.
     pub parent: Option<TraceParent>,
+    /// The session they have to take up before anything else.
+    pub(crate) resumes: Option<Arc<str>>,
 }
 
 impl Arrival {
     /// Somebody who says nothing about traces.
     pub fn new(caller: Caller, transport: Transport) -> Arrival {
-        Arrival { caller, transport, parent: None }
+        Arrival { caller, transport, parent: None, resumes: None }
+    }
+
+    /// Somebody who comes for one session, and is sent away if their first request does not take it up.
+    pub(crate) fn resuming(self, session: Arc<str>) -> Arrival {
+        Arrival { resumes: Some(session), ..self }
     }
 }
 

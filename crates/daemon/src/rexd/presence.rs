@@ -1,9 +1,10 @@
 //! Presence: whether anybody is there for a session, and how long it waits for somebody.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// How long sessions wait for somebody to come back.
 #[derive(Debug, Clone)]
@@ -41,7 +42,7 @@ pub(super) struct Presence {
     has_been_heard: bool,
     last_seen: Instant,
     /// Held by every request that runs.
-    busy: Arc<()>,
+    busy: TaskTracker,
 }
 
 impl Presence {
@@ -59,13 +60,22 @@ impl Presence {
             may_resume,
             has_been_heard: false,
             last_seen: Instant::now(),
-            busy: Arc::default(),
+            busy: {
+                let busy = TaskTracker::new();
+                busy.close();
+                busy
+            },
         }
     }
 
     /// Whether a link has it: then nobody else may take it.
     pub(super) fn is_on_link(&self) -> bool {
         self.has_link && self.heard_by.is_some()
+    }
+
+    /// The number of the link or stream that hears its events.
+    pub(super) fn heard_by(&self) -> Option<u64> {
+        self.heard_by
     }
 
     /// Whether anybody hears its events.
@@ -95,20 +105,25 @@ impl Presence {
         }
     }
 
-    /// That link or stream may not hear it after all: who did before still does. It was no link, or nobody could have
-    /// taken its place.
-    pub(super) fn refused(&mut self, attachment: u64, heard_by: Option<u64>) {
+    /// That link or stream may not hear it after all: who did before, a link or not, still does.
+    pub(super) fn refused(&mut self, attachment: u64, before: Option<(u64, bool)>) {
         if self.heard_by == Some(attachment) {
-            self.heard_by = heard_by;
-            self.has_link = false;
+            self.heard_by = before.map(|(attachment, _)| attachment);
+            self.has_link = before.is_some_and(|(_, is_link)| is_link);
             self.last_seen = Instant::now();
         }
     }
 
     /// A request came; it counts for as long as this is held.
-    pub(super) fn asked(&mut self) -> Arc<()> {
+    pub(super) fn asked(&mut self) -> TaskTrackerToken {
         self.last_seen = Instant::now();
-        self.busy.clone()
+        self.busy.token()
+    }
+
+    /// Waits until no request runs.
+    pub(super) fn idle(&self) -> impl Future<Output = ()> + Send + 'static {
+        let busy = self.busy.clone();
+        async move { busy.wait().await }
     }
 
     /// When the session has waited long enough; never while somebody is there.
@@ -124,7 +139,7 @@ impl Presence {
 
     /// Whether a request still runs; if not, the waiting counts from its end on.
     pub(super) fn is_busy(&mut self) -> bool {
-        let is_busy = Arc::strong_count(&self.busy) > 1;
+        let is_busy = !self.busy.is_empty();
         if is_busy {
             self.last_seen = Instant::now();
         }
@@ -160,7 +175,7 @@ mod tests {
         let mut presence = Presence::unheard(false);
         presence.heard(1, false);
         presence.heard(2, true);
-        presence.refused(2, Some(1));
+        presence.refused(2, Some((1, false)));
         assert!(presence.is_heard() && !presence.is_on_link());
         presence.refused(2, None);
         assert_eq!(presence.gives_up_at(&Retention::default()), None, "the first still listens");

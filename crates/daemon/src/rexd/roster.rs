@@ -42,6 +42,17 @@ impl Roster {
         self.open().sessions.insert(handle.id.clone(), handle);
     }
 
+    /// Whether no session is left, found by name or not.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Waits until no session is left.
+    pub async fn all_over(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
     /// Forgets a session that is over.
     pub(super) fn remove(&self, id: &str) {
         self.open().sessions.remove(id);

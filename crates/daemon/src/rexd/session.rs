@@ -27,7 +27,7 @@ use super::errors::{process_not_found, session_not_found};
 use super::events::{self, Changes, Events, Telling};
 use super::keys::Keys;
 use super::listener::Listener;
-use super::mailbox::{Asked, Handle, Letter, Notice};
+use super::mailbox::{Asked, Handle, Letter, Notice, OnLink};
 use super::order::{Kind, Order, Turn};
 use super::permission::Permit;
 use super::presence::Presence;
@@ -92,6 +92,8 @@ pub(super) struct Session {
     pub(super) closing: Option<Answer>,
     pub(super) letters: mpsc::Sender<Letter>,
     pub(super) tasks: TaskTracker,
+    /// How to end the links that have or had it, if another may take their place.
+    pub(super) links: Vec<(u64, CancellationToken)>,
     outgoing: Option<Outgoing>,
     events: Option<(Events, Changes)>,
 }
@@ -110,8 +112,8 @@ pub(super) struct Opening {
 }
 
 impl Session {
-    /// A session whose events go along `outgoing`, or wait until somebody asks for them.
-    pub(super) fn new(opening: Opening, handle: &Handle, outgoing: Option<Outgoing>) -> Session {
+    /// A session whose events go along `link`, or wait until somebody asks for them.
+    pub(super) fn new(opening: Opening, handle: &Handle, link: Option<OnLink>) -> Session {
         let Opening {
             asker,
             service,
@@ -124,6 +126,7 @@ impl Session {
             confining,
         } = opening;
         let may_resume = resume_token.is_some();
+        let (outgoing, hang_up) = link.map(|link| (link.outgoing, link.hang_up)).unzip();
         let confined = asker.caller.roots.as_ref().map(|_| roots.paths().to_vec());
         let approver = Arc::new(SessionApprover::new(handle.clone(), service.guard.clone(), confined));
         let manners_attend = manners.attends;
@@ -157,6 +160,7 @@ impl Session {
             closing: None,
             letters: handle.letters.clone(),
             tasks: TaskTracker::new(),
+            links: hang_up.flatten().map(|hang_up| (0, hang_up)).into_iter().collect(),
             outgoing,
             events: None,
             service,

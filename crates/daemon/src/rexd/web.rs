@@ -138,7 +138,7 @@ impl Post<'_> {
         };
         let (verdict, _heard) = oneshot::channel();
         let seen = u64::try_from(params.last_event_id).unwrap_or(0);
-        let resume = Resume { seen, token: params.resume_token, outgoing: None, answer, verdict };
+        let resume = Resume { seen, token: params.resume_token, link: None, answer, verdict };
         handle.tell(Letter::Resume(Box::new(resume))).await;
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::signals::{self, Ending};
 use super::sockets::Sockets;
-use super::{link_limits, open_audit, service};
+use super::{link_limits, open_audit, retention, service};
 use crate::auth::{Auth, Caller, Door, Gate, Refusals};
 use crate::config::{Config, ConfigArgs, Listeners, Places};
 use crate::guard::Guard;
@@ -104,12 +104,7 @@ fn sockets(
     service.may_resume = true;
     let (traces, exporting) = traces(config, &metrics)?;
     service.traces = traces;
-    service.retention = rexd::Retention {
-        resume: file.resume_for,
-        resume_bytes: usize::try_from(file.resume_bytes).unwrap_or(usize::MAX),
-        idle: file.session_idle,
-        ..rexd::Retention::default()
-    };
+    service.retention = retention(file);
     let server = Server {
         service: Arc::new(service),
         gate: Gate::new(auth.clone(), Door::new(file)),

@@ -17,11 +17,12 @@ use super::super::confining::{Confined, Refused};
 use super::super::convert::{self, exit_code, exit_signal, pty_id, status, timestamp};
 use super::super::errors::{invalid, rpc_error};
 use super::super::events::{EventOrder, Events, Follow};
+use super::super::keys::Kept;
 use super::super::order::Turn;
 use super::super::session::Session;
 use super::attach::may_see;
 use super::detached::Detaching;
-use super::launch::Saying;
+use super::launch::{Saying, remember};
 use crate::config::OFF;
 use crate::metrics::{HeldProcess, Ownership};
 
@@ -220,15 +221,23 @@ impl Session {
 
     /// `exec.input`.
     pub(super) fn exec_input(&self, params: v1::ExecInput, answer: Answer) {
+        let key = params.idempotency_key.as_deref();
+        let Some((answer, kept)) = self.once(answer, key, &params) else { return };
         let bytes = convert::data("data", &params.data, params.encoding.as_deref(), "encoding");
         match self.process(&params.process_id).and_then(|process| Ok((process, bytes?))) {
-            Ok((process, bytes)) => self.feed(process, bytes, params.eof, answer),
+            Ok((process, bytes)) => self.feed(process, (bytes, params.eof), answer, kept),
             Err(error) => self.refuse(answer, error),
         }
     }
 
     /// Gives a process input. The first poll queues it, so that pipelined input keeps its order.
-    pub(super) fn feed(&self, process: Process, bytes: bytes::Bytes, is_last: bool, answer: Answer) {
+    pub(super) fn feed(
+        &self,
+        process: Process,
+        (bytes, is_last): (bytes::Bytes, bool),
+        answer: Answer,
+        kept: Option<Kept>,
+    ) {
         let over = self.over.clone();
         self.spawn(async move {
             let result = tokio::select! {
@@ -238,7 +247,9 @@ impl Session {
                 () = over.cancelled() => Err(engine::Error::Gone),
             };
             let result = result.map(|accepted| v1::AcceptedResult { accepted_bytes: accepted as u64 });
-            answer.send(result.map_err(rpc_error)).await;
+            let result = result.map_err(rpc_error);
+            remember(kept, &result);
+            answer.send(result).await;
         });
     }
 

@@ -1,7 +1,5 @@
 //! From a start that was begun to its answer: the same for commands and terminals.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use engine::process::{Cursor, LogReader, Process, Starting};
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -11,6 +9,7 @@ use super::super::answer::Answer;
 use super::super::call::Call;
 use super::super::errors::{rpc_error, with_hint};
 use super::super::events::Events;
+use super::super::fingerprint::Fingerprint;
 use super::super::keys::{Claim, Kept, KeyState, Seen};
 use super::super::mailbox::{Letter, Notice};
 use super::super::order::Turn;
@@ -54,14 +53,14 @@ impl Session {
     }
 
     /// Sorts out a request with an idempotency key: nothing comes back when it was answered from memory.
-    pub(super) fn once<P: Serialize>(
+    pub(super) fn once<P: Fingerprint>(
         &self,
         answer: Answer,
         key: Option<&str>,
         params: &P,
     ) -> Option<(Answer, Option<Kept>)> {
         let Some(key) = key else { return Some((answer, None)) };
-        match self.keys.look(key, fingerprint(params)) {
+        match self.keys.look(key, params.fingerprint()) {
             Ok(Seen::First(kept)) => Some((answer, Some(kept))),
             Ok(Seen::Answered(result)) => {
                 self.reply(answer, result);
@@ -127,6 +126,8 @@ fn key_of(call: &Call) -> Option<&str> {
     let key = match call {
         Call::ExecStart(params) => &params.idempotency_key,
         Call::PtyOpen(params) => &params.idempotency_key,
+        Call::ExecInput(params) => &params.idempotency_key,
+        Call::PtyInput(params) => &params.idempotency_key,
         Call::FsWrite(params) => &params.idempotency_key,
         Call::FsEdit(params) => &params.idempotency_key,
         Call::FsPatch(params) => &params.idempotency_key,
@@ -142,24 +143,17 @@ fn key_of(call: &Call) -> Option<&str> {
 /// The fingerprint of a request that can have a key.
 fn request_of(call: &Call) -> u64 {
     match call {
-        Call::ExecStart(params) => fingerprint(params),
-        Call::PtyOpen(params) => fingerprint(params),
-        Call::FsWrite(params) => fingerprint(params),
-        Call::FsEdit(params) => fingerprint(params),
-        Call::FsPatch(params) => fingerprint(params),
-        Call::FsMkdir(params) => fingerprint(params),
-        Call::FsRemove(params) => fingerprint(params),
-        Call::FsRename(params) => fingerprint(params),
-        Call::FsCopy(params) => fingerprint(params),
+        Call::ExecStart(params) => params.fingerprint(),
+        Call::PtyOpen(params) => params.fingerprint(),
+        Call::ExecInput(params) => params.fingerprint(),
+        Call::PtyInput(params) => params.fingerprint(),
+        Call::FsWrite(params) => params.fingerprint(),
+        Call::FsEdit(params) => params.fingerprint(),
+        Call::FsPatch(params) => params.fingerprint(),
+        Call::FsMkdir(params) => params.fingerprint(),
+        Call::FsRemove(params) => params.fingerprint(),
+        Call::FsRename(params) => params.fingerprint(),
+        Call::FsCopy(params) => params.fingerprint(),
         _ => 0,
     }
-}
-
-/// What makes two requests the same request.
-fn fingerprint<P: Serialize>(params: &P) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    // Each method has params of its own type.
-    std::any::type_name::<P>().hash(&mut hasher);
-    serde_json::to_vec(params).unwrap_or_default().hash(&mut hasher);
-    hasher.finish()
 }

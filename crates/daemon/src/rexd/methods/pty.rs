@@ -71,9 +71,11 @@ impl Session {
 
     /// `pty.input`.
     pub(super) fn pty_input(&self, params: v1::PtyInput, answer: Answer) {
+        let key = params.idempotency_key.as_deref();
+        let Some((answer, kept)) = self.once(answer, key, &params) else { return };
         let bytes = convert::data("data", &params.data, params.encoding.as_deref(), "encoding");
         match self.terminal(&params.pty_id).and_then(|process| Ok((process, bytes?))) {
-            Ok((process, bytes)) => self.feed(process, bytes, false, answer),
+            Ok((process, bytes)) => self.feed(process, (bytes, false), answer, kept),
             Err(error) => self.refuse(answer, error),
         }
     }

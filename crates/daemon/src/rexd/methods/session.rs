@@ -16,7 +16,7 @@ use super::super::confining::Confining;
 use super::super::convert::{self, limits_report, timestamp};
 use super::super::errors::{invalid, rpc_error, text, with_hint};
 use super::super::lifetime::live;
-use super::super::mailbox::{Handle, LETTERS_WAITING, Letter, Notice};
+use super::super::mailbox::{Handle, LETTERS_WAITING, Letter, Notice, OnLink};
 use super::super::order::Turn;
 use super::super::quirks;
 use super::super::rules::Rules;
@@ -58,13 +58,16 @@ const CAPABILITIES: &[&str] = &[
     "stdin_encoding",
     "max_frame_bytes",
     "idempotency_key",
+    "input_key",
     "cancel",
     "policy",
     "approvals",
     "sandbox",
 ];
 /// What only a daemon that outlives its connections can do.
-const LASTING: &[&str] = &["resume", "compress"];
+const RESUME: &str = "resume";
+/// What only WebSockets do, so a daemon that listens.
+const COMPRESS: &str = "compress";
 /// The shortest line a client may limit us to: an answer must fit.
 const SMALLEST_FRAME: usize = 16 * 1024;
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -75,12 +78,12 @@ pub(in super::super) struct Opened {
     pub(in super::super) result: v1::SessionOpenResult,
 }
 
-/// `session.open`: its events go along `outgoing`, or wait until somebody listens.
+/// `session.open`: its events go along `link`, or wait until somebody listens.
 pub(in super::super) fn open(
     service: &Arc<Service>,
     caller: &Arc<Caller>,
     params: &v1::SessionOpen,
-    outgoing: Option<Outgoing>,
+    link: Option<OnLink>,
 ) -> Result<Opened, RpcError> {
     let manners = manners(params)?;
     let limits = service.limits.lowered(&convert::limits_wish(params.limits.as_ref())?);
@@ -97,13 +100,13 @@ pub(in super::super) fn open(
     let resume_token = if params.resume && service.may_resume { Some(secret()?) } else { None };
     let (letters, inbox) = mpsc::channel(LETTERS_WAITING);
     let handle = Handle { id, asker: asker.clone(), silent_since: Arc::default(), letters };
-    let is_findable = resume_token.is_some() || outgoing.is_none();
+    let is_findable = resume_token.is_some() || link.is_none();
     let confining = confining(service, params, &roots)?;
     let service = service.clone();
     let sessions = service.sessions.clone();
     let opening =
         Opening { asker, service, engine, manners, roots, reported_roots, limits, resume_token, confining };
-    let session = Session::new(opening, &handle, outgoing);
+    let session = Session::new(opening, &handle, link);
     let result = session.opened();
     if is_findable {
         sessions.add(handle.clone());
@@ -179,9 +182,10 @@ fn secret() -> Result<String, RpcError> {
     Ok(convert::hexadecimal(&bytes))
 }
 
-fn capabilities(may_resume: bool) -> Vec<String> {
-    let lasting = LASTING.iter().filter(|_| may_resume);
-    CAPABILITIES.iter().chain(lasting).map(|name| (*name).to_owned()).collect()
+fn capabilities(service: &Service) -> Vec<String> {
+    let resume = service.may_resume.then_some(&RESUME);
+    let compress = (service.may_resume && service.lingering.is_none()).then_some(&COMPRESS);
+    CAPABILITIES.iter().chain(resume).chain(compress).map(|name| (*name).to_owned()).collect()
 }
 
 fn manners(params: &v1::SessionOpen) -> Result<Manners, RpcError> {
@@ -209,7 +213,7 @@ impl Session {
             session_id: self.id.to_string(),
             protocol: v1::PROTOCOL.to_owned(),
             server_version: self.manners.quirks.pinned_version.unwrap_or(OWN_VERSION).to_owned(),
-            capabilities: capabilities(self.service.may_resume),
+            capabilities: capabilities(&self.service),
             limits: limits_report(&self.limits),
             workspace_roots: self.reported_roots.clone(),
             server_name: "rexd".to_owned(),

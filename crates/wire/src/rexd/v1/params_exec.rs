@@ -97,6 +97,9 @@ pub struct ExecInput {
     /// Close its input afterwards.
     #[serde(default, deserialize_with = "or_default")]
     pub eof: bool,
+    /// Two inputs with one key are one input.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
 }
 
 /// `exec.list`.
@@ -175,6 +178,9 @@ pub struct PtyInput {
     /// `utf8` or `base64`.
     #[serde(default)]
     pub encoding: Option<String>,
+    /// Two inputs with one key are one input.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
 }
 
 /// `pty.resize`.

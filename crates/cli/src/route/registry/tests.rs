@@ -1,0 +1,147 @@
+//! Tests of the registry: what survives a rewrite, who may write, and what is said about a broken file.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use client::Target;
+use client::target::RemoteCommand;
+
+use super::*;
+
+/// A file as the plugins and their users leave it, with what no rex knows.
+const FOREIGN: &str = r#"{
+  "$schema": "https://example.org/targets.json",
+  "version": 1,
+  "targets": {
+    "zeta": { "transport": "ssh", "host": "z", "loginShell": false, "capabilities": {"shell": true, "pty": false},
+              "rootPolicy": {"mode": "strict", "extraRoots": []}, "homeDir": "/home/z", "x-ratio": 1.50, "big": 12345678901234567890123 },
+    "alpha": {"transport": "carrier-pigeon", "coop": [3, 1, 2], "note": "caf\u00e9"}
+  },
+  "ui": {"order": ["zeta", "alpha"], "dark": true}
+}
+"#;
+
+fn object(text: &str) -> Ordered {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn what_rex_does_not_know_survives_every_rewrite() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("targets.json");
+    std::fs::write(&path, FOREIGN).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    Registry::change(&path, |registry| {
+        registry.set("web", &object(r#"{"transport": "ssh", "host": "w"}"#));
+        Ok(())
+    })
+    .unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    for kept in ["\"x-ratio\": 1.50", "12345678901234567890123", "caf\\u00e9", "\"coop\": [3, 1, 2]"] {
+        assert!(text.contains(kept), "{kept} in {text}");
+    }
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640, "the mode is kept");
+    Registry::change(&path, |registry| Ok(assert!(registry.remove("web")))).unwrap();
+    let back = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(one_line(&back), one_line(FOREIGN), "nothing else has changed, not even the order");
+    let names: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "no draft is left: {names:?}");
+}
+
+#[test]
+fn a_new_registry_is_private() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep/er/targets.json");
+    Registry::change(&path, |registry| Ok(registry.set("a", &object(r#"{"host": "h"}"#)))).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(one_line(&text), r#"{"version":1,"targets":{"a":{"host":"h"}}}"#);
+}
+
+#[test]
+fn a_link_to_the_registry_stays_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let (real, link) = (folder.path().join("real.json"), folder.path().join("targets.json"));
+    std::fs::write(&real, FOREIGN).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    Registry::change(&link, |registry| Ok(registry.set("a", &object("{}")))).unwrap();
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(Registry::load(&real).unwrap().has("a"));
+}
+
+#[test]
+fn a_broken_registry_is_told_with_its_place_and_left_as_it_is() {
+    for (text, words) in [
+        ("{\n  \"targets\": {\n    \"a\": {\"host\": ", ":3:"),
+        ("", ":1:0"),
+        ("[]", "an object"),
+        ("{\"targets\": []}", "`targets` must be an object"),
+        ("{\"version\": 2, \"targets\": {}}", "version 2"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("targets.json");
+        std::fs::write(&path, text).unwrap();
+        let failure = Registry::change(&path, |registry| Ok(registry.set("a", &object("{}")))).unwrap_err();
+        assert!(failure.message.contains(words), "{text:?}: {failure}");
+        assert!(failure.message.contains("targets.json") && failure.hint.is_some(), "{failure:?}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+}
+
+#[test]
+fn many_writers_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("targets.json");
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let path = &path;
+            scope.spawn(move || {
+                for target in 0..5 {
+                    let alias = format!("t{writer}-{target}");
+                    Registry::change(path, |registry| Ok(registry.set(&alias, &object("{}")))).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(Registry::load(&path).unwrap().aliases().count(), 40);
+}
+
+#[test]
+fn a_command_may_be_written_in_three_ways() {
+    let argv =
+        |words: &[&str]| Some(RemoteCommand::Argv(words.iter().map(|&word| word.to_owned()).collect()));
+    for (text, command) in [
+        (r#""/opt/rexd --stdio""#, Some(RemoteCommand::Line("/opt/rexd --stdio".to_owned()))),
+        (r#"["/opt/my rexd", "--stdio"]"#, argv(&["/opt/my rexd", "--stdio"])),
+        (
+            r#"{"program": "/opt/rexd", "args": ["--stdio", "--config", "c"]}"#,
+            argv(&["/opt/rexd", "--stdio", "--config", "c"]),
+        ),
+        (r#"{"program": "/opt/rexd"}"#, argv(&["/opt/rexd"])),
+        ("null", None),
+        (r#""""#, None),
+    ] {
+        let entry = Entry::parse(&format!(r#"{{"host": "h", "command": {text}}}"#)).unwrap();
+        let Target::Ssh(ssh) = entry.target else { panic!("{entry:?}") };
+        assert_eq!(ssh.command, command, "{text}");
+    }
+}
+
+#[test]
+fn a_field_that_makes_no_sense_is_named() {
+    for (text, words) in [
+        ("7", "no object"),
+        ("{}", "needs `host`"),
+        (r#"{"host": "h", "port": "x"}"#, "`port`: invalid type"),
+        (r#"{"host": "h", "port": 70000}"#, "`port`: invalid value"),
+        (r#"{"host": "-oProxyCommand=x"}"#, "plain names"),
+        (r#"{"host": "h", "command": 7}"#, "`command`: a line, an array"),
+        (r#"{"host": "h", "pathPrefixes": [7]}"#, "`pathPrefixes`: a directory, or"),
+        (r#"{"transport": "unix"}"#, "needs `path`"),
+        (r#"{"transport": "ws", "url": "web"}"#, "`url`: `web` is no"),
+        (r#"{"transport": "smoke"}"#, "`smoke` is none of"),
+    ] {
+        let problem = Entry::parse(text).unwrap_err();
+        assert!(problem.contains(words), "{text}: {problem}");
+    }
+}

@@ -1,0 +1,102 @@
+//! `rex shell` and `rex attach` in a real terminal: full-screen programs, sizes, leaving and coming back.
+
+mod support;
+
+use support::{rex, text};
+use testkit::sandbox::Sandbox;
+use testkit::screen::Screen;
+
+/// A shell that prints nothing but what it is told to.
+fn shell(sandbox: &Sandbox, cols: u16, rows: u16) -> Screen {
+    let command = rex(sandbox, &["shell", "--", "env", "PS1=ready> ", "sh", "-i"]);
+    let mut screen = Screen::start(&command, cols, rows);
+    screen.shows("ready>");
+    screen
+}
+
+#[test]
+fn vim_edits_and_saves_a_file() {
+    let sandbox = Sandbox::new();
+    sandbox.write("root/poem.txt", "roses are blue\n");
+    let mut screen = shell(&sandbox, 80, 24);
+    screen.type_in("vim -u NONE poem.txt\r");
+    screen.shows("roses are blue");
+    screen.type_in("/blue\rcwred\x1boviolets are blue\x1b");
+    screen.shows("violets are blue");
+    screen.type_in(":wq\r");
+    screen.until("leave vim", |seen| seen.trim_end().ends_with("ready>"));
+    screen.type_in("exit 4\r");
+    let (status, seen) = screen.end();
+    assert_eq!(status.code(), Some(4), "{seen}");
+    assert_eq!(sandbox.read("root/poem.txt"), "roses are red\nviolets are blue\n");
+}
+
+#[test]
+fn the_program_sees_the_size_and_its_changes() {
+    let sandbox = Sandbox::new();
+    let mut screen = shell(&sandbox, 100, 30);
+    screen.type_in("stty size\r");
+    screen.shows("30 100");
+    screen.resize(72, 20);
+    screen.type_in("until test \"$(stty size)\" = '20 72'; do :; done; echo now $(stty size)\r");
+    screen.shows("now 20 72");
+    screen.type_in("exit\r");
+    assert!(screen.end().0.success());
+}
+
+#[test]
+fn whoever_leaves_and_comes_back_finds_the_screen_as_it_was() {
+    let sandbox = Sandbox::new();
+    let mut screen = shell(&sandbox, 80, 24);
+    screen.type_in("vim -u NONE -c 'set noswapfile' page\r");
+    screen.shows("\"page\"");
+    screen.type_in("ikept in the buffer\x1b");
+    screen.shows("kept in the buffer");
+    screen.type_in("\r~.");
+    let (status, seen) = screen.end();
+    assert!(status.success() && seen.contains("rex attach p_"), "{seen}");
+    let id = seen.split("rex attach ").nth(1).and_then(|rest| rest.get(..14)).unwrap().to_owned();
+    assert!(text(&sandbox, &["ps"]).contains(&id), "it runs on");
+
+    let mut again = Screen::start(&rex(&sandbox, &["attach", &id]), 90, 28);
+    again.shows("kept in the buffer");
+    again.type_in(":q!\r");
+    again.shows("ready>");
+    again.type_in("stty size; exit\r");
+    let (status, seen) = again.end();
+    assert!(status.success() && seen.contains("28 90"), "{seen}");
+}
+
+#[test]
+fn the_terminal_is_put_back_as_it_was() {
+    let sandbox = Sandbox::new();
+    let rex_shell = rex(&sandbox, &["shell", "--", "true"]);
+    let mut line = sandbox.command("/bin/sh");
+    let quoted = format!(
+        "stty -a > before; {} shell -- true; stty -a > after; cmp before after && echo same",
+        support::REX
+    );
+    line.args(["-c", &quoted]).current_dir(sandbox.root());
+    for (name, value) in rex_shell.get_envs() {
+        line.env(name, value.unwrap_or_default());
+    }
+    let mut screen = Screen::start(&line, 80, 24);
+    screen.shows("same");
+}
+
+#[test]
+fn keys_that_are_signals_here_reach_the_program_there() {
+    let sandbox = Sandbox::new();
+    let mut screen = shell(&sandbox, 80, 24);
+    screen.type_in("sleep 1000; echo status $?\r");
+    screen.until("echo the line", |seen| seen.contains("status $?"));
+    screen.type_in("\x03");
+    screen.until("be interrupted", |seen| seen.matches("ready>").count() == 2);
+    screen.type_in("cat\rline\r\x04");
+    screen.until("end at Ctrl-D", |seen| {
+        seen.matches("ready>").count() == 3 && seen.matches("line").count() == 2
+    });
+    screen.type_in("exit\r");
+    let (status, seen) = screen.end();
+    assert!(status.success(), "{seen}");
+}

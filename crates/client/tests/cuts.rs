@@ -1,0 +1,250 @@
+//! Links that are cut: the caller sees every byte once, what was asked is done once, or an error says what is known.
+
+use std::time::Duration;
+
+use client::target::{Scheme, Tls, Token, Url};
+use client::{Command, Error, Exit, Options, Process, Session, Target, What};
+use rustix::process::Signal;
+use testkit::programs::program;
+use testkit::proxy::{How, Proxy, Toward};
+use testkit::sandbox::Sandbox;
+use testkit::serve::{Doors, Served, TOKEN, Way};
+
+const LINES: u32 = 200_000;
+
+fn target(doors: &Doors, way: Way) -> Target {
+    match way {
+        Way::Unix => Target::Unix(doors.unix.clone()),
+        Way::WebSocket | Way::Http => Target::Url(Url {
+            scheme: if way == Way::Http { Scheme::Http } else { Scheme::Ws },
+            authority: doors.http.to_string(),
+            path: String::new(),
+            token: Some(Token(TOKEN.to_owned())),
+            headers: Vec::new(),
+            tls: Tls::default(),
+        }),
+    }
+}
+
+struct World {
+    served: Served,
+    proxy: Proxy,
+    sandbox: Sandbox,
+}
+
+impl World {
+    fn new() -> World {
+        // Everything a command asks for: limits are not what is tested here.
+        let sandbox = Sandbox::with_config("[limits]\nhard_output_bytes = 0\nhard_timeout_ms = 0\n");
+        let served = Served::start(&program("rexd"), &sandbox);
+        let proxy = Proxy::start(&served.doors, &sandbox.path("."));
+        World { served, proxy, sandbox }
+    }
+
+    async fn open(&self, way: Way) -> Session {
+        let doors = self.proxy.doors.clone();
+        Session::open(target(&doors, way), Options::default()).await.unwrap()
+    }
+}
+
+async fn gather(process: &mut Process) -> Result<(Vec<u8>, Exit), Error> {
+    let mut bytes = Vec::new();
+    loop {
+        let event = process.next().await?.expect("an exit comes last");
+        match event.what {
+            What::Stdout(more) | What::Stderr(more) | What::Terminal(more) => bytes.extend_from_slice(&more),
+            What::Exit(exit) => return Ok((bytes, exit)),
+            What::Lost(lost) => panic!("{lost}"),
+            What::Trouble(trouble) => panic!("{trouble}"),
+        }
+    }
+}
+
+fn counted() -> Vec<u8> {
+    (1..=LINES).flat_map(|number| format!("{number}\n").into_bytes()).collect()
+}
+
+#[tokio::test]
+async fn every_byte_of_a_stream_comes_once_wherever_it_is_cut() {
+    let world = World::new();
+    let expected = counted();
+    for way in [Way::Unix, Way::WebSocket] {
+        let session = world.open(way).await;
+        for (bytes, how) in [
+            (1, How::Closed),
+            (700, How::Reset),
+            (65_536, How::Closed),
+            (900_000, How::Reset),
+            (1_500_000, How::Closed),
+        ] {
+            let before = world.proxy.cuts();
+            let mut process = session.start(Command::argv(["seq", "1", &LINES.to_string()])).await.unwrap();
+            world.proxy.cut_after(Toward::Client, bytes, how);
+            let (written, exit) = gather(&mut process).await.unwrap();
+            assert_eq!(exit.status(), 0);
+            assert!(
+                written == expected,
+                "{way:?}, cut after {bytes}: {} bytes of {}",
+                written.len(),
+                expected.len()
+            );
+            world.proxy.call_off();
+            assert_eq!(world.proxy.cuts(), before + 1, "{way:?}: the link was not cut after {bytes}");
+        }
+        session.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_start_whose_answer_is_cut_off_starts_one_process_and_loses_nothing_of_it() {
+    let world = World::new();
+    for way in [Way::Unix, Way::WebSocket] {
+        let session = world.open(way).await;
+        for (toward, bytes) in
+            [(Toward::Client, 5), (Toward::Client, 120), (Toward::Daemon, 40), (Toward::Daemon, 4_000)]
+        {
+            let name = format!("{way:?}-{toward:?}-{bytes}");
+            world.proxy.cut_after(toward, bytes, How::Closed);
+            let line = format!("echo started >> {name}; seq 1 {LINES} # {}", "x".repeat(8_000));
+            let mut process = session.start(Command::line(line)).await.unwrap();
+            let (written, _) = gather(&mut process).await.unwrap();
+            assert!(written == counted(), "{name}: {} bytes", written.len());
+            assert_eq!(world.sandbox.read(&format!("root/{name}")), "started\n", "{name}: it ran once");
+            assert!(!world.proxy.call_off(), "{name}: nothing was cut");
+        }
+        session.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_a_file_is_made_once_though_its_answer_is_cut_off() {
+    let world = World::new();
+    let session = world.open(Way::Unix).await;
+    for (round, bytes) in [3, 50, 90].into_iter().enumerate() {
+        world.proxy.cut_after(Toward::Client, bytes, How::Closed);
+        let params = client::v1::FsWrite {
+            path: "log.txt".to_owned(),
+            content: format!("entry {round}\n"),
+            mode: Some("append".to_owned()),
+            ..Default::default()
+        };
+        session.files().write_with(params).await.unwrap();
+        assert!(!world.proxy.call_off(), "nothing was cut");
+    }
+    assert_eq!(world.sandbox.read("root/log.txt"), "entry 0\nentry 1\nentry 2\n");
+}
+
+#[tokio::test]
+async fn input_is_read_once_and_in_its_order_wherever_the_link_is_cut() {
+    let world = World::new();
+    for way in [Way::Unix, Way::WebSocket] {
+        let session = world.open(way).await;
+        for (toward, bytes) in [
+            (Toward::Client, 100),
+            (Toward::Daemon, 100_000),
+            (Toward::Client, 2_000),
+            (Toward::Daemon, 777_777),
+        ] {
+            let mut process = session.start(Command::argv(["cat"])).await.unwrap();
+            let control = process.control();
+            world.proxy.cut_after(toward, bytes, How::Reset);
+            let feeding = tokio::spawn(async move {
+                let mut ahead = tokio::task::JoinSet::new();
+                for piece in counted().chunks(50_000) {
+                    let (control, piece) = (control.clone(), piece.to_vec());
+                    ahead.spawn(async move { control.input(&piece).await });
+                }
+                while let Some(fed) = ahead.join_next().await {
+                    fed.unwrap().unwrap();
+                }
+                control.close_input().await.unwrap();
+            });
+            let (read, exit) = gather(&mut process).await.unwrap();
+            feeding.await.unwrap();
+            assert_eq!(exit.status(), 0);
+            assert!(read == counted(), "{way:?}, {toward:?} {bytes}: {} bytes", read.len());
+            assert!(!world.proxy.call_off(), "{way:?}, {toward:?} {bytes}: nothing was cut");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_twice_is_said_to_be_in_doubt() {
+    let world = World::new();
+    let session = world.open(Way::Unix).await;
+    let mut process = session.start(Command::argv(["cat"])).await.unwrap();
+    let control = process.control();
+    world.proxy.cut_after(Toward::Client, 3, How::Closed);
+    let error = control.kill(Some("USR1")).await.unwrap_err();
+    assert!(matches!(error, Error::Ambiguous { method: "exec.kill", .. }), "{error}");
+    let (_, exit) = gather(&mut process).await.unwrap();
+    assert_eq!(exit.signal.as_deref(), Some("USR1"), "the session goes on and hears what came of it");
+}
+
+#[tokio::test]
+async fn a_daemon_that_dies_takes_its_commands_with_it_and_says_so() {
+    let mut world = World::new();
+    let session = world.open(Way::Unix).await;
+    let mut process = session.start(Command::line("echo begun; exec sleep 1000")).await.unwrap();
+    assert!(matches!(process.next().await.unwrap().unwrap().what, What::Stdout(_)));
+    world.served.signal(Signal::KILL);
+    world.served.wait(Duration::from_secs(10));
+    world.served = Served::start(&program("rexd"), &world.sandbox);
+    let error = gather(&mut process).await.unwrap_err();
+    assert!(matches!(&error, Error::Lost(why) if why.contains("no longer knows")), "{error}");
+    let mut next = session.start(Command::argv(["echo", "again"])).await.unwrap();
+    assert_eq!(gather(&mut next).await.unwrap().0, b"again\n", "the same handle works on the next daemon");
+}
+
+#[tokio::test]
+async fn a_detached_process_is_followed_across_the_death_of_its_daemon() {
+    let mut world = World::new();
+    let session = world.open(Way::Unix).await;
+    let go = world.sandbox.path("root/go");
+    let line = format!("seq 1 1000; until test -e {}; do sleep 0.01; done; seq 1001 {LINES}", go.display());
+    let mut process = session.start(Command::line(line).detach()).await.unwrap();
+    let mut written = Vec::new();
+    while written.len() < 3_893 {
+        let What::Stdout(bytes) = process.next().await.unwrap().unwrap().what else { panic!("no output") };
+        written.extend_from_slice(&bytes);
+    }
+    world.served.signal(Signal::KILL);
+    world.served.wait(Duration::from_secs(10));
+    world.served = Served::start(&program("rexd"), &world.sandbox);
+    world.sandbox.write("root/go", "");
+    let (rest, exit) = gather(&mut process).await.unwrap();
+    written.extend(rest);
+    assert_eq!(exit.status(), 0);
+    assert!(written == counted(), "{} bytes", written.len());
+}
+
+#[tokio::test]
+async fn a_process_that_nobody_reads_keeps_no_answer_back() {
+    let world = World::new();
+    let session = world.open(Way::WebSocket).await;
+    let mut flood = session.start(Command::argv(["yes"])).await.unwrap();
+    for _ in 0..50 {
+        assert!(session.files().stat(".").await.unwrap().exists);
+    }
+    let mut other = session.start(Command::argv(["echo", "other"])).await.unwrap();
+    let control = flood.control();
+    let killed = tokio::spawn(async move { control.kill(None).await });
+    let reading = tokio::spawn(async move { gather(&mut flood).await });
+    assert_eq!(gather(&mut other).await.unwrap().0, b"other\n");
+    assert!(killed.await.unwrap().unwrap().ok);
+    assert!(reading.await.unwrap().unwrap().1.signal.is_some());
+}
+
+#[tokio::test]
+async fn a_link_that_stays_cut_ends_in_an_error_that_says_how_long_it_was_tried() {
+    let mut world = World::new();
+    let options = Options { reconnect_within: Duration::from_millis(300), ..Options::default() };
+    let session = Session::open(target(&world.served.doors, Way::Unix), options).await.unwrap();
+    let mut process = session.start(Command::argv(["sleep", "1000"])).await.unwrap();
+    world.served.signal(Signal::KILL);
+    world.served.wait(Duration::from_secs(10));
+    let error = gather(&mut process).await.unwrap_err();
+    assert!(matches!(&error, Error::Lost(why) if why.contains("not reached again")), "{error}");
+    let error = session.files().stat(".").await.unwrap_err();
+    assert!(matches!(error, Error::Lost(_) | Error::Closed), "{error}");
+}

@@ -1,0 +1,94 @@
+//! What makes two requests with one idempotency key the same request, without keeping either.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde::Serialize;
+use wire::rexd::v1;
+
+/// How much of either end of a long text is looked at: this tells mistakes apart, it proves nothing.
+const END: usize = 4 * 1024;
+
+/// Params that two requests can have in common.
+pub(super) trait Fingerprint {
+    /// The same for the same request.
+    fn fingerprint(&self) -> u64;
+}
+
+/// Small params, as they are written.
+fn of_small<P: Serialize>(params: &P) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    // Each method has params of its own type.
+    std::any::type_name::<P>().hash(&mut hasher);
+    serde_json::to_vec(params).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}
+
+macro_rules! small {
+    ($($params:ident)*) => {
+        $(impl Fingerprint for v1::$params {
+            fn fingerprint(&self) -> u64 {
+                of_small(self)
+            }
+        })*
+    };
+}
+
+small! { ExecStart PtyOpen FsEdit FsPatch FsMkdir FsRemove FsRename FsCopy }
+
+impl Fingerprint for v1::FsWrite {
+    fn fingerprint(&self) -> u64 {
+        let small = v1::FsWrite {
+            session_id: self.session_id.clone(),
+            path: self.path.clone(),
+            content: String::new(),
+            encoding: self.encoding.clone(),
+            mode: self.mode.clone(),
+            idempotency_key: self.idempotency_key.clone(),
+            ..*self
+        };
+        with_text(&small, &self.content)
+    }
+}
+
+impl Fingerprint for v1::ExecInput {
+    fn fingerprint(&self) -> u64 {
+        with_text(&(&self.process_id, &self.encoding, self.eof), &self.data)
+    }
+}
+
+impl Fingerprint for v1::PtyInput {
+    fn fingerprint(&self) -> u64 {
+        with_text(&(&self.pty_id, &self.encoding), &self.data)
+    }
+}
+
+/// Params with a text that may be long.
+fn with_text<P: Serialize>(small: &P, text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of_small(small).hash(&mut hasher);
+    let bytes = text.as_bytes();
+    bytes.len().hash(&mut hasher);
+    bytes.iter().take(END).chain(bytes.iter().rev().take(END)).for_each(|byte| byte.hash(&mut hasher));
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_text_is_another_request_and_the_same_is_the_same() {
+        let write = |content: &str, path: &str| {
+            let (content, path) = (content.to_owned(), path.to_owned());
+            v1::FsWrite { content, path, ..Default::default() }.fingerprint()
+        };
+        let long = "x".repeat(100_000);
+        assert_eq!(write(&long, "a"), write(&long, "a"));
+        let others = [write(&long, "b"), write(&long[1..], "a"), write(&format!("y{}", &long[1..]), "a")];
+        assert!(others.iter().all(|other| *other != write(&long, "a")));
+        let input = |data: &str, eof| {
+            v1::ExecInput { data: data.to_owned(), eof, ..Default::default() }.fingerprint()
+        };
+        assert!(input("a", true) != input("a", false) && input("a", true) != input("b", true));
+    }
+}

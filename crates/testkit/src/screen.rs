@@ -1,0 +1,144 @@
+//! Screen: a program in a real terminal, seen as a person sees it and typed into as a person types.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::proc::{wait_readable, watch};
+
+/// How long something may take to be seen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A program in a terminal.
+#[derive(Debug)]
+pub struct Screen {
+    child: Child,
+    terminal: File,
+    parser: Parser,
+}
+
+/// What the terminal shows. Its own `Debug` would print every cell.
+struct Parser(vt100::Parser);
+
+impl std::fmt::Debug for Parser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.screen().contents())
+    }
+}
+
+impl Screen {
+    /// Starts a command in a terminal of its own, which is its controlling terminal.
+    pub fn start(command: &Command, cols: u16, rows: u16) -> Screen {
+        let terminal =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+        grantpt(&terminal).expect("a terminal of our own");
+        unlockpt(&terminal).expect("a terminal that can be opened");
+        tcsetwinsize(&terminal, size(cols, rows)).expect("a size");
+        let name = ptsname(&terminal, Vec::new()).expect("its name");
+        let inside =
+            open(&*name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).expect("its inside");
+        let copy = |inside: &OwnedFd| inside.try_clone().expect("its inside once more");
+        // A session of its own, with this terminal as the controlling one, needs a program between.
+        let mut through = Command::new("setsid");
+        through.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
+        through.env_clear();
+        for (name, value) in command.get_envs() {
+            if let Some(value) = value {
+                through.env(name, value);
+            }
+        }
+        if let Some(folder) = command.get_current_dir() {
+            through.current_dir(folder);
+        }
+        through.env("TERM", "xterm-256color").stdin(copy(&inside)).stdout(copy(&inside)).stderr(inside);
+        let child = through.spawn().unwrap_or_else(|error| panic!("{through:?}: {error}"));
+        Screen {
+            child,
+            terminal: File::from(terminal),
+            parser: Parser(vt100::Parser::new(side(rows), side(cols), 0)),
+        }
+    }
+
+    /// Types.
+    pub fn type_in(&mut self, text: &str) {
+        self.terminal.write_all(text.as_bytes()).expect("typing");
+    }
+
+    /// Changes the size of the window.
+    pub fn resize(&mut self, cols: u16, rows: u16) {
+        tcsetwinsize(&self.terminal, size(cols, rows)).expect("another size");
+        self.parser.0.screen_mut().set_size(side(rows), side(cols));
+    }
+
+    /// What is to be seen now.
+    pub fn text(&self) -> String {
+        self.parser.0.screen().contents()
+    }
+
+    /// Waits until this is to be seen.
+    pub fn shows(&mut self, text: &str) {
+        self.until(&format!("show {text:?}"), |seen| seen.contains(text));
+    }
+
+    /// Waits until what is to be seen is so.
+    pub fn until(&mut self, what: &str, holds: impl Fn(&str) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds(&self.text()) {
+            assert!(
+                wait_readable(&self.terminal, deadline),
+                "it does not {what}; it shows:\n{}",
+                self.text()
+            );
+            assert!(self.read(), "it ended and does not {what}; it shows:\n{}", self.text());
+        }
+    }
+
+    /// Reads what is there; whether anybody still has the terminal.
+    fn read(&mut self) -> bool {
+        let mut buffer = [0; 65_536];
+        match self.terminal.read(&mut buffer) {
+            Ok(read @ 1..) => {
+                self.parser.0.process(&buffer[..read]);
+                true
+            }
+            // The last one inside has closed it.
+            Ok(_) | Err(_) => false,
+        }
+    }
+
+    /// Waits until the program has ended; its status.
+    pub fn end(&mut self) -> (ExitStatus, String) {
+        let deadline = Instant::now() + PATIENCE;
+        while wait_readable(&self.terminal, deadline) && self.read() {}
+        let pid = i32::try_from(self.child.id()).expect("a process number");
+        assert!(watch(pid).ends_before(deadline), "it does not end; it shows:\n{}", self.text());
+        (self.child.wait().expect("its status"), self.text())
+    }
+
+    /// The process that the terminal was made for.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process number")
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+fn side(cells: u16) -> NonZero<u16> {
+    NonZero::new(cells).expect("a side that is not empty")
+}
+
+fn size(cols: u16, rows: u16) -> Winsize {
+    Winsize { ws_col: cols, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 }
+}
