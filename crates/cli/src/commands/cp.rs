@@ -54,7 +54,10 @@ fn place(target: Option<&str>, json: bool, text: &str) -> Result<(Option<App>, S
     match route::place(text)? {
         Place::Here(path) => Ok((None, path)),
         Place::There { alias, path } => {
-            let app = App::new(alias.as_deref().or(target), json)?;
+            let app = match alias {
+                Some(alias) => App { choice: route::choose_once(&alias)?, json },
+                None => App::new(target, json)?,
+            };
             let whole = app.path(&path);
             // What is in the directory where commands start, not the directory by its name.
             let whole = match (path.as_str(), whole.as_str()) {
