@@ -320,6 +320,9 @@ pub struct Cp {
     /// Do not compare hashes at the end
     #[arg(long)]
     pub no_verify: bool,
+    /// In a tree, copy what links lead to; without it they are left out
+    #[arg(long)]
+    pub follow: bool,
     /// Show no progress
     #[arg(short, long)]
     pub quiet: bool,

@@ -6,6 +6,7 @@ pub mod app;
 pub mod args;
 pub mod asking;
 pub mod commands;
+pub mod copy;
 pub mod failure;
 mod install;
 pub mod output;

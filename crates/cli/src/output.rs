@@ -42,6 +42,19 @@ pub fn remark(text: impl std::fmt::Display) {
     writeln!(io::stderr().lock(), "rex: {text}").ok();
 }
 
+/// A line on stderr that programs read.
+pub fn complain(text: impl std::fmt::Display) {
+    // Nobody is left to tell if stderr is gone.
+    writeln!(io::stderr().lock(), "{text}").ok();
+}
+
+/// A line on the terminal behind stderr, in place of the one that was drawn before.
+pub fn draw(line: &str) {
+    let mut stderr = io::stderr().lock();
+    // Nobody is left to tell if stderr is gone.
+    write!(stderr, "\r\x1b[2K{line}").and_then(|()| stderr.flush()).ok();
+}
+
 /// Says what failed and what to do next; the status to end with.
 pub fn report(failure: &Failure, wants_json: bool) -> ExitCode {
     let mut stderr = io::stderr().lock();

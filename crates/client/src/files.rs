@@ -74,6 +74,20 @@ impl<'a> Files<'a> {
         self.change(&v1::FsWrite { session_id, idempotency_key: Some(self.session.key()), ..params }).await
     }
 
+    /// Writes bytes as the params say, large ones too, without a key: whoever cannot write twice hears of a cut as
+    /// [`Error::Ambiguous`]. The session is filled in; content and encoding of the params do not count.
+    pub async fn put(&self, params: v1::FsWrite, bytes: &[u8]) -> Result<v1::FsWriteResult, Error> {
+        // To replace a file twice by the same is to replace it once.
+        let replaces = matches!(params.mode.as_deref(), None | Some("replace"));
+        let again = match replaces && params.expected_mtime.is_none() {
+            true => Again::Safe,
+            false => Again::Never,
+        };
+        let params = v1::FsWrite { session_id: self.session.id(), idempotency_key: None, ..params };
+        let write = |id| v1::write_request(id, &params, bytes);
+        self.session.ask_written::<v1::FsWrite>(write, again, Opens::Nothing).await
+    }
+
     /// Replaces text in a file; the session and the key are filled in.
     pub async fn edit(&self, params: v1::FsEdit) -> Result<v1::FsEditResult, Error> {
         let session_id = self.session.id();
@@ -108,7 +122,18 @@ impl<'a> Files<'a> {
 
     /// What a path is.
     pub async fn stat(&self, path: &str) -> Result<v1::FsStatResult, Error> {
-        self.session.call(&v1::FsStat { session_id: self.session.id(), path: path.to_owned() }).await
+        self.stat_with(v1::FsStat { path: path.to_owned(), ..v1::FsStat::default() }).await
+    }
+
+    /// What a path is and what its content hashes to, all of it or the first bytes; needs `fs.stat.hash`.
+    pub async fn stat_hash(&self, path: &str, first: Option<u64>) -> Result<v1::FsStatResult, Error> {
+        let hash_bytes = first.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+        let (path, hash) = (path.to_owned(), Some("sha256".to_owned()));
+        self.stat_with(v1::FsStat { path, hash, hash_bytes, ..v1::FsStat::default() }).await
+    }
+
+    async fn stat_with(&self, params: v1::FsStat) -> Result<v1::FsStatResult, Error> {
+        self.session.call(&v1::FsStat { session_id: self.session.id(), ..params }).await
     }
 
     /// Makes a directory, and with `parents` those above it.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::Error;
 use engine::files::patch::patch;
 use engine::files::{
-    self, Access, CopyOptions, Durability, Edit, GlobOptions, Grep, ListOptions, PathGuard, Range,
+    self, Access, CopyOptions, Durability, Edit, GlobOptions, Grep, Hashing, ListOptions, PathGuard, Range,
     RootedPath, Roots, Scan, Strategy, Watch, WriteMode, WriteOptions,
 };
 use engine::sandbox::{Confinement, Own, Profile};
@@ -98,6 +98,9 @@ fn old_line(path: &RootedPath) -> String {
 const ON_FILES: &[Operation] = &[
     Operation("read", Read, Link, |_, path| files::read(path, Range::whole(100)).map(drop)),
     Operation("open", Read, Link, |_, path| path.open_file().map(drop)),
+    Operation("hash", Read, Link, |_, path| {
+        Hashing::open(path).and_then(|file| file.run(None, &Scan::unbounded())).map(drop)
+    }),
     Operation("stat", Read, Nothing, |_, path| files::stat(path).map(drop)),
     Operation("grep", Read, Link, |_, path| {
         files::grep_sorted(path, &Grep::new("text"), &Scan::unbounded()).map(drop)

@@ -255,3 +255,25 @@ fn an_edit_is_not_made_to_a_file_that_changed_since_it_was_planned() {
     assert_eq!(folder.text("new"), "theirs");
     assert_eq!(folder.names(), ["file", "new"]);
 }
+
+#[test]
+fn permissions_that_are_asked_for_hold_for_new_and_old_files() {
+    let folder = folder();
+    let mode_of = |name: &str| fs::metadata(folder.top.join(name)).unwrap().permissions().mode() & 0o7777;
+    for (mode, atomic) in [(WriteMode::Replace, true), (WriteMode::Replace, false), (WriteMode::Append, true)]
+    {
+        let name = format!("{mode:?}-{atomic}");
+        for permissions in [0o640, 0o755, 0o600] {
+            let options =
+                WriteOptions { mode, atomic, permissions: Some(permissions), ..WriteOptions::default() };
+            files::write(&folder.path(&name), b"x", &options).unwrap();
+            assert_eq!(mode_of(&name), permissions, "{name}");
+        }
+        let kept = WriteOptions { mode, atomic, ..WriteOptions::default() };
+        files::write(&folder.path(&name), b"x", &kept).unwrap();
+        assert_eq!(mode_of(&name), 0o600, "{name} without a wish");
+    }
+    let special = WriteOptions { permissions: Some(0o4755), ..WriteOptions::default() };
+    files::write(&folder.path("special"), b"x", &special).unwrap();
+    assert_eq!(mode_of("special"), 0o755, "nothing but what owner, group and others may do");
+}

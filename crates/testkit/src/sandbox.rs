@@ -106,6 +106,12 @@ impl Sandbox {
         self.becomes(name, &format!("gain {text:?}"), deadline, contains);
     }
 
+    /// Waits until a file has so many bytes.
+    pub fn grows(&self, name: &str, bytes: u64, deadline: Instant) {
+        let has = |path: &Path| fs::metadata(path).is_ok_and(|found| found.len() >= bytes);
+        self.becomes(name, &format!("grow to {bytes} bytes"), deadline, has);
+    }
+
     fn becomes(&self, name: &str, what: &str, deadline: Instant, holds: impl Fn(&Path) -> bool) {
         let path = self.path(name);
         let folder = path.parent().expect("a parent");

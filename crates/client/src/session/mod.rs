@@ -138,8 +138,18 @@ impl Session {
         again: Again,
         opens: Opens,
     ) -> Result<M::Result, Error> {
+        self.ask_written::<M>(|id| jsonrpc::request(id, M::NAME, params), again, opens).await
+    }
+
+    /// The same, where the caller writes the whole request.
+    pub(crate) async fn ask_written<M: Method>(
+        &self,
+        write: impl FnOnce(u64) -> serde_json::Result<Vec<u8>>,
+        again: Again,
+        opens: Opens,
+    ) -> Result<M::Result, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let message = jsonrpc::request(id, M::NAME, params)
+        let message = write(id)
             .map_err(|error| Error::Protocol(format!("the params of {} are not JSON: {error}", M::NAME)))?;
         let (answer, answered) = oneshot::channel();
         let method = M::NAME;

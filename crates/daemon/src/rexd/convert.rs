@@ -49,6 +49,45 @@ pub(super) fn write_mode(name: Option<&str>) -> Result<WriteMode, RpcError> {
     }
 }
 
+/// Permission bits as octal digits; what is no permission of owner, group or others is left out.
+pub(super) fn permissions(digits: Option<&str>) -> Result<Option<u32>, RpcError> {
+    let Some(digits) = digits else { return Ok(None) };
+    let is_octal =
+        (3..=5).contains(&digits.len()) && digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+    match u32::from_str_radix(digits, 8) {
+        Ok(mode) if is_octal => Ok(Some(mode & 0o777)),
+        _ => Err(invalid("permissions", "expected octal digits, like 0755")),
+    }
+}
+
+/// How much a write is to withstand, if its caller says so.
+pub(super) fn durability(durable: Option<bool>) -> Option<Durability> {
+    durable.map(|durable| if durable { Durability::Synced } else { Durability::Relaxed })
+}
+
+/// What `fs.stat` is to hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HashWish {
+    /// How many bytes from the beginning; none for all.
+    pub(super) first: Option<u64>,
+}
+
+/// What `fs.stat` is to hash, if anything.
+pub(super) fn hash_wish(params: &v1::FsStat) -> Result<Option<HashWish>, RpcError> {
+    let first = optional("hash_bytes", params.hash_bytes)?;
+    match params.hash.as_deref() {
+        None if first.is_some() => Err(invalid("hash_bytes", "means nothing without hash")),
+        None => Ok(None),
+        Some("sha256") => Ok(Some(HashWish { first })),
+        Some(_) => Err(invalid("hash", "expected sha256")),
+    }
+}
+
+/// Bytes as lower-case hexadecimal digits.
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// What `fs.edit` replaces.
 pub(super) fn edit(params: &v1::FsEdit) -> Edit {
     Edit {

@@ -40,6 +40,7 @@ impl Fingerprint for v1::FsWrite {
         let small = v1::FsWrite {
             session_id: self.session_id.clone(),
             path: self.path.clone(),
+            permissions: self.permissions.clone(),
             content: String::new(),
             encoding: self.encoding.clone(),
             mode: self.mode.clone(),

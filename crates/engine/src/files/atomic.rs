@@ -60,12 +60,23 @@ pub(super) struct Staged {
     temporary: Option<OsString>,
 }
 
+/// Which permissions a new file gets.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum NewMode {
+    /// Those of the file it replaces, else the usual ones.
+    Kept,
+    /// Those of the file it replaces, else these.
+    Suggested(u32),
+    /// These.
+    Set(u32),
+}
+
 /// How a new file is made.
 pub(super) struct Recipe<'a> {
     pub(super) path: &'a Path,
     pub(super) durability: Durability,
-    /// Permissions of a file that replaces nothing; none for the usual ones.
-    pub(super) mode: Option<u32>,
+    /// Which permissions it gets.
+    pub(super) mode: NewMode,
     /// Whether new content may be without a name until it is complete.
     pub(super) nameless: bool,
     /// Whether the file replaced must still be the one that was looked at.
@@ -85,8 +96,9 @@ impl Staged {
         fill: &mut Fill<'_>,
     ) -> Result<Self, Error> {
         let error = |action| move |errno| refused(action, recipe.path)(errno);
-        // What replaces a file is private until it has that file's mode.
-        let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
+        // What gets a mode of its own, or that of the file it replaces, is private until then.
+        let is_private = old.is_some() || !matches!(recipe.mode, NewMode::Kept);
+        let mode = Mode::from_raw_mode(if is_private { 0o600 } else { 0o666 });
         let (file, temporary) = open_new(&place, mode, recipe.nameless).map_err(error("create"))?;
         let staged = Self { place, path: recipe.path.to_owned(), old, file, temporary };
         recipe.steps.done(Step::Opened);
@@ -172,11 +184,13 @@ impl Staged {
     }
 
     /// Gives the new file what the old one had: owner, mode, attributes and access list.
-    fn dress(&self, mode: Option<u32>) -> Result<(), Errno> {
+    fn dress(&self, new: NewMode) -> Result<(), Errno> {
         let Some(old) = &self.old else {
-            return match mode {
-                Some(mode) => rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode & 0o777)),
-                None => Ok(()),
+            return match new {
+                NewMode::Suggested(mode) | NewMode::Set(mode) => {
+                    rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode & 0o777))
+                }
+                NewMode::Kept => Ok(()),
             };
         };
         let own = rustix::fs::fstat(&self.file)?;
@@ -188,9 +202,12 @@ impl Staged {
                 mode &= 0o777;
             }
         }
-        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))?;
+        if let NewMode::Set(set) = new {
+            mode = set & 0o777;
+        }
         copy_attributes(&self.place, &self.file);
-        Ok(())
+        // Last: an access list that is copied changes the mode too.
+        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))
     }
 }
 

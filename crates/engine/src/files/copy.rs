@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::atomic::{NoSteps, Recipe, Staged};
+use super::atomic::{NewMode, NoSteps, Recipe, Staged};
 use super::change::named;
 use super::guard::{Access, check_open};
 use super::guard_tree::{check_copies, check_tree};
@@ -96,7 +96,7 @@ impl Copy<'_> {
         let recipe = Recipe {
             path: asked,
             durability,
-            mode: Some(stat.st_mode),
+            mode: NewMode::Suggested(stat.st_mode),
             nameless: self.to.roots().nameless(),
             guarded: false,
             steps: &NoSteps,

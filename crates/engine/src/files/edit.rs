@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
-use super::atomic::{NoSteps, Recipe};
+use super::atomic::{NewMode, NoSteps, Recipe};
 use super::guard::Access;
 use super::path::RootedPath;
 use super::read::{Range, read_open};
@@ -104,7 +104,7 @@ impl PlannedEdit {
         let recipe = Recipe {
             path,
             durability,
-            mode: None,
+            mode: NewMode::Kept,
             nameless: self.path.roots().nameless(),
             guarded: true,
             steps: &NoSteps,

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::atomic::{NoSteps, Recipe, Staged, Steps, sync_directory};
+use super::atomic::{NewMode, NoSteps, Recipe, Staged, Steps, sync_directory};
 use super::guard::Access;
 use super::path::RootedPath;
 use super::read::retry;
@@ -50,6 +50,8 @@ pub struct WriteOptions {
     pub expected_mtime_ms: Option<i64>,
     /// How much the write withstands once this returns.
     pub durability: Durability,
+    /// The permission bits the file has afterwards; none keeps those of the file that was there, or the usual ones.
+    pub permissions: Option<u32>,
 }
 
 impl Default for WriteOptions {
@@ -60,6 +62,7 @@ impl Default for WriteOptions {
             atomic: true,
             expected_mtime_ms: None,
             durability: Durability::default(),
+            permissions: None,
         }
     }
 }
@@ -100,7 +103,7 @@ pub fn write_observed(
             let recipe = Recipe {
                 path: path.as_path(),
                 durability: options.durability,
-                mode: None,
+                mode: options.permissions.map_or(NewMode::Kept, NewMode::Set),
                 nameless: path.roots().nameless(),
                 guarded,
                 steps,
@@ -168,15 +171,14 @@ pub(super) fn check_expected(path: &Path, old: Option<&Stat>, expected_ms: Optio
 }
 
 fn append(place: Place, bytes: &[u8], asked: &Path, options: &WriteOptions) -> Result<Written, Error> {
-    let (file, created) = open_for_writing(&place, OFlags::APPEND, asked, false)?;
+    let (file, created) = open_for_writing(&place, OFlags::APPEND, asked, options)?;
     write_all(file.as_fd(), bytes).map_err(refused("write", asked))?;
     finish(&place, &file, bytes, created, (asked, options))
 }
 
 /// Writes into the file as it stands; whoever reads meanwhile may see some of both.
 fn in_place(place: Place, bytes: &[u8], asked: &Path, options: &WriteOptions) -> Result<Written, Error> {
-    let exclusive = options.mode == WriteMode::Create;
-    let (file, created) = open_for_writing(&place, OFlags::empty(), asked, exclusive)?;
+    let (file, created) = open_for_writing(&place, OFlags::empty(), asked, options)?;
     write_all(file.as_fd(), bytes).map_err(refused("write", asked))?;
     rustix::fs::ftruncate(&file, bytes.len() as u64).map_err(refused("truncate", asked))?;
     finish(&place, &file, bytes, created, (asked, options))
@@ -189,6 +191,9 @@ fn finish(
     created: bool,
     (asked, options): (&Path, &WriteOptions),
 ) -> Result<Written, Error> {
+    if let Some(mode) = options.permissions {
+        rustix::fs::fchmod(file, Mode::from_raw_mode(mode & 0o777)).map_err(refused("chmod", asked))?;
+    }
     if options.durability == Durability::Synced {
         rustix::fs::fsync(file).map_err(refused("fsync", asked))?;
         if created {
@@ -204,11 +209,14 @@ fn open_for_writing(
     place: &Place,
     how: OFlags,
     asked: &Path,
-    exclusive: bool,
+    options: &WriteOptions,
 ) -> Result<(OwnedFd, bool), Error> {
+    let exclusive = options.mode == WriteMode::Create;
+    // What is to have a mode of its own is private until it has it.
+    let mode = if options.permissions.is_some() { 0o600 } else { 0o666 };
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | CAREFUL | how;
     let make = flags | OFlags::CREATE | OFlags::EXCL;
-    match rustix::fs::openat(&place.dir, &place.name, make, Mode::from_raw_mode(0o666)) {
+    match rustix::fs::openat(&place.dir, &place.name, make, Mode::from_raw_mode(mode)) {
         Ok(file) => return Ok((file, true)),
         Err(Errno::EXIST) if exclusive => return Err(Error::Exists { path: asked.to_owned() }),
         Err(Errno::EXIST) => {}

@@ -1,12 +1,12 @@
 //! Files: read, written, edited, patched, described, made, moved, copied and removed.
 
-use engine::files::{self, CopyOptions, Edit, Kind, Metadata, Range, Scan, WriteOptions};
+use engine::files::{self, CopyOptions, Edit, Hashing, Kind, Metadata, Range, Scan, WriteOptions};
 use engine::{Error, RootedPath};
 use serde::Serialize;
 use wire::rexd::v1::{self, RpcError};
 
 use super::super::answer::Answer;
-use super::super::convert::{self, output_encoding};
+use super::super::convert::{self, HashWish, output_encoding};
 use super::super::errors::{changed_since_shown, invalid, rpc_error, text};
 use super::super::keys::Kept;
 use super::super::order::Turn;
@@ -93,7 +93,8 @@ impl Session {
             mkdir_parents: params.mkdir_parents,
             atomic: params.atomic.unwrap_or(true),
             expected_mtime_ms: params.expected_mtime,
-            durability: self.service.durability,
+            durability: convert::durability(params.durable).unwrap_or(self.service.durability),
+            permissions: convert::permissions(params.permissions.as_deref())?,
         };
         Ok((self.named_path(&params.path)?, options))
     }
@@ -158,6 +159,11 @@ impl Session {
             Ok(path) => path,
             Err(error) => return self.refuse(answer, error),
         };
+        match convert::hash_wish(&params) {
+            Ok(None) => {}
+            Ok(Some(wish)) => return self.stat_and_hash(path, wish, answer, turn),
+            Err(error) => return self.refuse(answer, error),
+        }
         if let Some(found) = files::stat_cached(&path) {
             return self.reply(answer, found.map(|found| described(&path, found)).map_err(rpc_error));
         }
@@ -168,6 +174,22 @@ impl Session {
                 Ok(described(&path, found))
             };
             answer.send(off_thread(work).await).await;
+        });
+    }
+
+    /// `fs.stat` with `hash`. Others wait until the file is open; however long it then takes to read, nobody does.
+    fn stat_and_hash(&self, path: RootedPath, wish: HashWish, answer: Answer, turn: Turn) {
+        self.scan(answer, Scan::unbounded(), move |scan| {
+            let found = files::stat(&path).map_err(rpc_error)?;
+            let mut result = described(&path, found);
+            if result.exists {
+                let hashing = Hashing::open(&path).map_err(rpc_error)?;
+                drop(turn);
+                let hashed = hashing.run(wish.first, &scan).map_err(rpc_error)?;
+                result.hash = Some(convert::hexadecimal(&hashed.sha256));
+                result.hash_bytes = Some(hashed.bytes);
+            }
+            Ok(result)
         });
     }
 
@@ -300,6 +322,8 @@ fn described(path: &RootedPath, found: Option<Metadata>) -> v1::FsStatResult {
         uid: Some(found.uid),
         gid: Some(found.gid),
         symlink_target: found.link_target.as_deref().map(text),
+        hash: None,
+        hash_bytes: None,
     }
 }
 

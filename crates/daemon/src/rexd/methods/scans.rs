@@ -30,7 +30,7 @@ impl Session {
         };
         let options = ListOptions { recursive: params.recursive, names_only: params.names_only, max_entries };
         let frame = self.manners.frame_bytes;
-        self.scan(answer, move |scan| {
+        self.scan(answer, self.deadline(), move |scan| {
             let listing = files::list(&path, options, &scan).map_err(rpc_error)?;
             let entries = listing.entries.iter().map(|entry| v1::ListEntry {
                 name: entry.name().to_string_lossy().into_owned(),
@@ -61,7 +61,7 @@ impl Session {
             };
         let (roots, frame, no_roots) =
             (self.ruled_roots(), self.manners.frame_bytes, self.service.no_roots.clone());
-        self.scan(answer, move |scan| {
+        self.scan(answer, self.deadline(), move |scan| {
             let found = files::glob(&roots, &base, &params.pattern, GlobOptions { max_matches }, &scan);
             let found = found.map_err(|error| with_hint(rpc_error(error), no_roots.as_deref()))?;
             let (matches, was_cut) =
@@ -81,7 +81,7 @@ impl Session {
             Err(error) => return self.refuse(answer, error),
         };
         let frame = self.manners.frame_bytes;
-        self.scan(answer, move |scan| {
+        self.scan(answer, self.deadline(), move |scan| {
             let found = files::grep_sorted(&path, &grep, &scan).map_err(rpc_error)?;
             let matches = found.matches.into_iter().map(|found| v1::GrepMatch {
                 path: text(&found.path),
@@ -100,14 +100,20 @@ impl Session {
         });
     }
 
-    /// Runs a scan off the event loop, within the deadline, until it is done or withdrawn.
-    fn scan<T: Serialize + Send + 'static>(
+    /// How long a walk over many files may take.
+    fn deadline(&self) -> Scan {
+        Scan::within(self.limits.scan_deadline)
+    }
+
+    /// Runs a scan off the event loop, within its bounds, until it is done or withdrawn.
+    pub(super) fn scan<T: Serialize + Send + 'static>(
         &self,
         answer: Answer,
+        bounds: Scan,
         work: impl FnOnce(Scan) -> Result<T, RpcError> + Send + 'static,
     ) {
         let withdrawn = Arc::new(AtomicBool::new(false));
-        let scan = Scan::within(self.limits.scan_deadline).cancelled_by(withdrawn.clone());
+        let scan = bounds.cancelled_by(withdrawn.clone());
         let cancel = answer.cancel.clone();
         self.spawn(async move {
             let scanning = off_thread(move || work(scan));

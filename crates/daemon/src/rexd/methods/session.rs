@@ -44,6 +44,9 @@ const CAPABILITIES: &[&str] = &[
     "fs.remove",
     "fs.rename",
     "fs.copy",
+    "fs.stat.hash",
+    "fs.write.permissions",
+    "fs.write.durable",
     "names_only",
     "session.set_cwd",
     "session.limits",
@@ -176,7 +179,7 @@ fn confining(service: &Service, params: &v1::SessionOpen, roots: &Roots) -> Resu
 fn secret() -> Result<String, RpcError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| RpcError::internal(format!("no randomness: {error}")))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(convert::hexadecimal(&bytes))
 }
 
 fn capabilities(service: &Service) -> Vec<String> {

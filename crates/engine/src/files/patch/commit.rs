@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::plan::FileChange;
 use super::{Patched, Plan};
 use crate::Error;
-use crate::files::atomic::{NoSteps, Recipe, Staged, fingerprint, sync_directory};
+use crate::files::atomic::{NewMode, NoSteps, Recipe, Staged, fingerprint, sync_directory};
 use crate::files::guard::Access;
 use crate::files::path::RootedPath;
 use crate::files::refused;
@@ -75,7 +75,7 @@ fn recipe(change: &FileChange, durability: Durability) -> Recipe<'_> {
     Recipe {
         path,
         durability,
-        mode: change.mode,
+        mode: change.mode.map_or(NewMode::Kept, NewMode::Suggested),
         nameless: change.path.roots().nameless(),
         guarded: true,
         steps: &NoSteps,

@@ -17,6 +17,7 @@ mod read;
 mod results_exec;
 mod results_fs;
 mod results_session;
+mod write;
 
 pub use crate::jsonrpc::RpcError;
 pub use decode::{decode_params, decode_params_text};
@@ -52,6 +53,7 @@ pub use results_session::{
     Approval, ApprovalListResult, AskedBy, LimitsReport, OkResult, SandboxReport, ServerPingResult,
     SessionInfoResult, SessionOpenResult, SessionSetCwdResult,
 };
+pub use write::write_request;
 
 /// What `session.open` reports as `protocol`.
 pub const PROTOCOL: &str = "rexd/1";

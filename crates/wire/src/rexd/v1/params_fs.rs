@@ -50,6 +50,12 @@ pub struct FsWrite {
     /// Two writes with one key are one write.
     #[serde(default)]
     pub idempotency_key: Option<String>,
+    /// The permission bits it has afterwards, as octal digits: `0755`.
+    #[serde(default)]
+    pub permissions: Option<String>,
+    /// Whether it is on disk before the answer; the server's configuration decides if absent.
+    #[serde(default)]
+    pub durable: Option<bool>,
 }
 
 /// `fs.edit`.
@@ -174,6 +180,12 @@ pub struct FsStat {
     /// What to look at; empty is the session's directory.
     #[serde(default, deserialize_with = "or_default")]
     pub path: String,
+    /// `sha256`: hash what the file holds.
+    #[serde(default)]
+    pub hash: Option<String>,
+    /// Hash only so many bytes from its beginning; 0 or absent means all.
+    #[serde(default)]
+    pub hash_bytes: Option<i64>,
 }
 
 /// `fs.mkdir`.

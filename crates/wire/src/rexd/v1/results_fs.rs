@@ -165,6 +165,12 @@ pub struct FsStatResult {
     /// The text of the link, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symlink_target: Option<String>,
+    /// The hash that was asked for, in lower-case hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// How many bytes it was made from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash_bytes: Option<u64>,
 }
 
 /// `fs.watch`.

@@ -1,0 +1,204 @@
+//! Files on a target, through one session.
+
+use client::{Session, v1};
+
+use super::end::{Found, Kind, Meta};
+use super::hash;
+use super::names;
+use super::wrong::Wrong;
+
+/// Links that are followed one after the other, as the kernel does.
+const MOST_LINKS: usize = 40;
+
+/// Files on a target.
+#[derive(Debug, Clone)]
+pub(super) struct There {
+    pub(super) session: Session,
+    /// Whether hashes are compared.
+    pub(super) verify: bool,
+}
+
+/// What a file there holds, by its hash.
+#[derive(Debug, Clone)]
+pub(super) struct Hashed {
+    pub(super) text: String,
+    pub(super) bytes: u64,
+    pub(super) meta: Meta,
+}
+
+impl There {
+    /// What a name is; a link is not followed.
+    pub(super) async fn stat(&self, path: &str) -> Result<Option<Meta>, Wrong> {
+        let found = self.session.files().stat(path).await.map_err(wrong("look at", path))?;
+        Ok(meta(&found))
+    }
+
+    /// Where a path leads through any links, and what is there.
+    pub(super) async fn follow(&self, path: &str) -> Result<Option<(String, Meta)>, Wrong> {
+        let mut path = path.to_owned();
+        for _ in 0..MOST_LINKS {
+            let found = self.session.files().stat(&path).await.map_err(wrong("look at", &path))?;
+            match (meta(&found), &found.symlink_target) {
+                (Some(Meta { kind: Kind::Link, .. }), Some(text)) => path = names::lead(&path, text),
+                (found, _) => return Ok(found.map(|found| (path, found))),
+            }
+        }
+        Err(Wrong::file(format!("cannot follow {path}: too many links lead from one to the next")))
+    }
+
+    /// What is in a directory.
+    pub(super) async fn list(&self, path: &str) -> Result<Vec<Result<Found, Wrong>>, Wrong> {
+        let params = v1::FsList { path: path.to_owned(), ..v1::FsList::default() };
+        let listed = self.session.files().list(params).await.map_err(wrong("list", path))?;
+        if listed.truncated {
+            return Err(Wrong::file(format!("cannot list {path}: the server cuts the list short")));
+        }
+        let found = |entry: v1::ListEntry| match entry.name.contains(char::REPLACEMENT_CHARACTER) {
+            // That is how names come that are no text; by that name nothing is found.
+            true => Err(Wrong::file(format!("cannot copy {}: its name is not UTF-8", entry.path))
+                .hint("rename it there; names travel as text")),
+            false => {
+                let meta = Meta { kind: kind(&entry.kind), size: entry.size.unwrap_or(0), mode: None };
+                Ok(Found { name: entry.name, meta })
+            }
+        };
+        Ok(listed.entries.into_iter().map(found).collect())
+    }
+
+    /// The hash of a file, or of its first bytes.
+    pub(super) async fn hash(&self, path: &str, first: Option<u64>) -> Result<Hashed, Wrong> {
+        let found = self.session.files().stat_hash(path, first).await.map_err(wrong("hash", path))?;
+        let meta = meta(&found);
+        match (found.hash, found.hash_bytes, meta) {
+            (Some(text), Some(bytes), Some(meta)) => Ok(Hashed { text, bytes, meta }),
+            _ => Err(Wrong::file(format!("cannot hash {path}: it is gone"))),
+        }
+    }
+
+    /// A range of a file.
+    pub(super) async fn read(&self, path: &str, at: u64, length: u64) -> Result<bytes::Bytes, Wrong> {
+        let (bytes, _) =
+            self.session.files().read(path, at, Some(length)).await.map_err(wrong("read", path))?;
+        Ok(bytes)
+    }
+
+    /// A small file with its mode; its hash must be that of the bytes that came.
+    pub(super) async fn read_whole(&self, path: &str, size: u64) -> Result<(bytes::Bytes, Meta), Wrong> {
+        let reading = self.read(path, 0, size.max(1));
+        let (bytes, meta) = match self.verify {
+            true => {
+                let (bytes, hashed) = tokio::try_join!(reading, self.hash(path, None))?;
+                if hashed.text != hash::of(&bytes) {
+                    return Err(super::here::changed(path).passing());
+                }
+                (bytes, hashed.meta)
+            }
+            false => {
+                let (bytes, found) = tokio::try_join!(reading, self.stat(path))?;
+                (bytes, found.ok_or_else(|| super::here::changed(path))?)
+            }
+        };
+        match bytes.len() as u64 == meta.size {
+            true => Ok((bytes, meta)),
+            false => Err(super::here::changed(path)),
+        }
+    }
+
+    /// Puts a whole small file in place, in one step, and looks whether it is what was sent.
+    pub(super) async fn put(&self, path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), Wrong> {
+        let writing = self.write(path, bytes, "replace", mode);
+        if !self.verify {
+            return writing.await;
+        }
+        // What is asked later sees what was written before: no need to wait for the first answer.
+        let ((), hashed) = tokio::try_join!(writing, self.hash(path, None))?;
+        match hashed.text == hash::of(bytes) {
+            true => Ok(()),
+            false => {
+                Err(Wrong::file(format!("{path} is not what was sent: somebody else writes it")).passing())
+            }
+        }
+    }
+
+    /// Writes bytes; the name may be that of a part.
+    pub(super) async fn write(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        how: &str,
+        mode: Option<u32>,
+    ) -> Result<(), Wrong> {
+        let params = v1::FsWrite {
+            path: path.to_owned(),
+            mode: Some(how.to_owned()),
+            mkdir_parents: true,
+            permissions: mode.map(|mode| format!("{mode:04o}")),
+            // As cp, scp and rsync: when it is on disk is the system's to say.
+            durable: Some(false),
+            ..v1::FsWrite::default()
+        };
+        self.session.files().put(params, bytes).await.map(drop).map_err(wrong("write", path))
+    }
+
+    /// Gives what is complete its name.
+    pub(super) async fn place(&self, part: &str, target: &str) -> Result<(), Wrong> {
+        self.session.files().rename(part, target, true).await.map_err(wrong("write", target))
+    }
+
+    /// Makes a directory and those above it.
+    pub(super) async fn mkdir(&self, path: &str) -> Result<(), Wrong> {
+        self.session.files().mkdir(path, true).await.map_err(wrong("make", path))
+    }
+
+    /// Removes a file that need not be there.
+    pub(super) async fn remove(&self, path: &str) -> Result<(), Wrong> {
+        match self.stat(path).await? {
+            Some(_) => self.session.files().remove(path, false).await.map_err(wrong("remove", path)),
+            None => Ok(()),
+        }
+    }
+
+    /// The most that one answer holds of a file.
+    pub(super) fn most_read(&self) -> u64 {
+        self.session.opened().limits.max_file_read_bytes.max(1)
+    }
+}
+
+/// What a target says about one of its files.
+fn wrong(action: &str, path: &str) -> impl FnOnce(client::Error) -> Wrong {
+    move |error| Wrong::from(error).about(action, path)
+}
+
+fn meta(found: &v1::FsStatResult) -> Option<Meta> {
+    let mode = found.mode.as_deref().and_then(permissions);
+    let kind = kind(found.kind.as_deref().unwrap_or_default());
+    found.exists.then(|| Meta { kind, size: found.size.unwrap_or(0), mode })
+}
+
+fn kind(name: &str) -> Kind {
+    match name {
+        "file" => Kind::File,
+        "dir" => Kind::Dir,
+        "symlink" => Kind::Link,
+        _ => Kind::Other,
+    }
+}
+
+/// Permission bits from letters: `-rwxr-xr-x`.
+fn permissions(letters: &str) -> Option<u32> {
+    let letters = letters.as_bytes();
+    let last = letters.get(letters.len().checked_sub(9)?..)?;
+    Some(last.iter().fold(0, |bits, letter| bits << 1 | u32::from(*letter != b'-')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_read_as_permissions() {
+        assert_eq!(permissions("-rwxr-x---"), Some(0o750));
+        assert_eq!(permissions("dtrwxrwxrwx"), Some(0o777));
+        assert_eq!(permissions("-rw"), None);
+    }
+}

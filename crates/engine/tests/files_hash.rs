@@ -1,0 +1,55 @@
+//! A hash is of what a file holds, of as much as was asked for, and stops when nobody wants it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use engine::Error;
+use engine::files::{Hashed, Hashing, Roots, Scan};
+
+fn hex(hashed: Hashed) -> String {
+    hashed.sha256.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn a_hash_is_of_the_bytes_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = Roots::new(vec![folder.path().to_owned()]);
+    fs::write(folder.path().join("abc"), "abcdef").unwrap();
+    symlink("abc", folder.path().join("link")).unwrap();
+    let of = |name: &str, first| {
+        let path = roots.admit(folder.path(), Path::new(name)).unwrap();
+        Hashing::open(&path).and_then(|file| file.run(first, &Scan::unbounded()))
+    };
+    // The values are those of `sha256sum`.
+    let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let abcdef = "bef57ec7f53a6d40beb640a780a639c83bc29ac8a9816f1fc6c5c6dcd93c4721";
+    assert_eq!(hex(of("abc", Some(3)).unwrap()), abc);
+    assert_eq!(of("abc", Some(3)).unwrap().bytes, 3);
+    for first in [None, Some(6), Some(1 << 40)] {
+        let whole = of("link", first).unwrap();
+        assert_eq!((hex(whole).as_str(), whole.bytes), (abcdef, 6));
+    }
+    assert!(matches!(of(".", None), Err(Error::File { .. })));
+    assert!(matches!(of("missing", None), Err(Error::File { .. })));
+}
+
+#[test]
+fn a_large_file_is_hashed_in_pieces_and_a_withdrawn_hash_stops() {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = Roots::new(vec![folder.path().to_owned()]);
+    let file = fs::File::create(folder.path().join("zeros")).unwrap();
+    file.set_len(3 << 20).unwrap();
+    let path = roots.admit(folder.path(), Path::new("zeros")).unwrap();
+    let hashing = Hashing::open(&path).unwrap();
+    // As `head -c 3145728 /dev/zero | sha256sum` says.
+    let zeros = "bbd05cf6097ac9b1f89ea29d2542c1b7b67ee46848393895f5a9e43fa1f621e5";
+    assert_eq!(hex(hashing.run(Some(3 << 20), &Scan::unbounded()).unwrap()), zeros);
+    assert_eq!(hashing.run(None, &Scan::unbounded()).unwrap().bytes, 3 << 20);
+    let withdrawn = Scan::unbounded();
+    withdrawn.cancelled.store(true, Ordering::Relaxed);
+    assert!(matches!(hashing.run(None, &withdrawn), Err(Error::Cancelled)));
+}
