@@ -126,6 +126,10 @@ fn serve(sandbox: &Sandbox, port: u16, host_key: &Path, more: &str) -> Result<Ch
 
 fn make_key(sandbox: &Sandbox, name: &str) -> PathBuf {
     let path = sandbox.path(name);
+    if path.exists() {
+        // A server that is started again is the same machine.
+        return path;
+    }
     fs::create_dir_all(path.parent().expect("a parent")).expect("a directory for keys");
     let mut command = sandbox.command("/usr/bin/ssh-keygen");
     command.args(["-q", "-t", "ed25519", "-N", "", "-C", "rexd-test", "-f"]).arg(&path);
