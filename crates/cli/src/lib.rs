@@ -10,3 +10,4 @@ pub mod output;
 pub mod relay;
 pub mod route;
 pub mod terminal;
+pub mod tools;
