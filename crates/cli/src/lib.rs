@@ -6,6 +6,7 @@ pub mod app;
 pub mod args;
 pub mod commands;
 pub mod failure;
+pub mod mcp;
 pub mod output;
 pub mod relay;
 pub mod route;

@@ -79,7 +79,7 @@ pub const ALL: &[Tool] = &[
         name: "bash",
         title: "Run a command",
         description: "Runs a shell command on the machine where the work is, and returns what it wrote to stdout and stderr, \
-in the order it was written, and its exit code. The shell is `sh`; for features of bash write `bash -c '…'`. Each call is a \
+as it came, and its exit code. The shell is `sh`; for features of bash write `bash -c '…'`. Each call is a \
 new shell: a `cd` or a variable does not last until the next one, so give `cwd` or write `cd dir && …`. Its stdin is empty. \
 A command that takes longer than 45 s goes on in the background: the answer then has its process_id, and bash_output reads \
 on. For servers, watchers and programs that need input set background: true; stdin then stays open for bash_input. \
