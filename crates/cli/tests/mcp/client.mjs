@@ -2,11 +2,12 @@
 // REX is the program, HERE the directory to work in, CLIENTS where the SDK is. With URL and TOKEN over HTTP, else stdio.
 
 import assert from "node:assert/strict";
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
+import { promisify } from "node:util";
 
 const { REX, HERE, CLIENTS, URL: url, TOKEN } = process.env;
 const sdk = createRequire(path.join(CLIENTS, "npm/package.json"));
@@ -91,9 +92,8 @@ const scenarios = {
       controller.abort();
       assert.equal(await outcome, "cancelled");
       // `tail` ends when the process does.
-      for (const pid of pids) {
-        assert.equal(spawnSync("tail", ["-f", "/dev/null", "--pid", pid], { timeout: 20_000 }).status, 0, pid);
-      }
+      const ended = (pid) => promisify(execFile)("tail", ["-f", "/dev/null", "--pid", pid], { timeout: 20_000 });
+      await Promise.all(pids.map(ended));
       assert.match(text(await call(client, "bash", { command: "echo still here" })), /still here/);
     }),
 
