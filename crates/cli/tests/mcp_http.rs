@@ -1,4 +1,5 @@
 //! `rex mcp --http`: who is let in, and what each client has for itself.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod mcp;
 

@@ -1,4 +1,5 @@
 //! `rex mcp install`: what it writes is what the programs themselves read.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod mcp;
 

@@ -1,4 +1,5 @@
 //! `rex mcp` with the official Python client.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod mcp;
 
@@ -22,6 +23,11 @@ fn progress_is_told_with_the_last_line() {
 #[test]
 fn fifty_megabytes_are_paged_byte_by_byte_and_searched_without_being_held() {
     Place::open().python("pages", &[]);
+}
+
+#[test]
+fn a_command_that_takes_long_goes_on_in_the_background_until_the_server_ends() {
+    Place::open().python("background", &[("REX_MCP_WAIT_MS", "300")]);
 }
 
 #[test]

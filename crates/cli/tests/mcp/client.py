@@ -168,6 +168,29 @@ def peaks_of_children():
                     yield int(line.split()[1])
 
 
+async def background():
+    """With REX_MCP_WAIT_MS: a command that takes longer goes on, and ends with the server."""
+    os.mkfifo(at("pids"))
+    os.mkfifo(at("go"))
+    async with Client(server()) as client:
+        ran = await call(client, "bash", {"command": "echo early; cat go; echo late; exit 5"})
+        seen = ran.structured_content
+        assert seen["status"] == "running" and seen["output"] == "early\n", text(ran)
+        assert "goes on in the background" in text(ran) and "bash_output" in text(ran), text(ran)
+        await asyncio.to_thread(lambda: open(at("go"), "w").close())
+        process, output = {"process_id": seen["process_id"]}, ""
+        while seen["status"] == "running":
+            seen = (await call(client, "bash_output", process)).structured_content
+            output += seen["output"]
+        assert output == "late\n" and seen["exit_code"] == 5, (output, seen)
+        again = await call(client, "bash_output", {**process, "cursor": 0})
+        assert again.structured_content["output"] == "early\nlate\n", text(again)
+        await call(client, "bash", {"command": "echo $$ > pids; exec sleep 1000", "background": True})
+        pid = int(await line_of(at("pids")))
+        assert not gone(pid, 0)
+    assert await asyncio.to_thread(gone, pid), "it outlived its server"
+
+
 async def image():
     open(at("dot.png"), "wb").write(PNG)
     async with Client(server()) as client:
