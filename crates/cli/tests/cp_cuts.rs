@@ -1,11 +1,11 @@
 //! `rex cp` when something ends in the middle: the link, `rex` itself, or somebody changes what is copied.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
+#[allow(unreachable_pub, reason = "shared with other tests")]
+mod support;
 #[path = "support/trees.rs"]
 #[allow(dead_code, reason = "each test uses some of it")]
 mod trees;
-#[allow(unreachable_pub, reason = "shared with other tests")]
-mod support;
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
