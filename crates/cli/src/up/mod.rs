@@ -38,11 +38,8 @@ pub async fn run(ask: Up, shell: impl AsyncFn(&str) -> Result<(), Failure>) -> R
     session.close().await.ok();
     let stays = !ask.once && std::io::stdin().is_terminal();
     farewell(&screen, &daemon, stays)?;
-    while stays {
-        match decide(&screen)? {
-            Next::Shell => shell(&daemon.target().to_string()).await?,
-            Next::End => break,
-        }
+    while stays && matches!(decide(&screen)?, Next::Shell) {
+        shell(&daemon.target().to_string()).await?;
     }
     daemon.end()?;
     Ok(Status::OK)
