@@ -42,7 +42,7 @@ fn what_waits_is_heard_and_decided() {
     let (out, _) = run(&sandbox, "approve");
     let lines: Vec<&str> = out.lines().collect();
     assert!(lines[0].starts_with("asked: ") && lines[0].contains("rm -f nothing"), "{out}");
-    assert!(lines.contains(&"decided: approved") && lines.contains(&"ended with 0"), "{out}");
+    assert!(lines.contains(&"decided: approve") && lines.contains(&"ended with 0"), "{out}");
 }
 
 #[test]
