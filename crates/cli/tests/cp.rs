@@ -1,10 +1,10 @@
 //! `rex cp` with the real programs: what arrives, where it goes, what is left out, and what is refused.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
-#[path = "support/trees.rs"]
-mod trees;
 #[allow(unreachable_pub, reason = "shared with other tests")]
 mod support;
+#[path = "support/trees.rs"]
+mod trees;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -140,7 +140,9 @@ fn links_and_special_files_are_left_out_and_told_unless_links_are_followed() {
     let sandbox = Sandbox::new();
     sandbox.write("src/file", "text");
     sandbox.write("elsewhere/leaf", "more");
-    for (name, leads) in [("to-file", "file"), ("to-dir", "../elsewhere"), ("broken", "nowhere"), ("loop", ".")] {
+    for (name, leads) in
+        [("to-file", "file"), ("to-dir", "../elsewhere"), ("broken", "nowhere"), ("loop", ".")]
+    {
         symlink(leads, sandbox.path("src").join(name)).unwrap();
     }
     let _socket = UnixListener::bind(sandbox.path("src/socket")).unwrap();
@@ -152,12 +154,15 @@ fn links_and_special_files_are_left_out_and_told_unless_links_are_followed() {
         let output = run(&sandbox, &["cp", "--json", source, target]);
         let said = String::from_utf8(output.stderr).unwrap();
         let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!((output.status.code(), &summary["files"], &summary["left_out"]), (Some(0), &1.into(), &5.into()));
+        assert_eq!(
+            (output.status.code(), &summary["files"], &summary["left_out"]),
+            (Some(0), &1.into(), &5.into())
+        );
         for name in ["to-file: a link", "to-dir: a link", "socket: neither"] {
             assert!(said.contains(name), "{said}");
         }
         let followed = cp(&sandbox, &["--follow", source, &target.replace("plain", "whole")]);
-        assert_eq!((&followed["files"], &followed["left_out"]), (&3.into(), &3.into()));
+        assert_eq!((&followed["files"], &followed["left_out"]), (&3.into(), &3.into()), "{source}");
         let path = |name: &str| format!("{prefix}whole/{name}");
         assert_eq!(sandbox.read(&path("to-file")), "text");
         assert_eq!(sandbox.read(&path("to-dir/leaf")), "more");
@@ -201,7 +206,7 @@ fn an_existing_link_stays_and_what_it_leads_to_is_replaced() {
 #[test]
 fn what_may_not_be_written_is_told_with_the_reason_and_the_rest_is_copied() {
     let sandbox = Sandbox::with_config(
-        "[[policy.rules]]\nname = \"keep\"\naction = \"deny\"\naccess = [\"write\"]\npaths = [\"$ROOT/copy/keep/**\"]\n",
+        "[[policy.rules]]\nname = \"keep\"\naction = \"deny\"\naccess = \"write\"\npaths = [\"$ROOT/copy/keep/**\"]\n",
     );
     sandbox.write("src/fine", "text");
     sandbox.write("src/keep/small", "text");

@@ -1,11 +1,11 @@
 //! `rex cp` when something ends in the middle: the link, `rex` itself, or somebody changes what is copied.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
+#[allow(unreachable_pub, reason = "shared with other tests")]
+mod support;
 #[path = "support/trees.rs"]
 #[allow(dead_code, reason = "each test uses some of it")]
 mod trees;
-#[allow(unreachable_pub, reason = "shared with other tests")]
-mod support;
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -22,8 +22,8 @@ use testkit::serve::Served;
 use trees::noise;
 
 const SIZE: usize = 24 << 20;
-/// Slow enough that there is time to act in the middle: 128 KiB per tick.
-const SLOW: usize = 128 * 1024;
+/// Slow enough that there is time to act in the middle: all of it takes ten seconds.
+const SLOW: usize = 8 * 1024;
 
 /// A daemon behind a bad link, with a large file outside its root and one inside.
 struct World {
@@ -69,7 +69,7 @@ impl World {
     fn kills(&self, source: &str, target: &str, part: &str) {
         self.proxy.throttle(Some(SLOW));
         let mut child = self.start(source, target);
-        self.sandbox.grows(part, 4 << 20, Instant::now() + PATIENCE);
+        self.sandbox.grows(part, 2 << 20, Instant::now() + PATIENCE);
         child.kill().unwrap();
         child.wait().unwrap();
         self.proxy.throttle(None);
