@@ -51,7 +51,7 @@ generate:       ## writes what is made from the code: method tables, schemas
 bench: dist     ## measures the static rexd beside its peers in one run and writes docs/benchmarks.md
 	bench/setup.sh
 	$(CARGO) build --release --locked --quiet -p bench
-	target/release/bench --rexd dist/rexd --out docs/benchmarks.md
+	target/release/bench --rexd dist/rexd --rex dist/rex --out docs/benchmarks.md
 
 fuzz:           ## every decoder for a minute each
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --quiet --locked cargo-fuzz
@@ -66,9 +66,9 @@ comma := ,
 # Of zstd's ways to compress only the fastest is used.
 FASTEST_ONLY = $(foreach way,DFAST GREEDY LAZY LAZY2 BTLAZY2 BTOPT BTULTRA,-DZSTD_EXCLUDE_$(way)_BLOCK_COMPRESSOR)
 
-dist:           ## a static rexd in dist/
-	RUSTFLAGS="$(STATIC)" CFLAGS="$(FASTEST_ONLY)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd
-	@mkdir -p dist && cp target/$(TRIPLE)/release/rexd dist/rexd && ls -l dist/rexd
+dist:           ## a static rexd and rex in dist/
+	RUSTFLAGS="$(STATIC)" CFLAGS="$(FASTEST_ONLY)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd --bin rex
+	@mkdir -p dist && cp target/$(TRIPLE)/release/rexd target/$(TRIPLE)/release/rex dist/ && ls -l dist/rexd dist/rex
 
 install: dist install-files   ## the static rexd, its units, manual page and completions below $(PREFIX)
 	install -Dm755 dist/rexd $(DESTDIR)$(PREFIX)/bin/rexd

@@ -74,8 +74,8 @@ impl Job {
     ) -> Result<(), Wrong> {
         match done.transpose()? {
             Some((_, Err(wrong))) if wrong.weight == Weight::All => Err(wrong),
-            Some((_, Err(wrong))) => {
-                self.tally.failed(&wrong);
+            Some((file, Err(wrong))) => {
+                self.tally.failed(&wrong.about("copy", &file.from));
                 Ok(())
             }
             Some((_, Ok(()))) | None => Ok(()),
