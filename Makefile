@@ -19,11 +19,12 @@ FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 
 .PHONY: run test check bench fuzz dist install install-files setup generate
 
-run:            ## builds rexd and shows a live session on a sample workspace
-	$(CARGO) build --quiet --locked --bin rexd --example demo
-	@target/debug/examples/demo target/debug/rexd
+run:            ## builds rexd and rex and shows what they do on a sample workspace; ONCE=1 ends after that
+	$(CARGO) build --quiet --locked --bin rexd --bin rex
+	@target/debug/rex up $(if $(ONCE),--once)
 
 test: setup check   ## installs what the tests need and runs all of them
+	$(CARGO) build --workspace --bins --locked --quiet
 	$(CARGO) test --workspace --locked --quiet
 	$(CARGO) xtask tidy
 	$(CARGO) xtask generate --check
@@ -33,13 +34,16 @@ check:          ## formatting, lints, documentation
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-setup:          ## what the tests use beside Rust: a real sshd, systemd's socket activation
+setup:          ## what the tests use beside Rust: a real sshd, systemd's socket activation, the official MCP clients
 	@missing=""; \
 	test -x /usr/sbin/sshd || missing="$$missing openssh-server openssh-client"; \
 	command -v systemd-socket-activate >/dev/null || missing="$$missing systemd"; \
+	command -v npm >/dev/null || missing="$$missing npm"; \
+	python3 -c 'import ensurepip' 2>/dev/null || missing="$$missing python3 python3-venv"; \
 	test -z "$$missing" || { \
 	  echo "installing$$missing"; \
 	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null; }
+	@crates/cli/tests/mcp/setup.sh
 
 generate:       ## writes what is made from the code: method tables, schemas
 	$(CARGO) xtask generate

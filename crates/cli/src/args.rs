@@ -1,4 +1,5 @@
 //! What can be asked on the command line.
+#![allow(rustdoc::broken_intra_doc_links, reason = "the help says [USER@]HOST as people write it")]
 
 mod target;
 

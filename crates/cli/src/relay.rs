@@ -71,7 +71,7 @@ pub async fn relay(process: &mut Process, manner: Manner) -> Result<End, Failure
                 let control = control.clone();
                 sending.spawn(async move { signal.send(&control).await });
             }
-            event = process.next() => match event? {
+            event = process.next() => match event.map_err(|error| out.cut_off(error))? {
                 Some(event) => if let Some(exit) = out.show(event).await? { return Ok(End::Exit(exit)) },
                 None => return Err(Failure::new("the process's events ended without its exit")),
             },
@@ -130,17 +130,34 @@ pub struct Sinks {
     stdout: Output,
     stderr: Output,
     json: bool,
+    /// How much of the output came.
+    bytes: u64,
 }
 
 impl Sinks {
     /// Our stdout and stderr; with `json` events go to stdout as they came.
     pub fn open(json: bool) -> Result<Sinks, Failure> {
         let open = |stream: BorrowedFd<'_>| stdio::output(stream);
-        Ok(Sinks { stdout: open(rustix::stdio::stdout())?, stderr: open(rustix::stdio::stderr())?, json })
+        Ok(Sinks {
+            stdout: open(rustix::stdio::stdout())?,
+            stderr: open(rustix::stdio::stderr())?,
+            json,
+            bytes: 0,
+        })
+    }
+
+    /// Why nothing more comes, and what is known about the process then.
+    fn cut_off(&self, error: Error) -> Failure {
+        let known = format!("{} bytes of its output arrived; how it ended is not known", self.bytes);
+        let failure = Failure::from(error);
+        Failure { message: format!("{}; {known}", failure.message), ..failure }
     }
 
     /// Shows what came; the exit, if it is that.
     pub async fn show(&mut self, event: ProcessEvent) -> Result<Option<Exit>, Failure> {
+        if let What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) = &event.what {
+            self.bytes += bytes.len() as u64;
+        }
         if self.json
             && let Some(line) = &event.line
         {

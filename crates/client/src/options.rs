@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use wire::rexd::v1::SessionOpen;
 
+use crate::target::Target;
+
 /// What a session asks for, and how long it waits for its link. Commands have clocks of their own.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -51,12 +53,14 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The first thing said on a new link.
-    pub(crate) fn greeting(&self) -> SessionOpen {
+    /// The first thing said on a new link. A daemon on this machine is cut off only by our own end, and then nothing of
+    /// ours is to live on.
+    pub(crate) fn greeting(&self, target: &Target) -> SessionOpen {
+        let may_be_cut = !matches!(target, Target::Local(_));
         SessionOpen {
             client_name: Some(self.client_name.clone()),
             client_version: Some(self.client_version.clone()),
-            resume: !self.reconnect_within.is_zero(),
+            resume: may_be_cut && !self.reconnect_within.is_zero(),
             output_encoding: match self.output {
                 OutputForm::Fast => Some("base64".to_owned()),
                 OutputForm::Shown => None,

@@ -8,7 +8,7 @@ pub use listeners::{Plan, serve};
 pub use sockets::Sockets;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -21,7 +21,7 @@ use link::stdio::Streams;
 use tokio_util::sync::CancellationToken;
 
 use crate::approvals::FileLedger;
-use crate::audit::AuditFile;
+use crate::audit::{self, AuditFile};
 use crate::auth::Caller;
 use crate::config::{Config, Places, ServerConfig};
 use crate::guard::{Guard, Guarding};
@@ -39,7 +39,10 @@ pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
     let stop = signals::ending(true)?.stop;
     let metrics = Metrics::off();
     let audit = open_audit(config, &metrics)?;
-    let mut service = service(config, places, (audit, metrics), stop.clone())?;
+    if let Some(file) = &audit {
+        tokio::spawn(start_later(Arc::downgrade(file)));
+    }
+    let mut service = service(config, places, (sink(audit), metrics), stop.clone())?;
     service.lingering = Lingering::new(places.state.as_deref());
     service.may_resume = service.lingering.is_some();
     service.retention = retention(&config.server);
@@ -163,18 +166,35 @@ fn containment() -> Containment {
     }
 }
 
-/// A configured file that cannot be written stops the start; the default one only warns.
-fn open_audit(config: &Config, metrics: &Metrics) -> anyhow::Result<Arc<dyn AuditSink>> {
+/// A daemon that is over before anything has to be written does without the writer's thread.
+async fn start_later(file: Weak<AuditFile>) {
+    tokio::time::sleep(audit::BATCH).await;
+    if let Some(file) = file.upgrade() {
+        file.start();
+    }
+}
+
+/// Where records go.
+fn sink(file: Option<Arc<AuditFile>>) -> Arc<dyn AuditSink> {
+    match file {
+        Some(file) => file,
+        None => Arc::new(NoAudit),
+    }
+}
+
+/// The audit file, whose writer is yet to be started, unless there is to be none. A configured one that cannot be
+/// written stops the start; the default one only warns.
+fn open_audit(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Arc<AuditFile>>> {
     match AuditFile::from_config(&config.audit) {
         Ok(Some(mut file)) => {
             file.count_in(metrics);
-            Ok(Arc::new(file))
+            Ok(Some(Arc::new(file)))
         }
-        Ok(None) => Ok(Arc::new(NoAudit)),
+        Ok(None) => Ok(None),
         Err(error) if config.audit.configured => Err(error).context("the audit file cannot be written"),
         Err(error) => {
             tracing::error!("NOTHING IS BEING AUDITED: {error}");
-            Ok(Arc::new(NoAudit))
+            Ok(None)
         }
     }
 }

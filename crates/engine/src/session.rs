@@ -10,7 +10,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::engine::Place;
-use crate::process::{self, Bounds, Kept, Launcher, LogReader, Process, ProcessId, ProcessSpec, Starting};
+use crate::process::{
+    self, Bounds, Kept, Launcher, LogReader, Moment, Process, ProcessId, ProcessSpec, Starting,
+};
 use crate::registry::Registry;
 
 /// Output of finished processes that one session keeps in memory; past it the oldest is dropped and declared lost.
@@ -26,7 +28,8 @@ pub struct Session {
     finished_bytes: usize,
     /// What the marks of all its processes start with.
     mark: String,
-    has_started: bool,
+    /// Just before the first of them was started.
+    started: Option<Moment>,
     tasks: TaskTracker,
     stop: CancellationToken,
     _place: Place,
@@ -71,7 +74,7 @@ impl Session {
             finished: VecDeque::new(),
             finished_bytes: 0,
             mark: format!("{}.{}.", std::process::id(), random_name()?),
-            has_started: false,
+            started: None,
             tasks: TaskTracker::new(),
             stop,
             _place: place,
@@ -81,11 +84,11 @@ impl Session {
     /// Registers a process and begins to start it. From now on it can be killed.
     pub fn start(&mut self, spec: ProcessSpec) -> Result<Starting, Error> {
         let name = random_name()?;
+        self.started.get_or_insert_with(Moment::now);
         let id = (ProcessId(format!("p_{name}")), format!("{}{name}", self.mark));
         let life = (&self.tasks, self.stop.clone());
         let starting = Process::begin(id, spec, &self.bounds, (&self.launcher, &self.registry), life);
         self.know(starting.process().clone());
-        self.has_started = true;
         Ok(starting)
     }
 
@@ -168,8 +171,8 @@ impl Session {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        if self.has_started {
-            process::end_runaways(self.mark.clone()).await;
+        if let Some(started) = self.started {
+            process::end_runaways(self.mark.clone(), started).await;
         }
     }
 }
@@ -189,8 +192,12 @@ impl fmt::Debug for Session {
 /// Twelve hexadecimal digits that nobody can guess.
 pub fn random_name() -> Result<String, Error> {
     let mut bytes = [0; 6];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Error::Unsupported { what: "randomness", reason: error.to_string() })?;
+    // Asked for directly: in a static program the crate would go through files.
+    let asked = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    if asked != Ok(bytes.len()) {
+        getrandom::fill(&mut bytes)
+            .map_err(|error| Error::Unsupported { what: "randomness", reason: error.to_string() })?;
+    }
     Ok(bytes.iter().fold(String::with_capacity(12), |mut name, byte| {
         for digit in [byte >> 4, byte & 15] {
             name.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
+use tokio::task::JoinHandle;
 
 use crate::{Limits, Link, stdio};
 
@@ -20,12 +21,15 @@ use crate::{Limits, Link, stdio};
 const ERRORS_KEPT: usize = 16 * 1024;
 /// How long a child may take to end after its input was closed.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long its last words are read after its end; somebody it started may hold the pipe for good.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A child that carries a link.
 #[derive(Debug)]
 pub struct Child {
     running: Option<Running>,
     errors: Errors,
+    reading: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -45,12 +49,10 @@ pub fn spawn(mut command: Command, limits: &Limits) -> io::Result<(Link, Child)>
         return Err(io::Error::other("the child has no standard streams"));
     };
     let errors = Errors::default();
-    if let Some(stderr) = process.stderr.take() {
-        errors.collect(stderr.into())?;
-    }
+    let reading = process.stderr.take().map(|stderr| errors.collect(stderr.into())).transpose()?;
     let ended = watch(&process);
     let link = stdio::over(output.as_fd(), input.as_fd(), limits)?;
-    Ok((link, Child { running: Some(Running { process, ended }), errors }))
+    Ok((link, Child { running: Some(Running { process, ended }), errors, reading }))
 }
 
 impl Child {
@@ -64,9 +66,15 @@ impl Child {
         self.running.as_ref().map(|running| running.process.id())
     }
 
-    /// Waits until the child has ended, for as long as it may take to end by itself; nothing if it has not.
+    /// Waits until the child has ended, for as long as it may take to end by itself; nothing if it has not. What it
+    /// said last is among its errors then.
     pub async fn ended(&mut self) -> Option<ExitStatus> {
-        self.running.as_mut()?.ended_within(GRACE).await
+        let status = self.running.as_mut()?.ended_within(GRACE).await?;
+        if let Some(reading) = self.reading.take() {
+            // Whether the pipe ended or only the time: there is nothing more to wait for.
+            tokio::time::timeout(LAST_WORDS, reading).await.ok();
+        }
+        Some(status)
     }
 }
 
@@ -116,16 +124,15 @@ impl Errors {
     }
 
     /// Reads a pipe to its end, in the background.
-    fn collect(&self, pipe: OwnedFd) -> io::Result<()> {
+    fn collect(&self, pipe: OwnedFd) -> io::Result<JoinHandle<()>> {
         let mut pipe = pipe::Receiver::from_owned_fd(pipe)?;
         let errors = self.clone();
-        tokio::spawn(async move {
+        Ok(tokio::spawn(async move {
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
                 errors.push(&buffer[..read]);
             }
-        });
-        Ok(())
+        }))
     }
 }
 
@@ -155,6 +162,17 @@ mod tests {
         drop(link);
         assert!(child.ended().await.unwrap().success(), "it ends when its input does");
         assert_eq!(errors.text(), "something is wrong");
+    }
+
+    #[tokio::test]
+    async fn the_last_words_of_a_child_are_heard() {
+        for _ in 0..50 {
+            let mut command = Command::new("sh");
+            command.args(["-c", "exec >&- <&-; echo no >&2; exit 3"]);
+            let (_link, mut child) = spawn(command, &Limits::default()).unwrap();
+            assert_eq!(child.ended().await.and_then(|status| status.code()), Some(3));
+            assert_eq!(child.errors().text(), "no");
+        }
     }
 
     #[test]

@@ -11,6 +11,9 @@ use tokio::io::AsyncRead;
 use crate::Incoming;
 use crate::intake::{Intake, is_blank};
 
+/// Texts up to this are short.
+const SHORT: usize = 512;
+
 /// Newline-delimited messages from a byte stream.
 #[derive(Debug)]
 pub struct Lines<R> {
@@ -51,7 +54,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     fn take_line(&mut self) -> Option<Incoming> {
         loop {
             let unseen = self.intake.buffer.get(self.scanned..)?;
-            let Some(place) = memchr::memchr(b'\n', unseen) else {
+            let Some(place) = newline(unseen) else {
                 self.scanned = self.intake.buffer.len();
                 self.skip_if_too_long();
                 return None;
@@ -98,6 +101,15 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             self.intake.buffer.clear();
             self.scanned = 0;
         }
+    }
+}
+
+/// Where the first line ends. Short texts are looked at byte by byte: finding out how this machine does it best takes longer
+/// than that, once in the life of a process, and many lives are short.
+pub(crate) fn newline(text: &[u8]) -> Option<usize> {
+    match text.len() <= SHORT {
+        true => text.iter().position(|byte| *byte == b'\n'),
+        false => memchr::memchr(b'\n', text),
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, In
 use tokio::net::unix::pipe;
 
 use crate::ndjson::Lines;
+use crate::reader::newline;
 use crate::{Limits, Link, ndjson};
 
 /// What stdout's pipe is grown to when bulk output fills it.
@@ -98,7 +99,7 @@ impl Streams {
     /// Where the first line ends that is not blank.
     fn line_end(&self) -> Option<usize> {
         let start = self.read.iter().position(|byte| !byte.is_ascii_whitespace())?;
-        memchr::memchr(b'\n', self.read.get(start..)?).map(|end| start + end)
+        newline(self.read.get(start..)?).map(|end| start + end)
     }
 
     /// Writes to the output.

@@ -139,3 +139,40 @@ async fn a_reader_that_went_away_closes_the_link_without_a_signal() {
     assert!(link.outgoing.respond_written(Bytes::from_static(b"x")).await.is_err());
     assert_eq!(link.writing.finished().await.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
 }
+
+#[tokio::test]
+async fn the_first_line_can_be_looked_at_and_is_still_there() {
+    let long = "x".repeat(100);
+    for (text, shown, messages) in [
+        ("", None, vec![]),
+        (" \r\n\n", None, vec![]),
+        ("\n one \r\ntwo\n", Some("one"), vec![" one ", "two"]),
+        ("no end", Some("no end"), vec!["no end"]),
+        (&format!("{long}\nshort\n"), None, vec![long.as_str(), "short"]),
+    ] {
+        let ((input, to_input), (_from_output, output)) = (pipe(), pipe());
+        File::from(to_input).write_all(text.as_bytes()).unwrap();
+        let mut streams = stdio::Streams::over(input.as_fd(), output.as_fd()).unwrap();
+        for _ in 0..2 {
+            let first = streams.first_line(50).await;
+            assert_eq!(first.map(|line| std::str::from_utf8(line).unwrap()), shown, "{text:?}");
+        }
+        let mut incoming = streams.into_link(&Limits::default()).incoming;
+        let mut found = Vec::new();
+        while let Some(Incoming::Message(line)) = incoming.recv().await {
+            found.push(String::from_utf8(line.to_vec()).unwrap());
+        }
+        assert_eq!(found, messages, "{text:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_was_looked_at_can_be_dropped() {
+    let ((input, to_input), (_from_output, output)) = (pipe(), pipe());
+    File::from(to_input).write_all(b"\none\ntwo\n").unwrap();
+    let mut streams = stdio::Streams::over(input.as_fd(), output.as_fd()).unwrap();
+    assert!(streams.first_line(50).await.is_some());
+    streams.skip_line();
+    assert_eq!(streams.first_line(50).await, Some(&b"two"[..]));
+    assert_eq!(&streams.into_parts().read[..], b"two\n");
+}

@@ -26,6 +26,11 @@ pub struct Sshd {
 impl Sshd {
     /// Starts a server in the sandbox. Without OpenSSH's server this fails and says what to install.
     pub fn start(sandbox: &Sandbox) -> Sshd {
+        Sshd::start_with(sandbox, "")
+    }
+
+    /// The same, with more lines in its configuration.
+    pub fn start_with(sandbox: &Sandbox, more: &str) -> Sshd {
         assert!(Path::new(SERVER).exists(), "no {SERVER}: apt-get install openssh-server");
         // The server wants this directory when it starts as root, and only a service manager makes it.
         if rustix::process::geteuid().is_root() {
@@ -38,7 +43,7 @@ impl Sshd {
         let mut refusals = Vec::new();
         for _ in 0..ATTEMPTS {
             let port = free_port();
-            match serve(sandbox, port, &host_key) {
+            match serve(sandbox, port, &host_key, more) {
                 Ok(child) => {
                     let host = sandbox.read("ssh/host_key.pub");
                     let known_hosts = sandbox.write("ssh/known_hosts", format!("[127.0.0.1]:{port} {host}"));
@@ -48,6 +53,24 @@ impl Sshd {
             }
         }
         panic!("sshd does not start:\n{}", refusals.join("\n"));
+    }
+
+    /// The server's port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A configuration of ssh that leads to the server by any name, for programs that run ssh themselves.
+    pub fn client_config(&self, sandbox: &Sandbox) -> PathBuf {
+        let text = format!(
+            "Host *\nHostName 127.0.0.1\nPort {}\nUser {}\nIdentityFile {}\nIdentitiesOnly yes\n\
+             UserKnownHostsFile {}\nHostKeyAlias [127.0.0.1]:{0}\nLogLevel ERROR\n",
+            self.port,
+            self.user,
+            self.key.display(),
+            self.known_hosts.display(),
+        );
+        sandbox.write("ssh/config", text)
     }
 
     /// An ssh client that runs a command on the server, without a terminal, as agents do.
@@ -74,12 +97,12 @@ impl Drop for Sshd {
 }
 
 /// Starts the server and waits until it listens; what it said, if it does not.
-fn serve(sandbox: &Sandbox, port: u16, host_key: &Path) -> Result<Child, String> {
+fn serve(sandbox: &Sandbox, port: u16, host_key: &Path, more: &str) -> Result<Child, String> {
     let config = format!(
         "ListenAddress 127.0.0.1\nPort {port}\nHostKey {host}\nPidFile none\nUsePAM no\nStrictModes no\n\
          PasswordAuthentication no\nKbdInteractiveAuthentication no\nPubkeyAuthentication yes\n\
          PermitRootLogin prohibit-password\nAuthorizedKeysFile {keys}\nPermitUserRC no\nPrintMotd no\n\
-         PrintLastLog no\nLogLevel INFO\nMaxStartups 100\n",
+         PrintLastLog no\nLogLevel INFO\nMaxStartups 100\n{more}\n",
         host = host_key.display(),
         keys = sandbox.path("ssh/authorized_keys").display(),
     );
@@ -103,6 +126,10 @@ fn serve(sandbox: &Sandbox, port: u16, host_key: &Path) -> Result<Child, String>
 
 fn make_key(sandbox: &Sandbox, name: &str) -> PathBuf {
     let path = sandbox.path(name);
+    if path.exists() {
+        // A server that is started again is the same machine.
+        return path;
+    }
     fs::create_dir_all(path.parent().expect("a parent")).expect("a directory for keys");
     let mut command = sandbox.command("/usr/bin/ssh-keygen");
     command.args(["-q", "-t", "ed25519", "-N", "", "-C", "rexd-test", "-f"]).arg(&path);

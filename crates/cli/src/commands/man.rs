@@ -1,10 +1,13 @@
-//! `rex man`.
+//! `rex man`: the manual pages, one for rex and one for each command, into a directory.
 
-use crate::args::Man;
+use clap::CommandFactory as _;
+
+use crate::args::{Args, Man};
 use crate::failure::{Failure, Status};
 
-/// Not here yet.
-pub(super) async fn run(target: Option<&str>, json: bool, ask: Man) -> Result<Status, Failure> {
-    let _ = (target, json, ask);
-    Err(Failure::new("rex man is not here yet"))
+/// Writes them.
+pub(super) fn run(ask: &Man) -> Result<Status, Failure> {
+    std::fs::create_dir_all(&ask.directory)?;
+    clap_mangen::generate_to(Args::command(), &ask.directory)?;
+    Ok(Status::OK)
 }

@@ -1,10 +1,16 @@
-//! `rex up`.
+//! `rex up`: shows the product on a workspace.
 
-use crate::args::Up;
+use super::shell;
+use crate::app::App;
+use crate::args::{Shell, Up};
 use crate::failure::{Failure, Status};
+use crate::up;
 
-/// Not here yet.
-pub(super) async fn run(target: Option<&str>, json: bool, ask: Up) -> Result<Status, Failure> {
-    let _ = (target, json, ask);
-    Err(Failure::new("rex up is not here yet"))
+/// Starts a daemon, shows what it can do, offers a shell.
+pub(super) async fn run(ask: Up) -> Result<Status, Failure> {
+    up::run(ask, async |target: &str| {
+        let ask = Shell { cwd: None, env: Vec::new(), command: Vec::new() };
+        shell::run(&App::new(Some(target), false)?, ask).await.map(drop)
+    })
+    .await
 }

@@ -4,14 +4,18 @@
 //! line of its standard input, so names in it need to be safe for `sh` alone.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use client::Options;
 use client::target::Ssh;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::failure::Failure;
 use crate::output;
+use crate::table::plain;
 
 /// Reads the script, then gives it the rest of the input.
 const LOADER: &str = r#"exec sh -c 'IFS= read -r script; eval "$script"'"#;
@@ -19,10 +23,12 @@ const LOADER: &str = r#"exec sh -c 'IFS= read -r script; eval "$script"'"#;
 const READY: &str = "rex-ready";
 /// The longest path a socket of ssh may have, with what ssh adds to it while it makes one.
 const SOCKET_PATH_LIMIT: usize = 80;
+/// No answer is longer: the longest is a config.
+const ANSWER_LIMIT: usize = 1024 * 1024;
 /// How much is sent at once, between looks at the clock.
 const CHUNK: usize = 64 * 1024;
 /// After this long somebody who waits is told for what, and again each time.
-const SILENCE: Duration = Duration::from_secs(1);
+const SILENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// A machine behind ssh.
 #[derive(Debug)]
@@ -35,41 +41,40 @@ pub(crate) struct Remote {
 /// A connection that later ones go through. Ends when its input does.
 #[derive(Debug)]
 struct Shared {
-    master: Child,
-    _folder: tempfile::TempDir,
+    holder: Child,
+    _folder: Option<tempfile::TempDir>,
 }
 
 /// What a script said, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    pub(crate) output: String,
+    pub(crate) output: Vec<u8>,
+    /// For people: without anything that a terminal would obey.
     pub(crate) errors: String,
     pub(crate) status: Option<i32>,
 }
 
 impl Remote {
-    /// Connects. If the user's own configuration shares connections, that is used.
+    /// Connects, and holds that connection open for all that follows. If the user's own configuration shares
+    /// connections, it is theirs; else one of our own.
     pub(crate) fn connect(ssh: Ssh, options: Options) -> Result<Remote, Failure> {
         let mut remote = Remote { ssh, options, shared: None };
-        if remote.shares_already() {
-            return Ok(remote);
+        let folder = match remote.shares_already() {
+            true => None,
+            false => socket_folder(),
+        };
+        let mut command = Command::new("ssh");
+        if let Some(folder) = &folder {
+            let socket = format!("ControlPath={}", folder.path().join("s").display());
+            remote.ssh.options.extend(["-o".to_owned(), socket]);
+            command.arg("-M");
         }
-        let Some(folder) = socket_folder() else { return Ok(remote) };
-        let mut ours = remote.ssh.clone();
-        let socket = format!("ControlPath={}", folder.path().join("s").display());
-        ours.options.extend(["-o".to_owned(), socket]);
-        let mut command = client::ssh_command(&ours, &remote.options);
-        // Options of the command line stand before the host; this one belongs to the first connection alone.
+        command.args(client::ssh_command(&remote.ssh, &remote.options).get_args());
         command.arg(format!("echo {READY}; exec cat >/dev/null"));
-        let mut master = with_master(&command)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(no_ssh)?;
-        remote.await_ready(&mut master)?;
-        remote.ssh = ours;
-        remote.shared = Some(Shared { master, _folder: folder });
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut holder = command.spawn().map_err(no_ssh)?;
+        remote.await_ready(&mut holder)?;
+        remote.shared = Some(Shared { holder, _folder: folder });
         Ok(remote)
     }
 
@@ -93,8 +98,8 @@ impl Remote {
         else {
             return Err(Failure::new("ssh has no standard streams"));
         };
-        let answers = std::thread::spawn(move || text_of(stdout));
-        let errors = std::thread::spawn(move || text_of(stderr));
+        let answers = std::thread::spawn(move || bytes_of(stdout));
+        let errors = std::thread::spawn(move || bytes_of(stderr));
         let script = one_line(script);
         let mut progress = Progress::new(what, input.len());
         // A machine that does not want the rest has said why: the answer tells.
@@ -109,11 +114,12 @@ impl Remote {
         drop(stdin);
         let status = progress.while_waiting(&mut child)?;
         progress.finish();
-        let answer = Answer {
-            output: answers.join().unwrap_or_default(),
-            errors: errors.join().unwrap_or_default(),
-            status: status.code(),
-        };
+        let output = answers.join().unwrap_or_default();
+        if output.len() >= ANSWER_LIMIT {
+            return Err(Failure::new(format!("{what}: the machine says more than could be meant")));
+        }
+        let errors = shown(&errors.join().unwrap_or_default());
+        let answer = Answer { output, errors, status: status.code() };
         match answer.status {
             // ssh's own status: the machine was not reached or the connection was cut.
             Some(255) | None => Err(self.failure(answer.status, &answer.errors)),
@@ -122,14 +128,17 @@ impl Remote {
     }
 
     fn failure(&self, status: Option<i32>, said: &str) -> Failure {
-        client::Error::from(client::ssh_failure(&self.ssh, status, said.trim())).into()
+        client::Error::from(client::ssh_failure(&self.ssh, status, said)).into()
     }
 
     /// Waits until the shared connection is open.
-    fn await_ready(&self, master: &mut Child) -> Result<(), Failure> {
-        let Some(stdout) = master.stdout.take() else {
+    fn await_ready(&self, holder: &mut Child) -> Result<(), Failure> {
+        let Some(stdout) = holder.stdout.take() else {
             return Err(Failure::new("ssh has no standard streams"));
         };
+        if !is_readable_soon(&stdout) {
+            output::remark(format_args!("connecting to {} …", self.ssh));
+        }
         let mut lines = BufReader::new(stdout);
         let mut line = String::new();
         // A login shell may print a greeting of its own first.
@@ -139,17 +148,15 @@ impl Remote {
             }
             line.clear();
         }
-        let said = master.stderr.take().map(text_of).unwrap_or_default();
-        let status = master.wait()?.code();
+        let said = holder.stderr.take().map(|stderr| shown(&bytes_of(stderr))).unwrap_or_default();
+        let status = holder.wait()?.code();
         Err(self.failure(status, &said))
     }
 
     /// Whether the user's configuration of ssh shares connections to this host.
     fn shares_already(&self) -> bool {
-        let mut command = client::ssh_command(&self.ssh, &self.options);
-        let mut asking = Command::new(command.get_program());
-        asking.arg("-G").args(command.get_args());
-        command = asking;
+        let mut command = Command::new("ssh");
+        command.arg("-G").args(client::ssh_command(&self.ssh, &self.options).get_args());
         let Ok(answer) = command.stdin(Stdio::null()).stderr(Stdio::null()).output() else { return false };
         let settings = String::from_utf8_lossy(&answer.stdout).into_owned();
         let has = |name: &str, none: &[&str]| {
@@ -164,16 +171,16 @@ impl Remote {
 impl Drop for Shared {
     fn drop(&mut self) {
         // Its input ends, then the command there, then the connection.
-        drop(self.master.stdin.take());
-        self.master.wait().ok();
+        drop(self.holder.stdin.take());
+        self.holder.wait().ok();
     }
 }
 
-/// The same command with the request to share its connection, which ssh takes only before the host.
-fn with_master(command: &Command) -> Command {
-    let mut sharing = Command::new(command.get_program());
-    sharing.arg("-M").args(command.get_args());
-    sharing
+/// Whether something happens before somebody who waits should be told.
+fn is_readable_soon(file: &impl AsFd) -> bool {
+    let mut asked = [PollFd::new(file, PollFlags::IN)];
+    // A signal in between is as good as an answer: the reading that follows waits.
+    !matches!(poll(&mut asked, Some(&SILENCE)), Ok(0))
 }
 
 /// A folder of our own for the socket; nothing where its path would be too long for one.
@@ -192,11 +199,25 @@ fn one_line(script: &str) -> String {
     lines.collect::<Vec<_>>().join(" ") + "\n"
 }
 
-fn text_of(mut stream: impl std::io::Read) -> String {
+/// What comes from a stream, up to a limit; the rest is read and forgotten, so that nobody waits for us.
+fn bytes_of(mut stream: impl std::io::Read) -> Vec<u8> {
     let mut bytes = Vec::new();
     // What arrived before it broke is what there is.
-    stream.by_ref().take(CHUNK as u64 * 16).read_to_end(&mut bytes).ok();
-    String::from_utf8_lossy(&bytes).into_owned()
+    stream.by_ref().take(ANSWER_LIMIT as u64).read_to_end(&mut bytes).ok();
+    std::io::copy(&mut stream, &mut std::io::sink()).ok();
+    bytes
+}
+
+/// What a machine says, for people.
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().lines().map(plain).collect::<Vec<_>>().join("\n")
+}
+
+impl Answer {
+    /// The output as text, for what scripts of our own say.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.output).into_owned()
+    }
 }
 
 fn no_ssh(error: std::io::Error) -> Failure {
@@ -219,7 +240,7 @@ impl<'a> Progress<'a> {
 
     fn add(&mut self, bytes: usize) {
         self.done += bytes;
-        if self.told.elapsed() >= SILENCE {
+        if self.told.elapsed().as_secs() >= 1 {
             self.tell();
         }
     }
@@ -236,18 +257,11 @@ impl<'a> Progress<'a> {
 
     /// Waits for the end of a child, with a word after each silence.
     fn while_waiting(&mut self, child: &mut Child) -> Result<std::process::ExitStatus, Failure> {
-        let pid = rustix::process::Pid::from_child(child);
-        let ended = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
-            .map_err(std::io::Error::from)?;
-        loop {
-            let mut asked = [rustix::event::PollFd::new(&ended, rustix::event::PollFlags::IN)];
-            let silence = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
-            match rustix::event::poll(&mut asked, Some(&silence)) {
-                Ok(0) => self.tell(),
-                Err(rustix::io::Errno::INTR) => {}
-                _ => return Ok(child.wait()?),
-            }
+        let ended = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(std::io::Error::from)?;
+        while !is_readable_soon(&ended) {
+            self.tell();
         }
+        Ok(child.wait()?)
     }
 
     fn finish(&self) {

@@ -30,7 +30,7 @@ pub fn find(from: &Path) -> Result<Option<Project>, Failure> {
     for folder in from.ancestors() {
         let file = folder.join(NAME);
         match open(&file) {
-            Ok(opened) => return read(opened, &file).map(Some),
+            Ok(opened) => return refuse_foreign(&file).and_then(|()| read(opened, &file)).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(refuse(&file, &error.to_string(), "name the target with -t")),
         }
@@ -44,16 +44,25 @@ fn open(file: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(file)
 }
 
+/// Whoever made the name could have made it a link to any file of ours.
+fn refuse_foreign(file: &Path) -> Result<(), Failure> {
+    refuse_owner(std::fs::symlink_metadata(file)?.uid(), file)
+}
+
+fn refuse_owner(owner: u32, file: &Path) -> Result<(), Failure> {
+    if owner == 0 || owner == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    let problem = format!("it belongs to user {owner}, who could send your commands anywhere");
+    Err(refuse(file, &problem, "look at it, then take it over with chown; -t goes past it"))
+}
+
 fn read(mut opened: File, file: &Path) -> Result<Project, Failure> {
     let about = opened.metadata()?;
-    let owner = about.uid();
     if !about.is_file() || about.len() > SIZE_LIMIT {
         return Err(refuse(file, "it is no small file", "name the target with -t"));
     }
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        let problem = format!("it belongs to user {owner}, who could send your commands anywhere");
-        return Err(refuse(file, &problem, "look at it, then take it over with chown; -t goes past it"));
-    }
+    refuse_owner(about.uid(), file)?;
     if about.mode() & 0o002 != 0 {
         let problem = "everybody may change it, and so send your commands anywhere";
         return Err(refuse(file, problem, &format!("chmod o-w {}", file.display())));

@@ -17,6 +17,9 @@ const REGISTRY: &str = r#"{"version": 1, "targets": {
     "box": {"transport": "local", "workspaceRoots": ["/box", "/crate"]}
 }}"#;
 
+/// What a test changes about them.
+type Change = fn(&mut Inputs);
+
 /// Nothing says anything, in a directory without meaning.
 fn silent() -> Inputs {
     Inputs {
@@ -48,7 +51,7 @@ fn loud() -> Inputs {
 #[test]
 fn the_first_rule_that_says_something_decides() {
     let mut inputs = loud();
-    let hush: [(&str, &str, fn(&mut Inputs)); 7] = [
+    let hush: [(&str, &str, Change); 7] = [
         ("ssh:flag", "-t", |inputs| inputs.asked = None),
         ("ssh:environment", "REX_TARGET", |inputs| inputs.environment = None),
         ("ssh:project", "project file", |inputs| inputs.project = Ok(None)),
@@ -69,7 +72,7 @@ fn the_first_rule_that_says_something_decides() {
 
 #[test]
 fn a_rule_alone_is_enough() {
-    let cases: [(&str, fn(&mut Inputs)); 5] = [
+    let cases: [(&str, Change); 5] = [
         ("ssh:a", |inputs| inputs.asked = Some("ssh:a".to_owned())),
         ("ssh:b", |inputs| inputs.environment = Some("ssh:b".to_owned())),
         ("ssh:c", |inputs| inputs.project = project("ssh:c", None)),

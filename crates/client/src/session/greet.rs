@@ -30,7 +30,7 @@ pub(super) enum NotResumed {
 pub(super) async fn open(target: &Target, options: &Options) -> Result<(Dialed, SessionOpenResult), Error> {
     let greeted = tokio::time::timeout(options.connect_within, async {
         let mut dialed = dial(target, options).await?;
-        let opened = greet(&mut dialed, target, &options.greeting()).await?;
+        let opened = greet(&mut dialed, target, &options.greeting(target)).await?;
         Ok((dialed, opened))
     });
     greeted.await.unwrap_or_else(|_| Err(too_late(target, options)))

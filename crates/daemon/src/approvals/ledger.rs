@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use engine::approval::{Approval, Grant, Ledger, Outcome};
@@ -18,16 +18,23 @@ const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 #[derive(Debug)]
 pub struct FileLedger {
     folder: Folder,
-    daemon: Daemon,
+    /// Who asks, once anybody is asked.
+    daemon: OnceLock<Daemon>,
     swept: Once,
 }
 
 impl FileLedger {
     /// A ledger in this folder, which is made when it is needed.
     pub fn new(folder: PathBuf) -> FileLedger {
-        let pid = std::process::id();
-        let daemon = Daemon { pid, started: process_start(pid).unwrap_or(0) };
-        FileLedger { folder: Folder::new(folder), daemon, swept: Once::new() }
+        FileLedger { folder: Folder::new(folder), daemon: OnceLock::new(), swept: Once::new() }
+    }
+
+    fn daemon(&self) -> Daemon {
+        let look = || {
+            let pid = std::process::id();
+            Daemon { pid, started: process_start(pid).unwrap_or(0) }
+        };
+        self.daemon.get_or_init(look).clone()
     }
 
     /// The answers that hold until their rules change.
@@ -63,12 +70,12 @@ impl Ledger for FileLedger {
     fn opened(&self, approval: &Approval) -> io::Result<()> {
         self.swept.call_once(|| self.sweep());
         let path = self.folder.question(&approval.id).ok_or(io::ErrorKind::InvalidInput)?;
-        self.folder.write(&path, &Record::new(approval, self.daemon.clone()))
+        self.folder.write(&path, &Record::new(approval, self.daemon()))
     }
 
     fn settled(&self, approval: &Approval, outcome: &Outcome) {
         let Some(path) = self.folder.question(&approval.id) else { return };
-        let mut record = Record::new(approval, self.daemon.clone());
+        let mut record = Record::new(approval, self.daemon());
         record.settle(outcome);
         self.warn(self.folder.write(&path, &record));
     }

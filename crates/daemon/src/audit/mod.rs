@@ -23,9 +23,9 @@ pub use show::{DECISIONS, Show};
 pub use verify::{Summary, VerifyError, verify, verify_command};
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fmt, io, thread};
@@ -59,12 +59,22 @@ pub enum AuditError {
 /// The audit file of a running daemon. Dropping it writes what is left.
 pub struct AuditFile {
     queue: Arc<Queue>,
-    writer: Option<JoinHandle<()>>,
+    writing: Mutex<Writing>,
     /// Set when nobody will wait for a disk that refuses any more.
     closing: Arc<AtomicBool>,
     path: PathBuf,
     /// Shows how many records wait.
     watched: Option<WatchedQueue>,
+}
+
+/// Who writes.
+enum Writing {
+    /// Nobody yet.
+    Not(Box<Writer>),
+    /// A thread.
+    Thread(JoinHandle<()>),
+    /// Nobody any more.
+    Over,
 }
 
 impl fmt::Debug for AuditFile {
@@ -81,20 +91,49 @@ impl AuditFile {
             return Ok(None);
         }
         let path = config.path.as_ref().ok_or(AuditError::NoPlace)?;
-        Self::open(path, config.configured).map(Some)
+        Self::open_quietly(path, config.configured).map(Some)
     }
 
     /// Opens or creates a file, readable by its owner only, and starts its writer. With `required`, records wait
     /// for a disk that refuses them; otherwise they are counted and given up.
     pub fn open(path: &Path, required: bool) -> Result<Self, AuditError> {
+        let file = Self::open_quietly(path, required)?;
+        file.start();
+        Ok(file)
+    }
+
+    /// As [`AuditFile::open`], but its writer is yet to be started. A daemon that ends before [`BATCH`] is over needs none:
+    /// what it recorded is written at its end.
+    fn open_quietly(path: &Path, required: bool) -> Result<Self, AuditError> {
         let unwritable = |source| AuditError::Unwritable { path: path.to_owned(), source };
         let writer = Writer::open(path, required).map_err(unwritable)?;
-        let queue = Arc::new(Queue::default());
+        Ok(Self {
+            queue: Arc::default(),
+            writing: Mutex::new(Writing::Not(Box::new(writer))),
+            closing: Arc::default(),
+            path: path.to_owned(),
+            watched: None,
+        })
+    }
+
+    /// Starts the writer, unless it runs.
+    pub fn start(&self) {
+        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = match std::mem::replace(&mut *writing, Writing::Over) {
+            Writing::Not(writer) => writer,
+            other => {
+                *writing = other;
+                return;
+            }
+        };
+        let (records, told) = (Arc::clone(&self.queue), Arc::clone(&self.closing));
         let thread = thread::Builder::new().name("audit".to_owned());
-        let closing = Arc::new(AtomicBool::new(false));
-        let (records, told) = (Arc::clone(&queue), Arc::clone(&closing));
-        let writer = thread.spawn(move || run(writer, &records, &told)).map_err(unwritable)?;
-        Ok(Self { queue, writer: Some(writer), closing, path: path.to_owned(), watched: None })
+        match thread.spawn(move || run(*writer, &records, &told)) {
+            Ok(thread) => *writing = Writing::Thread(thread),
+            Err(error) => {
+                tracing::error!(%error, file = %self.path.display(), "NOTHING IS BEING AUDITED: no thread")
+            }
+        }
     }
 
     /// The file.
@@ -104,6 +143,7 @@ impl AuditFile {
 
     /// Waits until everything recorded so far is written; with a required file on a full disk, until there is room.
     pub fn flush(&self) {
+        self.start();
         let (done, wait) = sync_channel(1);
         self.queue.put_waiting(done);
         // The writer only ends when this queue does, so there is always an answer.
@@ -131,7 +171,9 @@ impl AuditFile {
 
 impl AuditSink for AuditFile {
     fn record(&self, record: AuditRecord) {
-        self.queue.put(record);
+        if self.queue.put(record) {
+            self.start();
+        }
     }
 }
 
@@ -139,11 +181,18 @@ impl Drop for AuditFile {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
         self.queue.close();
-        let Some(writer) = self.writer.take() else { return };
-        // It may be waiting for a disk that refuses.
-        writer.thread().unpark();
-        if writer.join().is_err() {
-            tracing::error!(file = %self.path.display(), "the audit writer ended early; records are missing");
+        let writing = self.writing.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(writing, Writing::Over) {
+            Writing::Not(writer) => run(*writer, &self.queue, &self.closing),
+            Writing::Thread(writer) => {
+                // It may be waiting for a disk that refuses.
+                writer.thread().unpark();
+                if writer.join().is_err() {
+                    let file = self.path.display();
+                    tracing::error!(%file, "the audit writer ended early; records are missing");
+                }
+            }
+            Writing::Over => {}
         }
     }
 }

@@ -51,8 +51,8 @@ impl Batch {
 
 impl Queue {
     /// Puts a record in, or counts it. Once one was counted, so are all until the writer comes: the gap has one
-    /// place.
-    pub(super) fn put(&self, mut record: AuditRecord) {
+    /// place. Tells whether it is time that somebody writes.
+    pub(super) fn put(&self, mut record: AuditRecord) -> bool {
         let mut bytes = size(&record);
         if bytes > MOST_BYTES {
             shorten(&mut record);
@@ -66,9 +66,11 @@ impl Queue {
             state.bytes += bytes;
             state.batch.records.push(record);
         }
-        if state.is_idle || state.bytes > MUCH_BYTES {
+        let is_much = state.bytes > MUCH_BYTES;
+        if state.is_idle || is_much {
             self.wake.notify_one();
         }
+        is_much
     }
 
     /// Asks to be told when everything before this is written.

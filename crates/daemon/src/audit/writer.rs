@@ -1,8 +1,8 @@
 //! The writer: formats a batch, and appends it to the file under a lock that all writers of the file take.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,8 +16,10 @@ use super::verify::scan;
 
 /// How long a required file is given before the next attempt.
 const RETRY: Duration = Duration::from_millis(500);
-/// How much of the end of the file is read to find its last line; lines are shorter by far.
-const TAIL: u64 = 64 * 1024;
+/// How much of the end of the file is read to find its last line; nearly all are shorter.
+const TAIL: u64 = 4 * 1024;
+/// How much is read if that does not hold a whole one; all are shorter by far.
+const LONG_TAIL: u64 = 64 * 1024;
 
 pub(super) struct Writer {
     path: PathBuf,
@@ -129,16 +131,23 @@ impl Writer {
         Ok(())
     }
 
+    /// The last bytes of a file of this length.
+    fn tail(&self, bytes: u64, length: u64) -> io::Result<Vec<u8>> {
+        let mut tail = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
+        self.file.read_exact_at(&mut tail, length - bytes)?;
+        Ok(tail)
+    }
+
     /// The hash to go on from. Bytes at the end that are no record, such as the torn line of a crash, get a line
     /// that accounts for them.
     fn find_last(&mut self, length: u64, batch: &mut Vec<u8>) -> io::Result<Hash> {
         if length == 0 {
             return Ok(Hash::START);
         }
-        let start = length.saturating_sub(TAIL);
-        let mut tail = Vec::new();
-        self.file.seek(SeekFrom::Start(start))?;
-        Read::by_ref(&mut self.file).take(TAIL).read_to_end(&mut tail)?;
+        let mut tail = self.tail(length.min(TAIL), length)?;
+        if length > TAIL && !tail.strip_suffix(b"\n").unwrap_or(&tail).contains(&b'\n') {
+            tail = self.tail(length.min(LONG_TAIL), length)?;
+        }
         let complete = tail.strip_suffix(b"\n");
         let text = complete.unwrap_or(&tail);
         let line = &text[text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)..];

@@ -40,6 +40,11 @@ impl Landings {
         state::make_private(&self.folder)
     }
 
+    /// Whether the folder is there, for this user alone.
+    pub(super) fn check(&self) -> io::Result<()> {
+        state::check_private(&self.folder)
+    }
+
     /// Makes the landing of a session, and removes some that others left behind.
     pub(super) fn bind(&self, session: &str) -> io::Result<Bound> {
         self.make()?;
@@ -59,7 +64,7 @@ impl Landings {
     /// Connects to the landing of a session, if it has one. Never to one of another user.
     pub(super) async fn reach(&self, session: &str) -> io::Result<UnixStream> {
         let name = name_of(session).ok_or(io::ErrorKind::NotFound)?;
-        state::check_private(&self.folder)?;
+        self.check()?;
         let folder = self.open()?;
         let stream = UnixStream::connect(named(&folder, &name)).await?;
         match stream.peer_cred()?.uid() == rustix::process::geteuid().as_raw() {

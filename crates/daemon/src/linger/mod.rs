@@ -47,7 +47,7 @@ impl Lingering {
     /// Lingers below this state folder, if it can be used.
     pub fn new(state: Option<&Path>) -> Option<Lingering> {
         let landings = Landings::new(state?);
-        match landings.make() {
+        match landings.check().or_else(|_none_yet| landings.make()) {
             Ok(()) => {
                 Some(Lingering { landings, is_cut: CancellationToken::new(), tasks: TaskTracker::new() })
             }

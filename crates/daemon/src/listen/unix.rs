@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -10,6 +11,10 @@ use rustix::process::{geteuid, umask};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::auth::{Caller, Refusal};
+
+/// How long a socket may still be open after its daemon was killed.
+const A_MOMENT: Duration = Duration::from_millis(500);
+const BETWEEN_KNOCKS: Duration = Duration::from_millis(10);
 
 /// Why a unix socket cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -97,13 +102,26 @@ fn make_room(path: &Path) -> Result<(), UnixError> {
         }
         Ok(_) => {}
     }
-    match knock(path) {
+    match knock_patiently(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path).map_err(refused)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         // Also when it is too busy to answer, or belongs to somebody else.
         _ => Err(UnixError::InUse { path: path.to_owned() }),
+    }
+}
+
+/// Whether somebody listens, and goes on listening: a child that a killed daemon had begun to start has its socket for
+/// the moment until it becomes another program.
+fn knock_patiently(path: &Path) -> io::Result<()> {
+    let give_up_at = Instant::now() + A_MOMENT;
+    loop {
+        let knocked = knock(path);
+        if knocked.is_err() || Instant::now() >= give_up_at {
+            return knocked;
+        }
+        std::thread::sleep(BETWEEN_KNOCKS);
     }
 }
 

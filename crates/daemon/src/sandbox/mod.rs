@@ -7,7 +7,7 @@ mod temp;
 pub use temp::{Temp, lasting as lasting_temp, remove as remove_temp};
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use engine::sandbox::{Ceiling, Confinement, Features, Own, Profile, Readable, Settings, UnknownFeature};
 
@@ -35,7 +35,10 @@ pub fn settings(config: &Config) -> Result<Settings, UnknownFeature> {
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     config: SandboxConfig,
-    own: Own,
+    /// What belongs to the daemon, as it was written.
+    written: Own,
+    /// Where that really is, once anybody is confined.
+    own: OnceLock<Own>,
     /// What some command may change, as the operator wrote it; whatever lies in another one comes after it.
     changeable: Vec<PathBuf>,
 }
@@ -61,14 +64,17 @@ impl Sandbox {
         // Whoever reaches the socket has the daemon start what it likes, unconfined.
         let more = [config.server.unix.clone(), config.audit.path.clone(), places.token_file.clone(), key];
         let hide = places.state.iter().cloned().chain(tokens).chain(more.into_iter().flatten());
-        let own = Own {
-            protect: config.source.iter().map(|path| real(path)).collect(),
-            hide: hide.map(|path| real(&path)).collect(),
-        };
+        let own = Own { protect: config.source.iter().cloned().collect(), hide: hide.collect() };
         let written = config.sandbox.profiles.iter().flat_map(|profile| &profile.write);
         let mut changeable: Vec<PathBuf> = config.roots.iter().chain(written).cloned().collect();
         changeable.sort_by_key(|path| path.components().count());
-        Sandbox { config: config.sandbox.clone(), own, changeable }
+        Sandbox { config: config.sandbox.clone(), written: own, own: OnceLock::new(), changeable }
+    }
+
+    /// What belongs to the daemon, where it really is.
+    fn own(&self) -> &Own {
+        let all = |paths: &[PathBuf]| paths.iter().map(|path| real(path)).collect();
+        self.own.get_or_init(|| Own { protect: all(&self.written.protect), hide: all(&self.written.hide) })
     }
 
     /// The profile that the operator wants for every command, by its name.
@@ -123,7 +129,7 @@ impl Sandbox {
     fn own_outside(&self, roots: &[PathBuf]) -> Own {
         let holds_root = |path: &PathBuf| roots.iter().any(|root| root.starts_with(path));
         let outside = |paths: &[PathBuf]| paths.iter().filter(|path| !holds_root(path)).cloned().collect();
-        Own { protect: outside(&self.own.protect), hide: outside(&self.own.hide) }
+        Own { protect: outside(&self.own().protect), hide: outside(&self.own().hide) }
     }
 }
 

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::signals::{self, Ending};
 use super::sockets::Sockets;
-use super::{link_limits, open_audit, retention, service};
+use super::{link_limits, open_audit, retention, service, sink};
 use crate::auth::{Auth, Caller, Door, Gate, Refusals};
 use crate::config::{Config, ConfigArgs, Listeners, Places};
 use crate::guard::Guard;
@@ -99,6 +99,8 @@ fn sockets(
 ) -> anyhow::Result<(Sockets, Option<Exporting>)> {
     let metrics = Metrics::new();
     let audit = open_audit(config, &metrics)?;
+    audit.iter().for_each(|file| file.start());
+    let audit = sink(audit);
     let mut service = service(config, places, (audit.clone(), metrics.clone()), ending.stop.clone())?;
     let file = &config.server;
     service.may_resume = true;

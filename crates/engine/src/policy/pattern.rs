@@ -9,20 +9,36 @@ use super::words::{Word, base_name};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob {
     text: String,
-    literal: bool,
+    shape: Shape,
+}
+
+/// What a glob is made of: most are simple, and matched as such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Its own text.
+    Literal,
+    /// A `*` and then a text.
+    Ending,
+    /// Anything else.
+    Other,
 }
 
 impl Glob {
     /// A glob from its text. Every text is a valid glob; a `[` without its `]` stands for itself.
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
-        let literal = !text.contains(['*', '?', '[', '\\']);
-        Self { text, literal }
+        let is_plain = |text: &str| !text.contains(['*', '?', '[', '\\']);
+        let shape = match text.strip_prefix('*') {
+            Some(rest) if is_plain(rest) => Shape::Ending,
+            None if is_plain(&text) => Shape::Literal,
+            _ => Shape::Other,
+        };
+        Self { text, shape }
     }
 
     /// Whether it matches only its own text.
     pub fn is_literal(&self) -> bool {
-        self.literal
+        self.shape == Shape::Literal
     }
 
     /// The text it was made from.
@@ -38,7 +54,11 @@ impl Glob {
     /// The same for what may be no text.
     pub(super) fn matches_bytes(&self, text: &[u8]) -> bool {
         let pattern = self.text.as_bytes();
-        if self.literal { pattern == text } else { pattern == b"*" || glob(pattern, text) }
+        match self.shape {
+            Shape::Literal => pattern == text,
+            Shape::Ending => text.ends_with(pattern.get(1..).unwrap_or_default()),
+            Shape::Other => glob(pattern, text),
+        }
     }
 }
 

@@ -28,6 +28,7 @@ static POOLS_MADE: AtomicUsize = AtomicUsize::new(0);
 /// The pool. Its folder goes when the last lease and the pool are gone.
 #[derive(Debug)]
 pub(super) struct Pool {
+    /// Made with the second cgroup: the first, which is all that most daemons need, lies beside it.
     folder: PathBuf,
     free: Mutex<Free>,
 }
@@ -36,6 +37,7 @@ pub(super) struct Pool {
 struct Free {
     idle: Vec<Cgroup>,
     made: usize,
+    has_folder: bool,
 }
 
 /// One cgroup: its directory, opened.
@@ -66,9 +68,7 @@ impl Pool {
     /// A pool beneath this cgroup.
     pub(super) fn beneath(parent: &Path) -> io::Result<Arc<Pool>> {
         each_stray(parent, remove_stray);
-        let folder = parent.join(new_name());
-        fs::create_dir(&folder)?;
-        let pool = Arc::new(Pool { folder, free: Mutex::default() });
+        let pool = Arc::new(Pool { folder: parent.join(new_name()), free: Mutex::default() });
         // A cgroup can be made by some who may not put a process into it; ask before relying on it.
         let first = pool.make()?;
         if rustix::fs::accessat(
@@ -112,7 +112,17 @@ impl Pool {
 
     /// Lets the cgroups of the pool be limited by a controller.
     pub(super) fn hand_on(&self, controller: &str) -> io::Result<()> {
+        self.make_folder()?;
         fs::write(self.folder.join("cgroup.subtree_control"), format!("+{controller}"))
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        let mut free = self.free();
+        if !free.has_folder {
+            fs::create_dir(&self.folder)?;
+            free.has_folder = true;
+        }
+        Ok(())
     }
 
     fn make(&self) -> io::Result<Cgroup> {
@@ -121,7 +131,13 @@ impl Pool {
             free.made += 1;
             free.made
         };
-        let path = self.folder.join(number.to_string());
+        let path = match number {
+            1 => self.folder.with_added_extension("1"),
+            _ => {
+                self.make_folder()?;
+                self.folder.join(number.to_string())
+            }
+        };
         fs::create_dir(&path)?;
         let folder = rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let events =
@@ -139,7 +155,9 @@ impl Drop for Pool {
         for cgroup in self.free().idle.drain(..) {
             remove(&cgroup.path);
         }
-        remove(&self.folder);
+        if self.free().has_folder {
+            remove(&self.folder);
+        }
     }
 }
 
@@ -252,6 +270,9 @@ fn collect(folder: &Path, pids: &mut Vec<i32>) {
 
 /// Removes a cgroup and those beneath it; one that still holds processes stays, and that is all that can be done.
 pub(super) fn remove(path: &Path) {
+    if fs::remove_dir(path).is_ok() {
+        return;
+    }
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             remove(&entry.path());

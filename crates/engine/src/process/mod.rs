@@ -12,6 +12,7 @@ mod keeper;
 mod launch;
 pub mod limits;
 mod log;
+mod newer;
 mod open_files;
 mod orphans;
 mod passed;
@@ -44,6 +45,7 @@ pub use keeper::{Keeper, KeeperAnswer, KeeperNews, Kept, Told};
 pub use launch::Containment;
 pub(crate) use launch::Launcher;
 pub use log::{Cursor, Facts};
+pub(crate) use newer::Moment;
 pub use open_files::raise_open_files;
 pub use passed::passed_sockets;
 pub use reader::{Item, LogReader};
@@ -290,17 +292,21 @@ impl WeakProcess {
 }
 
 /// Ends whatever still carries a mark that starts with `prefix`: members that got away from their trees.
-pub(crate) async fn end_runaways(prefix: String) {
-    let end = move || {
-        for pid in proc::marked(launch::MARK, &prefix) {
+/// None of them is older than `since`.
+pub(crate) async fn end_runaways(prefix: String, since: Moment) {
+    let is_marked = move |pid: &i32| proc::is_marked(*pid, launch::MARK, &prefix);
+    let end_all = move |pids: &mut dyn Iterator<Item = i32>| {
+        for pid in pids.filter(&is_marked) {
             // Opened first, then looked at again: the handle is bound to a process that carries the mark.
-            if let Some(handle) =
-                proc::open(pid).filter(|_| proc::marked(launch::MARK, &prefix).contains(&pid))
-            {
+            if let Some(handle) = proc::open(pid).filter(|_| is_marked(&pid)) {
                 sys::send(handle.as_fd(), Signal::KILL);
             }
         }
     };
+    if let Some(mut few) = since.numbers_since() {
+        return end_all(&mut few);
+    }
+    let end = move || end_all(&mut proc::pids());
     // A runtime that shuts down runs it no more; then there is nobody to wait for it either.
     let _swept: Result<(), _> = tokio::task::spawn_blocking(end).await;
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -70,10 +71,18 @@ pub(super) fn tree(leader: i32, number: Number, mark: &str) -> Vec<i32> {
     found.into_iter().filter(|pid| table.get(pid).is_some_and(|entry| !entry.is_zombie)).collect()
 }
 
-/// Every process that carries a mark whose value starts with `prefix`.
-pub(super) fn marked(name: &str, prefix: &str) -> Vec<i32> {
+/// Whether a process carries a mark whose value starts with `prefix`.
+pub(super) fn is_marked(pid: i32, name: &str, prefix: &str) -> bool {
     let start = format!("{name}={prefix}");
-    pids().filter(|pid| environment_has(*pid, |pair| pair.starts_with(start.as_bytes()))).collect()
+    environment_has(pid, |pair| pair.starts_with(start.as_bytes()))
+}
+
+/// The number that was given to a new process last.
+pub(super) fn last_number() -> Option<i32> {
+    let mut text = [0; 128];
+    let length = fs::File::open("/proc/loadavg").and_then(|mut file| file.read(&mut text)).ok()?;
+    let text = std::str::from_utf8(text.get(..length)?).ok()?;
+    text.split_whitespace().next_back()?.parse().ok()
 }
 
 /// Those of `pids` that hold one of these pipes or terminals open.
@@ -113,7 +122,8 @@ fn environment_has(pid: i32, wanted: impl Fn(&[u8]) -> bool) -> bool {
     environment.is_ok_and(|environment| environment.split(|byte| *byte == 0).any(wanted))
 }
 
-fn pids() -> impl Iterator<Item = i32> {
+/// Every process there is.
+pub(super) fn pids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

@@ -236,11 +236,18 @@ impl From<NotStarted> for io::Error {
 fn ignored_signals() -> u64 {
     static IGNORED: OnceLock<u64> = OnceLock::new();
     *IGNORED.get_or_init(|| {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        // Without an answer, all of them: that is slower and right.
-        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(u64::MAX)
+        (1..=64).filter(|signal| is_ignored(*signal)).fold(0, |all, one| all | 1 << (one - 1))
     })
+}
+
+/// Whether this process ignores a signal. Asking for each is faster than reading `/proc`.
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: a `sigaction` of zeros is a valid one, and only the old one is asked for.
+    unsafe {
+        let mut found: libc::sigaction = std::mem::zeroed();
+        // Some are not for us to ask about: then it may be so, which is slower and right.
+        libc::sigaction(signal, std::ptr::null(), &mut found) != 0 || found.sa_sigaction == libc::SIG_IGN
+    }
 }
 
 /// The paths at which the program may lie, in the order of the child's own `PATH`.

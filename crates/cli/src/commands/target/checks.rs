@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::output;
 use crate::route::Choice;
+use crate::table::plain;
 
 /// How long a command or a file may take there before the step has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -66,7 +67,8 @@ impl Checks {
                 None => "-",
             };
             // What a machine says may have many lines; they stay together.
-            let detail = check.detail.trim_end().replace('\n', "\n                   ");
+            let detail =
+                check.detail.trim_end().lines().map(plain).collect::<Vec<_>>().join("\n                   ");
             output::line(format!("{word:<7} {:<10} {detail}", check.step).trim_end())?;
             if let Some(hint) = &check.hint {
                 output::line(format_args!("{:<18} next: {hint}", ""))?;

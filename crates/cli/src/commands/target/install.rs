@@ -17,6 +17,9 @@ use crate::install::remote::Remote;
 use crate::output;
 use crate::route::{self, Choice, Inputs};
 
+/// Stands before a file that was asked for.
+const MARK: &str = "rex-file-follows";
+
 pub(super) async fn run(json: bool, ask: &TargetInstall) -> Result<Status, Failure> {
     if let Some(alias) = &ask.alias {
         add::check_alias(alias)?;
@@ -32,7 +35,7 @@ pub(super) async fn run(json: bool, ask: &TargetInstall) -> Result<Status, Failu
     let app = App { choice: choice.clone(), json };
     let mut checks = Checks::new(json);
     let remote = Remote::connect(ssh.clone(), app.options())?;
-    let machine = Machine::parse(&remote.run(PROBE, "looking at the machine")?.output)?;
+    let machine = Machine::parse(&remote.run(PROBE, "looking at the machine")?.text())?;
     checks.ok("machine", format!("{} {}", machine.system, machine.processor))?;
     let folder = machine.folder(ask.into.as_deref())?;
     let roots =
@@ -42,6 +45,9 @@ pub(super) async fn run(json: bool, ask: &TargetInstall) -> Result<Status, Failu
     // Everything that could be refused is known before anything is changed.
     let change = planned(&remote, &machine, &roots)?;
     let (before, after) = put(&remote, &folder, &program)?;
+    if before.as_deref().is_some_and(|before| is_newer(before, &after)) {
+        output::remark("the rexd that was there was newer: update rex and the rexd beside it");
+    }
     checks.ok("program", moved(&folder, before.as_deref(), &after))?;
     configure(&remote, &machine, &change, &mut checks)?;
     let installed = register(ask, &choice, &machine, &folder, &mut checks)?;
@@ -74,20 +80,24 @@ fn planned(remote: &Remote, machine: &Machine, roots: &[String]) -> Result<Chang
         return Ok(Change::Nothing);
     }
     let file = quote(&machine.config());
-    let script = format!("if [ -e {file} ]; then echo there; cat {file}; else echo none; fi");
+    let script = format!("if [ -e {file} ]; then echo {MARK}; cat {file}; fi");
     let answer = remote.run(&script, "reading the config there")?;
-    // A login shell may print a greeting of its own, but not between these two.
-    let present = answer.output.split_once("there\n").map(|(_, text)| text);
-    match (present, answer.status) {
-        (Some(text), Some(0)) => config::change(Some(text), roots, &machine.config()),
-        (None, Some(0)) => config::change(None, roots, &machine.config()),
-        _ => Err(Failure::new(format!(
+    if answer.status != Some(0) {
+        return Err(Failure::new(format!(
             "cannot read {} on that machine: {}",
             machine.config(),
-            answer.errors.trim()
+            answer.errors
         ))
-        .hint("that user must be able to read its own config")),
+        .hint("that user must be able to read its own config"));
     }
+    // What is not understood to the last byte could not be written back.
+    let Ok(text) = String::from_utf8(answer.output) else {
+        return Err(Failure::new(format!("the config {} on that machine is no text", machine.config()))
+            .hint("mend it there; `rexd check-config` says whether it is right"));
+    };
+    // A login shell may print a greeting of its own before it.
+    let present = text.split_once(&format!("{MARK}\n")).map(|(_, text)| text);
+    config::change(present, roots, &machine.config())
 }
 
 /// Copies the program and puts it in its place in one step; the versions before and after. A rexd that runs meanwhile
@@ -101,8 +111,9 @@ fn put(remote: &Remote, folder: &str, program: &Program) -> Result<(Option<Strin
         if [ "$(sha256sum < "$d/rexd" 2>/dev/null | cut -d" " -f1)" = "$sum" ]; then echo "rex same yes"; fi"#
     );
     let answer = remote.run(&same, "looking for rexd there")?;
-    let before = said(&answer.output, "before").map(version);
-    if said(&answer.output, "same").is_some() {
+    let answer = answer.text();
+    let before = said(&answer, "before").map(version);
+    if said(&answer, "same").is_some() {
         let version = before.clone().unwrap_or_default();
         return Ok((before, version));
     }
@@ -120,13 +131,12 @@ fn put(remote: &Remote, folder: &str, program: &Program) -> Result<(Option<Strin
     );
     let what = format!("copying {} ({} KiB)", program.file.display(), size / 1024);
     let answer = remote.run_with(&copy, &program.content, &what)?;
-    match (answer.status, said(&answer.output, "after")) {
-        (Some(0), Some(after)) => Ok((before, version(after))),
-        (Some(7), _) => Err(Failure::new(format!("that rexd does not run there: {}", answer.errors.trim()))
-            .hint(
-                "name one that was built for that machine: --rexd FILE (a release build needs no libraries)",
-            )),
-        _ => Err(Failure::new(format!("cannot put rexd into {folder} there: {}", answer.errors.trim()))
+    match (answer.status, said(&answer.text(), "after").map(version)) {
+        (Some(0), Some(after)) => Ok((before, after)),
+        (Some(7), _) => Err(Failure::new(format!("that rexd does not run there: {}", answer.errors)).hint(
+            "name one that was built for that machine: --rexd FILE (a release build needs no libraries)",
+        )),
+        _ => Err(Failure::new(format!("cannot put rexd into {folder} there: {}", answer.errors))
             .hint("--into DIR names a directory that user may write; nothing was changed")),
     }
 }
@@ -135,6 +145,12 @@ fn put(remote: &Remote, folder: &str, program: &Program) -> Result<(Option<Strin
 fn said<'a>(output: &'a str, name: &str) -> Option<&'a str> {
     let lines = output.lines().filter_map(|line| line.strip_prefix("rex "));
     lines.filter_map(|line| line.split_once(' ')).find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+/// Whether a version is newer than another, as far as they are numbers.
+fn is_newer(one: &str, other: &str) -> bool {
+    let numbers = |text: &str| text.split('.').map_while(|part| part.parse::<u64>().ok()).collect::<Vec<_>>();
+    numbers(one) > numbers(other)
 }
 
 /// The version in `rexd 1.2.3`.
@@ -177,7 +193,7 @@ fn configure(
     let answer = remote.run_with(&script, text.as_bytes(), "writing the config there")?;
     match answer.status {
         Some(0) => checks.ok("config", told),
-        _ => Err(Failure::new(format!("cannot write {file} on that machine: {}", answer.errors.trim()))
+        _ => Err(Failure::new(format!("cannot write {file} on that machine: {}", answer.errors))
             .hint("rexd is there; write its config by hand: docs/config.example.toml")),
     }
 }

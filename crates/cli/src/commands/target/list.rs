@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Status};
 use crate::output;
 use crate::route::{self, Inputs};
+use crate::table::Table;
 
 pub(super) fn run(asked: Option<&str>, json: bool) -> Result<Status, Failure> {
     let inputs = Inputs::gather(asked);
@@ -29,27 +30,16 @@ pub(super) fn run(asked: Option<&str>, json: bool) -> Result<Status, Failure> {
             [mark.to_owned(), alias.to_owned(), target, about]
         })
         .collect();
-    output::write_out(table(&rows).as_bytes())?;
-    if rows.is_empty() {
-        output::remark("no target is registered yet: rex target add ALIAS ssh:[USER@]HOST[:PORT]");
+    let mut table = Table::new(&["", "ALIAS", "TARGET", "ABOUT"]);
+    rows.iter().for_each(|row| table.row(row));
+    match rows.is_empty() {
+        false => table.print()?,
+        true => {
+            output::remark("no target is registered yet: rex target add ALIAS ssh:[USER@]HOST[:PORT]");
+        }
     }
     if let (Some(choice), None) = (&current, used) {
         output::remark(format_args!("used here: {} (rex target show tells why)", choice.target));
     }
     Ok(Status::OK)
-}
-
-/// Rows with their columns below each other.
-pub(super) fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let mut widths = [0; N];
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
 }

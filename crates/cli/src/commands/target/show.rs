@@ -2,44 +2,40 @@
 
 use serde_json::{Value, json};
 
-use super::list::table;
 use crate::failure::{Failure, Status};
 use crate::output;
 use crate::route::{self, Choice, Explanation, Inputs};
+use crate::table::{Table, plain};
 
 pub(super) fn run(asked: Option<&str>, json: bool) -> Result<Status, Failure> {
     let explanation = route::explain(&Inputs::gather(asked));
     match json {
         true => output::json_line(&as_json(&explanation))?,
-        false => output::write_out(as_text(&explanation).as_bytes())?,
+        false => print(&explanation)?,
     }
     let choice = explanation.choice?;
     choice.warnings.iter().for_each(output::remark);
     Ok(Status::OK)
 }
 
-fn as_text(explanation: &Explanation) -> String {
-    let mut text = match &explanation.choice {
-        Ok(choice) => headline(choice),
-        Err(_) => String::new(),
-    };
-    let rows: Vec<[String; 4]> = explanation
-        .rules
-        .iter()
-        .map(|spoken| {
-            let mark = if spoken.wins { ">" } else { " " };
-            let says = spoken.says.as_deref().unwrap_or("-");
-            [mark, spoken.rule, says, spoken.remark.as_deref().unwrap_or_default()].map(str::to_owned)
-        })
-        .collect();
-    text.push_str(&table(&rows));
-    text
+fn print(explanation: &Explanation) -> Result<(), Failure> {
+    if let Ok(choice) = &explanation.choice {
+        output::line(plain(&headline(choice)) + "\n")?;
+    }
+    let mut table = Table::new(&["", "RULE", "SAYS", ""]);
+    for spoken in &explanation.rules {
+        let mark = if spoken.wins { ">" } else { " " };
+        let says = spoken.says.as_deref().unwrap_or("-");
+        table
+            .row(&[mark, spoken.rule, says, spoken.remark.as_deref().unwrap_or_default()].map(str::to_owned));
+    }
+    table.print()
 }
 
 fn headline(choice: &Choice) -> String {
     let alias = choice.alias.as_ref().map(|alias| format!("{alias}  ")).unwrap_or_default();
     let cwd = choice.cwd.as_ref().map(|cwd| format!("  in {cwd}")).unwrap_or_default();
-    format!("{alias}{}{cwd}\n\n", choice.target)
+    format!("{alias}{}{cwd}", choice.target)
 }
 
 fn as_json(explanation: &Explanation) -> Value {

@@ -23,8 +23,6 @@ pub struct Entry {
     pub default_cwd: Option<String>,
     /// What proves who calls.
     pub token: Option<TokenSource>,
-    /// Directories here in which it is used.
-    pub prefixes: Vec<Prefix>,
     /// What somebody has written about it.
     pub description: Option<String>,
 }
@@ -79,13 +77,13 @@ impl Entry {
             Some(file) => Some(TokenSource::File(file)),
             None => fields.text("token")?.map(|token| TokenSource::Registry(client::target::Token(token))),
         };
-        Ok(Entry {
-            target: fields.target()?,
-            default_cwd,
-            token,
-            prefixes: fields.get(PREFIXES)?.unwrap_or_default(),
-            description: fields.text("description")?,
-        })
+        Ok(Entry { target: fields.target()?, default_cwd, token, description: fields.text("description")? })
+    }
+
+    /// A target's prefixes alone: every command looks at those of all targets, whatever else is wrong with them.
+    pub(super) fn prefixes_of(text: &str) -> Result<Vec<Prefix>, String> {
+        let fields = serde_json::from_str(text).map(Fields).map_err(|_| "it is no object".to_owned())?;
+        Ok(fields.get(PREFIXES)?.unwrap_or_default())
     }
 
     /// The same with `~` in its paths as the home directory.

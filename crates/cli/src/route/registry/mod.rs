@@ -72,15 +72,14 @@ impl Registry {
 
     /// What an alias stands for, if it is there.
     pub fn entry(&self, alias: &str) -> Option<Result<Entry, Failure>> {
-        self.targets.get(alias).map(|text| {
-            Entry::parse(text.get()).map_err(|problem| {
-                Failure::new(format!(
-                    "the target `{alias}` in {} makes no sense: {problem}",
-                    self.path.display()
-                ))
-                .hint("mend it there; docs/targets.md lists what a target may have")
-            })
-        })
+        let text = self.targets.get(alias)?.get();
+        Some(Entry::parse(text).map_err(|problem| self.odd(alias, &problem)))
+    }
+
+    fn odd(&self, alias: &str, problem: &str) -> Failure {
+        let file = self.path.display();
+        Failure::new(format!("the target `{alias}` in {file} makes no sense: {problem}"))
+            .hint("mend it there; docs/targets.md lists what a target may have")
     }
 
     /// Whether the alias is there, whatever it stands for.
@@ -96,10 +95,8 @@ impl Registry {
             if !text.get().contains(entry::PREFIXES) {
                 continue;
             }
-            match self.entry(alias) {
-                Some(entry) => found.extend(entry?.prefixes.into_iter().map(|prefix| (alias, prefix))),
-                None => continue,
-            }
+            let prefixes = Entry::prefixes_of(text.get()).map_err(|problem| self.odd(alias, &problem))?;
+            found.extend(prefixes.into_iter().map(|prefix| (alias, prefix)));
         }
         Ok(found)
     }

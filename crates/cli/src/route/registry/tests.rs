@@ -24,23 +24,26 @@ fn object(text: &str) -> Ordered {
     serde_json::from_str(text).unwrap()
 }
 
+fn add(path: &Path, alias: &str, text: &str) -> Result<(), Failure> {
+    Registry::change(path, |registry| {
+        registry.set(alias, &object(text));
+        Ok(())
+    })
+}
+
 #[test]
 fn what_rex_does_not_know_survives_every_rewrite() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("targets.json");
     std::fs::write(&path, FOREIGN).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-    Registry::change(&path, |registry| {
-        registry.set("web", &object(r#"{"transport": "ssh", "host": "w"}"#));
-        Ok(())
-    })
-    .unwrap();
+    add(&path, "web", r#"{"transport": "ssh", "host": "w"}"#).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     for kept in ["\"x-ratio\": 1.50", "12345678901234567890123", "caf\\u00e9", "\"coop\": [3, 1, 2]"] {
         assert!(text.contains(kept), "{kept} in {text}");
     }
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640, "the mode is kept");
-    Registry::change(&path, |registry| Ok(assert!(registry.remove("web")))).unwrap();
+    assert!(Registry::change(&path, |registry| Ok(registry.remove("web"))).unwrap());
     let back = std::fs::read_to_string(&path).unwrap();
     assert_eq!(one_line(&back), one_line(FOREIGN), "nothing else has changed, not even the order");
     let names: Vec<_> =
@@ -52,7 +55,7 @@ fn what_rex_does_not_know_survives_every_rewrite() {
 fn a_new_registry_is_private() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep/er/targets.json");
-    Registry::change(&path, |registry| Ok(registry.set("a", &object(r#"{"host": "h"}"#)))).unwrap();
+    add(&path, "a", r#"{"host": "h"}"#).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let text = std::fs::read_to_string(&path).unwrap();
     assert_eq!(one_line(&text), r#"{"version":1,"targets":{"a":{"host":"h"}}}"#);
@@ -64,7 +67,7 @@ fn a_link_to_the_registry_stays_a_link() {
     let (real, link) = (folder.path().join("real.json"), folder.path().join("targets.json"));
     std::fs::write(&real, FOREIGN).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    Registry::change(&link, |registry| Ok(registry.set("a", &object("{}")))).unwrap();
+    add(&link, "a", "{}").unwrap();
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(Registry::load(&real).unwrap().has("a"));
 }
@@ -81,7 +84,7 @@ fn a_broken_registry_is_told_with_its_place_and_left_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("targets.json");
         std::fs::write(&path, text).unwrap();
-        let failure = Registry::change(&path, |registry| Ok(registry.set("a", &object("{}")))).unwrap_err();
+        let failure = add(&path, "a", "{}").unwrap_err();
         assert!(failure.message.contains(words), "{text:?}: {failure}");
         assert!(failure.message.contains("targets.json") && failure.hint.is_some(), "{failure:?}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
@@ -98,7 +101,7 @@ fn many_writers_lose_nothing() {
             scope.spawn(move || {
                 for target in 0..5 {
                     let alias = format!("t{writer}-{target}");
-                    Registry::change(path, |registry| Ok(registry.set(&alias, &object("{}")))).unwrap();
+                    add(path, &alias, "{}").unwrap();
                 }
             });
         }
@@ -136,7 +139,6 @@ fn a_field_that_makes_no_sense_is_named() {
         (r#"{"host": "h", "port": 70000}"#, "`port`: invalid value"),
         (r#"{"host": "-oProxyCommand=x"}"#, "plain names"),
         (r#"{"host": "h", "command": 7}"#, "`command`: a line, an array"),
-        (r#"{"host": "h", "pathPrefixes": [7]}"#, "`pathPrefixes`: a directory, or"),
         (r#"{"transport": "unix"}"#, "needs `path`"),
         (r#"{"transport": "ws", "url": "web"}"#, "`url`: `web` is no"),
         (r#"{"transport": "smoke"}"#, "`smoke` is none of"),
@@ -144,4 +146,15 @@ fn a_field_that_makes_no_sense_is_named() {
         let problem = Entry::parse(text).unwrap_err();
         assert!(problem.contains(words), "{text}: {problem}");
     }
+}
+
+#[test]
+fn prefixes_are_read_whatever_else_is_wrong_with_a_target() {
+    let read = |target: &str| {
+        let text = format!(r#"{{"targets": {{"a": {target}}}}}"#);
+        Registry::parse(&text, Path::new("t")).unwrap().prefixes().map(|found| found.len())
+    };
+    assert_eq!(read(r#"{"port": "x", "pathPrefixes": ["/a", {"from": "/b", "to": "/c"}]}"#).unwrap(), 2);
+    let failure = read(r#"{"host": "h", "pathPrefixes": [7]}"#).unwrap_err();
+    assert!(failure.message.contains("`a`") && failure.message.contains("a directory, or"), "{failure}");
 }

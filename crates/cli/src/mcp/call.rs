@@ -1,0 +1,81 @@
+//! One call of a tool: it runs, tells how far it is, hears that nobody wants it any more, and asks the person.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use rmcp::model::{CallToolRequestParams, ProgressNotificationParam};
+use rmcp::service::{RequestContext, RoleServer};
+use tokio::time::{Instant, Interval, interval_at};
+use tokio_util::sync::CancellationToken;
+
+use super::elicit;
+use crate::tools::{Call, Outcome, Toolbox};
+
+/// How often progress is told.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+
+/// Runs a call to its end. `stop` ends it, as the client's cancellation does.
+pub(super) async fn run(
+    toolbox: &Toolbox,
+    request: &CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
+    stop: CancellationToken,
+) -> Outcome {
+    let call = Call::until(stop);
+    let arguments = request.arguments.clone().unwrap_or_default();
+    let work = toolbox.call(&request.name, &arguments, &call);
+    tokio::pin!(work);
+    let mut progress = Progress::asked_for(context);
+    let mut asking: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = None;
+    let is_ours = |asked: &client::v1::ApprovalRequested| elicit::belongs(asked, &request.name, &arguments);
+    loop {
+        tokio::select! {
+            biased;
+            outcome = &mut work => return outcome,
+            () = context.ct.cancelled(), if !call.cancelled.is_cancelled() => call.cancelled.cancel(),
+            question = toolbox.questions.next(is_ours), if asking.is_none() => {
+                asking = Some(Box::pin(elicit::ask(context.peer.clone(), question)));
+            }
+            () = pending(&mut asking) => asking = None,
+            () = progress.due() => progress.tell(context, call.last_line().await).await,
+        }
+    }
+}
+
+async fn pending(asking: &mut Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>>) {
+    match asking {
+        Some(asking) => asking.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Tells how far a call is, to a client that wants to hear it.
+struct Progress {
+    ticks: Option<Interval>,
+    started: Instant,
+}
+
+impl Progress {
+    fn asked_for(context: &RequestContext<RoleServer>) -> Progress {
+        let started = Instant::now();
+        let wants = context.meta.get_progress_token().is_some();
+        Progress { ticks: wants.then(|| interval_at(started + PROGRESS_EVERY, PROGRESS_EVERY)), started }
+    }
+
+    async fn due(&mut self) {
+        match &mut self.ticks {
+            Some(ticks) => drop(ticks.tick().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn tell(&self, context: &RequestContext<RoleServer>, line: Option<String>) {
+        let Some(token) = context.meta.get_progress_token() else { return };
+        let seconds = self.started.elapsed().as_secs_f64();
+        let message = line.unwrap_or_else(|| format!("running for {seconds:.0} s"));
+        let told = ProgressNotificationParam::new(token, seconds).with_message(message);
+        // A client that has gone hears nothing.
+        context.peer.notify_progress(told).await.ok();
+    }
+}

@@ -1,0 +1,66 @@
+//! Our tools and outcomes as MCP writes them.
+
+use rmcp::model::{
+    CallToolResult, ContentBlock, JsonObject, Resource, ResourceContents, Tool, ToolAnnotations,
+};
+use serde_json::Value;
+
+use crate::tools::{Outcome, Part, catalog, image, uri};
+
+/// A tool's definition.
+pub(super) fn tool(tool: &catalog::Tool) -> Tool {
+    let annotations = ToolAnnotations::with_title(tool.title)
+        .read_only(tool.hints.read_only)
+        .destructive(tool.hints.destructive)
+        .idempotent(tool.hints.idempotent)
+        .open_world(tool.hints.open_world);
+    Tool::new(tool.name, tool.description, object(tool.schema()))
+        .with_title(tool.title)
+        .with_annotations(annotations)
+}
+
+fn object(value: Value) -> JsonObject {
+    match value {
+        Value::Object(object) => object,
+        _ => JsonObject::new(),
+    }
+}
+
+/// What a tool answered.
+pub(super) fn result(outcome: Outcome) -> CallToolResult {
+    let content = outcome.parts.into_iter().map(block).collect();
+    let mut result = match outcome.is_error {
+        true => CallToolResult::error(content),
+        false => CallToolResult::success(content),
+    };
+    result.structured_content = outcome.structured;
+    result
+}
+
+fn block(part: Part) -> ContentBlock {
+    match part {
+        Part::Text(text) => ContentBlock::text(text),
+        Part::Image { mime, bytes } => {
+            ContentBlock::image(base64_simd::STANDARD.encode_to_string(bytes), mime)
+        }
+        Part::Link { path, size } => {
+            let link = Resource::new(uri::of(&path), uri::name(&path));
+            ContentBlock::resource_link(match size {
+                Some(size) => link.with_size(size),
+                None => link,
+            })
+        }
+    }
+}
+
+/// A file's content: as text if it is text.
+pub(super) fn contents(uri: &str, bytes: Vec<u8>) -> ResourceContents {
+    match String::from_utf8(bytes) {
+        Ok(text) => ResourceContents::text(text, uri),
+        Err(error) => {
+            let bytes = error.into_bytes();
+            let mime = image::kind(&bytes).unwrap_or("application/octet-stream");
+            ResourceContents::blob(base64_simd::STANDARD.encode_to_string(bytes), uri).with_mime_type(mime)
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Asking the person at the client what policy leaves open, with the whole truth about it.
+
+use client::v1::ApprovalRequested;
+use rmcp::model::{
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+    ServerRequest,
+};
+use rmcp::service::{Peer, RoleServer};
+use serde_json::{Map, Value, json};
+
+use crate::tools::questions::Question;
+
+/// Characters of an operation that are shown: a diff may be long, a dialogue may not.
+const MOST_SHOWN: usize = 8_000;
+
+/// Whether a question is about this call.
+pub(super) fn belongs(asked: &ApprovalRequested, tool: &str, arguments: &Map<String, Value>) -> bool {
+    let methods: &[&str] = match tool {
+        "bash" => &["exec.start"],
+        "bash_output" => &["exec.attach"],
+        "bash_input" => &["exec.input", "pty.input"],
+        "kill" => &["exec.kill"],
+        "read" => &["fs.read", "fs.stat", "fs.list"],
+        "write" => &["fs.write"],
+        "edit" => &["fs.edit"],
+        "patch" => &["fs.patch"],
+        "list" => &["fs.list"],
+        "glob" => &["fs.glob"],
+        "grep" => &["fs.grep"],
+        "stat" => &["fs.stat"],
+        _ => &[],
+    };
+    let command = arguments.get("command").and_then(Value::as_str);
+    let asked_command = asked.operation["command"].as_str();
+    // Of several commands at once each asks for its own.
+    let fits = match (command, asked_command) {
+        (Some(command), Some(asked)) => asked.contains(command),
+        _ => true,
+    };
+    methods.contains(&asked.method.as_str()) && fits
+}
+
+/// Asks, and passes the answer on. No answer is a no.
+pub(super) async fn ask(peer: Peer<RoleServer>, question: Question) {
+    let Some(request) = question.request() else { return };
+    let answer = match form() {
+        Some(requested_schema) => {
+            let params = ElicitRequestParams::FormElicitationParams {
+                meta: None,
+                message: message(request),
+                requested_schema,
+            };
+            peer.send_request(ServerRequest::ElicitRequest(ElicitRequest::new(params))).await.ok()
+        }
+        None => None,
+    };
+    let (approve, scope) = match answer {
+        Some(ClientResult::ElicitResult(answer)) => decision(&answer),
+        _ => (false, None),
+    };
+    question.decide(approve, scope).await;
+}
+
+fn form() -> Option<ElicitationSchema> {
+    let form = json!({
+        "type": "object",
+        "properties": {
+            "decision": {
+                "type": "string",
+                "title": "Decision",
+                "description": "Let it happen, or not",
+                "enum": ["approve", "deny"],
+            },
+            "scope": {
+                "type": "string",
+                "title": "For how long",
+                "description": "Only this time, or whatever the same rule asks until the session ends",
+                "enum": ["once", "session"],
+                "default": "once",
+            },
+        },
+        "required": ["decision"],
+    });
+    serde_json::from_value(form).ok()
+}
+
+fn decision(answer: &ElicitResult) -> (bool, Option<&'static str>) {
+    let content = answer.content.as_ref().unwrap_or(&Value::Null);
+    let approve = answer.action == ElicitationAction::Accept && content["decision"] == "approve";
+    let scope = match content["scope"].as_str() {
+        Some("session") => Some("session"),
+        _ => None,
+    };
+    (approve, scope)
+}
+
+/// What is asked, in full as far as it fits.
+fn message(request: &ApprovalRequested) -> String {
+    let mut text = format!("{}\n", request.summary);
+    let operation = &request.operation;
+    match operation["command"].as_str() {
+        Some(command) => text.push_str(&format!("\ncommand: {}\n", plain(command))),
+        None => {
+            let mut whole = operation.clone();
+            let diff = whole.as_object_mut().and_then(|whole| whole.remove("diff"));
+            text.push_str(&format!("\n{whole:#}\n"));
+            if let Some(diff) = diff.as_ref().and_then(Value::as_str) {
+                text.push_str(&format!("\n{diff}\n"));
+            }
+        }
+    }
+    for (name, value) in [
+        ("in", operation["cwd"].as_str()),
+        ("rule", request.rule.as_deref()),
+        ("reason", request.reason.as_deref()),
+        ("risk", request.risk.as_deref()),
+    ] {
+        if let Some(value) = value {
+            text.push_str(&format!("{name}: {value}\n"));
+        }
+    }
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((end, _)) => format!("{}\n… ({} bytes more)", &text[..end], text.len() - end),
+        None => text,
+    }
+}
+
+/// A command without what we put around it so that its stdin is empty.
+fn plain(command: &str) -> &str {
+    command.strip_prefix("{ ").and_then(|rest| rest.strip_suffix("\n} </dev/null")).unwrap_or(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(method: &str, operation: Value) -> ApprovalRequested {
+        serde_json::from_value(json!({
+            "session_id": "s", "approval_id": "a", "method": method, "summary": "run git push",
+            "operation": operation, "rule": "pushes", "expires_at": null, "event_id": 1,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_question_goes_to_the_call_that_waits_for_it() {
+        let run = asked("exec.start", json!({ "kind": "run", "command": "{ git push\n} </dev/null" }));
+        let arguments = |command: &str| Map::from_iter([("command".to_owned(), json!(command))]);
+        assert!(belongs(&run, "bash", &arguments("git push")));
+        assert!(!belongs(&run, "bash", &arguments("git pull")));
+        assert!(!belongs(&run, "write", &Map::new()));
+        assert!(belongs(&asked("fs.write", json!({ "kind": "write" })), "write", &Map::new()));
+    }
+
+    #[test]
+    fn the_person_sees_the_command_itself_and_a_diff_as_it_is() {
+        let text =
+            message(&asked("exec.start", json!({ "command": "{ git push\n} </dev/null", "cwd": "/srv" })));
+        assert!(
+            text.contains("command: git push\n")
+                && text.contains("in: /srv")
+                && text.contains("rule: pushes")
+        );
+        let text = message(&asked("fs.write", json!({ "kind": "write", "paths": ["/x"], "diff": "-a\n+b" })));
+        assert!(text.contains("-a\n+b\n") && text.contains("\"/x\""), "{text}");
+        let long = message(&asked("fs.write", json!({ "diff": "✓".repeat(20_000) })));
+        assert!(long.contains("bytes more"));
+    }
+
+    #[test]
+    fn only_a_clear_yes_is_a_yes() {
+        let answer = |action, content: Value| decision(&ElicitResult::new(action).with_content(content)).0;
+        assert!(answer(ElicitationAction::Accept, json!({ "decision": "approve" })));
+        assert!(!answer(ElicitationAction::Accept, json!({ "decision": "deny" })));
+        assert!(!answer(ElicitationAction::Accept, json!({})));
+        assert!(!answer(ElicitationAction::Decline, json!({ "decision": "approve" })));
+        let session = ElicitResult::new(ElicitationAction::Accept)
+            .with_content(json!({ "decision": "approve", "scope": "session" }));
+        assert_eq!(decision(&session), (true, Some("session")));
+    }
+
+    #[test]
+    fn the_form_is_one_that_clients_take() {
+        assert!(form().is_some());
+    }
+}

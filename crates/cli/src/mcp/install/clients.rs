@@ -1,0 +1,131 @@
+//! Where each program keeps its MCP servers, and how it writes one.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::args::McpClient;
+use crate::failure::Failure;
+
+/// A file and the member in it that holds the servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) file: PathBuf,
+    pub(super) section: &'static str,
+}
+
+/// Folders that files lie in.
+#[derive(Debug, Clone)]
+struct Folders {
+    here: PathBuf,
+    home: PathBuf,
+    config: PathBuf,
+    codex: PathBuf,
+}
+
+impl Place {
+    /// Where a program looks, for the user or for the project here.
+    pub(super) fn of(client: McpClient, project: bool) -> Result<Place, Failure> {
+        Ok(place(client, project, &Folders::from_environment()?))
+    }
+}
+
+impl Folders {
+    fn from_environment() -> Result<Folders, Failure> {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let home =
+            set("HOME").ok_or_else(|| Failure::new("HOME is not set: there is no user to install for"))?;
+        Ok(Folders {
+            here: std::env::current_dir()?,
+            config: set("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
+            codex: set("CODEX_HOME").unwrap_or_else(|| home.join(".codex")),
+            home,
+        })
+    }
+}
+
+fn place(client: McpClient, project: bool, folders: &Folders) -> Place {
+    let Folders { here, home, config, codex } = folders;
+    let (file, section) = match (client, project) {
+        (McpClient::Claude, true) => (here.join(".mcp.json"), "mcpServers"),
+        (McpClient::Claude, false) => (home.join(".claude.json"), "mcpServers"),
+        (McpClient::Cursor, true) => (here.join(".cursor/mcp.json"), "mcpServers"),
+        (McpClient::Cursor, false) => (home.join(".cursor/mcp.json"), "mcpServers"),
+        (McpClient::Vscode, true) => (here.join(".vscode/mcp.json"), "servers"),
+        (McpClient::Vscode, false) => (config.join("Code/User/mcp.json"), "servers"),
+        (McpClient::Opencode, true) => (either(here), "mcp"),
+        (McpClient::Opencode, false) => (either(&config.join("opencode")), "mcp"),
+        (McpClient::Codex, true) => (here.join(".codex/config.toml"), "mcp_servers"),
+        (McpClient::Codex, false) => (codex.join("config.toml"), "mcp_servers"),
+    };
+    Place { file, section }
+}
+
+/// OpenCode reads either name; the one that is there is meant.
+fn either(folder: &Path) -> PathBuf {
+    let commented = folder.join("opencode.jsonc");
+    match commented.exists() {
+        true => commented,
+        false => folder.join("opencode.json"),
+    }
+}
+
+/// The server, as a program starts it.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) program: String,
+    pub(super) target: Option<String>,
+}
+
+impl Entry {
+    pub(super) fn command(&self) -> String {
+        self.program.clone()
+    }
+
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let target = self.target.iter().flat_map(|target| ["-t".to_owned(), target.clone()]);
+        target.chain(["mcp".to_owned()]).collect()
+    }
+
+    /// As the program writes it.
+    pub(super) fn to_json(&self, client: McpClient) -> Value {
+        let (command, arguments) = (&self.program, self.arguments());
+        match client {
+            McpClient::Opencode => {
+                let whole: Vec<_> = std::iter::once(command.clone()).chain(arguments).collect();
+                json!({ "type": "local", "command": whole, "enabled": true })
+            }
+            McpClient::Claude | McpClient::Vscode => {
+                json!({ "type": "stdio", "command": command, "args": arguments })
+            }
+            McpClient::Cursor | McpClient::Codex => json!({ "command": command, "args": arguments }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_program_has_its_files_and_its_form() {
+        let folders = Folders {
+            here: "/p".into(),
+            home: "/h".into(),
+            config: "/h/.config".into(),
+            codex: "/h/.codex".into(),
+        };
+        let file = |client, project| place(client, project, &folders).file.display().to_string();
+        for (client, user, project) in [
+            (McpClient::Claude, "/h/.claude.json", "/p/.mcp.json"),
+            (McpClient::Codex, "/h/.codex/config.toml", "/p/.codex/config.toml"),
+            (McpClient::Opencode, "/h/.config/opencode/opencode.json", "/p/opencode.json"),
+            (McpClient::Cursor, "/h/.cursor/mcp.json", "/p/.cursor/mcp.json"),
+            (McpClient::Vscode, "/h/.config/Code/User/mcp.json", "/p/.vscode/mcp.json"),
+        ] {
+            assert_eq!((file(client, false).as_str(), file(client, true).as_str()), (user, project));
+        }
+        let entry = Entry { program: "/bin/rex".to_owned(), target: Some("web".to_owned()) };
+        assert_eq!(entry.to_json(McpClient::Opencode)["command"], json!(["/bin/rex", "-t", "web", "mcp"]));
+    }
+}

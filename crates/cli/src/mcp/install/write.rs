@@ -1,0 +1,77 @@
+//! Reading a configuration, and replacing it in one step.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// What is in a file; nothing if there is none.
+pub(super) fn read(file: &Path) -> Result<Option<String>, Failure> {
+    match fs::read(file) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => Err(Failure::new(format!("{} is no text", file.display()))),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::new(format!("cannot read {}: {error}", file.display()))),
+    }
+}
+
+/// Puts a new file in the place of the old one: whoever reads it sees one or the other. Links are written through.
+pub(super) fn replace(file: &Path, text: &str) -> Result<(), Failure> {
+    replace_by_rename(file, text)
+        .map_err(|error| Failure::new(format!("cannot write {}: {error}", file.display())))
+}
+
+fn replace_by_rename(file: &Path, text: &str) -> io::Result<()> {
+    let real = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let folder = real.parent().ok_or_else(|| io::Error::other("it has no folder"))?;
+    fs::create_dir_all(folder)?;
+    let draft = draft(&real)?;
+    let written = (|| {
+        // Such files may hold keys: a new one is its owner's alone.
+        let mut made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        made.write_all(text.as_bytes())?;
+        if let Ok(old) = fs::metadata(&real) {
+            made.set_permissions(old.permissions())?;
+        }
+        made.sync_all()?;
+        fs::rename(&draft, &real)
+    })();
+    if written.is_err() {
+        // Nothing may be there to remove.
+        fs::remove_file(&draft).ok();
+    }
+    written
+}
+
+fn draft(real: &Path) -> io::Result<PathBuf> {
+    let name = real.file_name().ok_or_else(|| io::Error::other("it has no name"))?.to_string_lossy();
+    Ok(real.with_file_name(format!(".{name}.rex-{}", std::process::id())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_through_its_link_with_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink(&real, &link).unwrap();
+        replace(&link, "new").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&real).unwrap(), "new");
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+        replace(&folder.path().join("a/b"), "made").unwrap();
+        assert_eq!(read(&folder.path().join("a/b")).unwrap().as_deref(), Some("made"));
+        assert_eq!(read(&folder.path().join("none")).unwrap(), None);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no draft is left");
+    }
+}

@@ -1,0 +1,30 @@
+//! The tools' definitions in the forms that agent loops pass to models.
+
+use serde_json::{Value, json};
+
+use super::catalog::{ALL, Tool};
+use crate::args::ToolFormat;
+
+/// All tools in one form.
+pub fn all(format: ToolFormat) -> Value {
+    ALL.iter().map(|tool| one(tool, format)).collect()
+}
+
+fn one(tool: &Tool, format: ToolFormat) -> Value {
+    let (name, description, schema) = (tool.name, tool.description, tool.schema());
+    match format {
+        ToolFormat::Openai => json!({
+            "type": "function",
+            "function": { "name": name, "description": description, "parameters": schema },
+        }),
+        ToolFormat::Anthropic => {
+            json!({ "name": name, "description": description, "input_schema": schema })
+        }
+        ToolFormat::JsonSchema => json!({
+            "name": name,
+            "description": description,
+            "inputSchema": schema,
+            "annotations": tool.annotations(),
+        }),
+    }
+}

@@ -1,0 +1,88 @@
+//! Which limit ended a command, in words that say whose limit it is.
+
+use std::time::Duration;
+
+use client::{Exit, Session, v1};
+
+/// The limits that a command ran under.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    asked: Option<Duration>,
+    hard_timeout_ms: Option<u64>,
+    output_bytes: Option<u64>,
+}
+
+impl Limits {
+    /// Those of a session, and what the call asked for.
+    pub fn of(session: &Session, asked: Option<Duration>) -> Limits {
+        let limits = &session.opened().limits;
+        let held = |limit: u64| Some(limit).filter(|limit| *limit < v1::UNLIMITED);
+        Limits {
+            asked,
+            hard_timeout_ms: held(limits.hard_timeout_ms),
+            output_bytes: limits.hard_output_bytes.and_then(held),
+        }
+    }
+
+    /// The limit that ended it, if one did.
+    pub fn named(&self, exit: &Exit) -> Option<String> {
+        if exit.timed_out {
+            return Some(match (self.asked, self.hard_timeout_ms) {
+                (Some(asked), hard) if hard.is_none_or(|hard| asked.as_millis() <= u128::from(hard)) => {
+                    format!(
+                        "timed out: ended after timeout_ms = {}, with everything it started",
+                        asked.as_millis()
+                    )
+                }
+                (_, Some(hard)) => {
+                    format!("timed out: this machine ends commands after hard_timeout_ms = {hard}")
+                }
+                (_, None) => "timed out: ended with everything it started".to_owned(),
+            });
+        }
+        if exit.output_limit_exceeded {
+            return Some(match self.output_bytes {
+                Some(bytes) => {
+                    format!("ended: it wrote more than this machine allows (hard_output_bytes = {bytes})")
+                }
+                None => "ended: it wrote more than it may".to_owned(),
+            });
+        }
+        match exit.reason.as_deref() {
+            Some("memory_limit") => Some("ended: it used more memory than this machine allows".to_owned()),
+            Some(other) => Some(format!("ended: {other}")),
+            None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_that_was_hit_is_named() {
+        let exit = Exit {
+            code: -1,
+            signal: Some("TERM".to_owned()),
+            timed_out: true,
+            output_limit_exceeded: false,
+            reason: None,
+            sandbox_denied: None,
+            held_by: Vec::new(),
+            duration: Duration::ZERO,
+        };
+        let limits = Limits {
+            asked: Some(Duration::from_millis(50)),
+            hard_timeout_ms: Some(300),
+            output_bytes: Some(7),
+        };
+        assert!(limits.named(&exit).unwrap().contains("timeout_ms = 50"));
+        let longer = Limits { asked: Some(Duration::from_secs(9)), ..limits };
+        assert!(longer.named(&exit).unwrap().contains("hard_timeout_ms = 300"));
+        let much = Exit { timed_out: false, output_limit_exceeded: true, ..exit.clone() };
+        assert!(limits.named(&much).unwrap().contains("hard_output_bytes = 7"));
+        let fine = Exit { timed_out: false, ..exit };
+        assert_eq!(limits.named(&fine), None);
+    }
+}

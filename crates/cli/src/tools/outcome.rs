@@ -1,0 +1,129 @@
+//! Outcome: what a tool answers, before any protocol gives it a form.
+
+use client::Error;
+use serde_json::{Value, json};
+
+use super::arguments::BadArguments;
+use crate::failure::Failure;
+
+/// What a tool answers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// For the model to see, in this order.
+    pub parts: Vec<Part>,
+    /// For programs.
+    pub structured: Option<Value>,
+    /// Whether it failed.
+    pub is_error: bool,
+}
+
+/// One thing for a model to see.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    /// Words.
+    Text(String),
+    /// A picture.
+    Image {
+        /// Such as `image/png`.
+        mime: &'static str,
+        /// The file, byte for byte.
+        bytes: Vec<u8>,
+    },
+    /// A file that can be read as a resource.
+    Link {
+        /// Its absolute path on the target.
+        path: String,
+        /// Its size, if it is known.
+        size: Option<u64>,
+    },
+}
+
+impl Outcome {
+    /// Words alone.
+    pub fn text(text: impl Into<String>) -> Outcome {
+        Outcome { parts: vec![Part::Text(text.into())], ..Outcome::default() }
+    }
+
+    /// A failure: what went wrong, and what to do next.
+    pub fn failed(text: impl Into<String>) -> Outcome {
+        Outcome { is_error: true, ..Outcome::text(text) }
+    }
+
+    /// The same, for programs too.
+    #[must_use]
+    pub fn with(self, structured: Value) -> Outcome {
+        Outcome { structured: Some(structured), ..self }
+    }
+
+    /// The same, with a file to read.
+    #[must_use]
+    pub fn and_link(mut self, path: impl Into<String>, size: Option<u64>) -> Outcome {
+        self.parts.push(Part::Link { path: path.into(), size });
+        self
+    }
+
+    /// All its words.
+    pub fn words(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            Part::Image { .. } | Part::Link { .. } => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// As `rex call --json` shows it: what MCP's result holds.
+    pub fn to_json(&self) -> Value {
+        let content: Vec<Value> = self.parts.iter().map(Part::to_json).collect();
+        let mut shown = json!({ "content": content, "isError": self.is_error });
+        if let Some(structured) = &self.structured {
+            shown["structuredContent"] = structured.clone();
+        }
+        shown
+    }
+}
+
+impl Part {
+    fn to_json(&self) -> Value {
+        match self {
+            Part::Text(text) => json!({ "type": "text", "text": text }),
+            Part::Image { mime, bytes } => {
+                let data = base64_simd::STANDARD.encode_to_string(bytes);
+                json!({ "type": "image", "mimeType": mime, "data": data })
+            }
+            Part::Link { path, size } => {
+                let mut link = json!({
+                    "type": "resource_link",
+                    "uri": super::uri::of(path),
+                    "name": super::uri::name(path),
+                });
+                if let Some(size) = size {
+                    link["size"] = json!(size);
+                }
+                link
+            }
+        }
+    }
+}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Outcome {
+        let text = match &failure.hint {
+            Some(hint) => format!("{}\nnext: {hint}", failure.message),
+            None => failure.message.clone(),
+        };
+        let structured = failure.to_json();
+        Outcome::failed(text).with(structured)
+    }
+}
+
+impl From<Error> for Outcome {
+    fn from(error: Error) -> Outcome {
+        Outcome::from(Failure::from(error))
+    }
+}
+
+impl From<BadArguments> for Outcome {
+    fn from(error: BadArguments) -> Outcome {
+        Outcome::failed(error.to_string())
+    }
+}

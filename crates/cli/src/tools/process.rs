@@ -1,0 +1,138 @@
+//! `bash_output`, `bash_input` and `kill`: processes that run, or have ended, by their ids.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::{Error, ProcessControl};
+use serde_json::json;
+
+use super::answer::{self, PAGE};
+use super::arguments::Arguments;
+use super::follow::Followed;
+use super::outcome::Outcome;
+use super::toolbox::{Place, Toolbox};
+use crate::failure::Failure;
+
+/// How long the next output of a process that runs is waited for.
+const NEWS_WITHIN: Duration = Duration::from_secs(5);
+/// How long output that the host has may take to come.
+const TRANSFER_WITHIN: Duration = Duration::from_secs(40);
+
+/// A page of output.
+pub(super) async fn output(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<Outcome, Outcome> {
+    let id = arguments.text("process_id")?;
+    let asked = arguments.maybe_number("cursor", 0)?;
+    let process = followed(toolbox, id, asked, asked.unwrap_or(0).saturating_add(PAGE as u64)).await?;
+    let from = asked.unwrap_or_else(|| process.shown());
+    process.until_within(NEWS_WITHIN, |news| news.end > from).await;
+    answer::of_page(&process, from).await
+}
+
+/// A process with its output from a place on, at least as far as `wanted` or as it goes now.
+pub(super) async fn followed(
+    toolbox: &Toolbox,
+    id: &str,
+    from: Option<u64>,
+    wanted: u64,
+) -> Result<Arc<Followed>, Outcome> {
+    let known = toolbox.processes.find(id);
+    if let Some(process) = known.filter(|process| from.is_none_or(|from| from >= process.from)) {
+        return Ok(process);
+    }
+    let from = from.unwrap_or(0);
+    let follow = |place: Place| async move {
+        let listed = place.session.processes().await?;
+        let listed = listed.into_iter().find(|process| process.process_id == id);
+        let process = place.session.attach(id, from).await?;
+        Ok((process, listed))
+    };
+    let (process, listed) = toolbox.ask(follow).await.map_err(unknown)?;
+    let is_detached = listed.as_ref().is_some_and(|listed| listed.detached);
+    let (end, has_ended) = listed.map_or((0, false), |listed| (listed.cursor, listed.status != "running"));
+    let followed = Arc::new(Followed::new(&process, from, is_detached));
+    toolbox.keep(followed.clone().run(process));
+    toolbox.processes.add(followed.clone());
+    let wanted = wanted.min(end);
+    // One that has ended is read to its exit, so that how it ended is known.
+    let is_there = |news: &super::follow::News| news.end >= wanted && !(has_ended && wanted == end);
+    followed.until_within(TRANSFER_WITHIN, is_there).await;
+    Ok(followed)
+}
+
+/// Writes to a process.
+pub(super) async fn input(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<Outcome, Outcome> {
+    let (id, data) = (arguments.text("process_id")?, arguments.text("data")?);
+    let eof = arguments.flag("eof")?;
+    let control = control(toolbox, id).await?;
+    let written = async {
+        if !data.is_empty() {
+            control.input(data.as_bytes()).await?;
+        }
+        match eof {
+            true => control.close_input().await,
+            false => Ok(()),
+        }
+    };
+    written.await.map_err(no_input)?;
+    let closed = if eof { " and closed its stdin" } else { "" };
+    let text = format!(
+        "wrote {} bytes to {id}{closed}\n[what comes of it: bash_output {}]",
+        data.len(),
+        json!({ "process_id": id })
+    );
+    Ok(Outcome::text(text).with(json!({ "process_id": id, "accepted_bytes": data.len(), "eof": eof })))
+}
+
+/// Ends a process or sends it a signal.
+pub(super) async fn kill(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<Outcome, Outcome> {
+    let id = arguments.text("process_id")?;
+    let signal = arguments.maybe_text("signal")?;
+    let control = control(toolbox, id).await?;
+    let killed = control.kill(signal).await.map_err(|error| unknown(error.into()))?;
+    let names = |list: &[client::v1::KilledProcess]| {
+        list.iter()
+            .map(|process| format!("{} ({})", process.name, process.pid))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let text = match (killed.killed.is_empty(), killed.left.is_empty(), killed.ok) {
+        (_, false, _) => format!("{id}: still there: {}; try signal KILL", names(&killed.left)),
+        (false, true, _) => format!("{id} has ended: {}", names(&killed.killed)),
+        (true, true, true) => format!("{id}: the signal was sent"),
+        (true, true, false) => format!("{id} had ended already"),
+    };
+    let structured = json!({ "ok": killed.ok, "killed": killed.killed, "left": killed.left });
+    Ok(Outcome { is_error: !killed.left.is_empty(), ..Outcome::text(text).with(structured) })
+}
+
+/// What can be done to a process: one of ours, or one that the host knows.
+async fn control(toolbox: &Toolbox, id: &str) -> Result<ProcessControl, Outcome> {
+    if let Some(process) = toolbox.processes.find(id) {
+        return Ok(process.control.clone());
+    }
+    // A place behind the end is the end: nothing is sent that nobody reads.
+    let attach = |place: Place| async move { place.session.attach(id, u64::MAX >> 1).await };
+    let process = toolbox.ask(attach).await.map_err(unknown)?;
+    Ok(process.control())
+}
+
+fn unknown(failure: Failure) -> Outcome {
+    let next = "it is not known here or was forgotten; bash starts a command anew and returns its process_id";
+    match failure.code == client::v1::codes::PROCESS_NOT_FOUND {
+        true => failure.hint(next).into(),
+        false => failure.into(),
+    }
+}
+
+fn no_input(error: Error) -> Outcome {
+    let is_closed = error.code() == Some(client::v1::codes::INVALID_PARAMS);
+    let failure = Failure::from(error);
+    match is_closed {
+        true => failure
+            .hint(
+                "only a command started with background: true, whose stdin was not closed, can be written to",
+            )
+            .into(),
+        false => unknown(failure),
+    }
+}

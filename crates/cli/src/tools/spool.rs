@@ -1,0 +1,346 @@
+//! Spool: the output of one process as far as we received it, to be read again from any place.
+//!
+//! The server there keeps only the newest part of what was read from it; so that all of it can be paged and searched
+//! later, it is kept here: a little in memory, more in a file without a name, and beyond that the oldest goes.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+/// What is kept in memory before there is a file.
+const IN_MEMORY: usize = 256 * 1024;
+/// What is kept at all; the oldest goes first.
+const KEPT: u64 = 256 * 1024 * 1024;
+/// Holes that are remembered one by one; what lies before them is given up when there are more.
+const MOST_HOLES: usize = 256;
+
+/// The output of one process. One task appends; any number read.
+#[derive(Debug)]
+pub struct Spool {
+    state: Mutex<State>,
+    kept: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The oldest place that is kept.
+    first: u64,
+    /// Where the next byte goes.
+    end: u64,
+    /// Ends of lines so far.
+    lines: u64,
+    /// Everything, as long as it is little.
+    memory: Vec<u8>,
+    /// Everything, once it is more: place `n` is at `n % kept`.
+    file: Option<Arc<File>>,
+    /// Output that never came: from, to.
+    holes: VecDeque<(u64, u64)>,
+}
+
+/// A piece of output.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Piece {
+    /// Where it starts: not before the place that was asked for.
+    pub start: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// How much between the place that was asked for and the start is gone.
+    pub lost: u64,
+}
+
+impl Piece {
+    /// The place behind it.
+    pub fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+/// How much there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The oldest place that is kept.
+    pub first: u64,
+    /// Where the next byte goes.
+    pub end: u64,
+    /// Ends of lines before that, as far as they were received.
+    pub lines: u64,
+}
+
+impl Spool {
+    /// An empty one, whose first byte will stand at `start`.
+    pub fn starting_at(start: u64) -> Spool {
+        Spool::keeping(start, KEPT)
+    }
+
+    fn keeping(start: u64, kept: u64) -> Spool {
+        let (memory, holes) = (Vec::new(), VecDeque::new());
+        Spool {
+            state: Mutex::new(State { first: start, end: start, lines: 0, memory, file: None, holes }),
+            kept,
+        }
+    }
+
+    /// How much there is.
+    pub fn span(&self) -> Span {
+        let state = self.state();
+        Span { first: state.first, end: state.end, lines: state.lines }
+    }
+
+    /// Adds output that ends at `end`, or follows what is there. To be called by one task.
+    pub async fn append(self: &Arc<Self>, bytes: Bytes, end: Option<u64>) -> io::Result<()> {
+        if let Some(start) = end.and_then(|end| end.checked_sub(bytes.len() as u64)) {
+            self.skip_to(start);
+        }
+        if self.append_in_memory(&bytes) {
+            return Ok(());
+        }
+        // A disk may be slow, and everything else goes on meanwhile.
+        let spool = self.clone();
+        let done = tokio::task::spawn_blocking(move || spool.append_to_file(&bytes));
+        done.await.map_err(io::Error::other)?
+    }
+
+    /// At most `most` bytes from a place on.
+    pub async fn read(self: &Arc<Self>, from: u64, most: usize) -> io::Result<Piece> {
+        if self.state().file.is_none() {
+            return self.read_now(from, most);
+        }
+        let spool = self.clone();
+        let done = tokio::task::spawn_blocking(move || spool.read_now(from, most));
+        done.await.map_err(io::Error::other)?
+    }
+
+    /// The same, on a thread that may wait.
+    pub fn read_now(&self, from: u64, most: usize) -> io::Result<Piece> {
+        loop {
+            let (start, length, file) = {
+                let state = self.state();
+                let (start, stop) = state.readable(from);
+                let length = usize::try_from(stop - start).unwrap_or(usize::MAX).min(most);
+                if state.file.is_none() {
+                    let at = usize::try_from(start - state.first).unwrap_or(usize::MAX);
+                    let bytes = state.memory.get(at..at.saturating_add(length)).unwrap_or_default().to_vec();
+                    return Ok(Piece { start, bytes, lost: start.saturating_sub(from) });
+                }
+                (start, length, state.file.clone())
+            };
+            let mut bytes = vec![0; length];
+            if let Some(file) = file {
+                self.read_ring(&file, start, &mut bytes)?;
+            }
+            // What was overwritten meanwhile is read again, from where it still stands.
+            if self.state().first <= start {
+                return Ok(Piece { start, bytes, lost: start.saturating_sub(from) });
+            }
+        }
+    }
+
+    fn skip_to(&self, start: u64) {
+        let mut state = self.state();
+        if start > state.end {
+            let hole = (state.end, start);
+            // Memory has no holes: what is before one goes to where it can stay.
+            if state.memory.is_empty() && state.file.is_none() {
+                state.first = start;
+            } else {
+                state.holes.push_back(hole);
+                if state.file.is_none() {
+                    let missing = usize::try_from(hole.1 - hole.0).unwrap_or(usize::MAX);
+                    match state.memory.len().saturating_add(missing) <= IN_MEMORY {
+                        true => {
+                            let length = state.memory.len() + missing;
+                            state.memory.resize(length, 0);
+                        }
+                        false => {
+                            state.memory = Vec::new();
+                            state.first = start;
+                            state.holes.clear();
+                        }
+                    }
+                }
+            }
+            if state.holes.len() > MOST_HOLES
+                && let Some((_, end)) = state.holes.pop_front()
+            {
+                state.first = state.first.max(end);
+            }
+            state.end = start;
+        }
+    }
+
+    fn append_in_memory(&self, bytes: &Bytes) -> bool {
+        let mut state = self.state();
+        let fits = state.file.is_none() && state.memory.len() + bytes.len() <= IN_MEMORY;
+        if fits {
+            state.memory.extend_from_slice(bytes);
+            state.grow(bytes, self.kept);
+        }
+        fits
+    }
+
+    fn append_to_file(&self, bytes: &[u8]) -> io::Result<()> {
+        let (file, end) = self.file()?;
+        // Of a piece longer than the ring only its end stays.
+        let skipped = bytes.len().saturating_sub(usize::try_from(self.kept).unwrap_or(usize::MAX));
+        self.write_ring(&file, end + skipped as u64, bytes.get(skipped..).unwrap_or_default())?;
+        self.state().grow(bytes, self.kept);
+        Ok(())
+    }
+
+    /// The file, with what was in memory, and where the next byte goes.
+    fn file(&self) -> io::Result<(Arc<File>, u64)> {
+        let (memory, first, end) = {
+            let state = self.state();
+            if let Some(file) = &state.file {
+                return Ok((file.clone(), state.end));
+            }
+            (state.memory.clone(), state.first, state.end)
+        };
+        let file = Arc::new(unnamed()?);
+        self.write_ring(&file, first, &memory)?;
+        let mut state = self.state();
+        state.file = Some(file.clone());
+        state.memory = Vec::new();
+        Ok((file, end))
+    }
+
+    fn write_ring(&self, file: &File, place: u64, bytes: &[u8]) -> io::Result<()> {
+        let at = place % self.kept;
+        let room = usize::try_from(self.kept - at).unwrap_or(usize::MAX).min(bytes.len());
+        let (before, after) = bytes.split_at(room);
+        file.write_all_at(before, at)?;
+        file.write_all_at(after, 0)
+    }
+
+    fn read_ring(&self, file: &File, place: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let at = place % self.kept;
+        let room = usize::try_from(self.kept - at).unwrap_or(usize::MAX).min(bytes.len());
+        let (before, after) = bytes.split_at_mut(room);
+        file.read_exact_at(before, at)?;
+        file.read_exact_at(after, 0)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn grow(&mut self, bytes: &[u8], kept: u64) {
+        self.end += bytes.len() as u64;
+        self.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.first = self.first.max(self.end.saturating_sub(kept));
+        while self.holes.front().is_some_and(|(_, end)| *end <= self.first) {
+            self.holes.pop_front();
+        }
+    }
+
+    /// The first place not before `from` that is there, and where what is there in one piece ends.
+    fn readable(&self, from: u64) -> (u64, u64) {
+        let mut start = from.clamp(self.first, self.end);
+        for (hole, end) in &self.holes {
+            match start {
+                start if start < *hole => return (start, *hole),
+                inside if inside < *end => start = *end,
+                _ => {}
+            }
+        }
+        (start, self.end)
+    }
+}
+
+/// A file that nobody else can find and that goes with its last descriptor.
+fn unnamed() -> io::Result<File> {
+    let folder = std::env::temp_dir();
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(openat(CWD, &folder, flags, Mode::RUSR | Mode::WUSR).map(File::from)?)
+}
+
+/// Reads a spool from its beginning to what is its end now, for searching.
+#[derive(Debug)]
+pub struct SpoolReader {
+    spool: Arc<Spool>,
+    at: u64,
+    end: u64,
+}
+
+impl SpoolReader {
+    /// From the oldest place that is kept.
+    pub fn new(spool: Arc<Spool>) -> SpoolReader {
+        let span = spool.span();
+        SpoolReader { spool, at: span.first, end: span.end }
+    }
+}
+
+impl io::Read for SpoolReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let piece = self.spool.read_now(self.at, buffer.len().min(left))?;
+        self.at = piece.end();
+        let length = piece.bytes.len().min(buffer.len());
+        buffer.iter_mut().zip(piece.bytes).for_each(|(to, from)| *to = from);
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that differ everywhere.
+    fn sample(start: u64, length: usize) -> Vec<u8> {
+        (start..).take(length).map(|n| (n.wrapping_mul(2_654_435_761) >> 16) as u8).collect()
+    }
+
+    #[tokio::test]
+    async fn everything_comes_back_from_memory_and_from_disk() {
+        let spool = Arc::new(Spool::starting_at(0));
+        for n in 0..40 {
+            let start = n * 50_000;
+            spool.append(sample(start, 50_000).into(), Some(start + 50_000)).await.unwrap();
+        }
+        assert!(spool.state().file.is_some() && spool.state().memory.is_empty());
+        let mut whole = Vec::new();
+        while whole.len() < 2_000_000 {
+            let piece = spool.read(whole.len() as u64, 33_333).await.unwrap();
+            assert_eq!((piece.start, piece.lost), (whole.len() as u64, 0));
+            whole.extend(piece.bytes);
+        }
+        assert!(whole == sample(0, 2_000_000));
+        assert_eq!(spool.read(5_000_000, 10).await.unwrap(), Piece { start: 2_000_000, ..Piece::default() });
+    }
+
+    #[tokio::test]
+    async fn beyond_what_is_kept_the_oldest_goes_and_is_told() {
+        let spool = Arc::new(Spool::keeping(0, 300_000));
+        for n in 0..8 {
+            spool.append(sample(n * 100_000, 100_000).into(), None).await.unwrap();
+        }
+        let piece = spool.read(0, 1_000_000).await.unwrap();
+        assert_eq!((piece.start, piece.lost, piece.end()), (500_000, 500_000, 800_000));
+        assert!(piece.bytes == sample(500_000, 300_000));
+    }
+
+    #[tokio::test]
+    async fn what_never_came_is_a_hole_and_not_zeros() {
+        for (before, hole) in [(10_u64, 5_u64), (10, 400_000), (300_000, 400_000), (0, 7)] {
+            let spool = Arc::new(Spool::starting_at(0));
+            let length = usize::try_from(before).unwrap();
+            spool.append(sample(0, length).into(), Some(before)).await.unwrap();
+            spool.append(sample(before + hole, 20).into(), Some(before + hole + 20)).await.unwrap();
+            let (mut at, mut lost, mut bytes) = (0, 0, Vec::new());
+            while at < before + hole + 20 {
+                let piece = spool.read(at, 100_000).await.unwrap();
+                (at, lost) = (piece.end(), lost + piece.lost);
+                bytes.extend(piece.bytes);
+            }
+            assert_eq!(lost + bytes.len() as u64, before + hole + 20, "{before} {hole}");
+            assert!(bytes.ends_with(&sample(before + hole, 20)), "{before} {hole}");
+        }
+    }
+}

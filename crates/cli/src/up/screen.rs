@@ -1,0 +1,57 @@
+//! How the demonstration is shown: headings, the commands one would type, and what came of them.
+
+use std::io::IsTerminal as _;
+
+use anstyle::{AnsiColor, Style};
+
+use crate::failure::Failure;
+use crate::output;
+use crate::table::plain;
+
+const HEADING: Style = Style::new().bold();
+const COMMAND: Style = AnsiColor::Cyan.on_default();
+const FAINT: Style = Style::new().dimmed();
+
+/// Where it is shown, with colours on a terminal only.
+#[derive(Debug)]
+pub(super) struct Screen {
+    has_colours: bool,
+}
+
+impl Screen {
+    pub(super) fn new() -> Screen {
+        let wants_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Screen { has_colours: std::io::stdout().is_terminal() && !wants_none }
+    }
+
+    /// What the next lines are about.
+    pub(super) fn heading(&self, text: &str) -> Result<(), Failure> {
+        output::line("")?;
+        self.styled(HEADING, text)
+    }
+
+    /// A command as one would type it.
+    pub(super) fn command(&self, line: &str) -> Result<(), Failure> {
+        self.styled(COMMAND, &format!("  $ {line}"))
+    }
+
+    /// What a program wrote.
+    pub(super) fn wrote(&self, text: &str) -> Result<(), Failure> {
+        text.lines().try_for_each(|line| output::line(format_args!("    {}", plain(line))))
+    }
+
+    /// A remark.
+    pub(super) fn say(&self, text: &str) -> Result<(), Failure> {
+        self.styled(FAINT, &format!("  {text}"))
+    }
+
+    /// A question, on a line that is not ended.
+    pub(super) fn prompt(&self, text: &str) -> Result<(), Failure> {
+        output::write_out(format!("\n{text}").as_bytes())
+    }
+
+    fn styled(&self, style: Style, text: &str) -> Result<(), Failure> {
+        let style = if self.has_colours { style } else { Style::new() };
+        output::line(format_args!("{style}{}{style:#}", plain(text)))
+    }
+}

@@ -1,0 +1,170 @@
+//! What is said about what cannot work: each message names what was tried, what is wrong and what to do next.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+#[path = "support/ssh.rs"]
+mod ssh;
+mod support;
+
+use ssh::Machine;
+use support::{rex, run};
+use testkit::sandbox::Sandbox;
+
+/// What `rex` says when it fails, with the sandbox's folder left out.
+fn refusal(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let output = run(sandbox, arguments);
+    assert_eq!(output.status.code(), Some(255), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    said.replace(sandbox.path("").to_str().unwrap(), "$DIR/")
+}
+
+#[test]
+fn an_unknown_target() {
+    let sandbox = Sandbox::new();
+    assert_eq!(
+        refusal(&sandbox, &["-t", "web", "exec", "--", "true"]),
+        "rex: unknown target `web`: no alias has that name\n\
+         next: no alias is registered yet: rex target add web ssh:HOST   adds it; -t ssh:web works without\n"
+    );
+    sandbox.write("home/config/rexd/targets.json", r#"{"targets": {"web-1": {"host": "h"}}}"#);
+    assert_eq!(
+        refusal(&sandbox, &["-t", "web1", "exec", "--", "true"]),
+        "rex: unknown target `web1`: no alias has that name\n\
+         next: did you mean `web-1`? `rex target list` shows all; rex target add web1 ssh:HOST   adds it\n"
+    );
+    let mut command = rex(&sandbox, &["exec", "--json", "--", "true"]);
+    let output = command.env("REX_TARGET", "wbe").output().unwrap();
+    let error: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert!(error["error"]["message"].as_str().unwrap().contains("(REX_TARGET says it)"), "{error}");
+}
+
+#[test]
+fn kinds_of_targets_that_are_not_there_yet() {
+    let sandbox = Sandbox::new();
+    for name in ["hub:host-a", "codex:http://h"] {
+        let said = refusal(&sandbox, &["-t", name, "exec", "--", "true"]);
+        assert!(said.contains("not in this version yet"), "{said}");
+    }
+}
+
+#[test]
+fn a_half_written_registry() {
+    let sandbox = Sandbox::new();
+    let half = "{\n  \"targets\": {\n    \"web\": {\"host\": \"h";
+    sandbox.write("home/config/rexd/targets.json", half);
+    let expected = "rex: the registry of targets is no JSON object at $DIR/home/config/rexd/targets.json:3:22: \
+                    EOF while parsing a string at line 3 column 22\n\
+                    next: mend $DIR/home/config/rexd/targets.json there, or move it away and add the targets again; \
+                    rex leaves it as it is\n";
+    assert_eq!(refusal(&sandbox, &["exec", "--", "true"]), expected);
+    assert_eq!(refusal(&sandbox, &["target", "add", "a", "ssh:b"]), expected);
+    assert_eq!(refusal(&sandbox, &["target", "remove", "web"]), expected);
+    assert_eq!(sandbox.read("home/config/rexd/targets.json"), half);
+    assert_eq!(
+        run(&sandbox, &["-t", "local", "exec", "--", "true"]).status.code(),
+        Some(0),
+        "no registry is needed"
+    );
+}
+
+#[test]
+fn a_half_written_project_file() {
+    let sandbox = Sandbox::new();
+    sandbox.write("root/.rex.toml", "target = \"we");
+    let said = refusal(&sandbox, &["exec", "--", "true"]);
+    assert!(
+        said.starts_with("rex: the project file $DIR/root/.rex.toml does not count: line 1, column "),
+        "{said}"
+    );
+    assert!(said.ends_with("next: mend it there; -t goes past it\n"), "{said}");
+    sandbox.write("root/.rex.toml", "tagret = \"web\"\n");
+    assert_eq!(
+        refusal(&sandbox, &["exec", "--", "true"]),
+        "rex: the project file $DIR/root/.rex.toml does not count: it has the unknown key `tagret`\n\
+         next: did you mean `target`? known are `target` and `cwd`\n"
+    );
+}
+
+#[test]
+fn an_alias_that_could_be_taken_for_something_else() {
+    let sandbox = Sandbox::new();
+    for alias in ["a:b", "a/b", "", "-x", "local", "a b", "~"] {
+        let said = refusal(&sandbox, &["target", "add", "--", alias, "ssh:h"]);
+        assert!(said.contains("cannot be an alias"), "{alias:?}: {said}");
+    }
+}
+
+#[test]
+fn a_key_that_is_refused_and_a_rexd_that_is_missing() {
+    let machine = Machine::start();
+    let sandbox = &machine.sandbox;
+    machine.add("box", &[]);
+    assert_eq!(
+        refusal(sandbox, &["-t", "box", "exec", "--", "true"]),
+        "rex: cannot start rexd on ssh:machine: there is no rexd on that machine\n\
+         next: rex target install machine --root DIR   puts it there\n"
+    );
+    sandbox.write("ssh/authorized_keys", "");
+    let said = refusal(sandbox, &["-t", "box", "exec", "--", "true"]);
+    assert!(
+        said.starts_with("rex: cannot log in to ssh:machine: ") && said.contains("Permission denied"),
+        "{said}"
+    );
+    assert!(said.contains("next: `ssh machine` must work without a password: add a key"), "{said}");
+    let installing = refusal(sandbox, &["target", "install", "box", "--root", "/srv"]);
+    assert_eq!(installing, said, "installing says the same");
+}
+
+#[test]
+fn a_server_of_another_kind_or_version() {
+    let machine = Machine::start();
+    let sandbox = &machine.sandbox;
+    let limits = "{\"default_timeout_ms\":1,\"hard_timeout_ms\":1,\"max_output_bytes\":1}";
+    for (alias, result, words) in [
+        (
+            "older",
+            "{\"session_id\":\"s\",\"protocol\":\"rexd/1\"}".to_owned(),
+            "the answer to session.open is odd",
+        ),
+        (
+            "other",
+            format!("{{\"session_id\":\"s\",\"limits\":{limits}}}"),
+            "the answer to session.open is odd",
+        ),
+    ] {
+        let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}");
+        machine.add(alias, &["--command", &format!("echo '{answer}'; cat >/dev/null")]);
+        let said = refusal(sandbox, &["-t", alias, "exec", "--", "true"]);
+        assert!(
+            said.contains(words) && said.contains("next:") && said.contains("rex target install"),
+            "{said}"
+        );
+    }
+    machine.add("mute", &["--command", "true"]);
+    let said = refusal(sandbox, &["-t", "mute", "exec", "--", "true"]);
+    assert!(said.contains("ended with status 0") && said.contains("must speak REXD"), "{said}");
+}
+
+#[test]
+fn roots_that_make_no_sense_are_refused_before_anything_is_changed() {
+    let machine = Machine::start();
+    let sandbox = &machine.sandbox;
+    machine.add("box", &[]);
+    let into = machine.home("bin");
+    let install = |more: &[&str]| {
+        let arguments = ["target", "install", "box", "--into", into.to_str().unwrap()];
+        let output = run(sandbox, &[&arguments[..], more].concat());
+        assert_eq!(output.status.code(), Some(255), "{output:?}");
+        assert!(!into.exists(), "nothing was changed");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(install(&["--root", "srv"]).contains("must be an absolute path"));
+    assert!(install(&["--root", "/srv\n/etc"]).contains("must be an absolute path"));
+    assert!(install(&[]).contains("next: name the directories it may serve: --root DIR"));
+    sandbox.write("there/.config/rexd/config.toml", "[limits\n");
+    let said = install(&["--root", "/srv"]);
+    assert!(
+        said.contains("config.toml on that machine makes no sense: line 1") && said.contains("next:"),
+        "{said}"
+    );
+}

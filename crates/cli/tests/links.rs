@@ -1,0 +1,159 @@
+//! Links that die under `rex exec`: over a real ssh, and with the daemon itself.
+
+mod support;
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::{REX, run};
+use testkit::proc::{children, watch};
+use testkit::programs::program;
+use testkit::sandbox::Sandbox;
+use testkit::sshd::Sshd;
+use testkit::tries::Tries;
+
+const LINES: usize = 200_000;
+
+/// A machine that ssh reaches, under the alias `far`, which serves the sandbox's root.
+fn far(sandbox: &Sandbox) -> Sshd {
+    let sshd = Sshd::start(sandbox);
+    let config = sshd.client_config(sandbox);
+    let registry = serde_json::json!({ "version": 1, "targets": { "far": {
+        "transport": "ssh",
+        "host": "far",
+        "sshOptions": ["-F", config],
+        "command": { "program": program("rexd"), "args": ["--stdio", "--config", sandbox.config()] },
+        "defaultCwd": sandbox.root(),
+    } } });
+    sandbox.write("home/config/rexd/targets.json", registry.to_string());
+    sshd
+}
+
+fn far_rex(sandbox: &Sandbox, arguments: &[&str]) -> Command {
+    let mut command = sandbox.command(REX);
+    command.env("REX_TARGET", "far").args(arguments);
+    command
+}
+
+/// The ssh that a `rex` has started.
+fn ssh_of(rex: &Child) -> Pid {
+    let mut tries = Tries::within(Duration::from_secs(30), "an ssh below rex");
+    loop {
+        let found = children(i32::try_from(rex.id()).unwrap()).into_iter().find(|pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "ssh")
+        });
+        if let Some(pid) = found.and_then(Pid::from_raw) {
+            return pid;
+        }
+        tries.again();
+    }
+}
+
+fn counted() -> String {
+    (1..=LINES).map(|number| format!("{number}\n")).collect()
+}
+
+#[test]
+fn a_command_over_ssh_is_to_its_caller_what_it_would_be_here() {
+    let sandbox = Sandbox::with_config("[limits]\nhard_output_bytes = 0\nhard_timeout_ms = 0\n");
+    let _sshd = far(&sandbox);
+    let output =
+        far_rex(&sandbox, &["exec", "--", "sh", "-c", "pwd; echo err >&2; exit 3"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{}\n", sandbox.root().display()));
+    assert_eq!((output.stderr.as_slice(), output.status.code()), (&b"err\n"[..], Some(3)));
+}
+
+#[test]
+fn an_ssh_that_is_killed_again_and_again_costs_no_byte() {
+    let sandbox = Sandbox::with_config("[limits]\nhard_output_bytes = 0\nhard_timeout_ms = 0\n");
+    let _sshd = far(&sandbox);
+    let line =
+        format!("i=0; while test $i -lt 8; do i=$((i+1)); echo $i >> pulse; seq 1 {}; done", LINES / 8);
+    let mut rex =
+        far_rex(&sandbox, &["exec", "--", "sh", "-c", &line]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = rex.stdout.take().unwrap();
+    let mut seen = Vec::new();
+    let mut buffer = vec![0; 100_000];
+    for _ in 0..4 {
+        let read = stdout.read(&mut buffer).unwrap();
+        seen.extend_from_slice(&buffer[..read]);
+        kill_process(ssh_of(&rex), Signal::KILL).unwrap();
+    }
+    stdout.read_to_end(&mut seen).unwrap();
+    assert_eq!(rex.wait().unwrap().code(), Some(0));
+    let expected: String = (0..8).flat_map(|_| 1..=LINES / 8).map(|number| format!("{number}\n")).collect();
+    assert!(seen == expected.as_bytes(), "{} bytes of {}", seen.len(), expected.len());
+    assert_eq!(sandbox.read("root/pulse").lines().count(), 8, "it ran once");
+}
+
+#[test]
+fn stdin_over_an_ssh_that_is_killed_arrives_once() {
+    let sandbox = Sandbox::with_config("[limits]\nhard_output_bytes = 0\nhard_timeout_ms = 0\n");
+    let _sshd = far(&sandbox);
+    let mut rex = far_rex(&sandbox, &["exec", "--", "sh", "-c", "echo ready; cat > copy; echo done"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut stdin, mut stdout) = (rex.stdin.take().unwrap(), rex.stdout.take().unwrap());
+    let mut ready = [0; 6];
+    stdout.read_exact(&mut ready).unwrap();
+    let text = counted();
+    let (first, rest) = text.split_at(text.len() / 3);
+    std::io::Write::write_all(&mut stdin, first.as_bytes()).unwrap();
+    kill_process(ssh_of(&rex), Signal::KILL).unwrap();
+    std::io::Write::write_all(&mut stdin, rest.as_bytes()).unwrap();
+    drop(stdin);
+    let mut last = String::new();
+    stdout.read_to_string(&mut last).unwrap();
+    assert_eq!((last.as_str(), rex.wait().unwrap().code()), ("done\n", Some(0)));
+    assert!(sandbox.read("root/copy") == text, "the copy differs");
+}
+
+#[test]
+fn a_daemon_that_is_killed_ends_the_command_with_an_error_that_says_what_is_known() {
+    let sandbox = Sandbox::new();
+    let mut rex = support::rex(&sandbox, &["exec", "--", "sh", "-c", "echo $PPID; exec sleep 1000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = rex.stdout.take().unwrap();
+    let mut byte = [0];
+    let mut daemon = String::new();
+    while stdout.read_exact(&mut byte).is_ok() && byte != *b"\n" {
+        daemon.push(char::from(byte[0]));
+    }
+    kill_process(Pid::from_raw(daemon.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    let output = rex.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(255), "{said}");
+    assert!(said.contains("the session is lost"), "{said}");
+    assert!(said.contains(&format!("{} bytes of its output arrived", daemon.len() + 1)), "{said}");
+}
+
+#[test]
+fn a_detached_command_is_read_on_after_ssh_and_everything_else_was_restarted() {
+    let sandbox = Sandbox::with_config("[limits]\nhard_output_bytes = 0\nhard_timeout_ms = 0\n");
+    let sshd = far(&sandbox);
+    let started =
+        far_rex(&sandbox, &["exec", "-d", "--", "sh", "-c", "seq 1 1000; exec sleep 1000"]).output().unwrap();
+    let id = String::from_utf8(started.stdout).unwrap().trim().to_owned();
+    assert!(id.starts_with("p_"), "{:?}", String::from_utf8_lossy(&started.stderr));
+    drop(sshd);
+    let _sshd = far(&sandbox);
+    let mut tries = Tries::within(Duration::from_secs(30), "the whole log");
+    let expected: String = (1..=1000).map(|number| format!("{number}\n")).collect();
+    while far_rex(&sandbox, &["logs", &id]).output().unwrap().stdout != expected.as_bytes() {
+        tries.again();
+    }
+    let listed = far_rex(&sandbox, &["ps", "--json"]).output().unwrap();
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let pid = listed["processes"][0]["pid"].as_i64().unwrap();
+    let watched = watch(i32::try_from(pid).unwrap());
+    assert!(far_rex(&sandbox, &["kill", &id]).status().unwrap().success());
+    assert!(watched.ends_before(Instant::now() + Duration::from_secs(5)));
+    assert_eq!(run(&sandbox, &["exec", "--", "true"]).status.code(), Some(0));
+}

@@ -1,0 +1,242 @@
+"""The official Python client against `rex mcp`. Usage: client.py SCENARIO; says `ok SCENARIO` at the end.
+
+REX is the program, HERE the directory to work in. With URL and TOKEN it is reached over HTTP, else on stdio.
+"""
+
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import select
+import subprocess
+import sys
+
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+from mcp.types import ElicitResult
+
+REX, HERE = os.environ["REX"], os.environ["HERE"]
+NAMES = "bash bash_output bash_input kill read write edit patch list glob grep stat".split()
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def server():
+    url = os.environ.get("URL")
+    if url:
+        headers = {"Authorization": "Bearer " + os.environ["TOKEN"]}
+        return streamable_http_client(url, http_client=create_mcp_http_client(headers=headers))
+    return StdioServerParameters(command=REX, args=["mcp"], env=dict(os.environ), cwd=HERE)
+
+
+def at(name):
+    return os.path.join(HERE, name)
+
+
+def text(result):
+    return "\n".join(part.text for part in result.content if part.type == "text")
+
+
+async def call(client, tool, arguments, **more):
+    result = await client.call_tool(tool, arguments, **more)
+    assert not result.is_error, (tool, arguments, text(result))
+    return result
+
+
+def gone(pid, seconds=20):
+    """Waits until a process has ended; the kernel tells."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    return bool(select.select([descriptor], [], [], seconds)[0])
+
+
+async def line_of(fifo):
+    return await asyncio.to_thread(lambda: open(fifo).readline().strip())
+
+
+async def tools():
+    async with Client(server()) as client:
+        assert client.server_info.name == "rex", client.server_info
+        listed = (await client.list_tools()).tools
+        assert [tool.name for tool in listed] == NAMES
+        assert all(tool.input_schema["additionalProperties"] is False for tool in listed)
+        hints = {tool.name: tool.annotations for tool in listed}
+        assert hints["read"].read_only_hint and hints["bash"].destructive_hint and not hints["kill"].read_only_hint
+
+        ran = await call(client, "bash", {"command": "echo out; echo err >&2; exit 3"})
+        assert "out\n" in text(ran) and "err\n" in text(ran) and "[exit code 3]" in text(ran), text(ran)
+        assert ran.structured_content["exit_code"] == 3
+        await call(client, "write", {"path": "d/a.txt", "content": "one\ntwo\nthree\n"})
+        assert open(at("d/a.txt")).read() == "one\ntwo\nthree\n"
+        assert "     2\ttwo" in text(await call(client, "read", {"path": "d/a.txt", "offset": 2, "limit": 1}))
+        edited = await call(client, "edit", {"path": "d/a.txt", "old_string": "two", "new_string": "zwei"})
+        assert edited.structured_content["replacements"] == 1
+        link = next(part for part in edited.content if part.type == "resource_link")
+        assert (await client.read_resource(str(link.uri))).contents[0].text == "one\nzwei\nthree\n"
+        patch = "*** Begin Patch\n*** Add File: d/b.txt\n+new\n*** End Patch"
+        assert (await call(client, "patch", {"patch_text": patch})).structured_content["added"] == [at("d/b.txt")]
+        names = [entry["name"] for entry in (await call(client, "list", {"path": "d"})).structured_content["entries"]]
+        assert sorted(names) == ["a.txt", "b.txt"], names
+        found = await call(client, "glob", {"pattern": "**/*.txt"})
+        assert found.structured_content["matches"] == [at("d/a.txt"), at("d/b.txt")], text(found)
+        found = (await call(client, "grep", {"pattern": "zwe.", "include": "*.txt"})).structured_content["matches"]
+        assert [(match["path"], match["line"]) for match in found] == [(at("d/a.txt"), 2)], found
+        assert (await call(client, "stat", {"path": "d/a.txt"})).structured_content["size"] == 15
+
+        started = await call(client, "bash", {"command": "cat; echo end", "background": True})
+        process = {"process_id": started.structured_content["process_id"]}
+        await call(client, "bash_input", {**process, "data": "hello\n"})
+        page = await call(client, "bash_output", process)
+        assert page.structured_content["output"] == "hello\n" and page.structured_content["status"] == "running", page
+        await call(client, "bash_input", {**process, "data": "", "eof": True})
+        page = await call(client, "bash_output", process)
+        assert page.structured_content["output"] == "end\n", page
+        started = await call(client, "bash", {"command": "sleep 1000 & sleep 1000", "background": True})
+        process = {"process_id": started.structured_content["process_id"]}
+        killed = (await call(client, "kill", process)).structured_content
+        assert killed["ok"] and len(killed["killed"]) >= 2 and not killed["left"], killed
+
+        for tool, arguments, word in [
+            ("bash", {}, "`command` is missing"),
+            ("read", {"path": "d/a.txt", "offset": "x"}, "`offset`"),
+            ("read", {"path": "nothing.txt"}, "no such file"),
+            ("edit", {"path": "d/a.txt", "old_string": "x" * 9, "new_string": "y"}, "next: read the file"),
+            ("bash_output", {"process_id": "p_nobody"}, "bash starts a command anew"),
+        ]:
+            failed = await client.call_tool(tool, arguments)
+            assert failed.is_error and word in text(failed), (tool, text(failed))
+
+
+async def cancel():
+    async with Client(server()) as client:
+        os.mkfifo(at("pids"))
+        command = {"command": "sleep 1000 & echo $$ $! > pids; wait"}
+        running = asyncio.ensure_future(client.call_tool("bash", command))
+        pids = [int(pid) for pid in (await line_of(at("pids"))).split()]
+        assert not gone(pids[0], 0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert all([await asyncio.to_thread(gone, pid) for pid in pids]), "the command outlived its call"
+        assert "still here" in text(await call(client, "bash", {"command": "echo still here"}))
+
+
+async def progress():
+    heard = []
+
+    async def hear(progress, total, message):
+        heard.append((progress, message))
+
+    async with Client(server()) as client:
+        command = {"command": "echo first line; echo step 7; sleep 5"}
+        await call(client, "bash", command, progress_callback=hear)
+    assert len(heard) >= 2 and heard[0][0] < heard[1][0] and heard[0][1] == "step 7", heard
+
+
+async def pages():
+    async with Client(server()) as client:
+        command = "seq -f 'Zeile %010.0f ✓ äöü' 1 2000000"
+        ran = await call(client, "bash", {"command": command})
+        seen = ran.structured_content
+        assert seen["truncated"] and seen["end"] > 50_000_000 and len(text(ran).encode()) < 40_000, seen["end"]
+        assert "Zeile 0000000001 ✓" in text(ran) and "Zeile 0002000000 ✓" in text(ran)
+        assert f"from byte {seen['cut']['from']} to {seen['cut']['to']}" in text(ran) and "bash_output" in text(ran)
+        digest, cursor = hashlib.sha256(), 0
+        while cursor < seen["end"]:
+            page = await call(client, "bash_output", {"process_id": seen["process_id"], "cursor": cursor})
+            page = page.structured_content
+            assert page["start"] == cursor < page["cursor"] and page["lost"] == 0, (cursor, page["start"])
+            digest.update(page["output"].encode())
+            cursor = page["cursor"]
+        expected = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, check=True).stdout
+        assert cursor == len(expected) and digest.digest() == hashlib.sha256(expected).digest()
+        found = await call(client, "grep", {"pattern": "0001234567", "path": "process:" + seen["process_id"]})
+        assert found.structured_content["matches"][0]["line"] == 1234567, text(found)
+        peak = max(peaks_of_children(), default=0)
+        assert peak < 40_000, f"{peak} KiB for a 50 MB output"
+
+
+def peaks_of_children():
+    """Most memory each of our children had, in KiB; none over HTTP."""
+    for task in os.listdir("/proc/self/task"):
+        for pid in open(f"/proc/self/task/{task}/children").read().split():
+            for line in open(f"/proc/{pid}/status"):
+                if line.startswith("VmHWM"):
+                    yield int(line.split()[1])
+
+
+async def background():
+    """With REX_MCP_WAIT_MS: a command that takes longer goes on, and ends with the server."""
+    os.mkfifo(at("pids"))
+    os.mkfifo(at("go"))
+    async with Client(server()) as client:
+        ran = await call(client, "bash", {"command": "echo early; cat go; echo late; exit 5"})
+        seen = ran.structured_content
+        assert seen["status"] == "running" and seen["output"] == "early\n", text(ran)
+        assert "goes on in the background" in text(ran) and "bash_output" in text(ran), text(ran)
+        await asyncio.to_thread(lambda: open(at("go"), "w").close())
+        process, output = {"process_id": seen["process_id"]}, ""
+        while seen["status"] == "running":
+            seen = (await call(client, "bash_output", process)).structured_content
+            output += seen["output"]
+        assert output == "late\n" and seen["exit_code"] == 5, (output, seen)
+        again = await call(client, "bash_output", {**process, "cursor": 0})
+        assert again.structured_content["output"] == "early\nlate\n", text(again)
+        await call(client, "bash", {"command": "echo $$ > pids; exec sleep 1000", "background": True})
+        pid = int(await line_of(at("pids")))
+        assert not gone(pid, 0)
+    assert await asyncio.to_thread(gone, pid), "it outlived its server"
+
+
+async def image():
+    open(at("dot.png"), "wb").write(PNG)
+    async with Client(server()) as client:
+        shown = await call(client, "read", {"path": "dot.png"})
+        picture = next(part for part in shown.content if part.type == "image")
+        assert picture.mime_type == "image/png" and base64.b64decode(picture.data) == PNG
+
+
+async def elicit():
+    asked = []
+    answers = [
+        ElicitResult(action="accept", content={"decision": "approve", "scope": "once"}),
+        ElicitResult(action="decline"),
+        ElicitResult(action="accept", content={"decision": "approve", "scope": "session"}),
+    ]
+
+    async def answer(context, params):
+        asked.append(params.message)
+        return answers[len(asked) - 1]
+
+    async with Client(server(), elicitation_callback=answer) as client:
+        assert os.path.exists(at("marks")) is False
+        await call(client, "bash", {"command": "touch marks"})
+        assert os.path.exists(at("marks")) and "touch marks" in asked[0] and "touches" in asked[0], asked
+        refused = await client.call_tool("bash", {"command": "touch marks2"})
+        assert refused.is_error and not os.path.exists(at("marks2")), text(refused)
+        await call(client, "bash", {"command": "touch marks3"})
+        await call(client, "bash", {"command": "touch marks4"})
+        assert len(asked) == 3 and os.path.exists(at("marks4")), asked
+    async with Client(server()) as client:
+        refused = await client.call_tool("bash", {"command": "touch marks5"})
+        assert refused.is_error and not os.path.exists(at("marks5")), text(refused)
+
+
+async def switch():
+    def use(target):
+        subprocess.run([REX, "target", "use", target], check=True, cwd=HERE, stdout=subprocess.DEVNULL)
+
+    async with Client(server()) as client:
+        for target in ["one", "two", "one"]:
+            use(target)
+            ran = await call(client, "bash", {"command": "pwd; cat name"})
+            assert ran.structured_content["output"].split("\n")[1] == target, text(ran)
+
+
+if __name__ == "__main__":
+    name = sys.argv[1]
+    asyncio.run(asyncio.wait_for(globals()[name](), 120))
+    print("ok", name)

@@ -1,0 +1,203 @@
+//! Command: what to run, and how it is asked for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use wire::rexd::v1::{self, LimitsReport};
+
+use crate::error::Error;
+use crate::session::Session;
+use crate::session::letter::{Again, Opens};
+
+/// What to run, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Command {
+    program: Program,
+    cwd: Option<String>,
+    env: BTreeMap<String, Option<String>>,
+    timeout: Option<Duration>,
+    output_limit: Option<u64>,
+    terminal: Option<Size>,
+    is_detached: bool,
+    sandbox: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+enum Program {
+    Argv(Vec<String>),
+    Line {
+        line: String,
+        login: bool,
+    },
+    /// The login shell, in a terminal.
+    Shell,
+}
+
+impl Default for Program {
+    fn default() -> Program {
+        Program::Argv(Vec::new())
+    }
+}
+
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Width.
+    pub cols: u16,
+    /// Height.
+    pub rows: u16,
+}
+
+impl Command {
+    /// A program and its arguments; no shell looks at them.
+    pub fn argv(argv: impl IntoIterator<Item = impl Into<String>>) -> Command {
+        let argv = argv.into_iter().map(Into::into).collect();
+        Command { program: Program::Argv(argv), ..Command::default() }
+    }
+
+    /// A line for the shell there.
+    pub fn line(line: impl Into<String>) -> Command {
+        Command { program: Program::Line { line: line.into(), login: false }, ..Command::default() }
+    }
+
+    /// The user's shell; it needs a [`terminal`](Command::terminal).
+    pub fn shell() -> Command {
+        Command { program: Program::Shell, ..Command::default() }
+    }
+
+    /// Has a line read by a login shell.
+    #[must_use]
+    pub fn login(mut self) -> Command {
+        if let Program::Line { login, .. } = &mut self.program {
+            *login = true;
+        }
+        self
+    }
+
+    /// Where it runs; the session's directory otherwise.
+    #[must_use]
+    pub fn cwd(self, cwd: impl Into<String>) -> Command {
+        Command { cwd: Some(cwd.into()), ..self }
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Command {
+        self.env.insert(name.into(), Some(value.into()));
+        self
+    }
+
+    /// How long it may run. Without this as long as the server allows at most.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Command {
+        Command { timeout: Some(timeout), ..self }
+    }
+
+    /// How much it may write. Without this as much as the server allows at most.
+    #[must_use]
+    pub fn output_limit(self, bytes: u64) -> Command {
+        Command { output_limit: Some(bytes), ..self }
+    }
+
+    /// Runs it in a terminal of this size.
+    #[must_use]
+    pub fn terminal(self, size: Size) -> Command {
+        Command { terminal: Some(size), ..self }
+    }
+
+    /// Lets it outlive the session, the link and the daemon.
+    #[must_use]
+    pub fn detach(self) -> Command {
+        Command { is_detached: true, ..self }
+    }
+
+    /// Confines it: `read-only` or `workspace-write`.
+    #[must_use]
+    pub fn sandbox(self, profile: impl Into<String>) -> Command {
+        Command { sandbox: Some(profile.into()), ..self }
+    }
+
+    pub(crate) fn is_detached(&self) -> bool {
+        self.is_detached
+    }
+
+    /// Asks for it; the ids of the process and of its terminal.
+    pub(crate) async fn start(
+        self,
+        session: &Session,
+        opens: Opens,
+    ) -> Result<(String, Option<String>), Error> {
+        let key = Some(session.key());
+        let limits = session.opened().limits.clone();
+        match self.terminal {
+            Some(size) => {
+                let params = v1::PtyOpen { idempotency_key: key, ..self.pty_open(session.id(), size) };
+                let opened = session.ask(&params, Again::Safe, opens).await?;
+                Ok((opened.process_id, Some(opened.pty_id)))
+            }
+            None => {
+                let params = v1::ExecStart { idempotency_key: key, ..self.exec_start(session.id(), &limits) };
+                let started = session.ask(&params, Again::Safe, opens).await?;
+                Ok((started.process_id, None))
+            }
+        }
+    }
+
+    fn pty_open(self, session_id: String, size: Size) -> v1::PtyOpen {
+        let (argv, command, login) = match self.program {
+            Program::Argv(argv) => (argv, None, None),
+            Program::Line { line, login } => (Vec::new(), Some(line), Some(login)),
+            Program::Shell => (Vec::new(), None, None),
+        };
+        v1::PtyOpen {
+            session_id,
+            argv,
+            shell: command.is_some(),
+            command,
+            login,
+            cwd: self.cwd,
+            env: self.env,
+            cols: Some(size.cols.into()),
+            rows: Some(size.rows.into()),
+            timeout_ms: self.timeout.map(milliseconds),
+            detach: self.is_detached,
+            sandbox: self.sandbox,
+            idempotency_key: None,
+        }
+    }
+
+    fn exec_start(self, session_id: String, limits: &LimitsReport) -> v1::ExecStart {
+        let (argv, command, login) = match self.program {
+            Program::Argv(argv) => (argv, None, false),
+            Program::Line { line, login } => (Vec::new(), Some(line), login),
+            Program::Shell => (vec!["sh".to_owned()], None, false),
+        };
+        // A detached process has no timeout unless it is given one; another has the longest there is.
+        let ceiling = (!self.is_detached).then_some(limits.hard_timeout_ms);
+        let timeout_ms = self.timeout.map(milliseconds).or_else(|| ceiling.and_then(asked));
+        let output = self.output_limit.or(limits.hard_output_bytes);
+        v1::ExecStart {
+            session_id,
+            argv,
+            shell: command.is_some(),
+            command,
+            login,
+            cwd: self.cwd,
+            env: self.env,
+            timeout_ms,
+            max_output_bytes: output.and_then(asked),
+            detach: self.is_detached,
+            sandbox: self.sandbox,
+            ..v1::ExecStart::default()
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A ceiling as a request names it. One that is off is asked for as the number it is reported as.
+fn asked(ceiling: u64) -> Option<i64> {
+    i64::try_from(ceiling.min(v1::UNLIMITED)).ok()
+}

@@ -1,0 +1,209 @@
+//! Process event: what comes from a process, and how it ends.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use wire::rexd::v1;
+
+use crate::error::Error;
+
+/// Something that came from a process.
+#[derive(Debug, Clone)]
+pub struct ProcessEvent {
+    /// What it is.
+    pub what: What,
+    /// Where in the process's output it ends.
+    pub cursor: Option<u64>,
+    /// The event as it came, if [`OutputForm::Shown`](crate::OutputForm::Shown) was asked for.
+    pub line: Option<Bytes>,
+}
+
+/// What came from a process.
+#[derive(Debug, Clone)]
+pub enum What {
+    /// Written to its output.
+    Stdout(Bytes),
+    /// Written to its error output.
+    Stderr(Bytes),
+    /// Written to its terminal.
+    Terminal(Bytes),
+    /// Output that this reader will never see.
+    Lost(Lost),
+    /// Something happened to it that is not its end.
+    Trouble(Trouble),
+    /// It ended; nothing follows.
+    Exit(Exit),
+}
+
+/// What a reader is handed: something that came, or why nothing more will.
+pub(crate) type Heard = Result<ProcessEvent, Error>;
+
+impl What {
+    pub(crate) fn bytes_mut(&mut self) -> Option<&mut Bytes> {
+        match self {
+            What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) => Some(bytes),
+            What::Lost(_) | What::Trouble(_) | What::Exit(_) => None,
+        }
+    }
+
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) => bytes.len(),
+            What::Lost(_) | What::Trouble(_) | What::Exit(_) => 0,
+        }
+    }
+}
+
+/// Output that a reader will never see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lost {
+    /// So many bytes of a stream.
+    Bytes {
+        /// `stdout`, `stderr` or `pty`.
+        stream: String,
+        /// How many.
+        bytes: u64,
+    },
+    /// So many events of the session, this process's perhaps among them.
+    Events(u64),
+}
+
+/// Something that happened to a process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trouble {
+    /// What kind; see [`v1::codes`].
+    pub code: i64,
+    /// What happened.
+    pub message: String,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exit {
+    /// Its exit code; -1 when a signal ended it.
+    pub code: i64,
+    /// The signal that ended it, without `SIG`.
+    pub signal: Option<String>,
+    /// Whether its timeout ended it.
+    pub timed_out: bool,
+    /// Whether it wrote more than it may.
+    pub output_limit_exceeded: bool,
+    /// Another limit that ended it: `memory_limit`.
+    pub reason: Option<String>,
+    /// What the sandbox refused, if it failed at that.
+    pub sandbox_denied: Option<v1::SandboxDenied>,
+    /// Who still holds its output open.
+    pub held_by: Vec<i64>,
+    /// How long it ran.
+    pub duration: Duration,
+}
+
+impl Exit {
+    /// As a shell reports it: the exit code, or 128 and the number of the signal.
+    pub fn status(&self) -> i32 {
+        match self.signal.as_deref().and_then(signal_number) {
+            Some(number) => 128 + number,
+            None => i32::try_from(self.code).unwrap_or(255),
+        }
+    }
+}
+
+/// The number of a signal by its name, with or without `SIG`.
+pub fn signal_number(name: &str) -> Option<i32> {
+    const NAMES: &[(&str, i32)] = &[
+        ("HUP", 1),
+        ("INT", 2),
+        ("QUIT", 3),
+        ("ILL", 4),
+        ("TRAP", 5),
+        ("ABRT", 6),
+        ("BUS", 7),
+        ("FPE", 8),
+        ("KILL", 9),
+        ("USR1", 10),
+        ("SEGV", 11),
+        ("USR2", 12),
+        ("PIPE", 13),
+        ("ALRM", 14),
+        ("TERM", 15),
+        ("STKFLT", 16),
+        ("CHLD", 17),
+        ("CONT", 18),
+        ("STOP", 19),
+        ("TSTP", 20),
+        ("TTIN", 21),
+        ("TTOU", 22),
+        ("URG", 23),
+        ("XCPU", 24),
+        ("XFSZ", 25),
+        ("VTALRM", 26),
+        ("PROF", 27),
+        ("WINCH", 28),
+        ("IO", 29),
+        ("PWR", 30),
+        ("SYS", 31),
+    ];
+    let plain = name.strip_prefix("SIG").unwrap_or(name);
+    let known = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(plain)).map(|(_, number)| *number);
+    known.or_else(|| plain.parse().ok().filter(|number| (1..=64).contains(number)))
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lost::Bytes { stream, bytes } => {
+                write!(f, "{bytes} bytes of {stream} were not kept and are lost")
+            }
+            Lost::Events(events) => write!(f, "{events} events were not kept: output may be missing here"),
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl From<v1::ExecLost> for Lost {
+    fn from(lost: v1::ExecLost) -> Lost {
+        Lost::Bytes { stream: lost.stream.unwrap_or_else(|| "output".to_owned()), bytes: lost.bytes }
+    }
+}
+
+impl From<v1::ExecError> for Trouble {
+    fn from(error: v1::ExecError) -> Trouble {
+        Trouble { code: error.code, message: error.message }
+    }
+}
+
+impl From<v1::ExecExit> for Exit {
+    fn from(exit: v1::ExecExit) -> Exit {
+        Exit {
+            code: exit.exit_code,
+            signal: exit.signal,
+            timed_out: exit.timed_out,
+            output_limit_exceeded: exit.output_limit_exceeded,
+            reason: exit.reason,
+            sandbox_denied: exit.sandbox_denied,
+            held_by: exit.held_by,
+            duration: Duration::from_millis(exit.duration_ms),
+        }
+    }
+}
+
+impl From<v1::PtyExit> for Exit {
+    fn from(exit: v1::PtyExit) -> Exit {
+        Exit {
+            code: exit.exit_code,
+            signal: exit.signal,
+            timed_out: exit.timed_out,
+            output_limit_exceeded: false,
+            reason: exit.reason,
+            sandbox_denied: exit.sandbox_denied,
+            held_by: exit.held_by,
+            duration: Duration::from_millis(exit.duration_ms),
+        }
+    }
+}
