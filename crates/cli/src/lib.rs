@@ -15,5 +15,5 @@ pub mod relay;
 pub mod route;
 pub mod table;
 pub mod terminal;
-pub mod up;
 pub mod tools;
+pub mod up;
