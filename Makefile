@@ -46,7 +46,7 @@ setup:          ## what the tests use beside Rust: a real sshd, vim, systemd's s
 	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null; }
 	@crates/cli/tests/mcp/setup.sh
 
-generate:       ## writes what is made from the code: method tables, schemas
+generate:       ## writes what is made from the code: method tables, schemas, manual pages, completions and reference of rex
 	$(CARGO) xtask generate
 
 bench: dist     ## measures the static rexd beside its peers in one run and writes docs/benchmarks.md
@@ -71,8 +71,9 @@ dist:           ## a static rexd and rex in dist/
 	RUSTFLAGS="$(STATIC)" CFLAGS="$(FASTEST_ONLY)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd --bin rex
 	@mkdir -p dist && cp target/$(TRIPLE)/release/rexd target/$(TRIPLE)/release/rex dist/ && ls -l dist/rexd dist/rex
 
-install: dist install-files   ## the static rexd, its units, manual page and completions below $(PREFIX)
+install: dist install-files   ## rexd and rex, units, manual pages and completions below $(PREFIX)
 	install -Dm755 dist/rexd $(DESTDIR)$(PREFIX)/bin/rexd
+	install -Dm755 dist/rex $(DESTDIR)$(PREFIX)/bin/rex
 
 share := $(DESTDIR)$(PREFIX)/share
 lib   := $(DESTDIR)$(PREFIX)/lib
@@ -86,7 +87,11 @@ install-files:  ## all of that but the program itself; units call it where it wi
 	done
 	@sed -i 's|^ExecStart=/usr/local/bin/|ExecStart=$(PREFIX)/bin/|' $(lib)/systemd/system/rexd.service $(lib)/systemd/user/rexd.service
 	install -Dm644 packaging/sysusers.d/rexd.conf $(lib)/sysusers.d/rexd.conf
-	install -Dm644 packaging/man/rexd.1 $(share)/man/man1/rexd.1
-	install -Dm644 packaging/completions/rexd.bash $(share)/bash-completion/completions/rexd
-	install -Dm644 packaging/completions/_rexd $(share)/zsh/site-functions/_rexd
-	install -Dm644 packaging/completions/rexd.fish $(share)/fish/vendor_completions.d/rexd.fish
+	@for page in $(notdir $(wildcard packaging/man/*.1)); do \
+	  install -Dm644 packaging/man/$$page $(share)/man/man1/$$page || exit 1; \
+	done
+	@for program in rexd rex; do \
+	  install -Dm644 packaging/completions/$$program.bash $(share)/bash-completion/completions/$$program && \
+	  install -Dm644 packaging/completions/_$$program $(share)/zsh/site-functions/_$$program && \
+	  install -Dm644 packaging/completions/$$program.fish $(share)/fish/vendor_completions.d/$$program.fish || exit 1; \
+	done

@@ -1,4 +1,5 @@
-//! Documents that are derived from the code: the method reference and the listing beside the spec.
+//! Documents that are derived from the code: the method reference, the listing beside the spec, and all that
+//! describes the command line.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use wire::rexd::v1::{METHODS, Origin, PROTOCOL, codes};
 
+use crate::command_line;
 use crate::tree::root;
 
 /// Whether files are written or only compared.
@@ -20,7 +22,7 @@ pub(crate) enum Mode {
 pub(crate) fn run(mode: Mode) -> Result<()> {
     let mut stale = Vec::new();
     for (path, text) in files()? {
-        let place = root().join(path);
+        let place = root().join(&path);
         if fs::read_to_string(&place).is_ok_and(|present| present == text) {
             continue;
         }
@@ -31,7 +33,13 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
         if let Some(folder) = place.parent() {
             fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         }
-        fs::write(&place, text).with_context(|| path.to_owned())?;
+        fs::write(&place, text).with_context(|| path.clone())?;
+    }
+    for path in command_line::left_over()? {
+        match mode {
+            Mode::Check => stale.push(path),
+            Mode::Write => fs::remove_file(root().join(&path)).with_context(|| path.clone())?,
+        }
     }
     match stale.is_empty() {
         true => Ok(()),
@@ -39,8 +47,11 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
     }
 }
 
-fn files() -> Result<[(&'static str, String); 2]> {
-    Ok([("docs/reference/rexd-v1-methods.md", reference()?), ("spec/rexd-v1/schema.json", listing()?)])
+fn files() -> Result<Vec<(String, String)>> {
+    let mut files = command_line::files()?;
+    files.push(("docs/reference/rexd-v1-methods.md".to_owned(), reference()?));
+    files.push(("spec/rexd-v1/schema.json".to_owned(), listing()?));
+    Ok(files)
 }
 
 fn reference() -> Result<String> {

@@ -1,5 +1,6 @@
 //! Chores of the project: `cargo xtask tidy` holds the tree to its rules, `cargo xtask generate` writes what is derived.
 
+mod command_line;
 mod generate;
 mod tidy;
 mod tree;

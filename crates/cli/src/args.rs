@@ -1,6 +1,7 @@
 //! What can be asked on the command line.
 #![allow(rustdoc::broken_intra_doc_links, reason = "the help says [USER@]HOST as people write it")]
 
+mod examples;
 mod target;
 
 use std::path::PathBuf;
@@ -12,14 +13,14 @@ pub use target::{TargetAdd, TargetAsk, TargetInstall};
 
 /// Commands, terminals and files on any machine.
 #[derive(Debug, Parser)]
-#[command(name = "rex", version, about, after_help = EXAMPLES, propagate_version = true, max_term_width = 100)]
+#[command(name = "rex", version, after_help = examples::REX, propagate_version = true, max_term_width = 100)]
 pub struct Args {
     /// Where: local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://… or an alias (`rex target list`)
-    #[arg(short = 't', long, global = true, value_name = "TARGET")]
+    #[arg(short = 't', long, global = true, value_name = "TARGET", help_heading = EVERYWHERE)]
     pub target: Option<String>,
 
     /// Results as JSON, one line each; errors as JSON on stderr
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub json: bool,
 
     /// What to do
@@ -27,69 +28,68 @@ pub struct Args {
     pub command: Ask,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  rex exec -- uname -a                       run a command where the project works (rex target show)
-  rex -t ssh:build-host exec -- make -j8     run it on another machine; exits as make does
-  rex shell -t web                           a terminal there; Enter ~ . leaves it running
-  rex cp ./dist web:/srv/app                 copy a tree there; again to go on after a cut
-  rex target install build-host --root /srv  put rexd on a machine
-  rex mcp install claude                     give an agent these tools
-
-Every command explains itself: rex exec -h";
+/// What every command takes.
+const EVERYWHERE: &str = "Options of every command";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Ask {
-    /// Run a command; exits with its status (128+n for a signal, 124 for a timeout, 127 if it is not there)
+    /// Run a command; ends as it does
+    #[command(after_help = examples::EXEC)]
     Exec(Exec),
     /// Open a terminal; Enter ~ . leaves it running, `rex attach` comes back
+    #[command(after_help = examples::SHELL)]
     Shell(Shell),
     /// Take up a process again: its output so far, then as it comes; input goes to it
     Attach(Attach),
-    /// Show the output of a process
+    /// Show what a process has written, also one that has ended
     Logs(Logs),
-    /// List processes, detached ones too
+    /// List processes that run there, detached ones too
     Ps(Ps),
     /// End a process with all of its children, or send it a signal
     Kill(Kill),
-    /// Wait for a process; exits with its status
+    /// Wait for a process to end; ends as it did
     Wait(Wait),
-    /// Print a file
+    /// Print a file as it is
     Read(Read),
-    /// Write a file from stdin
+    /// Write stdin to a file
+    #[command(after_help = examples::WRITE)]
     Write(Write),
-    /// Replace text in a file
+    /// Replace a text that occurs once in a file
     Edit(Edit),
     /// Apply a patch from stdin, whole or not at all
+    #[command(after_help = examples::PATCH)]
     Patch(Patch),
     /// List a directory
     Ls(Ls),
-    /// Find paths by pattern
+    /// Find paths by pattern, such as `**/*.rs`
     Glob(Glob),
-    /// Search file contents
+    /// Search the contents of files
+    #[command(after_help = examples::GREP)]
     Grep(Grep),
-    /// Tell what a path is
+    /// Tell what a path is: kind, size, time, rights
     Stat(Stat),
-    /// Report changes below a path
+    /// Report what changes below a path, until Ctrl-C
     Watch(Watch),
-    /// Copy files and trees from here to there or back; again to go on after a cut
+    /// Copy files and trees, either way or between targets
+    #[command(after_help = examples::CP)]
     Cp(Cp),
-    /// Targets: where work is done
-    #[command(subcommand)]
+    /// Name the machines that work is done on, try them, put rexd there
+    #[command(subcommand, after_help = examples::TARGET)]
     Target(TargetAsk),
-    /// What waits for a decision
-    #[command(subcommand)]
+    /// Decide what policy asks a person about
+    #[command(subcommand, after_help = examples::APPROVALS)]
     Approvals(ApprovalsAsk),
-    /// Serve the tools to an agent over MCP, or write an agent's configuration
+    /// Give an agent these tools: serve MCP, or write the agent's configuration
+    #[command(after_help = examples::MCP)]
     Mcp(Mcp),
-    /// Print the tools' schemas, for an agent loop of your own
+    /// Print the tools' schemas, for an agent of your own
     Tools(Tools),
     /// Call one tool as an agent would
     Call(Call),
-    /// Start a daemon on a workspace and show what it can do
+    /// Show what this can do, on a sample workspace or yours
     Up(Up),
-    /// Print completions for a shell
+    /// Print completions for a shell: bash, zsh or fish
     Completions(Completions),
     /// Write the manual pages into a directory
     #[command(hide = true)]
@@ -108,13 +108,13 @@ pub struct Exec {
     /// Run it in this directory there
     #[arg(short = 'C', long, value_name = "DIR")]
     pub cwd: Option<String>,
-    /// Give it a terminal
+    /// Give it a terminal, for programs that want one
     #[arg(long)]
     pub tty: bool,
-    /// Let it outlive everything; prints its id
+    /// Let it outlive the link and the daemon; prints its id
     #[arg(short, long)]
     pub detach: bool,
-    /// Confine it: read-only or workspace-write
+    /// Confine it by the kernel: read-only or workspace-write
     #[arg(long, value_name = "PROFILE")]
     pub sandbox: Option<String>,
     /// Leave its stdin empty
@@ -165,7 +165,7 @@ pub struct Logs {
 /// `rex ps`.
 #[derive(Debug, ArgGroup)]
 pub struct Ps {
-    /// Those that have ended too
+    /// Those that have ended, too
     #[arg(short, long)]
     pub all: bool,
 }
@@ -192,7 +192,7 @@ pub struct Wait {
 pub struct Read {
     /// The file there: PATH, :PATH or ALIAS:PATH
     pub path: String,
-    /// First byte
+    /// First byte, from 0
     #[arg(long, default_value_t = 0)]
     pub offset: u64,
     /// How many bytes; without it all
@@ -222,7 +222,7 @@ pub struct Edit {
     pub old: String,
     /// With what
     pub new: String,
-    /// Every occurrence
+    /// Replace every occurrence
     #[arg(short, long)]
     pub all: bool,
 }
@@ -288,7 +288,7 @@ pub struct Grep {
     /// Ignored files too
     #[arg(long)]
     pub no_ignore: bool,
-    /// At most so many
+    /// At most so many matches
     #[arg(short = 'm', long, value_name = "COUNT")]
     pub max_matches: Option<u32>,
 }
@@ -335,15 +335,15 @@ pub enum ApprovalsAsk {
     List,
     /// Let it happen
     Approve {
-        /// Which; its first characters do
+        /// The approval, as `list` shows it; its first characters do
         id: String,
-        /// once, session or rule
+        /// For what the answer holds: once, session or rule
         #[arg(long)]
         scope: Option<String>,
     },
     /// Do not let it happen
     Deny {
-        /// Which; its first characters do
+        /// The approval, as `list` shows it; its first characters do
         id: String,
     },
     /// Show what comes and ask here
@@ -356,7 +356,7 @@ pub struct Mcp {
     /// Serve HTTP here instead of stdin and stdout; needs the token that is printed
     #[arg(long, value_name = "ADDR")]
     pub http: Option<String>,
-    /// Write an agent's configuration
+    /// Anything but serving
     #[command(subcommand)]
     pub ask: Option<McpAsk>,
 }
@@ -366,7 +366,7 @@ pub struct Mcp {
 pub enum McpAsk {
     /// Show the configuration of an agent's program with these tools in it, and write it
     Install {
-        /// Which
+        /// The program
         client: McpClient,
         /// In the project here, not for the user
         #[arg(long)]
@@ -394,7 +394,7 @@ pub enum McpClient {
 /// `rex tools`.
 #[derive(Debug, ArgGroup)]
 pub struct Tools {
-    /// In which form
+    /// As which provider takes them
     #[arg(long, default_value = "json-schema")]
     pub format: ToolFormat,
 }

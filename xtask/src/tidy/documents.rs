@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::Broken;
-use crate::tree::Tree;
+use crate::tree::{File, Tree};
 
 /// An invariant is an item `1. **sentence** … held by `test_name`, `another_test`` of ARCHITECTURE.md.
 pub(super) fn invariants_are_held(tree: &Tree) -> Vec<Broken> {
@@ -50,6 +50,69 @@ fn items(text: &str) -> Vec<(usize, String)> {
         }
     }
     items
+}
+
+/// Links of documents to files, folders and headings of the project.
+pub(super) fn links_lead_somewhere(tree: &Tree) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+        for (number, link) in links(file) {
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            let path = match path {
+                "" => file.path.clone(),
+                path => joined(&file.path, path),
+            };
+            let page = tree.file(&path);
+            let is_there =
+                page.is_some() || tree.files.iter().any(|file| file.path.starts_with(&format!("{path}/")));
+            let has_heading = heading.is_empty() || page.is_some_and(|page| has_heading(page, heading));
+            if !is_there || !has_heading {
+                let place = format!("{}:{number}", file.path);
+                broken.push(Broken::new(place, link, "mend the link, or write what it leads to"));
+            }
+        }
+    }
+    broken
+}
+
+/// What links of a document lead to within the project, with their lines; code is not looked at.
+fn links(file: &File) -> Vec<(usize, &str)> {
+    let mut links = Vec::new();
+    let mut is_code = false;
+    for (number, line) in file.lines() {
+        is_code ^= line.trim_start().starts_with("```");
+        let texts = line.split('`').step_by(2).filter(|_| !is_code);
+        for text in texts.flat_map(|text| text.split("](").skip(1)) {
+            let link = text.split(')').next().unwrap_or_default();
+            if !link.contains("://") {
+                links.push((number, link));
+            }
+        }
+    }
+    links
+}
+
+/// A path relative to the folder of a file.
+fn joined(file: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = file.split('/').collect();
+    parts.pop();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Whether a page has a heading that is linked to by this name.
+fn has_heading(page: &File, name: &str) -> bool {
+    let slug = |heading: &str| -> String {
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.collect::<String>().trim().to_lowercase().replace(' ', "-")
+    };
+    page.lines().any(|(_, line)| line.starts_with('#') && slug(line.trim_start_matches('#')) == name)
 }
 
 /// The names of all functions that follow a test attribute, and of those inside `proptest!`.

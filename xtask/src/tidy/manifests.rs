@@ -26,6 +26,35 @@ pub(super) fn dependencies_come_from_the_workspace(tree: &Tree) -> Vec<Broken> {
     broken
 }
 
+/// Who of ours each crate may depend on; tests may use the testkit too.
+const BELOW: &[(&str, &[&str])] = &[
+    ("engine", &[]),
+    ("wire", &[]),
+    ("link", &["wire"]),
+    ("daemon", &["engine", "link", "wire"]),
+    ("client", &["link", "wire"]),
+    ("cli", &["client"]),
+];
+const OURS: &[&str] = &["engine", "wire", "link", "daemon", "client", "cli", "hub", "testkit"];
+
+pub(super) fn crates_know_only_those_below(tree: &Tree) -> Vec<Broken> {
+    let instead = "ARCHITECTURE.md, dependency direction: go through the crate below, or move the code down";
+    let mut broken = Vec::new();
+    for (name, below) in BELOW {
+        let path = format!("crates/{name}/Cargo.toml");
+        let Some(table) = tree.file(&path).and_then(|file| file.text.parse::<toml::Table>().ok()) else {
+            continue;
+        };
+        let names = table.get("dependencies").and_then(toml::Value::as_table).into_iter().flatten();
+        for (other, _) in names.filter(|(other, _)| OURS.contains(&other.as_str())) {
+            if !below.contains(&other.as_str()) {
+                broken.push(Broken::new(&path, format!("{name} depends on {other}"), instead));
+            }
+        }
+    }
+    broken
+}
+
 pub(super) fn packages_have_a_ceiling(tree: &Tree) -> Vec<Broken> {
     let count = tree.file("Cargo.lock").map_or(0, |lock| lock.text.matches("[[package]]").count());
     match count > PACKAGE_CEILING {

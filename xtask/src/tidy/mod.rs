@@ -31,6 +31,7 @@ const RULES: &[(&str, Rule)] = &[
     ("the engine has no word of a protocol", borders::engine_has_no_protocol_word),
     ("wire does no input or output", borders::wire_does_no_io),
     ("only the daemon depends on the engine", borders::only_the_daemon_depends_on_the_engine),
+    ("a crate knows only those below it", manifests::crates_know_only_those_below),
     ("a face never names another face", borders::faces_are_strangers),
     ("unsafe code stands in listed places and says why it is sound", borders::unsafe_is_confined),
     ("the daemon touches files only in listed places", borders::daemon_touches_few_files),
@@ -41,6 +42,7 @@ const RULES: &[(&str, Rule)] = &[
     ("nothing is left to do", sources::leave_nothing_to_do),
     ("no test sleeps or is ignored", sources::tests_neither_sleep_nor_are_ignored),
     ("no file names a path of a build machine", sources::name_no_build_machine),
+    ("documents link to what exists", documents::links_lead_somewhere),
     ("every invariant names a test that exists", documents::invariants_are_held),
 ];
 

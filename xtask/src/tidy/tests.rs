@@ -37,6 +37,16 @@ fn only_the_daemon_depends_on_the_engine() {
 }
 
 #[test]
+fn a_crate_knows_only_those_below_it() {
+    holds(manifests::crates_know_only_those_below);
+}
+
+#[test]
+fn documents_link_to_what_exists() {
+    holds(documents::links_lead_somewhere);
+}
+
+#[test]
 fn a_face_never_names_another_face() {
     holds(borders::faces_are_strangers);
 }
@@ -128,6 +138,16 @@ fn a_broken_manifest_or_source_is_found() {
         "[dependencies]\na = \"1\"\nb.workspace = true\n[dev-dependencies]\nc = { path = \"c\" }",
     );
     assert_eq!(found(manifests::dependencies_come_from_the_workspace, &[manifest]).len(), 2);
+    let upward =
+        ("crates/client/Cargo.toml", "[dependencies]\nlink.workspace = true\nengine.workspace = true");
+    let tested = (
+        "crates/cli/Cargo.toml",
+        "[dependencies]\nclient.workspace = true\n[dev-dependencies]\ntestkit.workspace = true",
+    );
+    assert_eq!(
+        found(manifests::crates_know_only_those_below, &[upward, tested]),
+        ["crates/client/Cargo.toml"]
+    );
     assert_eq!(
         found(manifests::packages_have_a_ceiling, &[("Cargo.lock", &"[[package]]\n".repeat(400))]).len(),
         1
@@ -146,6 +166,19 @@ fn a_broken_manifest_or_source_is_found() {
     assert_eq!(found(sources::tests_neither_sleep_nor_are_ignored, &files), ["b/tests/c.rs:1"]);
     let home = concat!("/root", "/.cargo/bin");
     assert_eq!(found(sources::name_no_build_machine, &[("a.md", home)]).len(), 1);
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_found() {
+    let pages = [
+        (
+            "docs/a.md",
+            "[b](b.md#top) [c](../c.md)\n[gone](gone.md) [far](https://example.org)\n```\n[x](y.md)\n```\n",
+        ),
+        ("docs/b.md", "# Top\n[here](#top) [not](#bottom)\n"),
+        ("c.md", "[folder](docs/) `[code](z.md)`\n"),
+    ];
+    assert_eq!(found(documents::links_lead_somewhere, &pages), ["docs/a.md:2", "docs/b.md:2"]);
 }
 
 #[test]

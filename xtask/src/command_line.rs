@@ -1,0 +1,87 @@
+//! What describes `rex` and is made from its arguments: manual pages, completions, and the reference.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+
+use anyhow::{Context, Result};
+use clap::{Command, CommandFactory as _};
+use clap_complete::{Shell, generate};
+use clap_mangen::Man;
+use cli::args::Args;
+
+use crate::tree::root;
+
+const PAGES: &str = "packaging/man";
+/// As wide as help ever is.
+const WIDTH: usize = 100;
+
+/// Every file with its text.
+pub(crate) fn files() -> Result<Vec<(String, String)>> {
+    let mut files = pages()?;
+    for (shell, name) in [(Shell::Bash, "rex.bash"), (Shell::Zsh, "_rex"), (Shell::Fish, "rex.fish")] {
+        let mut text = Vec::new();
+        generate(shell, &mut Args::command(), "rex", &mut text);
+        files.push((format!("packaging/completions/{name}"), String::from_utf8(text)?));
+    }
+    files.push(("docs/reference/rex.md".to_owned(), reference()?));
+    Ok(files)
+}
+
+/// Pages of commands that are no more.
+pub(crate) fn left_over() -> Result<Vec<String>> {
+    let made: BTreeSet<String> = pages()?.into_iter().map(|(path, _)| path).collect();
+    let mut left = Vec::new();
+    for entry in fs::read_dir(root().join(PAGES)).context(PAGES)? {
+        let path = format!("{PAGES}/{}", entry?.file_name().to_string_lossy());
+        let is_ours = path.ends_with("/rex.1") || path.contains("/rex-");
+        if is_ours && !made.contains(&path) {
+            left.push(path);
+        }
+    }
+    Ok(left)
+}
+
+/// `rex` with everything below it worked out, without the command that only repeats the others' help.
+fn command() -> Command {
+    let mut command = Args::command().disable_help_subcommand(true).term_width(WIDTH);
+    command.build();
+    command
+}
+
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
+}
+
+/// The same pages as `rex man DIR` writes.
+fn pages() -> Result<Vec<(String, String)>> {
+    fn add(command: &Command, pages: &mut Vec<(String, String)>) -> Result<()> {
+        shown(command).try_for_each(|below| add(below, pages))?;
+        let page = Man::new(command.clone());
+        let mut text = Vec::new();
+        page.render(&mut text)?;
+        pages.push((format!("{PAGES}/{}", page.get_filename()), String::from_utf8(text)?));
+        Ok(())
+    }
+    let mut pages = Vec::new();
+    add(&command(), &mut pages)?;
+    Ok(pages)
+}
+
+/// Every help as it is printed where it does not go to a terminal.
+fn reference() -> Result<String> {
+    fn add(command: &Command, text: &mut String) -> Result<()> {
+        let name = command.get_display_name().unwrap_or("rex").replace('-', " ");
+        write!(text, "\n## {name}\n\n```text\n{}```\n", command.clone().render_help())?;
+        shown(command).try_for_each(|below| add(below, text))
+    }
+    let mut text = String::from(
+        "# rex\n\nEvery command with what it takes, as `-h` prints it. Written by `cargo xtask generate` from \
+         `crates/cli/src/args.rs`; do not edit.\nHow the commands work together: [rex.md](../rex.md).\n",
+    );
+    // Only a built command knows its whole name; only one that is asked for help lists the command `help`.
+    let mut whole = Args::command().term_width(WIDTH);
+    whole.build();
+    add(&whole, &mut text)?;
+    Ok(text)
+}
