@@ -34,10 +34,11 @@ check:          ## formatting, lints, documentation
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-setup:          ## what the tests use beside Rust: a real sshd, systemd's socket activation, the official MCP clients
+setup:          ## what the tests use beside Rust: a real sshd, vim, systemd's socket activation, the official MCP clients
 	@missing=""; \
 	test -x /usr/sbin/sshd || missing="$$missing openssh-server openssh-client"; \
 	command -v systemd-socket-activate >/dev/null || missing="$$missing systemd"; \
+	command -v vim >/dev/null || missing="$$missing vim"; \
 	command -v npm >/dev/null || missing="$$missing npm"; \
 	python3 -c 'import ensurepip' 2>/dev/null || missing="$$missing python3 python3-venv"; \
 	test -z "$$missing" || { \
@@ -51,7 +52,7 @@ generate:       ## writes what is made from the code: method tables, schemas, ma
 bench: dist     ## measures the static rexd beside its peers in one run and writes docs/benchmarks.md
 	bench/setup.sh
 	$(CARGO) build --release --locked --quiet -p bench
-	target/release/bench --rexd dist/rexd --out docs/benchmarks.md
+	target/release/bench --rexd dist/rexd --rex dist/rex --out docs/benchmarks.md
 
 fuzz:           ## every decoder for a minute each
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --quiet --locked cargo-fuzz

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the peers that the benchmark runs rexd beside: OpenSSH, ripgrep, Codex and SWE-ReX.
+# Installs the peers that the benchmark runs rexd beside: OpenSSH, rsync, ripgrep, Codex and SWE-ReX.
 # Idempotent; what is there already is left alone. Everything but Debian packages goes to .bench/.
 set -eu
 
@@ -21,6 +21,7 @@ debian_packages() {
     [ -x /usr/lib/openssh/sftp-server ] || missing="$missing openssh-sftp-server"
     command -v ssh >/dev/null || missing="$missing openssh-client"
     command -v rg >/dev/null || missing="$missing ripgrep"
+    command -v rsync >/dev/null || missing="$missing rsync"
     command -v npm >/dev/null || missing="$missing npm"
     /usr/bin/python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3 python3-venv"
     if [ -z "$missing" ]; then say "Debian packages: present"; return; fi

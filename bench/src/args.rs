@@ -7,11 +7,13 @@ use lexopt::prelude::*;
 
 /// What `--help` prints.
 pub(crate) const USAGE: &str = "\
-bench --rexd PATH [--only ROW,...] [--quick] [--out FILE] [--home DIR]
+bench --rexd PATH [--rex PATH] [--only ROW,...] [--quick] [--out FILE] [--home DIR]
 
   --rexd PATH   the rexd to measure
+  --rex PATH    the rex to measure (default: beside rexd)
   --only ROWS   some of: true rate stream stall read write cold memory pty tree size growth
                 connections detached resume compress sandbox policy
+                rex-exec rex-cp rex-mcp rex-start
   --quick       few and short rounds, for development: figures mean nothing
   --out FILE    also write the report as Markdown
   --home DIR    where bench/setup.sh put the peers (default: $BENCH_HOME, else .bench)
@@ -22,6 +24,8 @@ bench --rexd PATH [--only ROW,...] [--quick] [--out FILE] [--home DIR]
 pub(crate) struct Args {
     /// The program under test.
     pub(crate) rexd: PathBuf,
+    /// The command line under test.
+    pub(crate) rex: PathBuf,
     /// Names of the rows to run; empty means all.
     pub(crate) only: Vec<String>,
     /// Few and short rounds.
@@ -38,6 +42,7 @@ impl Args {
         let mut rexd = None;
         let mut args = Self {
             rexd: PathBuf::new(),
+            rex: PathBuf::new(),
             only: Vec::new(),
             quick: false,
             out: None,
@@ -47,6 +52,7 @@ impl Args {
         while let Some(argument) = parser.next()? {
             match argument {
                 Long("rexd") => rexd = Some(PathBuf::from(parser.value()?)),
+                Long("rex") => args.rex = PathBuf::from(parser.value()?),
                 Long("only") => {
                     args.only.extend(parser.value()?.string()?.split(',').map(|name| name.trim().to_owned()));
                 }
@@ -62,6 +68,9 @@ impl Args {
             bail!("{} is not a file: build rexd first", args.rexd.display());
         }
         args.rexd = args.rexd.canonicalize()?;
+        if args.rex.as_os_str().is_empty() {
+            args.rex = args.rexd.with_file_name("rex");
+        }
         Ok(Some(args))
     }
 

@@ -154,6 +154,9 @@ of JSON without a parser, base64 decoded with SIMD.
   `--concurrent-requests 64`. On the WebSocket the client acknowledges at once (TCP_QUICKACK): without that, Nagle and
   delayed acknowledgement cost it 40 ms per command.
 - `swe-rex`: its server from PyPI, over raw keep-alive HTTP instead of its own client, which flatters it.
+- `rex`: the whole command, from its start to its end, with a registry of its own; `rexd` is started by it, here or by ssh.
+  `ssh -S` is OpenSSH's own client on the same master connection. `scp` and `rsync` have a connection of their own to the same
+  sshd, as `rex cp` has; nobody compresses and nobody syncs.
 - A row whose peer did not run is a failure, and so is one where a byte differs from the known text.";
 
 /// Prints to stdout; nobody listening is no reason to stop.

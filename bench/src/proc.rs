@@ -20,6 +20,11 @@ pub(crate) fn memory(pid: u32) -> Result<Memory> {
     Ok(Memory { rss, pss })
 }
 
+/// The most memory that a process has had resident.
+pub(crate) fn peak(pid: u32) -> Result<f64> {
+    field(&format!("/proc/{pid}/status"), "VmHWM:")
+}
+
 /// Memory of several processes together.
 pub(crate) fn memory_of_all(pids: &[u32]) -> Result<Memory> {
     let mut sum = Memory::default();

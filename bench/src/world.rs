@@ -29,6 +29,8 @@ const SOURCES: [&str; 8] = [
 pub(crate) struct World {
     /// The program under test.
     pub(crate) rexd: PathBuf,
+    /// The command line under test.
+    pub(crate) rex: PathBuf,
     /// Where the peers were installed.
     pub(crate) home: PathBuf,
     /// Where data is written; the only root of the rexd under test.
@@ -47,7 +49,8 @@ impl World {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&folder)?;
-        Ok(Self { rexd: args.rexd.clone(), home, folder, quick: args.quick, block: words(1 << 20) })
+        let (rexd, rex) = (args.rexd.clone(), std::path::absolute(&args.rex)?);
+        Ok(Self { rexd, rex, home, folder, quick: args.quick, block: words(1 << 20) })
     }
 
     /// One of two amounts, by `--quick`.

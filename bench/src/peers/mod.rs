@@ -6,6 +6,7 @@ pub(crate) mod floor;
 pub(crate) mod http;
 pub(crate) mod json;
 pub(crate) mod peer;
+pub(crate) mod rex;
 pub(crate) mod rexd;
 pub(crate) mod rexd_http;
 pub(crate) mod rg;

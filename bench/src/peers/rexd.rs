@@ -83,7 +83,7 @@ impl Setup {
     }
 
     /// Writes the configuration and returns where it is.
-    pub(super) fn configured(&self) -> Result<PathBuf> {
+    pub(crate) fn configured(&self) -> Result<PathBuf> {
         let name = format!("rexd-{}-{}-{}.toml", self.encoding.word(), self.durable, self.log_bytes);
         let config = self.folder.join(name);
         fs::write(&config, self.config())?;

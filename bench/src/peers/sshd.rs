@@ -70,6 +70,11 @@ impl Sshd {
         client(self.folder.path(), self.port)
     }
 
+    /// What ssh, scp and rsync are told to come here.
+    pub(crate) fn options(&self) -> Vec<String> {
+        options(self.folder.path(), self.port)
+    }
+
     /// Ids of the master, the daemon and every sshd process below it.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let mut found = vec![self.daemon.id()];
@@ -113,25 +118,20 @@ fn config(place: &Path, port: u16) -> String {
     )
 }
 
+/// What ssh, scp and rsync are told alike.
+fn options(place: &Path, port: u16) -> Vec<String> {
+    let known = format!("UserKnownHostsFile={}", place.join("known_hosts").display());
+    let key = place.join("user_key").display().to_string();
+    let port = format!("Port={port}");
+    let quiet =
+        ["-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR"];
+    let own = ["-o", &known, "-i", &key, "-o", &port];
+    quiet.into_iter().chain(own).map(str::to_owned).collect()
+}
+
 fn client(place: &Path, port: u16) -> Command {
     let mut command = tied("ssh");
-    command
-        .args([
-            "-F",
-            "none",
-            "-T",
-            "-o",
-            "BatchMode=yes",
-            "-o",
-            "StrictHostKeyChecking=no",
-            "-o",
-            "LogLevel=ERROR",
-        ])
-        .arg("-o")
-        .arg(format!("UserKnownHostsFile={}", place.join("known_hosts").display()))
-        .arg("-i")
-        .arg(place.join("user_key"))
-        .args(["-p", &port.to_string()]);
+    command.arg("-T").args(options(place, port));
     command
 }
 

@@ -12,6 +12,10 @@ pub(crate) mod pty;
 pub(crate) mod rate;
 pub(crate) mod read;
 pub(crate) mod resume;
+pub(crate) mod rex_cp;
+pub(crate) mod rex_exec;
+pub(crate) mod rex_mcp;
+pub(crate) mod rex_start;
 pub(crate) mod sandbox;
 pub(crate) mod size;
 pub(crate) mod stall;
@@ -40,7 +44,7 @@ pub(crate) struct Row {
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Every row, in the order of the report.
-pub(crate) const ALL: [Row; 18] = [
+pub(crate) const ALL: [Row; 22] = [
     Row { name: "true", limit: MINUTE.saturating_mul(15), run: latency::run },
     Row { name: "rate", limit: MINUTE.saturating_mul(15), run: rate::run },
     Row { name: "stream", limit: MINUTE.saturating_mul(20), run: stream::run },
@@ -59,6 +63,10 @@ pub(crate) const ALL: [Row; 18] = [
     Row { name: "compress", limit: MINUTE.saturating_mul(10), run: compress::run },
     Row { name: "sandbox", limit: MINUTE.saturating_mul(10), run: sandbox::run },
     Row { name: "policy", limit: MINUTE, run: policy::run },
+    Row { name: "rex-exec", limit: MINUTE.saturating_mul(10), run: rex_exec::run },
+    Row { name: "rex-cp", limit: MINUTE.saturating_mul(20), run: rex_cp::run },
+    Row { name: "rex-mcp", limit: MINUTE.saturating_mul(5), run: rex_mcp::run },
+    Row { name: "rex-start", limit: MINUTE.saturating_mul(5), run: rex_start::run },
 ];
 
 /// Adds the usual table: one line per peer, with its quotient to the first one.

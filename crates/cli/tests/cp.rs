@@ -162,7 +162,7 @@ fn links_and_special_files_are_left_out_and_told_unless_links_are_followed() {
             assert!(said.contains(name), "{said}");
         }
         let followed = cp(&sandbox, &["--follow", source, &target.replace("plain", "whole")]);
-        assert_eq!((&followed["files"], &followed["left_out"]), (&3.into(), &3.into()));
+        assert_eq!((&followed["files"], &followed["left_out"]), (&3.into(), &3.into()), "{source}");
         let path = |name: &str| format!("{prefix}whole/{name}");
         assert_eq!(sandbox.read(&path("to-file")), "text");
         assert_eq!(sandbox.read(&path("to-dir/leaf")), "more");
@@ -206,7 +206,7 @@ fn an_existing_link_stays_and_what_it_leads_to_is_replaced() {
 #[test]
 fn what_may_not_be_written_is_told_with_the_reason_and_the_rest_is_copied() {
     let sandbox = Sandbox::with_config(
-        "[[policy.rules]]\nname = \"keep\"\naction = \"deny\"\naccess = [\"write\"]\npaths = [\"$ROOT/copy/keep/**\"]\n",
+        "[[policy.rules]]\nname = \"keep\"\naction = \"deny\"\naccess = \"write\"\npaths = [\"$ROOT/copy/keep/**\"]\n",
     );
     sandbox.write("src/fine", "text");
     sandbox.write("src/keep/small", "text");

@@ -22,8 +22,8 @@ use testkit::serve::Served;
 use trees::noise;
 
 const SIZE: usize = 24 << 20;
-/// Slow enough that there is time to act in the middle: 128 KiB per tick.
-const SLOW: usize = 128 * 1024;
+/// Slow enough that there is time to act in the middle: all of it takes ten seconds.
+const SLOW: usize = 8 * 1024;
 
 /// A daemon behind a bad link, with a large file outside its root and one inside.
 struct World {
@@ -69,7 +69,7 @@ impl World {
     fn kills(&self, source: &str, target: &str, part: &str) {
         self.proxy.throttle(Some(SLOW));
         let mut child = self.start(source, target);
-        self.sandbox.grows(part, 4 << 20, Instant::now() + PATIENCE);
+        self.sandbox.grows(part, 2 << 20, Instant::now() + PATIENCE);
         child.kill().unwrap();
         child.wait().unwrap();
         self.proxy.throttle(None);

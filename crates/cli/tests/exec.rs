@@ -1,4 +1,5 @@
 //! `rex exec`: a command there is to its caller what it would be here.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod support;
 

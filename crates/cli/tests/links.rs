@@ -1,4 +1,5 @@
 //! Links that die under `rex exec`: over a real ssh, and with the daemon itself.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod support;
 

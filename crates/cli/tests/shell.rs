@@ -1,4 +1,5 @@
 //! `rex shell` and `rex attach` in a real terminal: full-screen programs, sizes, leaving and coming back.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod support;
 

@@ -27,14 +27,14 @@ impl<'a> Files<'a> {
         length: Option<u64>,
     ) -> Result<(Bytes, v1::FsReadResult), Error> {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let params = v1::FsRead {
-            session_id: self.session.id(),
-            path: path.to_owned(),
-            offset: Some(number(offset)),
-            length: length.map(number),
-            encoding: Some("base64".to_owned()),
-        };
-        let mut result = self.session.call(&params).await?;
+        let (path, offset, length) = (path.to_owned(), Some(number(offset)), length.map(number));
+        self.read_with(v1::FsRead { path, offset, length, ..v1::FsRead::default() }).await
+    }
+
+    /// Reads bytes as the params say; session and encoding are filled in.
+    pub async fn read_with(&self, params: v1::FsRead) -> Result<(Bytes, v1::FsReadResult), Error> {
+        let (session_id, encoding) = (self.session.id(), Some("base64".to_owned()));
+        let mut result = self.session.call(&v1::FsRead { session_id, encoding, ..params }).await?;
         let content = std::mem::take(&mut result.content);
         let bytes = wire::base64::decode(&content)
             .map_err(|_| Error::Protocol("a file's content that is not base64".to_owned()))?;

@@ -1,4 +1,5 @@
 //! Links that are cut: the caller sees every byte once, what was asked is done once, or an error says what is known.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 use std::time::Duration;
 

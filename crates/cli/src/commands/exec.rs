@@ -35,7 +35,7 @@ pub(super) async fn run(app: &App, ask: Exec) -> Result<Status, Failure> {
         End::Left => Status::OK,
     };
     // The output is out: what is still being cleaned up there does not hold us.
-    session.close().await.ok();
+    session.leave().await.ok();
     Ok(status)
 }
 

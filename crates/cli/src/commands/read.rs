@@ -14,7 +14,7 @@ pub(super) async fn run(target: Option<&str>, json: bool, ask: Read) -> Result<S
     if json {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let (offset, length) = (Some(number(ask.offset)), ask.length.map(number));
-        let params = FsRead { session_id: session.id(), path, offset, length, encoding: None };
+        let params = FsRead { session_id: session.id(), path, offset, length, encoding: None, hash: None };
         output::json_line(&session.call(&params).await?)?;
     } else {
         let mut place = ask.offset;

@@ -23,6 +23,9 @@ const LEAST_COST: u32 = 4;
 /// How often a file is tried that the link, or somebody else, gets in the way of.
 const TRIES: usize = 4;
 
+/// A file and what came of it.
+type Done = (Entry, Result<(), Wrong>);
+
 /// One copy.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -68,14 +71,11 @@ impl Job {
         Ok(())
     }
 
-    fn count(
-        &self,
-        done: Option<Result<(Entry, Result<(), Wrong>), tokio::task::JoinError>>,
-    ) -> Result<(), Wrong> {
+    fn count(&self, done: Option<Result<Done, tokio::task::JoinError>>) -> Result<(), Wrong> {
         match done.transpose()? {
             Some((_, Err(wrong))) if wrong.weight == Weight::All => Err(wrong),
-            Some((_, Err(wrong))) => {
-                self.tally.failed(&wrong);
+            Some((file, Err(wrong))) => {
+                self.tally.failed(&wrong.about("copy", &file.from));
                 Ok(())
             }
             Some((_, Ok(()))) | None => Ok(()),
@@ -101,18 +101,14 @@ impl Job {
     }
 
     async fn try_file(&self, file: &Entry, to: &str, found: Option<Meta>) -> Result<(), Wrong> {
-        match found {
-            Some(found) if found.kind == Kind::Dir => {
-                return Err(Wrong::file(format!("cannot write {to}: it is a directory")));
-            }
-            Some(found) if found.kind == Kind::File && found.size == file.size => {
-                if self.is_same(file, to).await? {
-                    self.tally.passed(file.size);
-                    self.tally.skipped();
-                    return Ok(());
-                }
-            }
-            _ => {}
+        let is_like_it = |found: Meta| found.kind == Kind::File && found.size == file.size;
+        if found.is_some_and(|found| found.kind == Kind::Dir) {
+            return Err(Wrong::file(format!("cannot write {to}: it is a directory")));
+        }
+        if found.is_some_and(is_like_it) && self.is_same(file, to).await? {
+            self.tally.passed(file.size);
+            self.tally.skipped();
+            return Ok(());
         }
         match file.size <= PIECE.min(self.source.most_read()) {
             true => self.small(file, to).await?,

@@ -52,7 +52,8 @@ use there::There;
 use wrong::{Weight, Wrong};
 
 /// What the ends of a copy must be able to do.
-const NEEDED: [&str; 3] = ["fs.stat.hash", "fs.write.permissions", "fs.write.durable"];
+const NEEDED: [&str; 5] =
+    ["fs.stat.hash", "fs.read.hash", "fs.write.hash", "fs.write.permissions", "fs.write.durable"];
 
 /// One side of a copy as it was asked for.
 #[derive(Debug, Clone)]

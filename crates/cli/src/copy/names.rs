@@ -51,9 +51,25 @@ pub(super) fn lead(link: &str, text: &str) -> String {
     }
 }
 
-/// Whether one path lies in another, by their text.
+/// A path without `.`, `..` and doubled slashes, by its text.
+fn clean(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let start = if path.starts_with('/') { "/" } else { "" };
+    format!("{start}{}", parts.join("/"))
+}
+
+/// Whether one path lies in another or is the same, by their text.
 pub(super) fn is_within(path: &str, top: &str) -> bool {
-    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || top.ends_with('/'))
+    let (path, top) = (clean(path), clean(top));
+    top.is_empty()
+        || path.strip_prefix(&top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || top == "/")
 }
 
 #[cfg(test)]
@@ -75,7 +91,8 @@ mod tests {
         assert_eq!(lead("a/link", "../b"), "a/../b");
         assert_eq!(lead("/a/link", "/b"), "/b");
         assert!(is_within("/a/b", "/a") && is_within("/a", "/a") && is_within("/a", "/"));
-        assert!(!is_within("/ab", "/a"));
+        assert!(is_within("a/b", "a/./c/..") && is_within("a", "."));
+        assert!(!is_within("/ab", "/a") && !is_within("a", "../b"));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use super::hash;
 use super::names;
 use super::wrong::Wrong;
 
+/// The kind of hash that is compared.
+const HASH: &str = "sha256";
 /// Links that are followed one after the other, as the kernel does.
 const MOST_LINKS: usize = 40;
 
@@ -84,39 +86,33 @@ impl There {
 
     /// A small file with its mode; its hash must be that of the bytes that came.
     pub(super) async fn read_whole(&self, path: &str, size: u64) -> Result<(bytes::Bytes, Meta), Wrong> {
-        let reading = self.read(path, 0, size.max(1));
-        let (bytes, meta) = match self.verify {
-            true => {
-                let (bytes, hashed) = tokio::try_join!(reading, self.hash(path, None))?;
-                if hashed.text != hash::of(&bytes) {
-                    return Err(super::here::changed(path).passing());
-                }
-                (bytes, hashed.meta)
-            }
-            false => {
-                let (bytes, found) = tokio::try_join!(reading, self.stat(path))?;
-                (bytes, found.ok_or_else(|| super::here::changed(path))?)
-            }
+        let length = i64::try_from(size.max(1)).ok();
+        let params = v1::FsRead {
+            path: path.to_owned(),
+            length,
+            hash: Some(HASH.to_owned()),
+            ..v1::FsRead::default()
         };
-        match bytes.len() as u64 == meta.size {
-            true => Ok((bytes, meta)),
+        let (bytes, about) = self.session.files().read_with(params).await.map_err(wrong("read", path))?;
+        if self.verify && about.hash != Some(hash::of(&bytes)) {
+            return Err(Wrong::file(format!("what came of {path} is not what was sent")).passing());
+        }
+        match bytes.len() as u64 == size && about.size == size {
+            true => Ok((
+                bytes,
+                Meta { kind: Kind::File, size, mode: about.mode.as_deref().and_then(permissions) },
+            )),
             false => Err(super::here::changed(path)),
         }
     }
 
-    /// Puts a whole small file in place, in one step, and looks whether it is what was sent.
+    /// Puts a whole small file in place, in one step, if what arrived is what was sent.
     pub(super) async fn put(&self, path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), Wrong> {
-        let writing = self.write(path, bytes, "replace", mode);
-        if !self.verify {
-            return writing.await;
-        }
-        // What is asked later sees what was written before: no need to wait for the first answer.
-        let ((), hashed) = tokio::try_join!(writing, self.hash(path, None))?;
-        match hashed.text == hash::of(bytes) {
+        let asked = self.verify.then(|| HASH.to_owned());
+        let written = self.send(path, bytes, "replace", (mode, asked)).await?;
+        match !self.verify || written.hash == Some(hash::of(bytes)) {
             true => Ok(()),
-            false => {
-                Err(Wrong::file(format!("{path} is not what was sent: somebody else writes it")).passing())
-            }
+            false => Err(Wrong::file(format!("what arrived in {path} is not what was sent")).passing()),
         }
     }
 
@@ -128,6 +124,16 @@ impl There {
         how: &str,
         mode: Option<u32>,
     ) -> Result<(), Wrong> {
+        self.send(path, bytes, how, (mode, None)).await.map(drop)
+    }
+
+    async fn send(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        how: &str,
+        (mode, hash): (Option<u32>, Option<String>),
+    ) -> Result<v1::FsWriteResult, Wrong> {
         let params = v1::FsWrite {
             path: path.to_owned(),
             mode: Some(how.to_owned()),
@@ -135,9 +141,10 @@ impl There {
             permissions: mode.map(|mode| format!("{mode:04o}")),
             // As cp, scp and rsync: when it is on disk is the system's to say.
             durable: Some(false),
+            hash,
             ..v1::FsWrite::default()
         };
-        self.session.files().put(params, bytes).await.map(drop).map_err(wrong("write", path))
+        self.session.files().put(params, bytes).await.map_err(wrong("write", path))
     }
 
     /// Gives what is complete its name.

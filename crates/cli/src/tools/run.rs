@@ -67,7 +67,9 @@ pub(super) async fn bash(
 /// The line for the shell. A command that nobody can feed finds its stdin empty: with an open pipe there, `rg` and
 /// others would read from it instead of searching, and wait for ever.
 fn line(command: &str, background: bool) -> String {
-    match background || command.trim().is_empty() || command.ends_with('\\') {
+    let is_remark = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    // Between braces there has to be a command, and the last line has to end.
+    match background || command.lines().all(is_remark) || command.ends_with('\\') {
         true => command.to_owned(),
         false => format!("{{ {command}\n}} </dev/null"),
     }
@@ -120,6 +122,8 @@ mod tests {
     fn only_commands_that_nobody_can_feed_have_an_empty_stdin() {
         assert_eq!(line("cat", false), "{ cat\n} </dev/null");
         assert_eq!(line("cat", true), "cat");
-        assert_eq!(line("echo \\", false), "echo \\");
+        for unusual in ["echo \\", "", "# nothing\n"] {
+            assert_eq!(line(unusual, false), unusual);
+        }
     }
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use link::Incoming;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use wire::jsonrpc::{self, Item, Message, Response};
 use wire::rexd::v1::{Cancel, SessionClose, SessionOpenResult, codes};
 
 use super::greet::rpc_error;
-use super::letter::{Call, Letter, Opens};
+use super::letter::{Call, Farewell, Letter, Opens};
 use super::routes::Routes;
 use crate::dial::Dialed;
 use crate::error::Error;
@@ -45,7 +45,7 @@ pub(super) struct Driver {
 /// Why a link is no longer served.
 pub(super) enum Over {
     /// The session was closed here.
-    Closed(Option<oneshot::Sender<()>>),
+    Closed(Option<Farewell>),
     /// The link was cut, for this reason.
     Cut(String),
 }
@@ -130,7 +130,7 @@ impl Driver {
             Letter::Call(call) => self.send_call(call),
             Letter::Withdraw(id) => self.withdraw(id),
             Letter::Attend(events) => self.routes.attend(events),
-            Letter::Close(done) => return Some(Over::Closed(Some(done))),
+            Letter::Close(farewell) => return Some(Over::Closed(Some(farewell))),
         }
         None
     }
@@ -197,15 +197,19 @@ impl Driver {
     }
 
     /// Ends the session on the server, and whoever waits for that hears it.
-    async fn say_goodbye(mut self, done: Option<oneshot::Sender<()>>) {
+    async fn say_goodbye(mut self, farewell: Option<Farewell>) {
         let session_id = self.opened.borrow().session_id.clone();
         let closing_id = self.next_id();
         if let Ok(message) = jsonrpc::request(closing_id, "session.close", &SessionClose { session_id }) {
-            let farewell = async {
+            let waits = farewell.as_ref().is_none_or(|farewell| farewell.waits);
+            let saying = async {
                 for message in self.unsent.drain(..) {
                     self.dialed.link.outgoing.respond(message).await.ok()?;
                 }
-                self.dialed.link.outgoing.respond(message.into()).await.ok()?;
+                self.dialed.link.outgoing.respond_written(message.into()).await.ok()?;
+                if !waits {
+                    return Some(());
+                }
                 let closing = Some(closing_id.into());
                 while let Some(incoming) = self.dialed.link.incoming.recv().await {
                     let Incoming::Message(line) = incoming else { continue };
@@ -218,11 +222,11 @@ impl Driver {
                 Some(())
             };
             // A server that does not answer ends the session with its link.
-            tokio::time::timeout(FAREWELL, farewell).await.ok();
+            tokio::time::timeout(FAREWELL, saying).await.ok();
         }
         drop(self.dialed);
-        if let Some(done) = done {
-            done.send(()).ok();
+        if let Some(farewell) = farewell {
+            farewell.done.send(()).ok();
         }
     }
 
@@ -235,8 +239,8 @@ impl Driver {
                 Letter::Call(call) => {
                     call.answer.send(Err(error.clone())).ok();
                 }
-                Letter::Close(done) => {
-                    done.send(()).ok();
+                Letter::Close(farewell) => {
+                    farewell.done.send(()).ok();
                 }
                 Letter::Withdraw(_) | Letter::Attend(_) => {}
             }

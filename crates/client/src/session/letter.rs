@@ -18,8 +18,16 @@ pub(crate) enum Letter {
     Withdraw(u64),
     /// Somebody wants to hear what waits for a decision.
     Attend(queue::Sender<ApprovalEvent>),
-    /// The session is to end; answered when it has.
-    Close(oneshot::Sender<()>),
+    /// The session is to end; answered when it has, or when that was said.
+    Close(Farewell),
+}
+
+/// How a session is to end.
+#[derive(Debug)]
+pub(crate) struct Farewell {
+    pub(crate) done: oneshot::Sender<()>,
+    /// Whether to wait until what it started has ended.
+    pub(crate) waits: bool,
 }
 
 /// Something that is asked of the server.

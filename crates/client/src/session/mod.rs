@@ -22,7 +22,7 @@ use crate::process::{Command, Process};
 use crate::queue::queue;
 use crate::target::Target;
 use driver::Driver;
-use letter::{Again, Call, Letter, Opens, ProcessRoute};
+use letter::{Again, Call, Farewell, Letter, Opens, ProcessRoute};
 
 /// Letters that wait for the session's task; past it whoever writes waits.
 const LETTERS: usize = 256;
@@ -127,8 +127,17 @@ impl Session {
 
     /// Closes the session: attached processes have ended when this returns.
     pub async fn close(&self) -> Result<(), Error> {
+        self.end(true).await
+    }
+
+    /// Closes the session without waiting for what is still cleaned up there.
+    pub async fn leave(&self) -> Result<(), Error> {
+        self.end(false).await
+    }
+
+    async fn end(&self, waits: bool) -> Result<(), Error> {
         let (done, is_done) = oneshot::channel();
-        self.letters.send(Letter::Close(done)).await.map_err(|_| Error::Closed)?;
+        self.letters.send(Letter::Close(Farewell { done, waits })).await.map_err(|_| Error::Closed)?;
         is_done.await.map_err(|_| Error::Closed)
     }
 

@@ -9,7 +9,7 @@ use wire::rexd::v1::{ExecAttach, Method as _, SessionOpenResult, SessionResume};
 
 use super::driver::Driver;
 use super::greet::{self, NotResumed};
-use super::letter::{Again, Call, Letter, Opens, ProcessRoute};
+use super::letter::{Again, Call, Farewell, Letter, Opens, ProcessRoute};
 use crate::dial::Dialed;
 use crate::error::Error;
 
@@ -26,7 +26,7 @@ enum Back {
 }
 
 /// Somebody closed the session while it was being recovered.
-pub(super) type ClosedMeanwhile = Option<oneshot::Sender<()>>;
+pub(super) type ClosedMeanwhile = Option<Farewell>;
 
 impl Driver {
     /// Reaches the target again. An error means that it cannot be, or not in time; a value that the session was closed
@@ -53,7 +53,7 @@ impl Driver {
                     Some(Letter::Call(call)) => { self.pending.insert(call.id, call); }
                     Some(Letter::Withdraw(id)) => { self.pending.remove(&id); }
                     Some(Letter::Attend(events)) => self.routes.attend(events),
-                    Some(Letter::Close(done)) => return Ok(Some(Some(done))),
+                    Some(Letter::Close(farewell)) => return Ok(Some(Some(farewell))),
                     None => return Ok(Some(None)),
                 },
             }

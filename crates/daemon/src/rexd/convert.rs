@@ -10,6 +10,7 @@ use engine::process::{
     AtOutputLimit, Cause, Exit, Facts, OutputLimit, ProcessId, Program, Signal, Stdin, TerminalSize,
 };
 use engine::{Limits, RootedPath};
+use sha2::{Digest as _, Sha256};
 use wire::rexd::v1::{self, Encoding, LimitsReport, RpcError, UNLIMITED};
 
 use super::errors::{invalid, rpc_error, text};
@@ -75,17 +76,32 @@ pub(super) struct HashWish {
 /// What `fs.stat` is to hash, if anything.
 pub(super) fn hash_wish(params: &v1::FsStat) -> Result<Option<HashWish>, RpcError> {
     let first = optional("hash_bytes", params.hash_bytes)?;
-    match params.hash.as_deref() {
-        None if first.is_some() => Err(invalid("hash_bytes", "means nothing without hash")),
-        None => Ok(None),
-        Some("sha256") => Ok(Some(HashWish { first })),
+    match wants_hash(params.hash.as_deref())? {
+        false if first.is_some() => Err(invalid("hash_bytes", "means nothing without hash")),
+        false => Ok(None),
+        true => Ok(Some(HashWish { first })),
+    }
+}
+
+/// Whether a hash is asked for; there is one kind.
+pub(super) fn wants_hash(name: Option<&str>) -> Result<bool, RpcError> {
+    match name {
+        None => Ok(false),
+        Some("sha256") => Ok(true),
         Some(_) => Err(invalid("hash", "expected sha256")),
     }
 }
 
+/// The hash of bytes, as the protocol writes it.
+pub(super) fn hash(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
 /// Bytes as lower-case hexadecimal digits.
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 /// What `fs.edit` replaces.

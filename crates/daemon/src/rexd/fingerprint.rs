@@ -41,6 +41,7 @@ impl Fingerprint for v1::FsWrite {
             session_id: self.session_id.clone(),
             path: self.path.clone(),
             permissions: self.permissions.clone(),
+            hash: self.hash.clone(),
             content: String::new(),
             encoding: self.encoding.clone(),
             mode: self.mode.clone(),

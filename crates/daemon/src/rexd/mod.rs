@@ -31,6 +31,7 @@ mod quirks;
 mod roster;
 mod rules;
 mod session;
+mod train;
 mod wanted;
 pub mod web;
 

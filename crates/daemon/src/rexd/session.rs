@@ -170,7 +170,12 @@ impl Session {
     /// Takes a request in its order: at once if nothing before it has to end first.
     pub(super) fn take(&mut self, mut asked: Box<Asked>) {
         asked.answer.keeps_busy(self.presence.asked());
-        match self.order.turn(kind(&asked.call)) {
+        let kind = match kind(&asked.call) {
+            // What is judged first, beside the session, must not be overtaken meanwhile.
+            Kind::Follows if self.service.guard.current().policy.judges_files() => Kind::Changes,
+            kind => kind,
+        };
+        match self.order.turn(kind) {
             Ok(turn) => self.act(*asked, turn),
             Err(place) => self.call_back(asked, place),
         }
@@ -296,8 +301,8 @@ fn waiting(letters: &mpsc::Sender<Letter>) -> impl Fn() -> usize + Send + Sync +
 /// How a request relates to others on the same files.
 fn kind(call: &Call) -> Kind {
     match call {
-        Call::FsWrite(_) | Call::FsEdit(_) | Call::FsPatch(_) => Kind::Changes,
-        Call::FsMkdir(_) | Call::FsRemove(_) | Call::FsRename(_) | Call::FsCopy(_) => Kind::Changes,
+        Call::FsWrite(_) | Call::FsEdit(_) | Call::FsPatch(_) => Kind::Follows,
+        Call::FsMkdir(_) | Call::FsRemove(_) | Call::FsRename(_) | Call::FsCopy(_) => Kind::Follows,
         Call::SessionSetCwd(_) | Call::SessionClose(_) => Kind::Changes,
         Call::FsRead(_) | Call::FsStat(_) | Call::FsWatch(_) | Call::ExecStart(_) | Call::PtyOpen(_) => {
             Kind::Looks

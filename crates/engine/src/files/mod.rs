@@ -56,7 +56,7 @@ pub(crate) use path::clean;
 pub use path::{RootedPath, Roots, Strategy};
 pub use read::{Content, Range, read, read_cached};
 pub use scan::Scan;
-pub use stat::{Kind, Metadata, stat, stat_cached};
+pub use stat::{Kind, Metadata, mode_string, stat, stat_cached};
 pub use watch::Watch;
 pub use watch_batch::{Change, ChangeKind, Changes};
 pub use write::{Durability, WriteMode, WriteOptions, Written, write, write_observed};

@@ -52,6 +52,8 @@ pub struct Content {
     pub mtime_ms: i64,
     /// Whether the file goes on behind the bytes given.
     pub more: bool,
+    /// File type and permission bits as the kernel has them.
+    pub mode: u32,
 }
 
 /// Reads a range of a regular file. Allocates what is there, not what may be asked for; files that
@@ -97,7 +99,7 @@ pub(super) fn read_open(file: &OwnedFd, stat: &Stat, range: Range, asked: &Path)
     }
     // A file that grew meanwhile, or had no size, is at least as long as what it gave.
     let size = if bytes.is_empty() { size } else { size.max(at) };
-    Ok(Content { bytes, size, mtime_ms: mtime_ms(stat), more })
+    Ok(Content { bytes, size, mtime_ms: mtime_ms(stat), more, mode: stat.st_mode })
 }
 
 /// Reads the range if that needs no disk and no lock, else gives nothing and the caller goes the
@@ -126,7 +128,7 @@ pub fn read_cached(path: &RootedPath, range: Range) -> Option<Result<Content, Er
         }
     }
     let more = range.offset.saturating_add(expected) < size;
-    Some(Ok(Content { bytes, size, mtime_ms: mtime_ms(&stat), more }))
+    Some(Ok(Content { bytes, size, mtime_ms: mtime_ms(&stat), more, mode: stat.st_mode }))
 }
 
 fn more_at(file: &OwnedFd, at: u64) -> Result<bool, Errno> {

@@ -1,10 +1,11 @@
 //! The content of a file on its way out: as text or base64, whole characters, never longer than a line may be.
 
 use engine::RootedPath;
-use engine::files::{Content, Range};
+use engine::files::{Content, Range, mode_string};
 use wire::jsonrpc::Id;
 use wire::rexd::v1::{ReadContent, ReadResponse, RpcError};
 
+use super::super::convert;
 use super::super::errors::{rpc_error, text};
 
 /// What surrounds the content in its line; paths are short beside it.
@@ -27,6 +28,8 @@ pub(super) struct Reading {
     pub(super) range: Range,
     wanted: Wanted,
     frame_bytes: Option<usize>,
+    /// Whether the bytes are hashed.
+    hashes: bool,
 }
 
 /// A file's content, ready to be written into a line.
@@ -36,6 +39,8 @@ pub(super) struct Response {
     size: u64,
     mtime: i64,
     truncated: bool,
+    /// The hash of the bytes and the file's mode.
+    hash: Option<(String, String)>,
     content: Encoded,
 }
 
@@ -53,7 +58,12 @@ impl Reading {
             let fits = if wanted == Wanted::Text { room } else { room / 4 * 3 };
             range.max = range.max.min(fits as u64);
         }
-        Reading { range, wanted, frame_bytes }
+        Reading { range, wanted, frame_bytes, hashes: false }
+    }
+
+    /// The same, hashing what is read.
+    pub(super) fn hashing(self, hashes: bool) -> Reading {
+        Reading { hashes, ..self }
     }
 
     /// Whether these bytes are all that was asked for, though the file goes on.
@@ -68,7 +78,8 @@ impl Reading {
         path: &RootedPath,
         content: Result<Content, engine::Error>,
     ) -> Result<Response, RpcError> {
-        let Content { bytes, size, mtime_ms, more } = content.map_err(rpc_error)?;
+        let Content { bytes, size, mtime_ms, more, mode } = content.map_err(rpc_error)?;
+        let hash = self.hashes.then(|| (convert::hash(&bytes), mode_string(mode)));
         let mut truncated = more;
         let content = match self.wanted {
             Wanted::Bytes => Encoded::Bytes(bytes),
@@ -90,7 +101,7 @@ impl Reading {
             }
             (content, _) => content,
         };
-        Ok(Response { path: text(path.as_path()), size, mtime: mtime_ms, truncated, content })
+        Ok(Response { path: text(path.as_path()), size, mtime: mtime_ms, truncated, hash, content })
     }
 }
 
@@ -106,6 +117,7 @@ impl Response {
             size: self.size,
             mtime: self.mtime,
             truncated: self.truncated,
+            hash: self.hash.as_ref().map(|(hash, mode)| (hash.as_str(), mode.as_str())),
             content,
         };
         id.map(|id| response.encode(id))

@@ -60,7 +60,9 @@ impl Session {
         let length = convert::optional("length", params.length)?;
         let max = self.limits.max_file_read_bytes;
         let frame_bytes = self.manners.frame_bytes;
-        Ok((self.named_path(&params.path)?, Reading::new(Range { offset, length, max }, wanted, frame_bytes)))
+        let reading = Reading::new(Range { offset, length, max }, wanted, frame_bytes);
+        let hashes = convert::wants_hash(params.hash.as_deref())?;
+        Ok((self.named_path(&params.path)?, reading.hashing(hashes)))
     }
 
     /// `fs.write`.
@@ -69,6 +71,10 @@ impl Session {
         let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
         let (path, options) = match self.writing(&params) {
             Ok(found) => found,
+            Err(error) => return self.refuse(answer, error),
+        };
+        let hashes = match convert::wants_hash(params.hash.as_deref()) {
+            Ok(hashes) => hashes,
             Err(error) => return self.refuse(answer, error),
         };
         let shown = self.permit.shown;
@@ -81,6 +87,7 @@ impl Session {
                 bytes_written: written.bytes,
                 mtime: written.mtime_ms,
                 created: written.created,
+                hash: hashes.then(|| convert::hash(&bytes)),
             })
         });
     }
@@ -267,7 +274,10 @@ impl Session {
         work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
     ) {
         self.spawn(async move {
-            let result = off_thread(work).await;
+            let result = match &turn {
+                Turn::Train(train) => train.carry(work).await,
+                _ => off_thread(work).await,
+            };
             remember(kept, &result);
             drop(turn);
             answer.send(result).await;

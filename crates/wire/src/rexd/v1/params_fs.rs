@@ -20,6 +20,9 @@ pub struct FsRead {
     /// `utf8` or `base64`; absent lets the content decide.
     #[serde(default)]
     pub encoding: Option<String>,
+    /// `sha256`: hash the bytes that are given, and tell the mode.
+    #[serde(default)]
+    pub hash: Option<String>,
 }
 
 /// `fs.write`.
@@ -56,6 +59,9 @@ pub struct FsWrite {
     /// Whether it is on disk before the answer; the server's configuration decides if absent.
     #[serde(default)]
     pub durable: Option<bool>,
+    /// `sha256`: hash the bytes that were taken.
+    #[serde(default)]
+    pub hash: Option<String>,
 }
 
 /// `fs.edit`.

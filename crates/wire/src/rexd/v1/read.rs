@@ -20,6 +20,8 @@ pub struct ReadResponse<'a> {
     pub mtime: i64,
     /// Whether more follows what is here.
     pub truncated: bool,
+    /// The hash of the bytes and the file's mode, if they were asked for.
+    pub hash: Option<(&'a str, &'a str)>,
     /// Text as it is, or bytes as base64.
     pub content: ReadContent<'a>,
 }
@@ -51,6 +53,12 @@ impl ReadResponse<'_> {
         out.extend_from_slice(self.mtime.to_string().as_bytes());
         out.extend_from_slice(b",\"truncated\":");
         out.extend_from_slice(if self.truncated { b"true" } else { b"false" });
+        if let Some((hash, mode)) = self.hash {
+            out.extend_from_slice(b",\"hash\":");
+            push_json_string(&mut out, hash);
+            out.extend_from_slice(b",\"mode\":");
+            push_json_string(&mut out, mode);
+        }
         out.extend_from_slice(b",\"encoding\":");
         push_json_string(&mut out, encoding.as_str());
         out.extend_from_slice(b",\"content\":\"");
@@ -75,8 +83,15 @@ mod tests {
             (ReadContent::Text("a\"b\n"), "utf8", "a\"b\n"),
             (ReadContent::Bytes(b"\xff\x00"), "base64", "/wA="),
         ] {
-            let line =
-                ReadResponse { path: "/a \"b\"", size: 9, mtime: -5, truncated: true, content }.encode(&id);
+            let line = ReadResponse {
+                path: "/a \"b\"",
+                size: 9,
+                mtime: -5,
+                truncated: true,
+                hash: Some(("00", "-rw")),
+                content,
+            }
+            .encode(&id);
             let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
             assert_eq!(value["id"], 7);
             let result: FsReadResult = serde_json::from_value(value["result"].clone()).unwrap();
@@ -84,6 +99,7 @@ mod tests {
                 (result.path.as_str(), result.size, result.mtime, result.truncated),
                 ("/a \"b\"", 9, -5, true)
             );
+            assert_eq!((result.hash.as_deref(), result.mode.as_deref()), (Some("00"), Some("-rw")));
             assert_eq!((result.encoding.as_str(), result.content.as_str()), (encoding, text));
         }
     }

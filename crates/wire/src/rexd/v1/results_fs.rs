@@ -17,6 +17,12 @@ pub struct FsReadResult {
     pub content: String,
     /// Whether there is more after them.
     pub truncated: bool,
+    /// The hash of the bytes, if it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// The file's mode as `ls` shows it, if the hash was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
 }
 
 /// `fs.write`.
@@ -30,6 +36,9 @@ pub struct FsWriteResult {
     pub mtime: i64,
     /// Whether it is new.
     pub created: bool,
+    /// The hash of the bytes written, if it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
 }
 
 /// `fs.edit`.

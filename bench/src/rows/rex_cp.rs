@@ -1,0 +1,153 @@
+//! `rex cp` beside scp and rsync over ssh on loopback: one large file and many small ones, up and down.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, ensure};
+
+use super::{median, table};
+use crate::peers::rex::{Rex, whole};
+use crate::peers::sshd::Sshd;
+use crate::report::{Bound, Findings, compare};
+use crate::stats::{interleave, time};
+use crate::world::{TEXT_BYTES, World};
+
+const FILES: usize = 10_000;
+const FOLDERS: usize = 100;
+/// Small files have between this many bytes and forty times as many.
+const SMALLEST: usize = 100;
+
+/// Which way a copy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Up,
+    Down,
+}
+
+/// Who copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Copier {
+    Scp,
+    Rsync,
+    Rex,
+}
+
+impl Copier {
+    const ALL: [Copier; 3] = [Copier::Scp, Copier::Rsync, Copier::Rex];
+
+    fn name(self) -> &'static str {
+        match self {
+            Copier::Scp => "scp",
+            Copier::Rsync => "rsync",
+            Copier::Rex => "rex cp",
+        }
+    }
+
+    /// The command that copies a file or a tree to a name that is free.
+    fn command(self, (sshd, rex): (&Sshd, &Rex), way: Way, from: &Path, to: &Path) -> Command {
+        let far = match self {
+            Copier::Rex => "far:",
+            Copier::Scp | Copier::Rsync => "127.0.0.1:",
+        };
+        let (here, there) =
+            (|path: &Path| path.display().to_string(), |path: &Path| format!("{far}{}", path.display()));
+        let (mut from, to) = match way {
+            Way::Up => (here(from), there(to)),
+            Way::Down => (there(from), here(to)),
+        };
+        let mut command = match self {
+            Copier::Rex => return rex.command(&["cp", &from, &to]),
+            Copier::Scp => {
+                let mut command = Command::new("scp");
+                command.args(["-q", "-r"]).args(sshd.options());
+                command
+            }
+            Copier::Rsync => {
+                // With a slash behind it, the tree itself gets the name.
+                from.push_str(if from.ends_with("many") { "/" } else { "" });
+                let mut command = Command::new("rsync");
+                command.args(["-rp", "-e", &format!("ssh {}", sshd.options().join(" "))]);
+                command
+            }
+        };
+        command.arg(from).arg(to).stdin(Stdio::null());
+        command
+    }
+}
+
+/// Runs the row.
+pub(crate) fn run(world: &World) -> Result<Findings> {
+    let sshd = Sshd::start()?;
+    let rex = Rex::new(world, Some(&sshd))?;
+    let size = world.amount(TEXT_BYTES, TEXT_BYTES / 16);
+    let (large, many) = (world.text(size)?, small_files(world, world.amount(FILES, FILES / 20))?);
+    let mut findings = Findings::new("`rex cp` over ssh");
+    for (what, source, rounds) in [("256 MiB", &large, 5), ("10,000 small files", &many, 5)] {
+        let expected = weigh(source)?;
+        for (way, word) in [(Way::Up, "up"), (Way::Down, "down")] {
+            let mut copiers = Copier::ALL;
+            let samples = interleave(&mut copiers, world.amount(rounds, 1), |copier| {
+                let to = world.folder.join("copied");
+                remove(&to)?;
+                let seconds = whole(&mut copier.command((&sshd, &rex), way, source, &to))?;
+                ensure!(weigh(&to)? == expected, "{} did not copy everything", copier.name());
+                remove(&to)?;
+                Ok(vec![seconds])
+            })?;
+            let names: Vec<String> = copiers.iter().map(|copier| copier.name().to_owned()).collect();
+            let work = format!("{what} {word}");
+            table(&mut findings, &work, &names, &samples, time);
+            let ours = median(&names, &samples, "rex cp")?;
+            let against: &[&str] = if source == &large { &["scp"] } else { &["scp", "rsync"] };
+            for peer in against {
+                let theirs = (*peer, median(&names, &samples, peer)?);
+                findings.targets.push(compare(
+                    &format!("rex cp, {work}"),
+                    ours,
+                    theirs,
+                    Bound::AtMost(1.0),
+                    time,
+                ));
+            }
+        }
+    }
+    findings.note(
+        "rex compares hashes, scp compares nothing. rsync is told to keep modes and finds nothing at the other end. All write \
+         into the page cache.",
+    );
+    Ok(findings)
+}
+
+/// Files of 100 to 4,000 bytes of the known text, a hundred in a folder.
+fn small_files(world: &World, files: usize) -> Result<PathBuf> {
+    let top = world.folder.join("many");
+    for number in 0..files {
+        let folder = top.join(format!("{:02}", number % FOLDERS));
+        fs::create_dir_all(&folder)?;
+        let size = SMALLEST + number * 7919 % (SMALLEST * 39);
+        fs::write(folder.join(number.to_string()), world.known(size))?;
+    }
+    Ok(top)
+}
+
+/// How many files there are, and how many bytes in them.
+fn weigh(path: &Path) -> Result<(usize, u64)> {
+    if path.is_file() {
+        return Ok((1, path.metadata()?.len()));
+    }
+    let mut sum = (0, 0);
+    for entry in fs::read_dir(path)? {
+        let (files, bytes) = weigh(&entry?.path())?;
+        sum = (sum.0 + files, sum.1 + bytes);
+    }
+    Ok(sum)
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match path {
+        path if path.is_dir() => Ok(fs::remove_dir_all(path)?),
+        path if path.exists() => Ok(fs::remove_file(path)?),
+        _ => Ok(()),
+    }
+}

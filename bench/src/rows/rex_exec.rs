@@ -1,0 +1,121 @@
+//! `rex exec`: the whole command beside a shell and ssh, and a second command on a connection that is kept.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use client::{Options, Session, Target, v1};
+
+use super::{median, table};
+use crate::peers::floor::Floor;
+use crate::peers::rex::{Rex, whole};
+use crate::peers::sshd::Sshd;
+use crate::peers::{Commands, ignore};
+use crate::report::{Bound, Findings, compare};
+use crate::stats::{interleave, time, timed};
+use crate::world::World;
+
+/// Does something once and returns the seconds.
+type Once<'a> = Box<dyn FnMut() -> Result<f64> + 'a>;
+
+/// Runs the row.
+pub(crate) fn run(world: &World) -> Result<Findings> {
+    let sshd = Sshd::start()?;
+    let rex = Rex::new(world, Some(&sshd))?;
+    let mut findings = Findings::new("`rex exec`");
+    commands(world, &sshd, &rex, &mut findings)?;
+    kept(world, &sshd, &mut findings)?;
+    Ok(findings)
+}
+
+/// Whole commands, each from its start to its end.
+fn commands(world: &World, sshd: &Sshd, rex: &Rex, findings: &mut Findings) -> Result<()> {
+    let shell = || {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "true"]).stdin(Stdio::null());
+        command
+    };
+    let ssh = || {
+        let mut command = Command::new("ssh");
+        command
+            .args(sshd.options())
+            .arg("-S")
+            .arg(sshd.control())
+            .args(["127.0.0.1", "true"])
+            .stdin(Stdio::null());
+        command
+    };
+    let mut peers: Vec<(&str, Once<'_>)> = vec![
+        ("sh -c true", Box::new(|| whole(&mut shell()))),
+        ("ssh -S", Box::new(|| whole(&mut ssh()))),
+        ("rex exec -t local", Box::new(|| whole(&mut rex.command(&["exec", "-t", "local", "--", "true"])))),
+        ("rex exec over ssh -S", Box::new(|| whole(&mut rex.command(&["exec", "-t", "mux", "--", "true"])))),
+    ];
+    let names: Vec<String> = peers.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let each = world.amount(20, 3);
+    let samples =
+        interleave(&mut peers, world.amount(10, 2), |(_, once)| (0..each).map(|_| once()).collect())?;
+    table(findings, "true", &names, &samples, time);
+    let (local, far) =
+        (median(&names, &samples, "rex exec -t local")?, median(&names, &samples, "rex exec over ssh -S")?);
+    let shell = ("sh -c true", median(&names, &samples, "sh -c true")?);
+    let ssh = ("ssh -S", median(&names, &samples, "ssh -S")?);
+    findings.targets.push(compare("rex exec -t local -- true", local, shell, Bound::AtMost(3.0), time));
+    findings.targets.push(compare("rex exec -t local -- true", local, ssh, Bound::AtMost(1.0), time));
+    findings.targets.push(compare("rex exec over a master connection", far, ssh, Bound::AtMost(1.3), time));
+    Ok(())
+}
+
+/// Commands on a session of the client library that is open already.
+fn kept(world: &World, sshd: &Sshd, findings: &mut Findings) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let session = runtime.block_on(open(world, sshd))?;
+    let mut floor = Floor::default();
+    let mut peers: Vec<(&str, Once<'_>)> = vec![
+        ("floor", Box::new(|| timed(|| floor.run(&["/bin/true"], &mut ignore)).map(|(seconds, _)| seconds))),
+        ("server.ping", Box::new(|| timed(|| runtime.block_on(ping(&session))).map(|(seconds, ())| seconds))),
+        (
+            "a second command",
+            Box::new(|| timed(|| runtime.block_on(once(&session))).map(|(seconds, ())| seconds)),
+        ),
+    ];
+    let names: Vec<String> = peers.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let each = world.amount(50, 5);
+    let samples =
+        interleave(&mut peers, world.amount(10, 2), |(_, once)| (0..each).map(|_| once()).collect())?;
+    drop(peers);
+    runtime.block_on(session.close())?;
+    table(findings, "on a kept connection over ssh", &names, &samples, time);
+    let bound = median(&names, &samples, "floor")? + median(&names, &samples, "server.ping")?;
+    let ours = median(&names, &samples, "a second command")?;
+    let held = ("floor and the round trip", bound);
+    findings.targets.push(compare("a second command over ssh", ours, held, Bound::AtMost(1.5), time));
+    Ok(())
+}
+
+async fn open(world: &World, sshd: &Sshd) -> Result<Session> {
+    let config = world.setup().configured()?.display().to_string();
+    let argv = [world.rexd.display().to_string(), "--stdio".to_owned(), "--config".to_owned(), config];
+    let target = Target::Ssh(client::target::Ssh {
+        host: "127.0.0.1".to_owned(),
+        options: sshd.options(),
+        command: Some(client::target::RemoteCommand::Argv(argv.to_vec())),
+        ..client::target::Ssh::default()
+    });
+    Session::open(target, Options::default()).await.context("no session over ssh")
+}
+
+async fn ping(session: &Session) -> Result<()> {
+    session.call(&v1::ServerPing::default()).await?;
+    Ok(())
+}
+
+async fn once(session: &Session) -> Result<()> {
+    let mut process = session.start(client::Command::argv(["/bin/true"])).await?;
+    while let Some(event) = process.next().await? {
+        if let client::What::Exit(exit) = event.what {
+            ensure!(exit.status() == 0, "/bin/true ended with {}", exit.status());
+            return Ok(());
+        }
+    }
+    bail!("no exit")
+}
