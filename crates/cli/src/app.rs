@@ -1,5 +1,8 @@
 //! App: what every command has: where it works, how it shows, and a session there.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
 use client::{Options, OutputForm, Session};
 
 use crate::asking;
@@ -25,6 +28,7 @@ impl App {
     pub fn for_path(asked: Option<&str>, json: bool, path: &str) -> Result<(App, String), Failure> {
         let (alias, path) = route::split_place(path)?;
         let app = match alias {
+            Some(alias) if asked.is_some_and(|asked| asked != alias) => return Err(two_targets(&alias)),
             Some(alias) => App { choice: route::choose_once(&alias)?, json },
             None => App::new(asked, json)?,
         };
@@ -41,7 +45,8 @@ impl App {
         // ssh asks at the terminal itself, not on our streams.
         let interactive =
             rustix::fs::open("/dev/tty", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).is_ok();
-        Options { output, interactive, ..Options::default() }
+        // Who wants JSON is a program, and answers no questions.
+        Options { output, interactive, approvals: interactive && !self.json, ..Options::default() }
     }
 
     /// A session on the target.
@@ -49,6 +54,7 @@ impl App {
         let options = self.options();
         let asks = options.approvals;
         let session = Session::open(self.choice.target.clone(), options).await?;
+        opened().push(session.clone());
         if asks && session.can("approvals") {
             tokio::spawn(asking::attend(session.clone()));
         }
@@ -64,5 +70,28 @@ impl App {
             },
             _ => path.to_owned(),
         }
+    }
+}
+
+/// `-t` and the alias before a path say different things.
+pub fn two_targets(alias: &str) -> Failure {
+    Failure::new(format!("-t names one target and {alias}: another")).hint("leave one of them away")
+}
+
+/// The sessions of this program, so that none is left open whichever way a command ends.
+static OPENED: Mutex<Vec<Session>> = Mutex::new(Vec::new());
+/// How long a last word may take.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
+fn opened() -> MutexGuard<'static, Vec<Session>> {
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Leaves every session that a command which failed has not closed: what it started there ends.
+pub async fn leave_all() {
+    let sessions = std::mem::take(&mut *opened());
+    for session in sessions {
+        // One that is closed says so at once; one whose link is gone has nobody to tell.
+        tokio::time::timeout(LAST_WORD, session.leave()).await.ok();
     }
 }

@@ -121,7 +121,7 @@ pub struct Exec {
     #[arg(short = 'n', long)]
     pub no_stdin: bool,
     /// The command and its arguments; no shell looks at them
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]
     pub command: Vec<String>,
 }
 
@@ -135,7 +135,7 @@ pub struct Shell {
     #[arg(short, long, value_name = "K=V", value_parser = variable)]
     pub env: Vec<(String, String)>,
     /// Run this in the terminal instead of the shell
-    #[arg(last = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<String>,
 }
 
@@ -147,6 +147,9 @@ pub struct Attach {
     /// Only what comes from now on
     #[arg(long)]
     pub new: bool,
+    /// Send it our stdin, to its end, though that is no terminal
+    #[arg(short, long)]
+    pub input: bool,
 }
 
 /// `rex logs`.

@@ -64,8 +64,8 @@ impl Failure {
     /// As `--json` shows it.
     pub fn to_json(&self) -> Value {
         let mut error = json!({ "code": self.code, "message": self.message, "data": self.data });
-        if let Some(hint) = &self.hint {
-            error["hint"] = json!(hint);
+        if let (Some(hint), Some(data)) = (&self.hint, error["data"].as_object_mut()) {
+            data.insert("hint".to_owned(), json!(hint));
         }
         json!({ "error": error })
     }
@@ -114,7 +114,7 @@ fn hint_for(error: &v1::RpcError) -> Option<String> {
             }
         }),
         v1::codes::UNAUTHORIZED if error.data.get("rule").is_some() => {
-            Some("a rule of the operator says so: `rexd policy explain` on that machine shows it".to_owned())
+            Some("a rule of the operator says so: `rexd policy explain` on that machine shows it; what it asks about is answered at a terminal, or by `rex approvals watch` meanwhile".to_owned())
         }
         v1::codes::PROCESS_NOT_FOUND => Some("`rex ps` lists the processes there".to_owned()),
         _ => None,

@@ -4,10 +4,14 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use cli::args::Args;
+use cli::failure::{Failure, OWN_FAILURE};
 use cli::{commands, output};
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return misused(&error),
+    };
     let wants_json = args.json;
     // One thread: a command line waits for one thing at a time, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -24,4 +28,19 @@ fn main() -> ExitCode {
         Ok(status) => status.into(),
         Err(failure) => output::report(&failure, wants_json),
     }
+}
+
+/// What was typed is no command, or asks for help. The status of a mistake is ours, not one a command could have.
+fn misused(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Nobody is left to tell if stdout is gone.
+        error.print().ok();
+        return ExitCode::SUCCESS;
+    }
+    if std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json") {
+        let text = error.to_string();
+        return output::report(&Failure::new(text.trim_start_matches("error: ").trim()), true);
+    }
+    error.print().ok();
+    ExitCode::from(OWN_FAILURE)
 }

@@ -24,6 +24,8 @@ pub struct Manner {
     pub json: bool,
     /// Whether our stdin goes to it.
     pub input: Input,
+    /// Whether it lives on without us, so that whoever ends us only leaves it.
+    pub outlives: bool,
 }
 
 /// What becomes of our stdin.
@@ -68,6 +70,13 @@ pub async fn relay(process: &mut Process, manner: Manner) -> Result<End, Failure
         tokio::select! {
             biased;
             signal = signals.next() => {
+                match signal {
+                    Caught::Signal("HUP" | "TERM") if manner.outlives => return Ok(End::Left),
+                    Caught::Insists(status) => {
+                        return Err(Failure::new("ended while the command had not").status(status));
+                    }
+                    _ => {}
+                }
                 let control = control.clone();
                 sending.spawn(async move { signal.send(&control).await });
             }
@@ -186,12 +195,15 @@ struct Signals {
     hang_up: Signal,
     resize: Signal,
     interrupts: u32,
+    terminations: u32,
 }
 
 enum Caught {
     Signal(&'static str),
-    /// The person insists.
+    /// The person wants it gone.
     End,
+    /// Whoever signals does not wait any longer; the status that says so.
+    Insists(u8),
     Resize,
 }
 
@@ -204,6 +216,7 @@ impl Signals {
             hang_up: signal(SignalKind::hangup())?,
             resize: signal(SignalKind::window_change())?,
             interrupts: 0,
+            terminations: 0,
         })
     }
 
@@ -213,11 +226,18 @@ impl Signals {
                 self.interrupts += 1;
                 match self.interrupts {
                     1 | 2 => Caught::Signal("INT"),
-                    _ => Caught::End,
+                    3 => Caught::End,
+                    _ => Caught::Insists(130),
                 }
             }
             _ = self.quit.recv() => Caught::Signal("QUIT"),
-            _ = self.terminate.recv() => Caught::Signal("TERM"),
+            _ = self.terminate.recv() => {
+                self.terminations += 1;
+                match self.terminations {
+                    1 => Caught::Signal("TERM"),
+                    _ => Caught::Insists(143),
+                }
+            }
             _ = self.hang_up.recv() => Caught::Signal("HUP"),
             _ = self.resize.recv() => Caught::Resize,
         }
@@ -228,26 +248,32 @@ impl Caught {
     async fn send(self, control: &ProcessControl) -> Result<(), Error> {
         match self {
             Caught::Signal(name) => control.kill(Some(name)).await.map(drop),
-            Caught::End => control.kill(None).await.map(drop),
+            Caught::End | Caught::Insists(_) => control.kill(None).await.map(drop),
             Caught::Resize => control.resize(terminal::size()).await,
         }
     }
 }
 
 /// The status that we end with, as the process did; and a word about a limit that ended it.
-pub fn status(exit: &Exit) -> Status {
+pub fn status(exit: &Exit, json: bool) -> Status {
+    // Who reads events finds all of this in the last one.
+    let remark = |text: std::fmt::Arguments<'_>| {
+        if !json {
+            output::remark(text);
+        }
+    };
     if exit.output_limit_exceeded {
-        output::remark("it wrote more than this host allows (max_output_bytes) and was ended");
+        remark(format_args!("it wrote more than this host allows (max_output_bytes) and was ended"));
     }
     if let Some(reason) = &exit.reason {
-        output::remark(format_args!("it was ended: {}", reason.replace('_', " ")));
+        remark(format_args!("it was ended: {}", reason.replace('_', " ")));
     }
     if let Some(denied) = &exit.sandbox_denied {
         let path = denied.path.as_deref().unwrap_or("something");
-        output::remark(format_args!("the sandbox refused to {} {path}", denied.access));
+        remark(format_args!("the sandbox refused to {} {path}", denied.access));
     }
     if exit.timed_out {
-        output::remark("its time was up (--timeout, or the host's hard_timeout_ms)");
+        remark(format_args!("its time was up (--timeout, or the host's hard_timeout_ms)"));
         return Status(TIMED_OUT);
     }
     Status(u8::try_from(exit.status()).unwrap_or(255))

@@ -38,6 +38,17 @@ impl Drop for Raw {
     }
 }
 
+/// What a program that still runs there may have switched on here: the other screen, mouse, paste marks, a hidden
+/// cursor. Whoever leaves it gets the plain screen back.
+const PLAIN_SCREEN: &[u8] =
+    b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\x1b[?25h\x1b[0m\r\n";
+
+/// Makes our screen plain again.
+pub fn restore_screen() {
+    // A terminal that is gone needs nothing.
+    crate::output::write_out(PLAIN_SCREEN).ok();
+}
+
 /// The size of our terminal, whichever of our streams is one.
 pub fn size() -> Size {
     let told =

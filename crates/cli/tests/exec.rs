@@ -247,3 +247,62 @@ fn a_command_leaves_no_daemon_behind() {
     let daemon: i32 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
     assert!(watch(daemon).ends_before(Instant::now() + Duration::from_secs(10)), "rexd {daemon} lives on");
 }
+
+#[test]
+fn a_reader_that_leaves_ends_the_command_there_too() {
+    let sandbox = Sandbox::new();
+    let served = testkit::serve::Served::start(&testkit::programs::program("rexd"), &sandbox);
+    let target = format!("unix:{}", served.doors.unix.display());
+    let asked = ["-t", &target, "exec", "--", "sh", "-c", "echo $$; exec yes"];
+    let mut child = rex(&sandbox, &asked).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let (mut pid, mut byte) = (String::new(), [0]);
+    while stdout.read_exact(&mut byte).is_ok() && byte != *b"\n" {
+        pid.push(char::from(byte[0]));
+    }
+    let watched = watch(pid.parse().unwrap());
+    drop(stdout);
+    assert_eq!(child.wait().unwrap().code(), Some(141));
+    assert!(watched.ends_before(Instant::now() + Duration::from_secs(20)), "it runs on there");
+}
+
+#[test]
+fn the_command_may_stand_without_dashes_and_keeps_its_own() {
+    let sandbox = Sandbox::new();
+    assert_eq!(text(&sandbox, &["exec", "printf", "%s|", "-t", "--", "--json"]), "-t|--|--json|");
+    assert_eq!(text(&sandbox, &["exec", "--", "printf", "%s|", "--", "-n"]), "--|-n|");
+}
+
+#[test]
+fn a_mistake_on_the_command_line_is_our_own_failure() {
+    let sandbox = Sandbox::new();
+    for arguments in [&["bogus"][..], &["exec", "--timeout", "abc", "--", "true"], &["read"]] {
+        assert_eq!(status(&run(&sandbox, arguments)), 255, "{arguments:?}");
+    }
+    let output = run(&sandbox, &["--json", "bogus"]);
+    let said: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert!(said["error"]["message"].as_str().unwrap().contains("bogus"), "{said}");
+}
+
+#[test]
+fn large_files_are_read_whole() {
+    let sandbox = Sandbox::new();
+    let line = "seq 1 9000000 > large; sha256sum < large";
+    let expected = text(&sandbox, &["exec", "--", "sh", "-c", line]);
+    let read = rex(&sandbox, &["read", "large"]).stdout(Stdio::piped()).spawn().unwrap().stdout.unwrap();
+    let hashed = Command::new("sha256sum").stdin(read).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&hashed.stdout), expected);
+    assert_eq!(status(&run(&sandbox, &["read", "--json", "large"])), 0);
+}
+
+#[test]
+fn nothing_is_replaced_by_accident() {
+    let sandbox = Sandbox::new();
+    sandbox.write("root/kept", "one\ntwo\none\n");
+    for (old, word) in [("", "is empty"), ("one", "--all"), ("three", "exactly once")] {
+        let output = run(&sandbox, &["edit", "kept", old, "new"]);
+        assert_eq!(status(&output), 255);
+        assert!(String::from_utf8_lossy(&output.stderr).contains(word), "{output:?}");
+    }
+    assert_eq!(sandbox.read("root/kept"), "one\ntwo\none\n");
+}

@@ -101,3 +101,41 @@ fn keys_that_are_signals_here_reach_the_program_there() {
     let (status, seen) = screen.end();
     assert!(status.success(), "{seen}");
 }
+
+#[test]
+fn without_a_command_the_users_own_shell_opens() {
+    let sandbox = Sandbox::new();
+    let mut command = rex(&sandbox, &["shell"]);
+    command.env("SHELL", "/bin/sh").env("PS1", "own> ");
+    let mut screen = Screen::start(&command, 80, 24);
+    screen.type_in("echo $((6 * 7)) $0; exit 5\r");
+    screen.shows("42");
+    assert_eq!(screen.end().0.code(), Some(5));
+}
+
+#[test]
+fn ctrl_c_is_for_the_command_and_not_for_the_daemon() {
+    let sandbox = Sandbox::new();
+    let line = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.01; done";
+    let mut screen = Screen::start(&rex(&sandbox, &["exec", "--", "sh", "-c", line]), 80, 24);
+    screen.shows("ready");
+    screen.type_in("\x03");
+    let (status, seen) = screen.end();
+    assert_eq!(status.code(), Some(9), "{seen}");
+    assert!(seen.contains("caught"), "{seen}");
+}
+
+#[test]
+fn a_window_that_is_closed_leaves_what_ran_in_it() {
+    let sandbox = Sandbox::new();
+    let mut screen = shell(&sandbox, 80, 24);
+    screen.type_in("echo $$ > number\r");
+    sandbox.appears("root/number", std::time::Instant::now() + std::time::Duration::from_secs(20));
+    let listed: serde_json::Value = serde_json::from_str(&text(&sandbox, &["ps", "--json"])).unwrap();
+    let id = listed["processes"][0]["process_id"].as_str().unwrap().to_owned();
+    // The end of the terminal is a hang-up for who sits in it.
+    drop(screen);
+    let listed = text(&sandbox, &["ps"]);
+    assert!(listed.contains(&id), "{listed}");
+    assert!(support::run(&sandbox, &["kill", &id]).status.success());
+}

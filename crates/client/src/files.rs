@@ -8,6 +8,9 @@ use crate::queue::{self, queue};
 use crate::session::Session;
 use crate::session::letter::{Again, Opens};
 
+/// What is read with one request: in text it must still fit into a message.
+pub const PIECE: u64 = 8 * 1024 * 1024;
+
 /// Everything about files, through one session. Relative paths start at the session's directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Files<'a> {
@@ -19,7 +22,8 @@ impl<'a> Files<'a> {
         Files { session }
     }
 
-    /// A range of a file as bytes, and what the server says about it. No length: as much as one answer holds.
+    /// A range of a file as bytes, and what the server says about it. One answer holds so much: what is missing has to
+    /// be asked for from where it ended.
     pub async fn read(
         &self,
         path: &str,
@@ -27,7 +31,8 @@ impl<'a> Files<'a> {
         length: Option<u64>,
     ) -> Result<(Bytes, v1::FsReadResult), Error> {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let (path, offset, length) = (path.to_owned(), Some(number(offset)), length.map(number));
+        let length = Some(number(length.map_or(PIECE, |length| length.min(PIECE))));
+        let (path, offset) = (path.to_owned(), Some(number(offset)));
         self.read_with(v1::FsRead { path, offset, length, ..v1::FsRead::default() }).await
     }
 

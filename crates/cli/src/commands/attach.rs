@@ -26,16 +26,30 @@ pub(super) async fn run(app: &App, ask: Attach) -> Result<Status, Failure> {
         (false, false) => 0,
     };
     let process = session.attach(&found.process_id, cursor).await?;
-    stay(app, session, process).await
+    stay(app, session, process, Staying { outlives: found.detached, forwards: ask.input }).await
+}
+
+/// How one stays with a process.
+pub(super) struct Staying {
+    /// Whether it lives on when we leave.
+    pub(super) outlives: bool,
+    /// Whether our stdin goes to it though it is no terminal.
+    pub(super) forwards: bool,
 }
 
 /// Relays until the process ends, or the person leaves it running.
-pub(super) async fn stay(app: &App, session: Session, mut process: Process) -> Result<Status, Failure> {
+pub(super) async fn stay(
+    app: &App,
+    session: Session,
+    mut process: Process,
+    Staying { outlives, forwards }: Staying,
+) -> Result<Status, Failure> {
     let control = process.control();
     let input = match (control.pty_id(), std::io::stdin().is_terminal()) {
         (Some(_), _) => Input::Typed,
-        // What is typed here is meant for it; a pipe that happens to be our stdin is not.
+        // What is typed here is meant for it; a pipe that happens to be our stdin only if that is said.
         (None, true) => Input::Forwarded,
+        (None, false) if forwards => Input::Forwarded,
         (None, false) => Input::Untouched,
     };
     let raw = match input {
@@ -45,10 +59,13 @@ pub(super) async fn stay(app: &App, session: Session, mut process: Process) -> R
     if raw.is_some() {
         redraw(&control).await?;
     }
-    let end = relay::relay(&mut process, Manner { json: app.json, input }).await;
+    let end = relay::relay(&mut process, Manner { json: app.json, input, outlives }).await;
+    if raw.is_some() && !matches!(end, Ok(End::Exit(_))) {
+        terminal::restore_screen();
+    }
     drop(raw);
     let status = match end? {
-        End::Exit(exit) => relay::status(&exit),
+        End::Exit(exit) => relay::status(&exit, app.json),
         End::Left => {
             left(&session, control.id());
             Status::OK

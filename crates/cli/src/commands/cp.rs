@@ -3,7 +3,7 @@
 use client::Session;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::app::App;
+use crate::app::{App, two_targets};
 use crate::args::Cp;
 use crate::copy::{self, Manner, Side};
 use crate::failure::{Failure, Status};
@@ -55,6 +55,9 @@ fn place(target: Option<&str>, json: bool, text: &str) -> Result<(Option<App>, S
         Place::Here(path) => Ok((None, path)),
         Place::There { alias, path } => {
             let app = match alias {
+                Some(alias) if target.is_some_and(|target| target != alias) => {
+                    return Err(two_targets(&alias));
+                }
                 Some(alias) => App { choice: route::choose_once(&alias)?, json },
                 None => App::new(target, json)?,
             };

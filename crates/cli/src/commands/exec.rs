@@ -28,10 +28,10 @@ pub(super) async fn run(app: &App, ask: Exec) -> Result<Status, Failure> {
         true => Raw::enter()?,
         false => None,
     };
-    let end = relay::relay(&mut process, Manner { json: app.json, input }).await;
+    let end = relay::relay(&mut process, Manner { json: app.json, input, outlives: false }).await;
     drop(raw);
     let status = match end? {
-        End::Exit(exit) => relay::status(&exit),
+        End::Exit(exit) => relay::status(&exit, app.json),
         End::Left => Status::OK,
     };
     // The output is out: what is still being cleaned up there does not hold us.

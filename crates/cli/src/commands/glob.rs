@@ -15,13 +15,12 @@ pub(super) async fn run(target: Option<&str>, json: bool, ask: Glob) -> Result<S
     let params = FsGlob { pattern: ask.pattern, cwd, ..FsGlob::default() };
     let found = session.files().glob(params).await?;
     session.close().await.ok();
-    if json {
-        output::json_line(&found)?;
-        return Ok(Status::OK);
-    }
     let text: String = found.matches.iter().map(|path| format!("{path}\n")).collect();
-    output::write_out(text.as_bytes())?;
-    if found.truncated {
+    match json {
+        true => output::json_line(&found)?,
+        false => output::write_out(text.as_bytes())?,
+    }
+    if found.truncated && !json {
         output::remark("there are more: make the pattern narrower");
     }
     Ok(match found.matches.is_empty() {

@@ -56,7 +56,7 @@ fn name(listed: &FsListResult, entry: &ListEntry, recursive: bool) -> String {
 }
 
 /// A time in milliseconds as a date, in UTC. The days are counted as the civil calendar does.
-fn time(milliseconds: i64) -> String {
+pub(super) fn time(milliseconds: i64) -> String {
     let seconds = milliseconds.div_euclid(1_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let shifted = days + 719_468;

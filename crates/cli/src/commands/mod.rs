@@ -27,12 +27,20 @@ mod wait;
 mod watch;
 mod write;
 
-use crate::app::App;
+use crate::app::{App, leave_all};
 use crate::args::{Args, Ask};
 use crate::failure::{Failure, Status};
 
-/// Does what is asked.
+/// Does what is asked, and leaves nothing open behind it.
 pub async fn run(args: Args) -> Result<Status, Failure> {
+    let done = dispatch(args).await;
+    if done.is_err() {
+        leave_all().await;
+    }
+    done
+}
+
+async fn dispatch(args: Args) -> Result<Status, Failure> {
     let (target, json) = (args.target.as_deref(), args.json);
     match args.command {
         Ask::Approvals(ask) => approvals::run(&App::new(target, json)?, ask).await,

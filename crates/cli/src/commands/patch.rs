@@ -15,7 +15,7 @@ pub(super) async fn run(app: &App, ask: Patch) -> Result<Status, Failure> {
     std::io::stdin().lock().read_to_string(&mut text)?;
     let session = app.session().await?;
     let cwd = ask.cwd.as_deref().map(|cwd| app.path(cwd)).or_else(|| app.choice.cwd.clone());
-    let patched = session.files().patch(&text, cwd.as_deref()).await?;
+    let patched = session.files().patch(&text, cwd.as_deref()).await.map_err(not_patched)?;
     session.close().await.ok();
     match app.json {
         true => output::json_line(&patched)?,
@@ -34,4 +34,12 @@ fn show(patched: &FsPatchResult) -> Result<(), Failure> {
         output::line(format_args!("R {} -> {}", moved.from, moved.to))?;
     }
     Ok(())
+}
+
+fn not_patched(error: client::Error) -> Failure {
+    let failure = Failure::from(error);
+    match failure.hint.is_none() {
+        true => failure.hint("a patch is written between `*** Begin Patch` and `*** End Patch`, see rex patch -h; for a diff of git: git diff | rex exec -- git apply"),
+        false => failure,
+    }
 }

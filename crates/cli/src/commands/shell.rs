@@ -2,7 +2,7 @@
 
 use client::{Command, Error, Session, v1};
 
-use super::attach::stay;
+use super::attach::{Staying, stay};
 use crate::app::App;
 use crate::args::Shell;
 use crate::failure::{Failure, Status};
@@ -15,15 +15,17 @@ pub(super) async fn run(app: &App, ask: Shell) -> Result<Status, Failure> {
     let session = app.session().await?;
     let command = command(app, &ask);
     // Detached from the start: leaving it, or losing the link, must not end what runs in it.
+    let mut outlives = true;
     let started = match session.start(command.clone().detach()).await {
         Err(Error::Refused(error)) if error.code == v1::codes::UNSUPPORTED_CAPABILITY => {
             output::remark(format_args!("{}: this terminal ends with its connection", error.message));
+            outlives = false;
             session.start(command).await
         }
         started => started,
     };
     let process = started.map_err(relay::not_started)?;
-    stay(app, session, process).await
+    stay(app, session, process, Staying { outlives, forwards: false }).await
 }
 
 fn command(app: &App, ask: &Shell) -> Command {

@@ -37,6 +37,6 @@ fn show(stat: &FsStatResult) -> Result<(), Failure> {
     member("size", stat.size.map(|size| size.to_string()))?;
     member("mode", stat.mode.clone())?;
     member("owner", stat.uid.zip(stat.gid).map(|(uid, gid)| format!("{uid}:{gid}")))?;
-    member("mtime", stat.mtime.map(|mtime| format!("{} ms", mtime)))?;
+    member("mtime", stat.mtime.map(super::ls::time))?;
     member("link", stat.symlink_target.clone())
 }

@@ -1,5 +1,6 @@
 //! A daemon on this machine, started for one session.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,7 +21,8 @@ pub(super) fn dial(local: &Local) -> Result<Dialed, ConnectError> {
         })?,
     };
     let mut command = Command::new(&program);
-    command.arg("--stdio");
+    // A key that interrupts is for the command, which hears of it from us; the daemon has to live on.
+    command.arg("--stdio").process_group(0);
     for root in &local.roots {
         command.arg("--root").arg(root);
     }

@@ -1,5 +1,6 @@
 //! A daemon behind the system's ssh, so that its configuration, agents, jump hosts and shared connections all count.
 
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use link::child::{self, Child};
@@ -46,7 +47,8 @@ pub(crate) fn login(ssh: &Ssh, options: &Options) -> Command {
     // The first value counts for ssh: the target's own options stand before ours.
     command.args(&ssh.options);
     if !options.interactive {
-        command.args(["-o", "BatchMode=yes"]);
+        // Keys that interrupt are not for it. One that may ask at the terminal has to stay in its foreground.
+        command.args(["-o", "BatchMode=yes"]).process_group(0);
     }
     let patience = format!("ConnectTimeout={}", options.connect_within.as_secs().max(1));
     command.args(["-o", &patience, "-o", "ClearAllForwardings=yes"]);
@@ -86,13 +88,14 @@ pub(super) async fn explain(child: &mut Child, host: &str) -> ConnectError {
 /// Why an ssh that ended did so, by its status and what it said.
 pub(crate) fn failure(host: &str, status: Option<i32>, said: &str) -> ConnectError {
     let wrong = |step, cause: &str| ConnectError::new(format_args!("ssh:{host}"), step, cause);
+    let by_hand = by_hand(host);
     let last = said.lines().next_back().unwrap_or("ssh ended without a word").to_owned();
     match status {
-        Some(SSH_FAILED) => refused(&wrong, said, &last, host),
+        Some(SSH_FAILED) => refused(&wrong, said, &last, &by_hand),
         Some(NOT_FOUND) => wrong(Step::Start, "there is no rexd on that machine")
             .hint(format!("rex target install {host} --root DIR   puts it there")),
         Some(_) if !said.is_empty() => {
-            wrong(Step::Start, said).hint(format!("`ssh {host} rexd doctor` says what is wrong there"))
+            wrong(Step::Start, said).hint(format!("`{by_hand} rexd doctor` says what is wrong there"))
         }
         Some(code) => wrong(Step::Start, &format!("what was started there ended with status {code}"))
             .hint("what the target's `command` starts must speak REXD on its standard streams"),
@@ -101,19 +104,35 @@ pub(crate) fn failure(host: &str, status: Option<i32>, said: &str) -> ConnectErr
 }
 
 /// What ssh's own failure means to a person; nothing but the wording depends on it.
-fn refused(wrong: &dyn Fn(Step, &str) -> ConnectError, said: &str, last: &str, host: &str) -> ConnectError {
+fn refused(
+    wrong: &dyn Fn(Step, &str) -> ConnectError,
+    said: &str,
+    last: &str,
+    by_hand: &str,
+) -> ConnectError {
     let has = |word: &str| said.contains(word);
     if has("Permission denied") || has("Too many authentication failures") {
         return wrong(Step::Login, last).hint(format!(
-            "`ssh {host}` must work without a password: add a key (ssh-copy-id {host}) or start the agent that has it"
+            "`{by_hand}` must work without a password: add a key with ssh-copy-id, or start the agent that has it"
         ));
     }
     if has("Host key verification failed") || has("REMOTE HOST IDENTIFICATION HAS CHANGED") {
         return wrong(Step::Login, "its host key is unknown or has changed")
-            .hint(format!("run `ssh {host}` once by hand and compare the key with what its owner says"));
+            .hint(format!("run `{by_hand}` once by hand and compare the key with what its owner says"));
     }
     if has("Could not resolve hostname") {
         return wrong(Step::Find, last).hint("check the name, or add a Host entry to ~/.ssh/config");
     }
-    wrong(Step::Reach, last).hint(format!("does `ssh {host}` work by hand?")).passing()
+    wrong(Step::Reach, last).hint(format!("does `{by_hand}` work by hand?")).passing()
+}
+
+/// The ssh that a person would type for `[USER@]HOST[:PORT]`.
+fn by_hand(host: &str) -> String {
+    match format!("ssh:{host}").parse() {
+        Ok(Target::Ssh(ssh)) => match ssh.port {
+            Some(port) => format!("ssh -p {port} {}", place(&ssh)),
+            None => format!("ssh {}", place(&ssh)),
+        },
+        _ => format!("ssh {host}"),
+    }
 }

@@ -147,7 +147,7 @@ impl Command {
         let (argv, command, login) = match self.program {
             Program::Argv(argv) => (argv, None, None),
             Program::Line { line, login } => (Vec::new(), Some(line), Some(login)),
-            Program::Shell => (Vec::new(), None, None),
+            Program::Shell => (Vec::new(), Some(LOGIN_SHELL.to_owned()), Some(false)),
         };
         v1::PtyOpen {
             session_id,
@@ -192,6 +192,9 @@ impl Command {
         }
     }
 }
+
+/// The user's own shell, as a login there starts it.
+const LOGIN_SHELL: &str = r#"exec "${SHELL:-/bin/sh}" -l"#;
 
 fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)

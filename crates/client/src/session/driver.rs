@@ -104,9 +104,7 @@ impl Driver {
                 },
                 incoming = self.dialed.link.incoming.recv(), if !is_stalled => match incoming {
                     Some(Incoming::Message(line)) => self.take(&line),
-                    Some(Incoming::TooLong { bytes }) => {
-                        tracing::warn!(bytes, "the server sent a message that is too long");
-                    }
+                    Some(Incoming::TooLong { bytes }) => self.fail_waiting(bytes),
                     None => return Over::Cut(self.dialed.carrier.last_words()),
                 },
                 () = self.drained.notified(), if is_stalled => {}
@@ -170,6 +168,14 @@ impl Driver {
             }
             Ok(Message::Batch(_)) => tracing::debug!("the server sent a batch nobody asked for"),
             Err(fault) => tracing::debug!(error = %fault.error, "the server sent what is no message"),
+        }
+    }
+
+    /// A message that cannot be taken may have been any answer: nobody is left waiting for it.
+    fn fail_waiting(&mut self, bytes: u64) {
+        let error = Error::Protocol(format!("an answer of {bytes} bytes is longer than any may be"));
+        for (_, call) in std::mem::take(&mut self.pending) {
+            call.answer.send(Err(error.clone())).ok();
         }
     }
 

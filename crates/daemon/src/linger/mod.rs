@@ -1,8 +1,8 @@
 //! Lingering: `rexd --stdio` outlives its streams for the sessions that wait for their client, and the next one brings the
 //! client to them.
 //!
-//! Each such session has a [`Landing`], a socket in the state folder. A client that comes back starts `rexd --stdio` anew,
-//! as it always does; that one finds the landing and becomes a [`ferry`]: it carries bytes and knows nothing.
+//! Each such session has a `Landing`, a socket in the state folder. A client that comes back starts `rexd --stdio` anew,
+//! as it always does; that one finds the landing and becomes a `ferry`: it carries bytes and knows nothing.
 
 mod ferry;
 mod landing;
