@@ -83,7 +83,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let size = world.amount(TEXT_BYTES, TEXT_BYTES / 16);
     let (large, many) = (world.text(size)?, small_files(world, world.amount(FILES, FILES / 20))?);
     let mut findings = Findings::new("`rex cp` over ssh");
-    for (what, source, rounds) in [("256 MiB", &large, 5), ("10,000 small files", &many, 5)] {
+    for (what, source, rounds) in [("256 MiB", &large, 5), ("10,000 small files", &many, 3)] {
         let expected = weigh(source)?;
         for (way, word) in [(Way::Up, "up"), (Way::Down, "down")] {
             let mut copiers = Copier::ALL;
