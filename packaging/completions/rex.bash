@@ -525,7 +525,7 @@ _rex() {
             return 0
             ;;
         rex__subcmd__attach)
-            opts="-t -h -V --new --target --json --help --version"
+            opts="-i -t -h -V --new --input --target --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

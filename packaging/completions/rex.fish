@@ -73,6 +73,7 @@ complete -c rex -n "__fish_rex_using_subcommand shell" -s h -l help -d 'Print he
 complete -c rex -n "__fish_rex_using_subcommand shell" -s V -l version -d 'Print version'
 complete -c rex -n "__fish_rex_using_subcommand attach" -s t -l target -d 'Where: local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://… or an alias (`rex target list`)' -r
 complete -c rex -n "__fish_rex_using_subcommand attach" -l new -d 'Only what comes from now on'
+complete -c rex -n "__fish_rex_using_subcommand attach" -s i -l input -d 'Send it our stdin, to its end, though that is no terminal'
 complete -c rex -n "__fish_rex_using_subcommand attach" -l json -d 'Results as JSON, one line each; errors as JSON on stderr'
 complete -c rex -n "__fish_rex_using_subcommand attach" -s h -l help -d 'Print help'
 complete -c rex -n "__fish_rex_using_subcommand attach" -s V -l version -d 'Print version'
