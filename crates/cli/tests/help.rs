@@ -120,6 +120,6 @@ fn colours_are_for_terminals_and_for_those_who_want_them() {
 fn a_slip_is_told_with_what_was_meant() {
     let output = rex(&Sandbox::new(), &["exce", "--", "true"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(255));
     assert!(said.contains("exec"), "{said}");
 }

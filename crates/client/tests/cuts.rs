@@ -230,10 +230,11 @@ async fn a_process_that_nobody_reads_keeps_no_answer_back() {
     let mut other = session.start(Command::argv(["echo", "other"])).await.unwrap();
     let control = flood.control();
     let killed = tokio::spawn(async move { control.kill(None).await });
-    let reading = tokio::spawn(async move { gather(&mut flood).await });
+    // So much that nobody read may be given up, and is then told as lost.
+    let reading = tokio::spawn(async move { flood.wait().await });
     assert_eq!(gather(&mut other).await.unwrap().0, b"other\n");
     assert!(killed.await.unwrap().unwrap().ok);
-    assert!(reading.await.unwrap().unwrap().1.signal.is_some());
+    assert!(reading.await.unwrap().unwrap().signal.is_some());
 }
 
 #[tokio::test]
