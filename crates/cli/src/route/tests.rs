@@ -24,14 +24,14 @@ type Change = fn(&mut Inputs);
 fn silent() -> Inputs {
     Inputs {
         registry: Registry::parse(REGISTRY, Path::new("/config/rexd/targets.json")),
-        directories: vec!["/work".into()],
+        directories: vec!["/plain".into()],
         places: Places { home: Some("/home/me".into()), ..Places::default() },
         ..Inputs::default()
     }
 }
 
 fn project(target: &str, cwd: Option<&str>) -> Result<Option<Project>, Failure> {
-    let file = "/work/.rex.toml".into();
+    let file = "/plain/.rex.toml".into();
     Ok(Some(Project { file, target: Some(target.to_owned()), cwd: cwd.map(str::to_owned) }))
 }
 
@@ -55,7 +55,7 @@ fn the_first_rule_that_says_something_decides() {
         ("ssh:flag", "-t", |inputs| inputs.asked = None),
         ("ssh:environment", "REX_TARGET", |inputs| inputs.environment = None),
         ("ssh:project", "project file", |inputs| inputs.project = Ok(None)),
-        ("ssh:deploy@web.example", "path prefix", |inputs| inputs.directories = vec!["/work".into()]),
+        ("ssh:deploy@web.example", "path prefix", |inputs| inputs.directories = vec!["/plain".into()]),
         ("ssh:used", "rex target use", |inputs| inputs.used = Ok(None)),
         ("ssh:carried", "carried over", |inputs| inputs.carried = Ok(None)),
         ("local", "default", |_| {}),
@@ -127,8 +127,8 @@ fn commands_start_where_the_project_says_and_else_where_the_target_says() {
     let cases: [(&str, Option<&str>, Option<&str>); 5] = [
         ("web", Some("/srv/other"), Some("/srv/other")),
         ("web", None, Some("/srv/web")),
-        ("local", Some("sub"), Some("/work/sub")),
-        ("local", None, Some("/work")),
+        ("local", Some("sub"), Some("/plain/sub")),
+        ("local", None, Some("/plain")),
         ("box", None, Some("/box")),
     ];
     for (target, cwd, start) in cases {
