@@ -27,7 +27,8 @@ node() {
     echo "installing" $npm_packages
     mkdir -p "$place/npm"
     [ -f "$place/npm/package.json" ] || echo '{"private":true,"type":"module"}' >"$place/npm/package.json"
-    npm install --prefix "$place/npm" --no-audit --no-fund --loglevel=error $npm_packages >"$place/npm.log" 2>&1 ||
+    # Not with --prefix: npm would look for the machine's own settings below it, and find none.
+    (cd "$place/npm" && npm install --no-audit --no-fund --loglevel=error $npm_packages) >"$place/npm.log" 2>&1 ||
         { cat "$place/npm.log" >&2; return 1; }
     printf %s "$npm_packages" >"$place/node.done"
 }
