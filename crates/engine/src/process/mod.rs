@@ -59,12 +59,17 @@ pub use tree::{Ended, Member};
 use crate::Error;
 use crate::registry::Registry;
 use log::OutputLog;
+use proc::Marked;
 use stdin::InputRequest;
 use supervisor::{Assignment, Command};
 
 /// Inputs that wait for one supervisor, beside what it has queued for the program itself. One: with more slots, an
 /// input that waited and was woken can be overtaken by one that comes later and finds a slot free.
 const INPUTS_WAITING: usize = 1;
+
+/// How often it is looked for members that got away: a process that is becoming another program shows its mark only after.
+const SWEEPS: u32 = 20;
+const BETWEEN_SWEEPS: Duration = Duration::from_millis(1);
 
 /// The bounds a process is kept within.
 #[derive(Debug, Clone)]
@@ -294,21 +299,44 @@ impl WeakProcess {
 /// Ends whatever still carries a mark that starts with `prefix`: members that got away from their trees.
 /// None of them is older than `since`.
 pub(crate) async fn end_runaways(prefix: String, since: Moment) {
-    let is_marked = move |pid: &i32| proc::is_marked(*pid, launch::MARK, &prefix);
-    let end_all = move |pids: &mut dyn Iterator<Item = i32>| {
-        for pid in pids.filter(&is_marked) {
-            // Opened first, then looked at again: the handle is bound to a process that carries the mark.
-            if let Some(handle) = proc::open(pid).filter(|_| is_marked(&pid)) {
-                sys::send(handle.as_fd(), Signal::KILL);
+    if let Some(few) = since.numbers_since() {
+        let is_clear = sweep(&prefix, &since, &mut few.clone());
+        // What came into being meanwhile may be of them.
+        if is_clear && since.numbers_since() == Some(few) {
+            return;
+        }
+    }
+    let end = move || {
+        for _ in 0..SWEEPS {
+            if sweep(&prefix, &since, &mut proc::pids()) {
+                return;
             }
+            std::thread::sleep(BETWEEN_SWEEPS);
         }
     };
-    if let Some(mut few) = since.numbers_since() {
-        return end_all(&mut few);
-    }
-    let end = move || end_all(&mut proc::pids());
     // A runtime that shuts down runs it no more; then there is nobody to wait for it either.
     let _swept: Result<(), _> = tokio::task::spawn_blocking(end).await;
+}
+
+/// Ends those that carry the mark. Tells whether there were none, and none that could not be told.
+fn sweep(prefix: &str, since: &Moment, pids: &mut dyn Iterator<Item = i32>) -> bool {
+    let mut is_clear = true;
+    for pid in pids {
+        match proc::marked(pid, launch::MARK, prefix) {
+            Marked::No => {}
+            Marked::Unseen => is_clear &= !since.may_precede(pid),
+            Marked::Yes => {
+                is_clear = false;
+                // Opened first, then looked at again: the handle is bound to a process that carries the mark.
+                let handle =
+                    proc::open(pid).filter(|_| proc::marked(pid, launch::MARK, prefix) == Marked::Yes);
+                if let Some(handle) = handle {
+                    sys::send(handle.as_fd(), Signal::KILL);
+                }
+            }
+        }
+    }
+    is_clear
 }
 
 impl Starting {

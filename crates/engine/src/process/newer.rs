@@ -1,5 +1,6 @@
 //! Newer: the few processes that can have come into being since a moment, so that not all of `/proc` has to be searched.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use super::proc;
@@ -23,13 +24,18 @@ impl Moment {
     }
 
     /// Every number that a process which is newer can have; nothing if it is too long ago, or if they are too many.
-    pub(super) fn numbers_since(&self) -> Option<impl Iterator<Item = i32>> {
+    pub(super) fn numbers_since(&self) -> Option<RangeInclusive<i32>> {
         let before = self.last_number?;
         let last = proc::last_number()?;
         // Asked after the numbers were: the time in between counts.
         let is_soon = self.at.elapsed() < SOON;
         let are_few = last >= before && last - before <= FEW;
         (is_soon && are_few).then(|| before + 1..=last)
+    }
+
+    /// Whether a process with this number can be newer than this moment.
+    pub(super) fn may_precede(&self, pid: i32) -> bool {
+        self.last_number.is_none_or(|before| pid > before)
     }
 }
 

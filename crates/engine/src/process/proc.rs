@@ -71,10 +71,34 @@ pub(super) fn tree(leader: i32, number: Number, mark: &str) -> Vec<i32> {
     found.into_iter().filter(|pid| table.get(pid).is_some_and(|entry| !entry.is_zombie)).collect()
 }
 
+/// What a process's environment says about a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marked {
+    /// It carries it.
+    Yes,
+    /// It does not, or it is gone.
+    No,
+    /// It has none to be seen: perhaps it is just becoming another program.
+    Unseen,
+}
+
 /// Whether a process carries a mark whose value starts with `prefix`.
-pub(super) fn is_marked(pid: i32, name: &str, prefix: &str) -> bool {
+pub(super) fn marked(pid: i32, name: &str, prefix: &str) -> Marked {
     let start = format!("{name}={prefix}");
-    environment_has(pid, |pair| pair.starts_with(start.as_bytes()))
+    match fs::read(format!("/proc/{pid}/environ")) {
+        Ok(environment) if environment.is_empty() && is_program(pid) => Marked::Unseen,
+        Ok(environment)
+            if environment.split(|byte| *byte == 0).any(|pair| pair.starts_with(start.as_bytes())) =>
+        {
+            Marked::Yes
+        }
+        Ok(_) | Err(_) => Marked::No,
+    }
+}
+
+/// Whether it runs, and is no thread of the kernel: those are children of the second process.
+fn is_program(pid: i32) -> bool {
+    ancestry(pid).is_some_and(|found| !found.is_zombie && found.parent != 2)
 }
 
 /// The number that was given to a new process last.
