@@ -89,8 +89,9 @@ fn the_terminal_is_put_back_as_it_was() {
 fn keys_that_are_signals_here_reach_the_program_there() {
     let sandbox = Sandbox::new();
     let mut screen = shell(&sandbox, 80, 24);
-    screen.type_in("sleep 1000; echo status $?\r");
-    screen.until("echo the line", |seen| seen.contains("status $?"));
+    // A shell that is about to start its command may swallow a Ctrl-C: the command itself says that it runs.
+    screen.type_in("sh -c 'echo run''ning; exec sleep 1000'\r");
+    screen.shows("running");
     screen.type_in("\x03");
     screen.until("be interrupted", |seen| seen.matches("ready>").count() == 2);
     screen.type_in("cat\rline\r\x04");
