@@ -1,0 +1,1 @@
+//! Relay frames: what harness and executor exchange through a rendezvous, one per WebSocket message.
