@@ -3,57 +3,94 @@
 
 mod codex;
 
+use codex::script::{ENDED, every_tool, every_tool_answered, prepare, run};
 use codex::{Conversation, Place, Release, Server, Serving, Way};
-use serde_json::{Value, json};
-use testkit::model::{Call, Turn};
+use serde_json::json;
 
-fn run(name: &str, command: &str, more: Value) -> Turn {
-    let mut arguments = json!({ "cmd": command });
-    arguments.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
-    vec![Call::new(name, "exec_command", arguments)]
+/// One client plays all tools over a WebSocket.
+fn over_a_websocket(client: Release) {
+    let place = Place::new();
+    prepare(&place);
+    let serving = Serving::start(&place, Server::under_test(client));
+    let way = Way::Url(serving.url.clone());
+    let model =
+        Conversation { place: &place, client, way, sandbox: "danger-full-access" }.hold(every_tool(client));
+    every_tool_answered(&model, &place, client);
+    serving.stop();
+    place.nothing_is_left();
 }
 
-fn feed(name: &str, session: &str, chars: &str) -> Turn {
-    let arguments = json!({ "session_id": format!("$session:{session}"), "chars": chars, "yield_time_ms": 1000 });
-    vec![Call::new(name, "write_stdin", arguments)]
-}
-
-fn script() -> Vec<Turn> {
-    vec![
-        run("pipe", "printf 'out\\n'; printf 'err\\n' >&2; echo \"at $REXD_TEST_PLACE\"; exit 3", json!({})),
-        run("tty", "test -t 0 && test -t 1 && stty size && exit 4", json!({ "tty": true })),
-        run("cat", "while read line; do echo \"got:$line\"; done", json!({ "tty": true, "yield_time_ms": 250 })),
-        feed("cat-line", "cat", "hello\n"),
-        feed("cat-end", "cat", "\u{4}"),
-        run("trap", "trap 'echo caught; exit 7' INT; echo ready; while :; do sleep 0.1; done", json!({ "yield_time_ms": 500 })),
-        feed("trap-int", "trap", "\u{3}"),
-        run("ttytrap", "trap 'echo caught; exit 7' INT; echo ready; while :; do sleep 0.1; done", json!({ "tty": true, "yield_time_ms": 500 })),
-        feed("ttytrap-int", "ttytrap", "\u{3}"),
-        run("background", "sleep 1000 </dev/null >/dev/null 2>&1 & echo \"job $!\"", json!({})),
-        run("grandchild", "sleep 1000 & echo \"leaves $!\"", json!({"yield_time_ms": 30000})),
-        run("patch", "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: new/added.txt\n+added\n*** Update File: moved-from.txt\n*** Move to: sub/moved-to.txt\n@@\n-one\n+two\n*** Delete File: deleted.txt\n*** End Patch\nEOF\n", json!({})),
-        vec![Call::new("image", "view_image", json!({ "path": "pixel.png" }))],
-        run("large", "i=0; while [ $i -lt 30000 ]; do printf '%09d\\n' $i; i=$((i+1)); done", json!({})),
-    ]
+/// One client plays all tools with a server that it starts itself.
+fn over_standard_streams(client: Release) {
+    let place = Place::new();
+    prepare(&place);
+    let way = Way::Stdio(Server::under_test(client));
+    let model =
+        Conversation { place: &place, client, way, sandbox: "danger-full-access" }.hold(every_tool(client));
+    every_tool_answered(&model, &place, client);
+    place.nothing_is_left();
 }
 
 #[test]
-fn explore() {
+fn codex_0_131_uses_every_tool_over_a_websocket() {
+    over_a_websocket(Release::V0_131);
+}
+
+#[test]
+fn codex_0_166_uses_every_tool_over_a_websocket() {
+    over_a_websocket(Release::V0_166);
+}
+
+#[test]
+fn codex_0_131_uses_every_tool_over_standard_streams() {
+    over_standard_streams(Release::V0_131);
+}
+
+#[test]
+fn codex_0_166_uses_every_tool_over_standard_streams() {
+    over_standard_streams(Release::V0_166);
+}
+
+/// Commands that write inside and outside of the directory the client works in, in one of its sandboxes.
+fn shut_in(sandbox: &str) -> (Place, testkit::model::Model) {
     let place = Place::new();
-    let v = if std::env::var("V").as_deref() == Ok("131") { Release::V0_131 } else { Release::V0_166 };
-    place.write("work/AGENTS.md", "Say MARKER-agents whenever you can.");
-    place.write("work/moved-from.txt", "one\n");
-    place.write("work/deleted.txt", "gone\n");
-    place.write("work/pixel.png", wire::base64::decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==").unwrap());
-    let server = Server::under_test(v);
-    let serving = Serving::start(&place, server);
-    let way = if std::env::var("W").as_deref() == Ok("stdio") { Way::Stdio(server) } else {Way::Url(serving.url.clone())};
-    let sandbox = std::env::var("S").unwrap_or("danger-full-access".into());
-    let talk = Conversation { place: &place, client: v, way, sandbox: &sandbox };
-    let model = talk.hold(script());
-    println!("{:#?}", model.outputs());
-    println!("AGENTS {}", model.requests()[0].to_string().contains("MARKER-agents"));
-    println!("{:?}", model.requests()[0]["tools"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect::<Vec<_>>());
-    if std::env::var("T").is_ok() { println!("{:#?}", model.requests()[0]["tools"]); }
-    for f in ["work/new/added.txt", "work/sub/moved-to.txt", "work/deleted.txt", "work/moved-from.txt"] { println!("{f}: {:?}", std::fs::read_to_string(place.path(f))); }
+    prepare(&place);
+    let serving = Serving::start(&place, Server::under_test(Release::V0_166));
+    let outside = place.text("outside/written.txt");
+    let script = vec![
+        run("reads", "cat AGENTS.md", json!({})).until(ENDED),
+        run("inside", "echo in >inside.txt; echo \"status $?\"", json!({})).until(ENDED),
+        run("outside", &format!("echo out >{outside}; echo \"status $?\""), json!({})).until(ENDED),
+        run(
+            "patch",
+            "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: patched.txt\n+p\n*** End Patch\nEOF",
+            json!({}),
+        ),
+    ];
+    let script = script.into_iter().map(|call| vec![call]).collect();
+    let way = Way::Url(serving.url.clone());
+    let model = Conversation { place: &place, client: Release::V0_166, way, sandbox }.hold(script);
+    assert!(model.output("reads").contains("MARKER-agents"), "{}", model.output("reads"));
+    assert!(!place.path("outside/written.txt").exists(), "written outside: {}", model.output("outside"));
+    assert!(model.output("outside").contains("status 1"), "{}", model.output("outside"));
+    serving.stop();
+    place.nothing_is_left();
+    (place, model)
+}
+
+#[test]
+fn codex_0_166_may_write_nothing_where_it_may_only_read() {
+    let (place, model) = shut_in("read-only");
+    assert!(model.output("inside").contains("status 1"), "{}", model.output("inside"));
+    assert!(!place.path("work/inside.txt").exists() && !place.path("work/patched.txt").exists());
+    assert!(!model.output("patch").contains("Success"), "{}", model.output("patch"));
+}
+
+#[test]
+fn codex_0_166_may_write_where_it_works_and_nowhere_else() {
+    let (place, model) = shut_in("workspace-write");
+    assert!(model.output("inside").contains("status 0"), "{}", model.output("inside"));
+    assert_eq!(place.read("work/inside.txt"), "in\n");
+    assert!(model.output("patch").contains("Success"), "{}", model.output("patch"));
+    assert_eq!(place.read("work/patched.txt"), "p\n");
 }

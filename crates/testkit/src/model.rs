@@ -24,13 +24,40 @@ pub struct Call {
     name: String,
     tool: String,
     arguments: Value,
+    until: Option<String>,
 }
 
 impl Call {
     /// Calls `tool`; what it answers is found under `name`. An argument `"$session:NAME"` becomes the number of the session
     /// that the answer to NAME told of.
     pub fn new(name: &str, tool: &str, arguments: Value) -> Call {
-        Call { name: name.to_owned(), tool: tool.to_owned(), arguments }
+        Call { name: name.to_owned(), tool: tool.to_owned(), arguments, until: None }
+    }
+
+    /// Asks for more of the session's output until this text has come, or the session is over.
+    #[must_use]
+    pub fn until(mut self, text: &str) -> Call {
+        self.until = Some(text.to_owned());
+        self
+    }
+
+    /// This call, if nothing has answered it yet, or the one that asks for more; nothing when it is done.
+    fn next(&self, outputs: &BTreeMap<String, String>) -> Option<Value> {
+        let (mut heard, mut name) = (String::new(), self.name.clone());
+        for number in 1.. {
+            let Some(output) = outputs.get(&name) else { break };
+            heard += output;
+            let wanted = self.until.as_ref()?;
+            if heard.contains(wanted) || session_in(output).is_none() {
+                return None;
+            }
+            name = follow_up(&self.name, number);
+        }
+        if name == self.name {
+            return Some(function_call(&name, &self.tool, with_sessions(self.arguments.clone(), outputs)));
+        }
+        let arguments = json!({ "session_id": session_in(&heard)?, "chars": "" });
+        Some(function_call(&name, "write_stdin", arguments))
     }
 }
 
@@ -78,11 +105,12 @@ impl Model {
         format!("http://{}/v1", self.address)
     }
 
-    /// What a tool answered, as text; panics if that call was never answered.
+    /// What a tool answered, as text, with all that was asked for afterwards; panics if that call was never answered.
     pub fn output(&self, name: &str) -> String {
-        let seen = self.seen();
-        let known = seen.outputs.get(name).cloned();
-        known.unwrap_or_else(|| panic!("no answer to {name}; there are {:?}", seen.outputs))
+        let outputs = self.outputs();
+        let Some(first) = outputs.get(name) else { panic!("no answer to {name}; there are {outputs:?}") };
+        let more = (1..).map_while(|number| outputs.get(&follow_up(name, number)));
+        std::iter::once(first).chain(more).map(String::as_str).collect()
     }
 
     /// What every tool answered so far.
@@ -159,23 +187,22 @@ fn answer(asked: &Value, script: &[Turn], seen: &mut Seen) -> Vec<Value> {
         seen.outputs.insert(name, text_of(&item["output"]));
     }
     seen.requests.push(asked.clone());
-    let is_answered = |call: &Call| items.iter().any(|item| is_output_of(item, &call.name));
-    match script.iter().find(|turn| !turn.iter().all(is_answered)) {
-        None => vec![json!({ "type": "message", "role": "assistant", "id": "m",
-            "content": [{ "type": "output_text", "text": LAST_WORDS }] })],
-        Some(turn) => turn
-            .iter()
-            .map(|call| {
-                let arguments = with_sessions(call.arguments.clone(), &seen.outputs).to_string();
-                json!({ "type": "function_call", "id": format!("fc_{}", call.name), "call_id": call.name,
-                    "name": call.tool, "arguments": arguments })
-            })
-            .collect(),
-    }
+    let next = |turn: &Turn| turn.iter().filter_map(|call| call.next(&seen.outputs)).collect::<Vec<_>>();
+    let calls = script.iter().map(next).find(|calls| !calls.is_empty());
+    calls.unwrap_or_else(|| {
+        let content = json!([{ "type": "output_text", "text": LAST_WORDS }]);
+        vec![json!({ "type": "message", "role": "assistant", "id": "m", "content": content })]
+    })
 }
 
-fn is_output_of(item: &Value, name: &str) -> bool {
-    item["type"] == "function_call_output" && item["call_id"] == name
+fn function_call(name: &str, tool: &str, arguments: Value) -> Value {
+    json!({ "type": "function_call", "id": format!("fc_{name}"), "call_id": name, "name": tool,
+        "arguments": arguments.to_string() })
+}
+
+/// The name of the call that asks for more after this one.
+fn follow_up(name: &str, number: usize) -> String {
+    format!("{name}_more_{number}")
 }
 
 /// The text of an answer, which is a string or a list of parts.
@@ -229,16 +256,20 @@ mod tests {
 
     #[test]
     fn the_script_is_played_by_what_was_answered() {
-        let first = Call::new("a", "exec_command", json!({ "cmd": "cat" }));
+        let first = Call::new("a", "exec_command", json!({ "cmd": "cat" })).until("ready");
         let second = Call::new("b", "write_stdin", json!({ "session_id": "$session:a", "chars": "x" }));
         let model = Model::start(vec![vec![first], vec![second]]);
         let started = ask(&model, json!([]));
         assert!(started.contains(r#""call_id":"a""#) && started.contains("response.completed"), "{started}");
-        let output = |id: &str, text: &str| json!({ "type": "function_call_output", "call_id": id, "output": text });
+        let output =
+            |id: &str, text: &str| json!({ "type": "function_call_output", "call_id": id, "output": text });
         let a = output("a", "Process running with session ID 4711\nOutput:\n");
-        let next = ask(&model, json!([a]));
-        assert!(next.contains("4711") && next == ask(&model, json!([a])), "{next}");
-        assert!(ask(&model, json!([a, output("b", "done")])).contains(LAST_WORDS));
-        assert_eq!(model.output("b"), "done");
+        let more = ask(&model, json!([a]));
+        assert!(more.contains("4711") && more.contains("a_more_1"), "{more}");
+        let (a, more) = (a, output("a_more_1", "ready; session ID 4711"));
+        let next = ask(&model, json!([a, more]));
+        assert!(next.contains(r#""call_id":"b""#) && next == ask(&model, json!([a, more])), "{next}");
+        assert!(ask(&model, json!([a, more, output("b", "done")])).contains(LAST_WORDS));
+        assert_eq!((model.output("b").as_str(), model.output("a").contains("ready")), ("done", true));
     }
 }

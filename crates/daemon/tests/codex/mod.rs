@@ -1,6 +1,8 @@
 //! What the tests of `rexd exec-server` share: the released Codex programs, servers of either kind, a client's conversation.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod script;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -63,10 +65,7 @@ pub(crate) enum Server {
 impl Server {
     /// Ours, unless `REXD_TEST_ORIGINAL` is set: then the client's own release, to see that a test holds there too.
     pub(crate) fn under_test(client: Release) -> Server {
-        match std::env::var_os("REXD_TEST_ORIGINAL") {
-            Some(_) => Server::Released(client),
-            None => Server::Ours,
-        }
+        if is_original() { Server::Released(client) } else { Server::Ours }
     }
 
     /// Its program.
@@ -76,6 +75,11 @@ impl Server {
             Server::Released(release) => release.program(),
         }
     }
+}
+
+/// Whether the tests are to be held against the released servers.
+pub(crate) fn is_original() -> bool {
+    std::env::var_os("REXD_TEST_ORIGINAL").is_some()
 }
 
 /// A directory for one test: a home for the client, one for the server, and `work`, where the client stands.
@@ -102,6 +106,11 @@ impl Place {
 
     pub(crate) fn text(&self, name: impl AsRef<Path>) -> String {
         self.path(name).into_os_string().into_string().expect("a UTF-8 path")
+    }
+
+    /// The directory itself.
+    pub(crate) fn root(&self) -> String {
+        self.folder.path().display().to_string()
     }
 
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
@@ -136,6 +145,9 @@ impl Place {
 
     /// Waits until nothing is left of what the server started.
     pub(crate) fn nothing_is_left(&self) {
+        if is_original() {
+            return;
+        }
         let left = survivors(&watch_marked(&self.mark()), ENDING);
         assert!(left.is_empty(), "still running: {left:?}");
     }
