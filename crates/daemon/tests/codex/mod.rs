@@ -1,7 +1,10 @@
 //! What the tests of `rexd exec-server` share: the released Codex programs, servers of either kind, a client's conversation.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod cases;
+pub(crate) mod outcome;
 pub(crate) mod script;
+pub(crate) mod wired;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
