@@ -18,6 +18,8 @@ use crate::store::{Kind, Store, StoreError, Token, TokenId};
 const BYTES: usize = 32;
 /// How often is looked whether somebody else, such as `rexhub token remove`, has changed something.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// A token's last use is written down at most once in so many seconds.
+const USED_EVERY: i64 = 60;
 
 /// A token or ticket in clear. Nothing prints it.
 #[derive(Clone)]
@@ -128,7 +130,10 @@ impl Tokens {
             let message = format!("the token {:?} is of the kind {}, not {kind}", token.name, token.kind);
             return Err(Refusal::forbidden("wrong_kind", message));
         }
-        self.store.token_used(token.id, now()).await?;
+        let now = now();
+        if token.last_used.is_none_or(|used| now >= used.saturating_add(USED_EVERY)) {
+            self.store.token_used(token.id, now).await?;
+        }
         Ok(token)
     }
 

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -35,6 +36,7 @@ async fn run_hub(serve: Serve) -> anyhow::Result<()> {
         }
     }
     log::to_stderr();
+    allow_many_files();
     let stop = stop_on_signals()?;
     let tls = serve.tls_cert.zip(serve.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
     let config = Config {
@@ -53,6 +55,14 @@ async fn run_hub(serve: Serve) -> anyhow::Result<()> {
     say(&format!("listening {}", hub.url()))?;
     hub.serve(stop).await?;
     Ok(())
+}
+
+/// A connection is a file: as many as the system lets us have.
+fn allow_many_files() {
+    let mut limits = getrlimit(Resource::Nofile);
+    limits.current = limits.maximum;
+    // Fewer are only fewer.
+    setrlimit(Resource::Nofile, limits).ok();
 }
 
 /// TERM and INT end the hub, gently the first time.

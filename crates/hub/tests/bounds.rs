@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use hub::config::Limits;
 use support::{Peer, Seen, hub_with_tokens};
@@ -116,4 +118,16 @@ fn an_executor_that_takes_its_time_gets_everything_in_order() {
             next[which] += 1;
         }
     });
+}
+
+#[test]
+fn a_peer_that_gives_no_sign_of_life_is_gone_after_a_while() {
+    let (ping, silence) = (Duration::from_millis(200), Duration::from_secs(3));
+    let (hub, token, harness) = hub_with_tokens(Limits { ping, silence, ..Limits::default() });
+    let mut executor = hub.executor("e", &token);
+    let mut silent = hub.harness("e", &harness);
+    silent.send("a", "x");
+    executor.expect("a", "x");
+    // The executor answers pings while it waits; the harness, which does not read, does not.
+    assert_eq!(executor.reset_next(), "a");
 }

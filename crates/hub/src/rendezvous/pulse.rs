@@ -14,7 +14,8 @@ use tokio::time::Instant;
 pub(super) struct Pulse(Arc<Mutex<Instant>>);
 
 impl Pulse {
-    fn beat(&self) {
+    /// There is one now.
+    pub(super) fn beat(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 

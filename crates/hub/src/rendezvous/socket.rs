@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
@@ -121,10 +122,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         let Socket { stream, pulse, limits } = self;
         let (mut sink, mut frames) = stream.split();
         let why = tokio::select! {
-            why = read(&mut frames, source) => why,
+            why = read(&mut frames, source, &pulse, limits.silence) => why,
             why = write(&mut sink, inbox, limits.ping) => why,
             why = ended => Some(why),
-            () = pulse.silent_for(limits.silence) => Some(Farewell::SILENT),
         };
         let stream = frames.reunite(sink).ok().filter(|_| why.is_some());
         Ended { why: why.unwrap_or(Farewell::GONE), stream }
@@ -160,17 +160,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Ended<S> {
 }
 
 /// Hands on what comes. Tells what the peer is to be told, if it is still there.
-async fn read<S>(frames: &mut SplitStream<WebSocketStream<S>>, source: &Source) -> Option<Farewell>
+async fn read<S>(
+    frames: &mut SplitStream<WebSocketStream<S>>,
+    source: &Source,
+    pulse: &Pulse,
+    silence: Duration,
+) -> Option<Farewell>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     loop {
-        match frames.next().await {
-            Some(Ok(Message::Binary(bytes))) => source.hand_on(bytes).await,
+        let next = tokio::select! {
+            next = frames.next() => next,
+            () = pulse.silent_for(silence) => return Some(Farewell::SILENT),
+        };
+        match next {
+            Some(Ok(Message::Binary(bytes))) => {
+                source.hand_on(bytes).await;
+                // Meanwhile nobody listened.
+                pulse.beat();
+            }
             Some(Ok(Message::Close(_))) => return Some(Farewell::NORMAL),
             // Text means nothing here, as with real peers; pings are answered below.
             Some(Ok(_other)) => {}
             Some(Err(Error::Capacity(_))) => return Some(Farewell::TOO_LARGE),
+            // Real peers leave like that.
+            Some(Err(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake))) => return None,
             Some(Err(Error::Protocol(_) | Error::Utf8(_))) => return Some(Farewell::BROKEN),
             Some(Err(_)) | None => return None,
         }
