@@ -121,19 +121,27 @@ fn a_newer_executor_replaces_the_old_one_and_harnesses_come_again() {
 
 #[test]
 fn harnesses_are_refused_with_a_code_that_says_why() {
-    let limits =
-        Limits { executor_away: Duration::from_millis(20), harnesses_per_executor: 1, ..Limits::default() };
-    let (hub, executor, harness) = hub_with_tokens(limits);
+    let (hub, executor, harness) = hub_with_tokens(Limits { harnesses_per_executor: 1, ..Limits::default() });
+    let _executor = hub.executor("e", &executor);
     let refused = |token: &str| hub.try_harness("e", token).map(drop);
-    assert_eq!(refused(&harness), Err((503, "executor_away".into())));
     assert_eq!(refused("wrong"), Err((401, "unknown_token".into())));
     assert_eq!(refused(&executor), Err((403, "wrong_kind".into())));
-    let _executor = hub.executor("e", &executor);
     let url = format!("ws://{}/cloud/executor/e/rendezvous?role=harness", hub.address);
     assert_eq!(Peer::dial(hub.address, &url, &[]).map(drop), Err((401, "no_token".into())));
     let bearer = format!("Bearer {harness}");
     let _only = Peer::dial(hub.address, &url, &[("authorization", &bearer)]).unwrap();
     assert_eq!(refused(&harness), Err((503, "too_many_harnesses".into())));
+}
+
+#[test]
+fn a_harness_waits_only_so_long_for_an_executor_that_is_away() {
+    let limits =
+        Limits { executor_away: Duration::from_millis(20), harnesses_per_executor: 1, ..Limits::default() };
+    let (hub, _, harness) = hub_with_tokens(limits);
+    // Whoever has given up no longer counts.
+    for _ in 0..3 {
+        assert_eq!(hub.try_harness("e", &harness).map(drop), Err((503, "executor_away".into())));
+    }
 }
 
 #[test]
