@@ -2,7 +2,6 @@
 
 mod local;
 mod ssh;
-mod tls;
 mod websocket;
 
 use link::Link;
