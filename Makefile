@@ -34,7 +34,7 @@ check:          ## formatting, lints, documentation
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-setup:          ## what the tests use beside Rust: a real sshd, vim, systemd's socket activation, the official MCP clients
+setup:          ## what the tests use beside Rust: a real sshd, vim, systemd's socket activation, the official MCP clients, released Codex
 	@missing=""; \
 	test -x /usr/sbin/sshd || missing="$$missing openssh-server openssh-client"; \
 	command -v systemd-socket-activate >/dev/null || missing="$$missing systemd"; \
@@ -45,6 +45,7 @@ setup:          ## what the tests use beside Rust: a real sshd, vim, systemd's s
 	  echo "installing$$missing"; \
 	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null; }
 	@crates/cli/tests/mcp/setup.sh
+	@crates/daemon/tests/codex/setup.sh
 
 generate:       ## writes what is made from the code: method tables, schemas, manual pages and completions of rex and rexhub, reference of rex
 	$(CARGO) xtask generate
