@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where work is to be done. Parsed from `local`, `ssh:[USER@]HOST[:PORT]`, `unix:PATH`, `http(s)://…` or `ws(s)://…`.
+/// Where work is to be done. Parsed from `local`, `ssh:[USER@]HOST[:PORT]`, `unix:PATH`, `http(s)://…`, `ws(s)://…` or
+/// `codex:ws(s)://…`.
 ///
 /// ```
 /// use client::Target;
@@ -23,6 +24,8 @@ pub enum Target {
     Unix(PathBuf),
     /// A running daemon, by HTTP or WebSocket.
     Url(Url),
+    /// A running exec-server of Codex's kind, by WebSocket or behind a rendezvous.
+    Codex(Url),
 }
 
 /// How a daemon on this machine is started.
@@ -177,12 +180,20 @@ impl FromStr for Target {
                 return parse_url(scheme, rest).map(Target::Url).map_err(wrong);
             }
         }
-        for later in ["hub:", "codex:"] {
-            if text.starts_with(later) {
-                return Err(wrong("targets of this kind are not in this version yet"));
-            }
+        if let Some(address) = text.strip_prefix("codex:") {
+            return match address.parse() {
+                Ok(Target::Url(url)) if !url.scheme.is_http() => Ok(Target::Codex(url)),
+                _ => Err(wrong(
+                    "`codex:` is followed by ws://HOST:PORT, as the exec-server prints it, or wss://…",
+                )),
+            };
         }
-        Err(wrong("it is none of local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…"))
+        if text.starts_with("hub:") {
+            return Err(wrong("targets of this kind are not in this version yet"));
+        }
+        Err(wrong(
+            "it is none of local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://…",
+        ))
     }
 }
 
@@ -266,8 +277,15 @@ impl fmt::Display for Target {
             Target::Local(_) => f.write_str("local"),
             Target::Ssh(ssh) => write!(f, "ssh:{ssh}"),
             Target::Unix(path) => write!(f, "unix:{}", path.display()),
-            Target::Url(url) => write!(f, "{}://{}{}", url.scheme.as_str(), url.authority, url.path),
+            Target::Url(url) => write!(f, "{url}"),
+            Target::Codex(url) => write!(f, "codex:{url}"),
         }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", self.scheme.as_str(), self.authority, self.path)
     }
 }
 
@@ -307,6 +325,8 @@ mod tests {
             "unix:/run/rexd.sock",
             "http://127.0.0.1:7377",
             "wss://example.org/rexd/ws?x=1",
+            "codex:ws://127.0.0.1:7000",
+            "codex:wss://example.org/cloud/executor/e/rendezvous?role=harness",
         ] {
             assert_eq!(text.parse::<Target>().map(|target| target.to_string()).as_deref(), Ok(text));
         }
@@ -323,7 +343,10 @@ mod tests {
             ("ssh:-x@host", "plain names"),
             ("ssh:$(touch x)", "plain names"),
             ("hub:host-a", "not in this version"),
-            ("codex:http://x", "not in this version"),
+            ("codex:http://x", "ws://"),
+            ("codex:", "ws://"),
+            ("codex:ssh:host", "ws://"),
+            ("codex:ws://", "ws://"),
             ("ssh:host:0", "port"),
             ("ssh:host:99999", "port"),
             ("unix:", "path"),

@@ -10,7 +10,12 @@ use link::child::Child;
 
 use crate::error::{ConnectError, Step};
 use crate::options::Options;
-use crate::target::Target;
+use crate::target::{Target, Url};
+
+/// Where a daemon has its WebSocket if the URL names no path.
+const DAEMON_PATH: &str = "/ws";
+/// Where an exec-server has it.
+const EXEC_SERVER_PATH: &str = "/";
 
 /// A link to a target, and what has to live as long as it does.
 #[derive(Debug)]
@@ -45,8 +50,21 @@ pub(crate) async fn dial(target: &Target, options: &Options) -> Result<Dialed, C
             let link = link::ndjson::link(input, output, &limits());
             Ok(Dialed { link, carrier: Carrier::Socket })
         }
-        Target::Url(url) => websocket::dial(url).await,
+        Target::Url(url) => {
+            let (host, port) = url.address();
+            let hint = format!("is `rexd serve --http {host}:{port}` running there?");
+            let link = websocket::dial(url, (target, &hint), DAEMON_PATH).await?;
+            Ok(Dialed { link, carrier: Carrier::Socket })
+        }
+        Target::Codex(_) => Err(ConnectError::new(target, Step::Find, "not yet")),
     }
+}
+
+/// Connects to an exec-server. Nothing has been said on the link yet.
+pub(crate) async fn exec_server(url: &Url) -> Result<Link, ConnectError> {
+    let target = Target::Codex(url.clone());
+    let hint = format!("is `rexd exec-server --listen ws://{}` running there?", url.authority);
+    websocket::dial(url, (&target, &hint), EXEC_SERVER_PATH).await
 }
 
 impl Carrier {

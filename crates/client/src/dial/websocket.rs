@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::AUTHORIZATION;
+use link::Link;
 use link::websocket::{Role, Settings, link};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -10,25 +11,24 @@ use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite;
 use tungstenite::client::IntoClientRequest;
 
-use super::{Carrier, Dialed, limits, tls};
+use super::{limits, tls};
 use crate::error::{ConnectError, Step};
 use crate::target::{Target, Url};
 
-/// Where the daemon has its WebSocket if the URL names no path.
-const PATH: &str = "/ws";
-
-pub(super) async fn dial(url: &Url) -> Result<Dialed, ConnectError> {
+/// Connects and upgrades, at `path` if the URL names none. `hint` is for whoever finds nobody there.
+pub(super) async fn dial(
+    url: &Url,
+    (target, hint): (&Target, &str),
+    path: &str,
+) -> Result<Link, ConnectError> {
     let (host, port) = url.address();
-    let wrong =
-        |step, cause: &dyn std::fmt::Display| ConnectError::new(Target::Url(url.clone()), step, cause);
-    let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|error| {
-        wrong(Step::Reach, &error)
-            .hint(format!("is `rexd serve --http {host}:{port}` running there?"))
-            .passing()
-    })?;
+    let wrong = |step, cause: &dyn std::fmt::Display| ConnectError::new(target, step, cause);
+    let stream = TcpStream::connect((host.as_str(), port))
+        .await
+        .map_err(|error| wrong(Step::Reach, &error).hint(hint).passing())?;
     // Without it a small request waits for the acknowledgement of the one before.
     stream.set_nodelay(true).map_err(|error| wrong(Step::Reach, &error))?;
-    let request = request(url).map_err(|error| wrong(Step::Find, &error))?;
+    let request = request(url, path).map_err(|error| wrong(Step::Find, &error))?;
     let upgraded = match url.scheme.is_encrypted() {
         true => {
             let stream = tls::wrap(stream, &host, &url.tls).await.map_err(|error| {
@@ -42,7 +42,7 @@ pub(super) async fn dial(url: &Url) -> Result<Dialed, ConnectError> {
     upgraded.map_err(|error| refused(error, &wrong))
 }
 
-async fn upgrade<S>(stream: S, request: http::Request<()>) -> Result<Dialed, Box<tungstenite::Error>>
+async fn upgrade<S>(stream: S, request: http::Request<()>) -> Result<Link, Box<tungstenite::Error>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -50,19 +50,21 @@ where
     // Nothing arrives before we have said something, so nothing can lie in the library's buffer.
     let (link, _closer) =
         link(socket.into_inner(), Bytes::new(), Role::Client, &Settings::default(), &limits());
-    Ok(Dialed { link, carrier: Carrier::Socket })
+    Ok(link)
 }
 
-fn request(url: &Url) -> Result<http::Request<()>, String> {
+fn request(url: &Url, default_path: &str) -> Result<http::Request<()>, String> {
     let scheme = match url.scheme.is_encrypted() {
         true => "wss",
         false => "ws",
     };
     let path = match url.path.as_str() {
-        "" | "/" => PATH,
+        "" | "/" => default_path,
         path => path,
     };
-    let address = format!("{scheme}://{}{path}", url.authority);
+    // A query may follow the host at once; a request needs a path before it.
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    let address = format!("{scheme}://{}{slash}{path}", url.authority);
     let mut request = address.into_client_request().map_err(|error| error.to_string())?;
     let headers = request.headers_mut();
     if let Some(token) = &url.token {
