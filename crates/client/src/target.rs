@@ -263,6 +263,11 @@ impl Ssh {
 }
 
 impl Url {
+    /// The whole address, with a token that its query may hold: for files, not for people.
+    pub fn to_text(&self) -> String {
+        format!("{}://{}{}", self.scheme.as_str(), self.authority, self.path)
+    }
+
     /// Host and port to connect to.
     pub fn address(&self) -> (String, u16) {
         // It was checked when it was read; an odd port cannot be there.
@@ -285,7 +290,20 @@ impl fmt::Display for Target {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}{}", self.scheme.as_str(), self.authority, self.path)
+        write!(f, "{}://{}", self.scheme.as_str(), self.authority)?;
+        // A rendezvous takes a token in the query; whoever reads this is not to have it.
+        match self.path.split_once("token=") {
+            Some((before, value)) => {
+                let rest = value.split_once('&').map(|(_, rest)| rest);
+                write!(
+                    f,
+                    "{before}token=…{}{}",
+                    if rest.is_some() { "&" } else { "" },
+                    rest.unwrap_or_default()
+                )
+            }
+            None => f.write_str(&self.path),
+        }
     }
 }
 
@@ -356,6 +374,16 @@ mod tests {
         ] {
             let problem = text.parse::<Target>().unwrap_err().problem;
             assert!(problem.contains(word), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn a_token_in_a_query_is_kept_and_not_shown() {
+        let text = "ws://h/rendezvous?role=harness&token=secret";
+        for text in [text.to_owned(), format!("{text}&x=1")] {
+            let Ok(Target::Codex(url)) = format!("codex:{text}").parse() else { panic!("{text}") };
+            assert_eq!(url.to_text(), text);
+            assert_eq!(Target::Codex(url).to_string(), format!("codex:{}", text.replace("secret", "…")));
         }
     }
 

@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+pub(crate) mod bridge;
 mod calls;
 mod calls_v0;
 mod connect;

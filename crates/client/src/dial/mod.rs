@@ -1,5 +1,6 @@
 //! Reaching a target: from its name to a link, and why that failed.
 
+mod codex;
 mod local;
 mod ssh;
 mod tls;
@@ -8,6 +9,7 @@ mod websocket;
 use link::Link;
 use link::child::Child;
 
+use crate::codex::bridge::Fate;
 use crate::error::{ConnectError, Step};
 use crate::options::Options;
 use crate::target::{Target, Url};
@@ -33,6 +35,8 @@ pub(crate) enum Carrier {
     Ssh(Child, String),
     /// A socket; it lives with the link.
     Socket,
+    /// A bridge to an exec-server; it lives with the link.
+    Bridge(Fate),
 }
 
 /// Connects to the target. Nothing has been said on the link yet.
@@ -56,7 +60,7 @@ pub(crate) async fn dial(target: &Target, options: &Options) -> Result<Dialed, C
             let link = websocket::dial(url, (target, &hint), DAEMON_PATH).await?;
             Ok(Dialed { link, carrier: Carrier::Socket })
         }
-        Target::Codex(_) => Err(ConnectError::new(target, Step::Find, "not yet")),
+        Target::Codex(url) => codex::dial(url, options).await,
     }
 }
 
@@ -76,6 +80,7 @@ impl Carrier {
             Carrier::Socket => {
                 ConnectError::new(target, Step::Greet, "the server closed the connection").passing()
             }
+            Carrier::Bridge(fate) => ConnectError::new(target, Step::Greet, fate.text()).passing(),
         }
     }
 
@@ -84,6 +89,7 @@ impl Carrier {
         let errors = match self {
             Carrier::Local(child) | Carrier::Ssh(child, _) => child.errors().text(),
             Carrier::Socket => String::new(),
+            Carrier::Bridge(fate) => fate.text(),
         };
         match errors.lines().next_back() {
             Some(line) => line.to_owned(),
