@@ -3,20 +3,25 @@
 //! Every long flag is also accepted with a single dash, because the tools that start `rexd` spell it so.
 
 mod asking;
+mod exec_server;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use crate::audit::Show;
 use crate::config::{ConfigArgs, nearest};
 use crate::policy_cli::PolicyCommand;
+pub use exec_server::{ExecServer, Remote, WsAuthFlags};
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Serve faces; standard input and output when nothing else is named.
     Serve(Box<Serve>),
+    /// Serve Codex's exec-server alone.
+    ExecServer(Box<ExecServer>),
     /// Say what works on this machine and what does not.
     Doctor {
         /// As one JSON object.
@@ -59,7 +64,9 @@ pub struct Serve {
     /// REXD on a unix socket.
     pub unix: Option<PathBuf>,
     /// The exec-server face on this `ws://` address.
-    pub exec_server: Option<String>,
+    pub exec_server: Option<SocketAddr>,
+    /// What its clients have to show.
+    pub ws_auth: WsAuthFlags,
     /// The stringd face on this port of the loopback interface.
     pub stringd: Option<u16>,
     /// The hub to dial.
@@ -111,11 +118,14 @@ struct Flag {
     used_by: &'static [&'static str],
 }
 
-const EVERYWHERE: &[&str] = &["", "serve", "doctor", "check-config", "audit", "policy", "version", "help"];
-const CONFIGURED: &[&str] = &["", "serve", "doctor", "check-config"];
-const READING: &[&str] = &["", "serve", "doctor", "check-config", "audit", "policy"];
+const EVERYWHERE: &[&str] =
+    &["", "serve", "exec-server", "doctor", "check-config", "audit", "policy", "version", "help"];
+const CONFIGURED: &[&str] = &["", "serve", "exec-server", "doctor", "check-config"];
+const READING: &[&str] = &["", "serve", "exec-server", "doctor", "check-config", "audit", "policy"];
 const ASKING: &[&str] = &["audit", "policy"];
 const SERVING: &[&str] = &["", "serve"];
+const EXEC_SERVER: &[&str] = &["exec-server"];
+const WS_AUTH: &[&str] = &["", "serve", "exec-server"];
 
 const FLAGS: &[Flag] = &[
     Flag { name: "config", takes_value: true, used_by: READING },
@@ -129,6 +139,13 @@ const FLAGS: &[Flag] = &[
     Flag { name: "tls-cert", takes_value: true, used_by: SERVING },
     Flag { name: "tls-key", takes_value: true, used_by: SERVING },
     Flag { name: "client-ca", takes_value: true, used_by: SERVING },
+    Flag { name: "listen", takes_value: true, used_by: EXEC_SERVER },
+    Flag { name: "remote", takes_value: true, used_by: EXEC_SERVER },
+    Flag { name: "executor-id", takes_value: true, used_by: EXEC_SERVER },
+    Flag { name: "name", takes_value: true, used_by: EXEC_SERVER },
+    Flag { name: "ws-auth", takes_value: true, used_by: WS_AUTH },
+    Flag { name: "ws-token-file", takes_value: true, used_by: WS_AUTH },
+    Flag { name: "ws-token-sha256", takes_value: true, used_by: WS_AUTH },
     Flag { name: "json", takes_value: false, used_by: &["doctor", "audit", "policy"] },
     Flag { name: "face", takes_value: true, used_by: ASKING },
     Flag { name: "client", takes_value: true, used_by: ASKING },
@@ -151,9 +168,10 @@ const FLAGS: &[Flag] = &[
     Flag { name: "version", takes_value: false, used_by: EVERYWHERE },
 ];
 
-const SUBCOMMANDS: &[&str] = &["serve", "doctor", "check-config", "audit", "policy", "version", "help"];
+const SUBCOMMANDS: &[&str] =
+    &["serve", "exec-server", "doctor", "check-config", "audit", "policy", "version", "help"];
 /// Faces of their own and the run command: named in the help, served by later builds.
-const NOT_YET: &[&str] = &["exec-server", "stringd", "host", "run"];
+const NOT_YET: &[&str] = &["stringd", "host", "run"];
 
 /// Reads a command line, the program's own name not included.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, UsageError> {
@@ -163,6 +181,22 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, U
         true => UsageError { exit_code: UsageError::POLICY_EXIT_CODE, ..error },
         false => error,
     })
+}
+
+/// The same for a program called by this name: as `codex-exec-server` it is that face on standard streams, and takes
+/// the flags of it.
+pub fn parse_as(name: &OsStr, arguments: impl IntoIterator<Item = OsString>) -> Result<Command, UsageError> {
+    let is_exec_server = Path::new(name).file_name().is_some_and(|name| name == "codex-exec-server");
+    if !is_exec_server {
+        return parse(arguments);
+    }
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let is_named = |argument: &OsString| {
+        argument.to_str().is_some_and(|text| text.starts_with("--listen") || text.starts_with("--remote"))
+    };
+    let usual =
+        if arguments.iter().any(is_named) { Vec::new() } else { vec!["--listen".into(), "stdio".into()] };
+    parse(std::iter::once("exec-server".into()).chain(arguments).chain(usual))
 }
 
 /// The command line as it was written: loose, and turned into a [`Command`] in one place.
@@ -225,6 +259,7 @@ impl Raw {
         match name.as_str() {
             "" if self.has("check-config") => Ok(Command::CheckConfig(self.config(operands)?)),
             "" | "serve" => self.serve(&name, operands).map(|serve| Command::Serve(Box::new(serve))),
+            "exec-server" => self.exec_server(operands).map(|face| Command::ExecServer(Box::new(face))),
             "doctor" => Ok(Command::Doctor { json: self.has("json"), config: self.config(operands)? }),
             "check-config" => Ok(Command::CheckConfig(self.config(operands)?)),
             "audit" => self.audit(operands),
@@ -258,7 +293,8 @@ impl Raw {
             bare: false,
             http: self.text("http")?,
             unix: self.last("unix").map(PathBuf::from),
-            exec_server: self.text("exec-server")?,
+            exec_server: self.exec_server_address()?,
+            ws_auth: self.ws_auth()?,
             stringd: stringd.transpose()?,
             hub: self.text("hub")?,
             tls: self.tls()?,

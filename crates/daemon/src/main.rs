@@ -4,13 +4,15 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use daemon::args::{self, Command, HELP, Serve};
+use daemon::args::{self, Command, ExecServer, HELP, Serve};
 use daemon::config::{Config, ConfigArgs, Listeners, Places, check_config};
 use daemon::doctor::{Doctor, colours_wanted};
 use daemon::{audit, keeper, log, serve};
 
 fn main() -> ExitCode {
-    let command = match args::parse(std::env::args_os().skip(1)) {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    let command = match args::parse_as(&name, arguments) {
         Ok(command) => command,
         Err(error) => {
             complain(&error.to_string());
@@ -46,6 +48,7 @@ fn run(command: Command) -> anyhow::Result<u8> {
         }
         Command::Keeper => Ok(keeper::main()?),
         Command::Serve(faces) => serve_faces(&faces, &places),
+        Command::ExecServer(face) => serve_exec_server(&face, &places),
     }
 }
 
@@ -77,15 +80,17 @@ fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
     };
     // Whoever passes sockets means those, not the streams of a service.
     listeners.stdio = asks_stdio || (listeners.stdio && passed.is_empty());
-    if listeners.is_empty() && passed.is_empty() {
+    if listeners.is_empty() && passed.is_empty() && faces.exec_server.is_none() {
         anyhow::bail!("there is nothing to serve: name --http ADDR, --unix PATH or --stdio");
     }
     // One thread serves all: a command's way through the daemon then never waits for another core to wake up.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match listeners.is_stdio_alone() && passed.is_empty() {
+    match listeners.is_stdio_alone() && passed.is_empty() && faces.exec_server.is_none() {
         true => runtime.block_on(serve::stdio(&config, places))?,
         false => {
-            let plan = serve::Plan { config: &config, source: &faces.config, places, listeners, passed };
+            let exec_server = faces.exec_server.map(|address| (address, faces.ws_auth.clone()));
+            let source = &faces.config;
+            let plan = serve::Plan { config: &config, source, places, listeners, exec_server, passed };
             runtime.block_on(serve::serve(plan))?;
         }
     }
@@ -94,12 +99,26 @@ fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// Codex's exec-server alone: without configured roots its clients have the rights of the user.
+fn serve_exec_server(face: &ExecServer, places: &Places) -> anyhow::Result<u8> {
+    let config = Config::load(&face.config, places)?;
+    log::to_stderr(config.server.log_level);
+    let no_roots = config.no_roots_message();
+    for warning in config.warnings.iter().filter(|warning| Some(*warning) != no_roots.as_ref()) {
+        tracing::warn!("{warning}");
+    }
+    if no_roots.is_some() {
+        tracing::warn!("no roots are configured: exec-server serves / with the rights of this user");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve::exec_server(&config, places, face))?;
+    // A thread that still reads a standard input which is a plain file must not hold up the end.
+    runtime.shutdown_background();
+    Ok(0)
+}
+
 fn not_built_yet(faces: &Serve) -> Option<&'static str> {
-    let asked = [
-        (faces.exec_server.is_some(), "exec-server"),
-        (faces.stringd.is_some(), "stringd"),
-        (faces.hub.is_some(), "the hub"),
-    ];
+    let asked = [(faces.stringd.is_some(), "stringd"), (faces.hub.is_some(), "the hub")];
     asked.iter().find(|(is_asked, _)| *is_asked).map(|(_, name)| *name)
 }
 

@@ -1,9 +1,11 @@
 //! From a configuration to a running daemon: one engine, the faces over it, and an orderly end.
 
+mod exec_server;
 mod listeners;
 mod signals;
 mod sockets;
 
+pub use exec_server::exec_server;
 pub use listeners::{Plan, serve};
 pub use sockets::Sockets;
 

@@ -55,6 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 fn spec(confinement: Option<Arc<Confinement>>) -> Result<ProcessSpec, engine::Error> {
     Ok(ProcessSpec {
         program: Program::Argv(vec!["/bin/true".to_owned()]),
+        arg0: None,
         cwd: Roots::new(vec!["/".into()]).admit(Path::new("/"), Path::new("/tmp"))?,
         env: std::env::vars_os().collect(),
         terminal: None,

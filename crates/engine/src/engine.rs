@@ -57,13 +57,20 @@ impl Engine {
         let limit = shared.settings.max_sessions;
         let place = Place::take(&shared.sessions, limit)
             .ok_or(Error::LimitReached { what: "concurrent sessions", limit: limit as u64 })?;
-        Session::new(
-            shared.settings.bounds.clone(),
-            shared.launcher.clone(),
-            shared.registry.clone(),
-            shared.stop.child_token(),
-            place,
-        )
+        self.session(shared.settings.bounds.clone(), Some(place))
+    }
+
+    /// Opens a session for somebody who bounds sessions and their output in their own way: it takes none of the places.
+    pub fn open_session_apart(&self, adjust: impl FnOnce(&mut Bounds)) -> Result<Session, Error> {
+        let mut bounds = self.shared.settings.bounds.clone();
+        adjust(&mut bounds);
+        self.session(bounds, None)
+    }
+
+    fn session(&self, bounds: Bounds, place: Option<Place>) -> Result<Session, Error> {
+        let shared = &self.shared;
+        let stop = shared.stop.child_token();
+        Session::new(bounds, shared.launcher.clone(), shared.registry.clone(), stop, place)
     }
 
     /// Every process of every session that is still remembered.

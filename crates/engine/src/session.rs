@@ -32,7 +32,7 @@ pub struct Session {
     started: Option<Moment>,
     tasks: TaskTracker,
     stop: CancellationToken,
-    _place: Place,
+    _place: Option<Place>,
 }
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Session {
         launcher: Arc<Launcher>,
         registry: Registry,
         stop: CancellationToken,
-        place: Place,
+        place: Option<Place>,
     ) -> Result<Session, Error> {
         Ok(Session {
             bounds,
@@ -134,8 +134,8 @@ impl Session {
         self.processes.len().saturating_sub(self.finished.len()) < limit || self.running() < limit
     }
 
-    /// Forgets a process that could not be started.
-    pub fn never_ran(&mut self, id: &ProcessId) {
+    /// Forgets a process: it could not be started, or its end is old enough.
+    pub fn forget(&mut self, id: &ProcessId) {
         self.processes.remove(id);
     }
 

@@ -109,6 +109,16 @@ impl Caller {
         Caller::of_system("stdio".to_owned())
     }
 
+    /// Somebody of this machine who came over loopback, to a face that asks for nothing more there.
+    pub fn on_loopback() -> Caller {
+        Caller::of_system("loopback".to_owned())
+    }
+
+    /// Somebody who showed the one token of a listener.
+    pub fn with_capability() -> Caller {
+        Caller::of_system("token:exec-server".to_owned())
+    }
+
     /// A user of this machine, as the kernel says.
     pub fn user(uid: u32) -> Caller {
         Caller::of_system(format!("uid:{uid}"))

@@ -62,7 +62,7 @@ impl Digest {
     }
 
     /// Whether both are the same, in a time that does not depend on where they differ.
-    pub(super) fn matches(&self, other: &Self) -> bool {
+    pub(crate) fn matches(&self, other: &Self) -> bool {
         let difference = self.0.iter().zip(&other.0).fold(0, |sum, (one, two)| sum | (one ^ two));
         std::hint::black_box(difference) == 0
     }

@@ -14,7 +14,8 @@ use wire::rexd::v1::codes;
 
 use crate::auth::Refusal;
 
-pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
+/// What an answer carries.
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// An answer, and whether its body goes on for as long as somebody listens.
 pub(super) struct Answer {

@@ -32,8 +32,10 @@ use crate::auth::{Caller, Gate, Refusals};
 use crate::metrics::Metrics;
 use crate::rexd::Service;
 
+pub(crate) use answer::Body;
 pub use connection::{Peer, serve};
 pub use crowd::{Crowd, Place};
+pub(crate) use upgrade::switching;
 
 /// Everything a connection needs to be served.
 #[derive(Debug)]

@@ -29,16 +29,11 @@ pub(super) fn upgrade<S>(visit: &Arc<Visit>, caller: Caller, mut request: Reques
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let key = match check(request.version(), request.headers()) {
-        Ok(key) => key,
+    let mut response = match switching(request.version(), request.headers()) {
+        Ok(response) => response,
         Err(refusal) => return (*refusal).into(),
     };
-    let mut response = answer::empty(StatusCode::SWITCHING_PROTOCOLS);
     let headers = response.headers_mut();
-    headers.remove(header::CACHE_CONTROL);
-    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
     if has_token(request.headers(), &header::SEC_WEBSOCKET_PROTOCOL, PROTOCOL) {
         headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
     }
@@ -54,6 +49,21 @@ where
         serve(&visit, caller, parts.io.into_inner().into_inner().into_inner(), parts.read_buf).await;
     });
     Answer { response, is_stream: true }
+}
+
+/// The answer to a handshake, or why it is none.
+pub(crate) fn switching(
+    version: Version,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Box<Response<Body>>> {
+    let key = check(version, headers)?;
+    let mut response = answer::empty(StatusCode::SWITCHING_PROTOCOLS);
+    let headers = response.headers_mut();
+    headers.remove(header::CACHE_CONTROL);
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
+    Ok(response)
 }
 
 /// Whether this is a handshake, and the key that answers it.

@@ -120,6 +120,7 @@ impl Job {
                 ProgramOrder::Argv(argv) => Program::Argv(argv.clone()),
                 ProgramOrder::Shell { line, login } => Program::Shell { line: line.clone(), login: *login },
             },
+            arg0: None,
             cwd: self.directory()?,
             env: self.env.0.split(|byte| *byte == 0).filter_map(variable).collect(),
             terminal: self.terminal.map(|(cols, rows)| TerminalSize { cols, rows }),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::Error;
-use engine::approval::{self, Action, Answer as Said, Choice, Deed, Holder, Outcome, Question, Scope};
-use engine::audit::{self, ApprovalOutcome, Judged};
+use engine::approval::{self, Action, Deed, Question};
+use engine::audit::Judged;
 use engine::policy::{Asked as Inquiry, Decision, Operation, Touch, Verdict};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ use super::preview::{self, Pictured};
 use super::wanted::Touched;
 use super::{FACE, Service};
 use crate::guard::Guard;
+use crate::permission::{Waits, settle};
 
 /// Everything it takes to judge a request beside its session.
 pub(super) struct Judge {
@@ -149,7 +150,8 @@ impl Judge {
     /// Asks, and has the request done if somebody approves.
     pub(super) async fn ask(self, mut asked: Box<Asked>, question: Question, permit: Permit) {
         let cancel = asked.answer.cancel.clone();
-        let (settled, approved) = self.settle(question, &cancel).await;
+        let waits = Waits { within: self.guard.approvals.within, cancel: &cancel, over: &self.over };
+        let (settled, approved) = settle(&self.service.approvals, question, waits).await;
         settled.into_iter().for_each(|settled| asked.answer.settled(settled));
         match approved {
             Ok(()) => {
@@ -164,58 +166,6 @@ impl Judge {
             }
             Err(Error::Cancelled) => asked.answer.send(Err::<(), _>(RpcError::cancelled())).await,
             Err(error) => asked.answer.send(Err::<(), _>(rpc_error(error))).await,
-        }
-    }
-
-    async fn settle(
-        &self,
-        question: Question,
-        cancel: &CancellationToken,
-    ) -> (Option<audit::Approval>, Result<(), Error>) {
-        let (approvals, rule) = (&self.service.approvals, question.rule.clone());
-        if let Some(grant) = approvals.granted(&question) {
-            let refused = Error::Refused { rule, approval: None, by: grant.by.clone() };
-            let (outcome, result) = match grant.choice {
-                Choice::Approve => (ApprovalOutcome::Approved, Ok(())),
-                Choice::Deny => (ApprovalOutcome::Denied, Err(refused)),
-            };
-            let scope = match grant.holder {
-                Holder::Session(_) => Scope::Session,
-                Holder::Caller(_) => Scope::Rule,
-            };
-            let settled =
-                audit::Approval { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
-            return (Some(settled), result);
-        }
-        let within = self.guard.approvals.within;
-        let asking = match approvals.ask(question, within).await {
-            Ok(asking) => asking,
-            Err(error) => return (None, Err(error)),
-        };
-        let id = asking.approval().id.clone();
-        let outcome = tokio::select! {
-            biased;
-            outcome = asking.settled() => outcome,
-            () = cancel.cancelled() => Outcome::Withdrawn,
-            () = self.over.cancelled() => Outcome::Abandoned,
-        };
-        let settled = |by: Option<Arc<str>>, scope: Option<Scope>, outcome| {
-            Some(audit::Approval { id: Some(id.clone()), by, scope: scope.map(Scope::name), outcome })
-        };
-        match outcome {
-            Outcome::Answered(Said { choice: Choice::Approve, by, scope }) => {
-                (settled(Some(by), Some(scope), ApprovalOutcome::Approved), Ok(()))
-            }
-            Outcome::Answered(Said { choice: Choice::Deny, by, scope }) => {
-                let refused = Error::Refused { rule, approval: Some(id.clone()), by: by.clone() };
-                (settled(Some(by), Some(scope), ApprovalOutcome::Denied), Err(refused))
-            }
-            Outcome::Expired => {
-                let unanswered = Error::Unanswered { rule, approval: id.clone(), after: within };
-                (settled(None, None, ApprovalOutcome::TimedOut), Err(unanswered))
-            }
-            Outcome::Withdrawn => (settled(None, None, ApprovalOutcome::Withdrawn), Err(Error::Cancelled)),
-            Outcome::Abandoned => (settled(None, None, ApprovalOutcome::Withdrawn), Err(Error::Gone)),
         }
     }
 }

@@ -29,7 +29,6 @@ mod presence;
 mod preview;
 mod quirks;
 mod roster;
-mod rules;
 mod session;
 mod train;
 mod wanted;

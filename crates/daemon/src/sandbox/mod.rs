@@ -126,7 +126,7 @@ impl Sandbox {
     }
 
     /// What belongs to the daemon, but for what holds a root itself: the operator has put it there.
-    fn own_outside(&self, roots: &[PathBuf]) -> Own {
+    pub(crate) fn own_outside(&self, roots: &[PathBuf]) -> Own {
         let holds_root = |path: &PathBuf| roots.iter().any(|root| root.starts_with(path));
         let outside = |paths: &[PathBuf]| paths.iter().filter(|path| !holds_root(path)).cloned().collect();
         Own { protect: outside(&self.own().protect), hide: outside(&self.own().hide) }

@@ -1,6 +1,7 @@
 //! `rexd serve`: opens every listener that was asked for, serves until a signal, and drains.
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +11,13 @@ use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::exec_server;
 use super::signals::{self, Ending};
 use super::sockets::Sockets;
 use super::{link_limits, open_audit, retention, service, sink};
+use crate::args::WsAuthFlags;
 use crate::auth::{Auth, Caller, Door, Gate, Refusals};
+use crate::codex;
 use crate::config::{Config, ConfigArgs, Listeners, Places};
 use crate::guard::Guard;
 use crate::http::{Crowd, Deadlines, Server};
@@ -39,13 +43,15 @@ pub struct Plan<'a> {
     pub places: &'a Places,
     /// What flags and configuration name.
     pub listeners: Listeners,
+    /// Where exec-server listens, and what its clients have to show.
+    pub exec_server: Option<(SocketAddr, WsAuthFlags)>,
     /// Sockets that the service manager passed.
     pub passed: Vec<OwnedFd>,
 }
 
 /// Serves everything until a signal asks for the end.
 pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
-    let Plan { config, source, places, listeners, passed } = plan;
+    let Plan { config, source, places, listeners, exec_server, passed } = plan;
     // Every connection is one.
     engine::process::raise_open_files();
     let ending = signals::ending(false)?;
@@ -60,10 +66,18 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let auth = Auth::new(config, places)?;
     let (sockets, exporting) = sockets(config, places, &auth, &ending)?;
     let urls = open(&sockets, &listeners, &tls, passed).await?;
+    let codex = match &exec_server {
+        Some((address, flags)) => {
+            Some(exec_server::beside(&sockets.server.service, (*address, flags), &sockets.tasks).await?)
+        }
+        None => None,
+    };
     if urls.iter().any(|url| url.starts_with("http")) {
         tell_token(&auth)?;
     }
-    say_where(&urls, listeners.stdio)?;
+    let faces = urls.iter().map(|url| (rexd::FACE, url.as_str()));
+    let faces: Vec<_> = faces.chain(codex.iter().map(|(_, url)| (codex::FACE, url.as_str()))).collect();
+    say_where(&faces, listeners.stdio)?;
     notify.ready(&format!("listening on {}", urls.join(", ")));
     if listeners.stdio {
         serve_stdio(&sockets)?;
@@ -84,7 +98,8 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
         }
     }
     notify.stopping();
-    drain(&sockets, config.server.drain, &ending).await;
+    let codex = codex.map(|(service, _)| service);
+    drain(&sockets, codex.as_deref(), config.server.drain, &ending).await;
     if let Some(exporting) = exporting {
         exporting.finish().await;
     }
@@ -185,13 +200,13 @@ async fn open(
 }
 
 /// One line per listener, on standard output unless that carries messages.
-fn say_where(urls: &[String], has_stdio: bool) -> std::io::Result<()> {
+fn say_where(faces: &[(&str, &str)], has_stdio: bool) -> std::io::Result<()> {
     let mut out: Box<dyn std::io::Write> = match has_stdio {
         true => Box::new(std::io::stderr()),
         false => Box::new(std::io::stdout()),
     };
-    for url in urls {
-        writeln!(out, "listening {} {url}", rexd::FACE)?;
+    for (face, url) in faces {
+        writeln!(out, "listening {face} {url}")?;
     }
     out.flush()
 }
@@ -262,10 +277,15 @@ async fn end_revoked(server: &Server, stop: CancellationToken) {
 }
 
 /// Ends sessions and connections; at once if asked a second time.
-async fn drain(sockets: &Sockets, patience: Duration, ending: &Ending) {
+async fn drain(sockets: &Sockets, codex: Option<&codex::Service>, patience: Duration, ending: &Ending) {
     let drained = async {
         sockets.tasks.close();
-        let done = async { tokio::join!(sockets.server.service.shut_down(), sockets.tasks.wait()) };
+        let done = async {
+            if let Some(codex) = codex {
+                codex.shut_down().await;
+            }
+            tokio::join!(sockets.server.service.shut_down(), sockets.tasks.wait())
+        };
         if tokio::time::timeout(patience, done).await.is_err() {
             tracing::warn!("some connections did not end in time");
         }

@@ -80,6 +80,7 @@ impl House {
     fn spec(&self, program: Program) -> ProcessSpec {
         ProcessSpec {
             program,
+            arg0: None,
             cwd: self.directory(""),
             env: std::env::vars_os().collect(),
             terminal: None,

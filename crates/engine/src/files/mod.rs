@@ -56,10 +56,12 @@ pub(crate) use path::clean;
 pub use path::{RootedPath, Roots, Strategy};
 pub use read::{Content, Range, read, read_cached};
 pub use scan::Scan;
-pub use stat::{Kind, Metadata, mode_string, stat, stat_cached};
+pub use stat::{Kind, Metadata, mode_string, stat, stat_cached, stat_followed};
 pub use watch::Watch;
 pub use watch_batch::{Change, ChangeKind, Changes};
-pub use write::{Durability, WriteMode, WriteOptions, Written, write, write_observed};
+pub use write::{
+    Durability, WriteMode, WriteOptions, Written, unnamed_file, write, write_from, write_observed,
+};
 
 use std::io;
 use std::path::Path;

@@ -49,6 +49,11 @@ impl RootedPath {
         self.open_regular(OFlags::RDONLY).map(|(file, _)| File::from(file))
     }
 
+    /// Opens whatever it leads to, only to look at it.
+    pub(super) fn open_path(&self) -> Result<OwnedFd, Error> {
+        self.open_with(OFlags::PATH | OFlags::CLOEXEC)
+    }
+
     /// Opens the directory so that its names can be read.
     pub(super) fn open_listing(&self) -> Result<OwnedFd, Error> {
         self.open_with(LISTING)

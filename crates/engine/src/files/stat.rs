@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use rustix::fs::{FileType, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 
 use super::guard::Access;
@@ -123,6 +123,21 @@ pub fn stat(path: &RootedPath) -> Result<Option<Metadata>, Error> {
         };
     }
     Ok(Some(Metadata::from_stat(&stat, target)))
+}
+
+/// What a name leads to through all links, and when that was made in milliseconds since the epoch, if the file system
+/// knows; nothing if it leads nowhere.
+pub fn stat_followed(path: &RootedPath) -> Result<Option<(Metadata, Option<i64>)>, Error> {
+    let object = match path.open_path() {
+        Ok(object) => object,
+        Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let stat = rustix::fs::fstat(&object).map_err(refused("stat", path.as_path()))?;
+    let made = rustix::fs::statx(&object, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok();
+    let made = made.filter(|found| found.stx_mask & StatxFlags::BTIME.bits() != 0);
+    let made_ms = made.map(|found| millis(found.stx_btime.tv_sec, u64::from(found.stx_btime.tv_nsec)));
+    Ok(Some((Metadata::from_stat(&stat, None), made_ms)))
 }
 
 /// What [`stat`] gives, if the kernel has it in memory; else nothing, and the caller goes the slow way.

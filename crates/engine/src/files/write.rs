@@ -1,6 +1,7 @@
 //! Writing: a whole file at once, atomically unless told otherwise, or more at its end.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, Stat};
@@ -14,6 +15,9 @@ use super::refused;
 use super::resolve::{CAREFUL, Place, make_parents, require_regular};
 use super::stat::mtime_ms;
 use crate::Error;
+
+/// What is copied at a time from one file into another.
+const COPY_BUFFER: usize = 256 * 1024;
 
 /// What to do with a file that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,6 +86,48 @@ pub struct Written {
 /// attributes of a replaced file are kept; other hard links to it keep the old content.
 pub fn write(path: &RootedPath, bytes: &[u8], options: &WriteOptions) -> Result<Written, Error> {
     write_observed(path, bytes, options, &NoSteps)
+}
+
+/// Replaces a file with all that `source` holds, in one step as [`write()`] does.
+pub fn write_from(path: &RootedPath, source: &File, durability: Durability) -> Result<Written, Error> {
+    let options = WriteOptions { durability, ..WriteOptions::default() };
+    let found = destination(path, &options)?;
+    let recipe = Recipe {
+        path: path.as_path(),
+        durability,
+        mode: NewMode::Kept,
+        nameless: path.roots().nameless(),
+        guarded: false,
+        steps: &NoSteps,
+    };
+    let mut bytes = 0;
+    let fill = &mut |file: BorrowedFd<'_>| {
+        bytes = copy_all(source, file)?;
+        Ok(())
+    };
+    let (mtime_ms, created) = replace(path, found, false, &recipe, fill)?;
+    Ok(Written { bytes, mtime_ms, created })
+}
+
+/// A file without a name, for content that has none yet. It is gone when it is closed.
+pub fn unnamed_file() -> Result<File, Error> {
+    let folder = std::env::temp_dir();
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
+    let made = rustix::fs::open(&folder, flags, Mode::from_raw_mode(0o600));
+    made.map(File::from).map_err(refused("create", &folder))
+}
+
+fn copy_all(source: &File, file: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let mut buffer = vec![0; COPY_BUFFER];
+    let mut at = 0;
+    loop {
+        let read = retry(|| rustix::io::pread(source, &mut buffer, at))?;
+        if read == 0 {
+            return Ok(at);
+        }
+        write_all(file, &buffer[..read])?;
+        at += read as u64;
+    }
 }
 
 /// [`write()`], telling each step of an atomic write as it is done.

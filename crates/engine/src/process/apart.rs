@@ -24,6 +24,7 @@ pub async fn start_apart(
     let cwd = rustix::fs::open("/", OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let order = Start {
         argv,
+        arg0: None,
         env,
         mark: None,
         cwd: cwd.as_fd(),

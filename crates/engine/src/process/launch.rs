@@ -146,6 +146,7 @@ impl Launcher {
         let (held, limited) = self.hold(spec)?;
         let order = |cgroup: Option<_>| Start {
             argv: &argv,
+            arg0: spec.arg0.as_deref(),
             env: &spec.env,
             mark: Some((MARK, id)),
             cwd,

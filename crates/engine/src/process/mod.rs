@@ -237,6 +237,12 @@ impl Process {
         LogReader::primary(self.shared.log.clone(), from)
     }
 
+    /// As [`Process::primary_reader`], for somebody who may have to tell again what they were given: the last `keep`
+    /// bytes of it are kept as if they had not been taken.
+    pub fn primary_reader_keeping(&self, from: Cursor, keep: u64) -> LogReader {
+        LogReader::primary(self.shared.log.clone(), from).keeping(keep)
+    }
+
     /// The primary reader has left and may come back, or is back. While it is away the process does not wait for it:
     /// what it misses is kept as far as memory and disk go, then the oldest is given up and declared.
     pub fn set_reader_away(&self, is_away: bool) {
@@ -246,6 +252,15 @@ impl Process {
     /// A reader that may fall behind and is then told what it lost.
     pub fn reader(&self, from: Cursor) -> LogReader {
         LogReader::viewer(self.shared.log.clone(), from)
+    }
+
+    /// Waits until its leader has ended; gone if nothing more is heard of it here. Output may still come. Dropping this
+    /// future leaves the process as it is.
+    pub async fn exited(&self) -> Result<Exit, Error> {
+        let mut facts = self.shared.log.facts();
+        let is_over = |facts: &Facts| facts.exited.is_some() || facts.is_left;
+        let facts = facts.wait_for(is_over).await.map_err(|_gone| Error::Gone)?;
+        facts.exited.ok_or(Error::Gone)
     }
 
     /// Waits until nothing follows; gone if nothing more is heard of it here. Dropping this future leaves the process

@@ -41,16 +41,23 @@ pub struct LogReader {
     at: Cursor,
     /// Its number, if it is the one that must not lose anything.
     claim: Option<u64>,
+    /// How much of what it has taken is kept for it.
+    keep: u64,
 }
 
 impl LogReader {
     pub(super) fn primary(log: Arc<OutputLog>, from: Cursor) -> LogReader {
         let claim = Some(log.claim(from));
-        LogReader { facts: log.facts(), log, at: from, claim }
+        LogReader { facts: log.facts(), log, at: from, claim, keep: 0 }
     }
 
     pub(super) fn viewer(log: Arc<OutputLog>, from: Cursor) -> LogReader {
-        LogReader { facts: log.facts(), log, at: from, claim: None }
+        LogReader { facts: log.facts(), log, at: from, claim: None, keep: 0 }
+    }
+
+    pub(super) fn keeping(mut self, keep: u64) -> LogReader {
+        self.keep = keep;
+        self
     }
 
     /// Whether this is the reader the process waits for.
@@ -104,7 +111,7 @@ impl LogReader {
     fn advance(&mut self, next: Cursor) {
         self.at = next;
         if let Some(claim) = self.claim {
-            self.log.take(claim, next);
+            self.log.take(claim, Cursor(next.0.saturating_sub(self.keep)));
         }
     }
 }

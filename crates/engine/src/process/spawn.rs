@@ -37,6 +37,8 @@ static FREE_STACKS: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 pub(super) struct Start<'a> {
     pub(super) argv: &'a [String],
+    /// What the program is told that it is called instead of the first of these.
+    pub(super) arg0: Option<&'a str>,
     pub(super) env: &'a [(OsString, OsString)],
     /// One more variable, which takes the place of any other of its name.
     pub(super) mark: Option<(&'a str, &'a str)>,
@@ -169,8 +171,9 @@ impl Strings {
             Ok(pointer)
         };
         let mut argv = Vec::with_capacity(start.argv.len() + 1);
-        for argument in start.argv {
-            argv.push(keep(argument.clone().into_bytes())?);
+        for (place, argument) in start.argv.iter().enumerate() {
+            let told = start.arg0.filter(|_| place == 0).unwrap_or(argument);
+            argv.push(keep(told.as_bytes().to_vec())?);
         }
         let mut envp = Vec::with_capacity(start.env.len() + 2);
         // A client may have copied the mark of another command.

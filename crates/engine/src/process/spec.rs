@@ -94,6 +94,8 @@ pub enum AtOutputLimit {
 pub struct ProcessSpec {
     /// What to execute.
     pub program: Program,
+    /// What the program is told that it is called, if that is not its own name.
+    pub arg0: Option<String>,
     /// Where. Opened when the child is made, so that nobody can swap it in between.
     pub cwd: RootedPath,
     /// The whole environment, already filtered.

@@ -50,6 +50,7 @@ fn spec(program: Program) -> ProcessSpec {
     let env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     ProcessSpec {
         program,
+        arg0: None,
         cwd: directory(&std::env::temp_dir()),
         env: env.into_iter().collect(),
         terminal: None,

@@ -68,6 +68,7 @@ impl Session {
         let asked = convert::optional_time("timeout_ms", params.timeout_ms)?;
         Ok(ProcessSpec {
             program,
+            arg0: None,
             env: self.environment(&params.env, &cwd, (false, confined.temp.as_deref()))?,
             confinement: confined.confinement,
             cwd,

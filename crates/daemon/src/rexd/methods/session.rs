@@ -10,7 +10,6 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use wire::rexd::v1::{self, RpcError};
 
-use super::super::Service;
 use super::super::answer::{Answer, Asker};
 use super::super::confining::Confining;
 use super::super::convert::{self, limits_report, timestamp};
@@ -19,11 +18,12 @@ use super::super::lifetime::live;
 use super::super::mailbox::{Handle, LETTERS_WAITING, Letter, Notice, OnLink};
 use super::super::order::Turn;
 use super::super::quirks;
-use super::super::rules::Rules;
 use super::super::session::{Manners, Opening, Session};
+use super::super::{FACE, Service};
 use crate::auth::Caller;
 use crate::config::OFF;
 use crate::guard::Guard;
+use crate::permission::Rules;
 
 /// What this server can do beyond opening a session.
 const CAPABILITIES: &[&str] = &[
@@ -307,7 +307,7 @@ impl Session {
         if guard.policy.judges_files() {
             // A command is asked about as such, with its directory: nobody is asked about the directory alone.
             let approved = vec![PathBuf::from("/")];
-            roots = roots.guarded(Arc::new(Rules { guard, asker: self.asker.clone(), approved }));
+            roots = roots.guarded(Arc::new(self.rules(guard, approved)));
         }
         convert::path(&roots, &self.cwd, asked.unwrap_or_default()).map_err(|error| self.hint(error))
     }
@@ -317,7 +317,12 @@ impl Session {
             return roots;
         }
         let approved = self.permit.approved.clone();
-        roots.guarded(Arc::new(Rules { guard, asker: self.asker.clone(), approved }))
+        roots.guarded(Arc::new(self.rules(guard, approved)))
+    }
+
+    fn rules(&self, guard: Arc<Guard>, approved: Vec<PathBuf>) -> Rules {
+        let (client, caller) = (self.asker.client.clone(), self.asker.caller.name.clone());
+        Rules { guard, face: FACE, client, caller, approved }
     }
 
     /// Adds what to do about it to an error that comes from missing configuration.

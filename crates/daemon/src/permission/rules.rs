@@ -5,18 +5,21 @@ use std::sync::Arc;
 
 use engine::Error;
 use engine::files::{Access, PathGuard};
-use engine::policy::{self, Operation, Touch, Verdict};
+use engine::policy::{self, Asked, Operation, Touch, Verdict};
 
-use super::answer::Asker;
-use super::judge::inquiry;
 use crate::guard::Guard;
 
 /// Refuses what the rules deny, and what they ask about unless somebody has approved it.
-pub(super) struct Rules {
-    pub(super) guard: Arc<Guard>,
-    pub(super) asker: Asker,
+pub(crate) struct Rules {
+    pub(crate) guard: Arc<Guard>,
+    /// The face it is asked through.
+    pub(crate) face: &'static str,
+    /// What the client calls itself.
+    pub(crate) client: Arc<str>,
+    /// Who asks, by what they have proved.
+    pub(crate) caller: Arc<str>,
     /// What somebody has approved, with everything beneath.
-    pub(super) approved: Vec<PathBuf>,
+    pub(crate) approved: Vec<PathBuf>,
 }
 
 impl PathGuard for Rules {
@@ -26,7 +29,12 @@ impl PathGuard for Rules {
             Access::Write => Touch::write(real),
         };
         let touches = [touch];
-        let decision = self.guard.policy.decide(&inquiry(&self.asker, Operation::Files(&touches)));
+        let decision = self.guard.policy.decide(&Asked {
+            face: self.face,
+            client: &self.client,
+            caller: &self.caller,
+            operation: Operation::Files(&touches),
+        });
         match decision.verdict {
             Verdict::Allow => Ok(()),
             Verdict::Ask if self.approved.iter().any(|approved| real.starts_with(approved)) => Ok(()),

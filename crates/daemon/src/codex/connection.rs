@@ -1,0 +1,410 @@
+//! One connection: the handshake, the order of requests, and what becomes of its session when it is gone.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use link::{Incoming, Link, Outgoing};
+use serde::de::DeserializeOwned;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use wire::codex::envelope::{self, Message};
+use wire::codex::{ErrorObject, code, v0, v1};
+use wire::jsonrpc::Id;
+
+use super::answer::{Answer, Asker};
+use super::environment;
+use super::pump::Words;
+use super::session::Session;
+use super::shelf::Unavailable;
+use super::{Arrival, FAREWELL, Service};
+use crate::metrics::Transport;
+
+/// Requests that run at the same time, beside those that end or look at processes.
+const IN_FLIGHT: usize = 256;
+/// Requests that wait for one of those places; past it nothing is read.
+const WAITING: usize = 1_024;
+/// Bytes of theirs together; past it nothing is read.
+const WAITING_BYTES: usize = 256 * 1024 * 1024;
+/// How long a peer may take to read the last answers.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// How far the handshake has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    New,
+    Greeted,
+    Ready,
+}
+
+/// A request as it came.
+#[derive(Debug)]
+struct Request {
+    id: Id,
+    method: String,
+    params: Option<Bytes>,
+}
+
+/// Whether the connection goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    HangUp,
+}
+
+/// One connection and its session.
+pub(super) struct Connection {
+    service: Arc<Service>,
+    asker: Asker,
+    transport: Transport,
+    outgoing: Outgoing,
+    phase: Phase,
+    session: Option<Box<Session>>,
+    places: Arc<Semaphore>,
+    waiting: VecDeque<Request>,
+    waiting_bytes: usize,
+    /// Cancelled when nobody can read answers any more.
+    gone: CancellationToken,
+    /// Cancelled when another connection wants the session.
+    hang_up: CancellationToken,
+}
+
+impl Connection {
+    pub(super) fn new(service: Arc<Service>, arrival: Arrival, link: &Link) -> Connection {
+        let asker = Asker { caller: Arc::new(arrival.caller), client: Arc::from(""), session: None };
+        Connection {
+            service,
+            asker,
+            transport: arrival.transport,
+            outgoing: link.outgoing.clone(),
+            phase: Phase::New,
+            session: None,
+            places: Arc::new(Semaphore::new(IN_FLIGHT)),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            gone: CancellationToken::new(),
+            hang_up: CancellationToken::new(),
+        }
+    }
+
+    /// Serves until the peer is done, the link is gone or `stop` is cancelled.
+    pub(super) async fn run(mut self, link: Link, stop: CancellationToken) {
+        let Link { mut incoming, outgoing, writing } = link;
+        drop(outgoing);
+        self.listen(&mut incoming, &stop).await;
+        self.gone.cancel();
+        if self.hang_up.is_cancelled() || self.outgoing.is_closed() {
+            // What is still to be written is read by nobody.
+            writing.abort();
+        }
+        let is_ending = self.service.stop.is_cancelled() || stop.is_cancelled();
+        let Connection { service, session, transport, outgoing, .. } = self;
+        drop(outgoing);
+        let patience = if is_ending { FAREWELL } else { LAST_WORDS };
+        let ends = async {
+            if let Some(mut session) = session {
+                // On standard streams nobody can come back.
+                let unkept = match transport == Transport::Stdio || is_ending {
+                    true => Some(session),
+                    false => {
+                        session.detach();
+                        service.shelf.park(&service, session).err()
+                    }
+                };
+                if let Some(session) = unkept {
+                    session.close().await;
+                }
+            }
+            writing.finished().await
+        };
+        match tokio::time::timeout(patience, ends).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the peer did not take everything"),
+            Err(_late) => tracing::debug!("the peer reads no more: what it was to be told is dropped"),
+        }
+    }
+
+    async fn listen(&mut self, incoming: &mut link::Receiver, stop: &CancellationToken) {
+        let (peer, hang_up, ending) =
+            (self.outgoing.clone(), self.hang_up.clone(), self.service.stop.clone());
+        loop {
+            let has_room = self.waiting.len() < WAITING && self.waiting_bytes < WAITING_BYTES;
+            let (places, is_waiting) = (self.places.clone(), !self.waiting.is_empty());
+            let then = tokio::select! {
+                biased;
+                message = incoming.recv(), if has_room => match message {
+                    Some(message) => self.take(message).await,
+                    None => Then::HangUp,
+                },
+                Ok(place) = places.acquire_owned(), if is_waiting => self.next(place),
+                then = Self::attend(self.session.as_deref_mut()) => then,
+                () = peer.closed() => Then::HangUp,
+                () = hang_up.cancelled() => Then::HangUp,
+                () = stop.cancelled() => Then::HangUp,
+                () = ending.cancelled() => Then::HangUp,
+            };
+            if then == Then::HangUp {
+                return;
+            }
+        }
+    }
+
+    /// Looks after the session between requests: starts what was approved, forgets what is old.
+    async fn attend(session: Option<&mut Session>) -> Then {
+        let Some(session) = session else { return std::future::pending().await };
+        let sweep = session.next_sweep().map(Instant::from_std);
+        let swept = async {
+            match sweep {
+                Some(moment) => sleep_until(moment).await,
+                None => std::future::pending().await,
+            }
+        };
+        let approved = tokio::select! {
+            approved = session.approved.recv() => approved,
+            () = swept => None,
+        };
+        match approved {
+            Some(approved) => session.approved(approved),
+            None => session.sweep(),
+        }
+        Then::GoOn
+    }
+
+    async fn take(&mut self, incoming: Incoming) -> Then {
+        let line = match incoming {
+            Incoming::Message(line) => line,
+            Incoming::TooLong { bytes } => {
+                let limit = super::link_limits().line_bytes;
+                let message = format!("a message of {bytes} bytes is too long: the limit is {limit}");
+                self.complain(&ErrorObject::invalid_request(message)).await;
+                return Then::GoOn;
+            }
+        };
+        match envelope::parse(&line) {
+            Ok(Message::Request { id, method, params }) => {
+                let params = params.map(|raw| line.slice_ref(raw.get().as_bytes()));
+                let method = method.into_owned();
+                self.ask(Request { id, method, params });
+                Then::GoOn
+            }
+            Ok(Message::Notification { method, .. }) => match (&*method, self.phase) {
+                (v1::INITIALIZED, Phase::Greeted | Phase::Ready) => {
+                    self.phase = Phase::Ready;
+                    Then::GoOn
+                }
+                (v1::INITIALIZED, Phase::New) => self.part("`initialized` before `initialize`").await,
+                _ => self.part(&format!("unexpected notification {method:?}")).await,
+            },
+            Ok(Message::Response { .. }) => self.part("an answer to nothing that was asked").await,
+            Err(reason) => {
+                let message = format!("the message cannot be read: {reason}");
+                self.complain(&ErrorObject::invalid_request(message)).await;
+                Then::GoOn
+            }
+        }
+    }
+
+    /// Says what is wrong, and ends the connection.
+    async fn part(&self, reason: &str) -> Then {
+        self.complain(&ErrorObject::invalid_request(reason)).await;
+        Then::HangUp
+    }
+
+    async fn complain(&self, error: &ErrorObject) {
+        self.outgoing.respond(Bytes::from(envelope::error_to_nobody(error))).await.ok();
+    }
+
+    /// Does what was asked for, or has it wait for a place. What ends or looks at processes needs none.
+    fn ask(&mut self, request: Request) {
+        let needs_place = match request.method.as_str() {
+            v1::PROCESS_START | v0::method::EXEC => true,
+            v1::FS_CLOSE => false,
+            method => method.starts_with("fs/") || method.starts_with("http/"),
+        };
+        let place = match (needs_place, self.waiting.is_empty()) {
+            (false, _) => None,
+            (true, true) => self.places.clone().try_acquire_owned().ok(),
+            (true, false) => None,
+        };
+        if needs_place && place.is_none() {
+            self.waiting_bytes += request.bytes();
+            return self.waiting.push_back(request);
+        }
+        self.dispatch(request, place);
+    }
+
+    fn next(&mut self, place: OwnedSemaphorePermit) -> Then {
+        if let Some(request) = self.waiting.pop_front() {
+            self.waiting_bytes -= request.bytes();
+            self.dispatch(request, Some(place));
+        }
+        Then::GoOn
+    }
+
+    fn dispatch(&mut self, request: Request, place: Option<OwnedSemaphorePermit>) {
+        let Request { id, method, params } = request;
+        let identity = (id, method.clone());
+        let life = (self.transport, self.gone.clone());
+        let mut answer =
+            Answer::new(&self.service, identity, self.outgoing.clone(), self.asker.clone(), life);
+        answer.holds(place);
+        if method == v1::INITIALIZE {
+            return self.initialize(params.as_ref(), answer);
+        }
+        let phase = self.phase;
+        let Some(session) = self.session.as_deref_mut().filter(|_| phase == Phase::Ready) else {
+            return self.too_early(&method, answer);
+        };
+        perform(session, (&method, params.as_ref()), &self.outgoing, answer);
+    }
+
+    fn too_early(&self, method: &str, answer: Answer) {
+        let family = match method.split('/').next() {
+            Some("fs") => "filesystem",
+            Some("http") => "http",
+            _ => "exec",
+        };
+        let wanted = match self.phase {
+            Phase::New => format!("call `initialize` before {family} methods"),
+            Phase::Greeted | Phase::Ready => format!("send `initialized` before {family} methods"),
+        };
+        self.service.tasks.spawn(answer.send(Err::<(), _>(ErrorObject::invalid_request(wanted))));
+    }
+
+    fn initialize(&mut self, params: Option<&Bytes>, mut answer: Answer) {
+        match self.greet(params) {
+            Ok(session) => {
+                self.phase = Phase::Greeted;
+                self.asker = session.asker.clone();
+                answer.belongs_to(self.asker.clone());
+                let response = v1::InitializeResponse {
+                    protocol_version: Some(v0::PROTOCOL_VERSION.to_owned()),
+                    session_id: Some(session.id.to_string()),
+                    environment_info: Some(environment::info()),
+                };
+                let session = self.session.insert(session);
+                session.reply(answer, Ok(response));
+                session.attach(self.outgoing.clone());
+            }
+            Err(error) => drop(self.service.tasks.spawn(answer.send(Err::<(), _>(error)))),
+        }
+    }
+
+    /// A new session, or the one that the client goes on with.
+    fn greet(&mut self, params: Option<&Bytes>) -> Result<Box<Session>, ErrorObject> {
+        if self.phase != Phase::New {
+            return Err(ErrorObject::invalid_request("`initialize` was done already on this connection"));
+        }
+        let params: v1::InitializeParams = decode(params)?;
+        let caller = self.asker.caller.name.clone();
+        if let Some(id) = params.resume_session_id {
+            let taken = self.service.shelf.take(&id, &caller, self.hang_up.clone());
+            return taken.map_err(|why| match why {
+                Unavailable::Unknown => {
+                    ErrorObject::invalid_request(format!("there is no session {id:?} to resume"))
+                }
+                Unavailable::Attached => {
+                    let message =
+                        format!("session {id:?} is still attached to another connection; try again");
+                    ErrorObject::new(code::SESSION_ATTACHED, message)
+                }
+            });
+        }
+        let id: Arc<str> = uuid()?.into();
+        self.service.shelf.begin(&id, &caller, self.hang_up.clone());
+        let client: Arc<str> = params.client_name.into();
+        let asker = Asker { caller: self.asker.caller.clone(), client, session: Some(id.clone()) };
+        Ok(Box::new(Session::new(id, self.service.clone(), asker)))
+    }
+}
+
+impl Request {
+    fn bytes(&self) -> usize {
+        self.params.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+/// Decodes the params of a request.
+fn decode<T: DeserializeOwned>(params: Option<&Bytes>) -> Result<T, ErrorObject> {
+    let text: &[u8] = params.map_or(b"null", |text| text);
+    serde_json::from_slice(text).map_err(|error| ErrorObject::invalid_params(error.to_string()))
+}
+
+/// Does what a request asks for within its session.
+fn perform(
+    session: &mut Session,
+    (method, params): (&str, Option<&Bytes>),
+    outgoing: &Outgoing,
+    answer: Answer,
+) {
+    /// Decodes and goes on, or says what is wrong.
+    macro_rules! with {
+        ($act:expr) => {
+            match decode(params) {
+                Ok(params) => $act(params, answer),
+                Err(error) => session.reply(answer, Err::<(), _>(error)),
+            }
+        };
+    }
+    match method {
+        v1::PROCESS_START => with!(|params, answer| session.start(params, answer)),
+        v1::PROCESS_READ => with!(|params, answer| session.read(params, answer)),
+        v1::PROCESS_WRITE => with!(|params, answer| session.write(params, answer)),
+        v1::PROCESS_TERMINATE => {
+            with!(|params: v1::TerminateParams, answer| session.terminate(
+                &params.process_id,
+                Words::V1,
+                answer
+            ))
+        }
+        v1::PROCESS_SIGNAL => with!(|params: v1::SignalParams, answer| session.signal(&params, answer)),
+        v0::method::EXEC => with!(|params, answer| session.start_v0(params, answer)),
+        v0::method::WRITE => with!(|params, answer| session.write_v0(params, answer)),
+        v0::method::TERMINATE => {
+            with!(|params: v0::TerminateParams, answer| session.terminate(
+                &params.process_id,
+                Words::V0,
+                answer
+            ))
+        }
+        v1::FS_READ_FILE => with!(|params, answer| session.read_file(params, answer)),
+        v1::FS_WRITE_FILE => with!(|params, answer| session.write_file(params, answer)),
+        v1::FS_CREATE_DIRECTORY => with!(|params, answer| session.create_directory(params, answer)),
+        v1::FS_GET_METADATA => with!(|params, answer| session.metadata(params, answer)),
+        v1::FS_READ_DIRECTORY => with!(|params, answer| session.read_directory(params, answer)),
+        v1::FS_REMOVE => with!(|params, answer| session.remove(params, answer)),
+        v1::FS_COPY => with!(|params, answer| session.copy(params, answer)),
+        v1::FS_CANONICALIZE => with!(|params, answer| session.canonicalize(params, answer)),
+        v1::FS_WALK => with!(|params, answer| session.walk(params, answer)),
+        v1::FS_OPEN => with!(|params, answer| session.open(params, answer)),
+        v1::FS_READ_BLOCK => {
+            with!(|params: v1::FsReadBlockParams, answer| session.read_block(&params, answer))
+        }
+        v1::FS_WRITE_BLOCK => with!(|params, answer| session.write_block(params, answer)),
+        v1::FS_CLOSE => with!(|params: v1::FsHandle, answer| session.close_handle(&params, answer)),
+        v1::FS_WATCH_MISSING => {
+            with!(|params: v1::FsWatchMissingParams, answer| session.watch_missing(&params, outgoing, answer))
+        }
+        v1::ENVIRONMENT_INFO => session.reply(answer, Ok(environment::info())),
+        v1::ENVIRONMENT_STATUS => {
+            session.reply(answer, Ok(v1::EnvironmentStatus { status: "ready".to_owned() }));
+        }
+        _ => {
+            let error = ErrorObject::new(code::METHOD_NOT_FOUND, format!("there is no method {method:?}"));
+            session.reply(answer, Err::<(), _>(error));
+        }
+    }
+}
+
+/// A random UUID, version 4.
+fn uuid() -> Result<String, ErrorObject> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| ErrorObject::internal(error.to_string()))?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let parts = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]];
+    Ok(parts.map(hex).join("-"))
+}

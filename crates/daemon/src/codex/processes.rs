@@ -1,0 +1,219 @@
+//! Processes: started, interrupted, ended.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use engine::audit::Detail;
+use engine::process::{Cursor, ProcessSpec, Signal};
+use futures_util::FutureExt as _;
+use serde::Serialize;
+use wire::codex::{ErrorObject, v0, v1};
+
+use super::answer::{Answer, Details};
+use super::convert;
+use super::errors::{failed, not_started};
+use super::numbers::Numbers;
+use super::pump::{Pump, Words};
+use super::session::{Managed, Session};
+use super::writes::WriteIds;
+use crate::metrics::Ownership;
+
+/// How much of what was told is kept so that it can be told again: more than can be on its way to a client.
+const KEPT_BYTES: u64 = 6 * 1024 * 1024;
+
+/// What is to be started, in whichever words it was asked for.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) params: v1::ExecParams,
+    pub(super) words: Words,
+    /// Where, as a path of this machine.
+    pub(super) cwd: PathBuf,
+}
+
+impl Session {
+    /// `process/start`.
+    pub(super) fn start(&mut self, params: v1::ExecParams, answer: Answer) {
+        self.begin(params, Words::V1, answer);
+    }
+
+    /// `command/exec`: its environment is what it says, and without a terminal it reads nothing.
+    pub(super) fn start_v0(&mut self, params: v0::ExecParams, answer: Answer) {
+        let v0::ExecParams { process_id, argv, cwd, env, tty, arg0, output_bytes_cap: _ } = params;
+        let params = v1::ExecParams { process_id, argv, cwd, env, tty, arg0, ..v1::ExecParams::default() };
+        self.begin(params, Words::V0, answer);
+    }
+
+    fn begin(&mut self, params: v1::ExecParams, words: Words, mut answer: Answer) {
+        answer.describe(details(&params));
+        self.sweep();
+        match self.check(params, words) {
+            Ok(start) => self.judge(start, answer),
+            Err(error) => self.reply(answer, Err::<(), _>(error)),
+        }
+    }
+
+    fn check(&mut self, params: v1::ExecParams, words: Words) -> Result<Start, ErrorObject> {
+        let id = &params.process_id;
+        if params.argv.is_empty() {
+            return Err(ErrorObject::invalid_params("argv must not be empty"));
+        }
+        let cwd = super::paths::native(&params.cwd)?;
+        if self.managed(id).is_some() || self.asked.contains_key(id) {
+            return Err(ErrorObject::invalid_request(format!("process {id:?} already exists")));
+        }
+        Ok(Start { params, words, cwd })
+    }
+
+    /// Starts what may be started. From now on it is known by its id.
+    pub(super) fn launch(&mut self, start: Start, answer: Answer) {
+        match self.launched(&start) {
+            Ok((pump, starting)) => {
+                let counted = self.service.metrics.process_started(Ownership::Attached);
+                let sandbox_type = convert::sandbox_type(starting.1);
+                let response = Started::new(&start, sandbox_type);
+                self.tasks.spawn(async move {
+                    match starting.0.running().await {
+                        Ok(process) => {
+                            pump.numbers.running();
+                            answer.send(Ok::<_, ErrorObject>(response)).await;
+                            pump.run().await;
+                            if let Some(closed) = process.facts().closed {
+                                counted.ended(closed.cause);
+                            }
+                        }
+                        Err(error) => {
+                            pump.numbers.never_ran();
+                            answer.send(Err::<(), _>(not_started(error))).await;
+                        }
+                    }
+                });
+            }
+            Err(error) => self.reply(answer, Err::<(), _>(error)),
+        }
+    }
+
+    fn launched(&mut self, start: &Start) -> Result<(Pump, (engine::process::Starting, bool)), ErrorObject> {
+        let spec = self.spec(start)?;
+        let (is_confined, takes_input) =
+            (spec.confinement.is_some(), start.params.tty || start.params.pipe_stdin);
+        let starting = self.engine()?.start(spec).map_err(failed)?;
+        let process = starting.process().clone();
+        // Before the program runs: what it writes while its start is still being answered is kept for it.
+        let reader = process.primary_reader_keeping(Cursor(0), KEPT_BYTES);
+        let numbers = Arc::new(Numbers::new());
+        let id = start.params.process_id.clone();
+        let managed = Managed {
+            process: process.clone(),
+            numbers: numbers.clone(),
+            words: start.words,
+            takes_input,
+            write_ids: WriteIds::default(),
+        };
+        self.processes.insert(id.clone(), managed);
+        let pump = Pump {
+            service: self.service.clone(),
+            asker: self.asker.clone(),
+            id,
+            words: start.words,
+            process,
+            reader,
+            numbers,
+            listener: self.listener(),
+        };
+        Ok((pump, (starting, is_confined)))
+    }
+
+    fn spec(&mut self, start: &Start) -> Result<ProcessSpec, ErrorObject> {
+        let guard = self.service.guard.current();
+        let confined = self.confined(&guard, start)?;
+        let temp = confined.temp.as_deref();
+        let env = convert::environment(&start.params, &guard.environment, temp);
+        let cwd = self.start_path(&guard, &start.cwd)?;
+        Ok(convert::spec(start, (cwd, env), confined.confinement))
+    }
+
+    /// `process/terminate` and `command/exec/terminate`: answered when nothing is left of it.
+    pub(super) fn terminate(&mut self, id: &str, words: Words, answer: Answer) {
+        if let Some(cancel) = self.asked.remove(id) {
+            cancel.cancel();
+        }
+        let managed = self.managed(id).filter(|managed| managed.words == words);
+        let is_running = |managed: &&mut Managed| managed.process.facts().exited.is_none();
+        let Some(process) = managed.filter(is_running).map(|managed| managed.process.clone()) else {
+            return self.reply(answer, Ok(v1::TerminateResponse { running: false }));
+        };
+        self.spawn(async move {
+            // It may have ended by itself in this very moment.
+            let ended = process.kill(Signal::KILL).await;
+            answer.send(Ok::<_, ErrorObject>(v1::TerminateResponse { running: ended.is_ok() })).await;
+        });
+    }
+
+    /// `process/signal`: of one that is gone nobody wants to know.
+    pub(super) fn signal(&mut self, params: &v1::SignalParams, answer: Answer) {
+        let v1::ProcessSignal::Interrupt = params.signal;
+        let Some(process) = self.managed(&params.process_id).map(|managed| managed.process.clone()) else {
+            return self.reply(answer, Ok(v1::Done {}));
+        };
+        self.spawn(async move {
+            let _sent = process.kill(Signal::INT).await;
+            answer.send(Ok::<_, ErrorObject>(v1::Done {})).await;
+        });
+    }
+
+    /// Goes on with a piece of work: here if it is done at once, else in a task. What it waits for first it waits for
+    /// in the order of requests.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
+        if work.as_mut().now_or_never().is_none() {
+            self.tasks.spawn(work);
+        }
+    }
+
+    /// Answers with what is at hand.
+    pub(super) fn reply<T: Serialize + Send + 'static>(
+        &self,
+        answer: Answer,
+        result: Result<T, ErrorObject>,
+    ) {
+        self.spawn(answer.send(result));
+    }
+}
+
+/// What a start is answered with.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Started {
+    V0(v0::ExecResponse),
+    V1(v1::ExecResponse),
+}
+
+impl Started {
+    fn new(start: &Start, sandbox_type: &str) -> Started {
+        let process_id = start.params.process_id.clone();
+        match start.words {
+            Words::V0 => Started::V0(v0::ExecResponse {
+                process_id,
+                running: true,
+                exit_code: None,
+                stdout: None,
+                stderr: None,
+            }),
+            Words::V1 => {
+                Started::V1(v1::ExecResponse { process_id, sandbox_type: Some(sandbox_type.to_owned()) })
+            }
+        }
+    }
+}
+
+/// What the audit keeps of a start: never the values of variables.
+fn details(params: &v1::ExecParams) -> Details {
+    vec![
+        ("process_id".into(), Detail::Text(params.process_id.clone())),
+        ("argv".into(), Detail::Argv(params.argv.clone())),
+        ("cwd".into(), Detail::Text(params.cwd.clone())),
+        ("env".into(), Detail::List(params.env.keys().cloned().collect())),
+        ("tty".into(), Detail::Flag(params.tty)),
+    ]
+}

@@ -1,0 +1,113 @@
+//! `fs/walk`: a tree, as far as its bounds go.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use engine::RootedPath;
+use engine::files::{self, Entry, Kind, ListOptions, Scan};
+use wire::codex::v1::{self, FsWalkEntry, FsWalkError, FsWalkKind, FsWalkOptions, FsWalkResponse};
+
+use super::answer::Answer;
+use super::look::followed_kind;
+use super::paths::uri;
+use super::session::Session;
+
+const MOST_DEPTH: u64 = 64;
+const MOST_DIRECTORIES: u64 = 10_000;
+const MOST_ENTRIES: u64 = 50_000;
+/// Bytes of names in one answer.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+
+impl Session {
+    /// `fs/walk`.
+    pub(super) fn walk(&mut self, params: v1::FsWalkParams, answer: Answer) {
+        let path = match self.path(&params.path, params.sandbox.as_ref()) {
+            Ok(path) => path,
+            Err(error) => return self.reply(answer, Err::<(), _>(error)),
+        };
+        self.look(answer, move || Ok(Walk::new(params.options).run(path)));
+    }
+}
+
+/// A walk under way, one level after the other.
+struct Walk {
+    options: FsWalkOptions,
+    found: FsWalkResponse,
+    bytes: usize,
+    directories: u64,
+    /// Where directories really are that were entered: a link back is not followed for ever.
+    entered: HashSet<PathBuf>,
+}
+
+impl Walk {
+    fn new(mut options: FsWalkOptions) -> Walk {
+        options.max_depth = options.max_depth.min(MOST_DEPTH);
+        options.max_directories = options.max_directories.min(MOST_DIRECTORIES);
+        options.max_entries = options.max_entries.min(MOST_ENTRIES);
+        let found = FsWalkResponse::default();
+        Walk { options, found, bytes: 0, directories: 0, entered: HashSet::new() }
+    }
+
+    fn run(mut self, top: RootedPath) -> FsWalkResponse {
+        let mut level = vec![top];
+        for _depth in 0..self.options.max_depth {
+            let mut below = Vec::new();
+            for directory in std::mem::take(&mut level) {
+                if !self.enter(&directory, &mut below) {
+                    self.found.truncated = true;
+                    return self.found;
+                }
+            }
+            level = below;
+        }
+        self.found.truncated |= !level.is_empty();
+        self.found
+    }
+
+    /// Lists one directory; false when a bound is reached.
+    fn enter(&mut self, directory: &RootedPath, below: &mut Vec<RootedPath>) -> bool {
+        if directory.real().is_ok_and(|real| !self.entered.insert(real)) {
+            return true;
+        }
+        if self.directories >= self.options.max_directories {
+            return false;
+        }
+        self.directories += 1;
+        let options = ListOptions { recursive: false, names_only: true, max_entries: None };
+        let listing = match files::list(directory, options, &Scan::unbounded()) {
+            Ok(listing) => listing,
+            Err(error) => {
+                let path = uri(directory.as_path());
+                self.found.errors.push(FsWalkError { path, message: error.to_string() });
+                return true;
+            }
+        };
+        listing.entries.iter().all(|entry| self.note(directory, entry, below))
+    }
+
+    fn note(&mut self, directory: &RootedPath, entry: &Entry, below: &mut Vec<RootedPath>) -> bool {
+        let kind = match followed_kind(directory, entry) {
+            Some(Kind::File) => FsWalkKind::File,
+            Some(Kind::Dir) => FsWalkKind::Directory,
+            _ => return true,
+        };
+        let is_link = entry.kind == Kind::Symlink;
+        let is_hidden = entry.name().as_encoded_bytes().starts_with(b".");
+        if kind == FsWalkKind::Directory && is_hidden && self.options.prune_hidden_directories {
+            return true;
+        }
+        let path = uri(&entry.path);
+        self.bytes += path.len() + 32;
+        if self.found.entries.len() as u64 >= self.options.max_entries || self.bytes > MOST_BYTES {
+            return false;
+        }
+        self.found.entries.push(FsWalkEntry { path, kind });
+        if kind == FsWalkKind::Directory
+            && (!is_link || self.options.follow_directory_symlinks)
+            && let Ok(path) = directory.join(&entry.path)
+        {
+            below.push(path);
+        }
+        true
+    }
+}

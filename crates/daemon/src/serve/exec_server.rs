@@ -1,0 +1,91 @@
+//! exec-server: alone, on standard streams or on an address, or beside the other faces over the same engine.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use engine::Roots;
+use tokio_util::task::TaskTracker;
+
+use super::{open_audit, service, signals, sink};
+use crate::args::{ExecServer, WsAuthFlags};
+use crate::auth::Caller;
+use crate::codex::listen::{ExecServerTransport, WebSockets, WsAuth, bind};
+use crate::codex::{self, Arrival};
+use crate::config::{Config, Places};
+use crate::metrics::{Metrics, Transport};
+use crate::rexd;
+
+/// Serves exec-server alone until its peer is done or a signal asks for the end.
+pub async fn exec_server(config: &Config, places: &Places, face: &ExecServer) -> anyhow::Result<()> {
+    let is_stdio = face.remote.is_none() && face.transport == ExecServerTransport::Stdio;
+    engine::process::raise_open_files();
+    let stop = signals::ending(is_stdio)?.stop;
+    let metrics = Metrics::off();
+    let audit = open_audit(config, &metrics)?;
+    audit.iter().for_each(|file| file.start());
+    let shared = service(config, places, (sink(audit), metrics), stop.clone())?;
+    let service = Arc::new(of(&shared));
+    match face.transport {
+        ExecServerTransport::Stdio => {
+            let link =
+                link::stdio::open(&codex::link_limits()).context("cannot use standard input and output")?;
+            let arrival = Arrival { caller: Caller::on_stdio(), transport: Transport::Stdio };
+            codex::serve(service.clone(), link, arrival, stop.clone()).await;
+        }
+        ExecServerTransport::WebSocket { bind_address } => {
+            let auth = ws_auth(&face.ws_auth)?;
+            let listener = bind(bind_address, &auth).await?;
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "ws://{}", listener.local_addr()?)?;
+            out.flush()?;
+            drop(out);
+            let sockets = WebSockets { service: service.clone(), auth, tasks: service.tasks.clone() };
+            sockets.run(listener).await;
+        }
+    }
+    service.shut_down().await;
+    shared.shut_down().await;
+    Ok(())
+}
+
+/// Opens the listener of exec-server beside others, and tells where it is.
+pub(super) async fn beside(
+    shared: &rexd::Service,
+    (address, flags): (std::net::SocketAddr, &WsAuthFlags),
+    tasks: &TaskTracker,
+) -> anyhow::Result<(Arc<codex::Service>, String)> {
+    let auth = ws_auth(flags)?;
+    let listener = bind(address, &auth).await?;
+    let url = format!("ws://{}", listener.local_addr()?);
+    let service = Arc::new(of(shared));
+    let sockets = WebSockets { service: service.clone(), auth, tasks: service.tasks.clone() };
+    tasks.spawn(sockets.run(listener));
+    Ok((service, url))
+}
+
+fn ws_auth(flags: &WsAuthFlags) -> anyhow::Result<WsAuth> {
+    Ok(WsAuth::from_flags(flags.way.as_deref(), flags.file.as_deref(), flags.sha256.as_deref())?)
+}
+
+/// The face over the engine of the others. Its clients expect the rights of the user, unless the operator has
+/// opened directories: then those hold here too.
+fn of(shared: &rexd::Service) -> codex::Service {
+    let roots = match shared.roots.is_empty() {
+        true => Roots::new(vec![PathBuf::from("/")]),
+        false => shared.roots.clone(),
+    };
+    codex::Service {
+        engine: shared.engine.clone(),
+        roots,
+        guard: shared.guard.clone(),
+        approvals: shared.approvals.clone(),
+        audit: shared.audit.clone(),
+        metrics: shared.metrics.clone(),
+        traces: shared.traces.clone(),
+        shelf: codex::Shelf::default(),
+        tasks: TaskTracker::new(),
+        stop: shared.stop.clone(),
+    }
+}
