@@ -11,12 +11,14 @@
 //! | any pair of byte streams | [`ndjson::link`] |
 //! | a WebSocket, after its handshake | [`websocket::link`] |
 //! | a carrier of single requests | [`posted`] |
+//! | one of many streams over one link | [`mux`] |
 //! | a test in the same process | [`memory::pair`] |
 
 pub mod child;
 mod intake;
 mod lanes;
 pub mod memory;
+pub mod mux;
 pub mod ndjson;
 pub mod packing;
 mod posted;

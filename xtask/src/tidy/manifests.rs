@@ -3,8 +3,9 @@
 use super::Broken;
 use crate::tree::Tree;
 
-/// More packages than this are a decision, not an accident. The MCP SDK alone brings 38.
-const PACKAGE_CEILING: usize = 290;
+/// More packages than this are a decision, not an accident. The MCP SDK alone brings 38, and what makes the relay's
+/// bindings 20 that only xtask has.
+const PACKAGE_CEILING: usize = 312;
 
 pub(super) fn dependencies_come_from_the_workspace(tree: &Tree) -> Vec<Broken> {
     let instead = "write `name.workspace = true` and put the version into [workspace.dependencies]";
