@@ -108,6 +108,9 @@ pub struct Tls {
     pub key_file: Option<PathBuf>,
 }
 
+/// What a client says in the query of a rendezvous.
+pub(crate) const HARNESS: &str = "role=harness";
+
 /// Text that names no target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no target: {problem}")]
@@ -266,6 +269,12 @@ impl Url {
     /// The whole address, with a token that its query may hold: for files, not for people.
     pub fn to_text(&self) -> String {
         format!("{}://{}{}", self.scheme.as_str(), self.authority, self.path)
+    }
+
+    /// Whether it is a rendezvous that carries an exec-server's messages in relay frames: its query decides.
+    pub fn is_harness(&self) -> bool {
+        let query = self.path.split_once('?').map_or("", |(_, query)| query);
+        query.split('&').any(|part| part == HARNESS)
     }
 
     /// Host and port to connect to.

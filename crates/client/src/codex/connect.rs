@@ -16,7 +16,7 @@ use super::handle::{ExecServerClient, LETTERS};
 use super::options::{ExecServerClientConnectOptions, RemoteExecServerConnectArgs};
 use crate::dial;
 use crate::error::{ConnectError, Step};
-use crate::target::{Scheme, Target, Token, Url};
+use crate::target::{HARNESS, Scheme, Target, Token, Url};
 
 /// How a server is reached again after a cut.
 #[derive(Debug)]
@@ -38,7 +38,11 @@ impl ExecServerClient {
         W: AsyncWrite + Unpin + Send + 'static,
         R: AsyncRead + Unpin + Send + 'static,
     {
-        ExecServerClient::connect_link(link::ndjson::link(stdout, stdin, &dial::limits()), options).await
+        ExecServerClient::connect_link(
+            link::ndjson::link(stdout, stdin, &dial::exec_server_limits()),
+            options,
+        )
+        .await
     }
 
     /// Speaks over a link that somebody made.
@@ -52,7 +56,20 @@ impl ExecServerClient {
         ExecServerClient::run(link, answered, reach)
     }
 
-    /// Connects to a server's WebSocket. A cut is hidden as long as the server keeps the session.
+    /// Connects through a rendezvous, whose frames carry the messages; `role=harness` is added to its address if it does
+    /// not say so itself.
+    pub async fn connect_relay(
+        mut args: RemoteExecServerConnectArgs,
+    ) -> Result<ExecServerClient, ExecServerError> {
+        if !url(&args)?.is_harness() {
+            let joint = if args.websocket_url.contains('?') { '&' } else { '?' };
+            args.websocket_url.push(joint);
+            args.websocket_url.push_str(HARNESS);
+        }
+        ExecServerClient::connect_websocket(args).await
+    }
+
+    /// Connects to a server's WebSocket, or through a rendezvous if its query says so. A cut is hidden as long as the server keeps the session.
     pub async fn connect_websocket(
         args: RemoteExecServerConnectArgs,
     ) -> Result<ExecServerClient, ExecServerError> {

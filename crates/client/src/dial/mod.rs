@@ -9,6 +9,8 @@ mod websocket;
 use link::Link;
 use link::child::Child;
 
+use websocket::Content;
+
 use crate::codex::bridge::Fate;
 use crate::error::{ConnectError, Step};
 use crate::options::Options;
@@ -16,6 +18,8 @@ use crate::target::{Target, Url};
 
 /// Where a daemon has its WebSocket if the URL names no path.
 const DAEMON_PATH: &str = "/ws";
+/// The longest message of an exec-server that is taken.
+const MOST_MESSAGE: usize = 192 * 1024 * 1024;
 /// Where an exec-server has it.
 const EXEC_SERVER_PATH: &str = "/";
 
@@ -57,7 +61,7 @@ pub(crate) async fn dial(target: &Target, options: &Options) -> Result<Dialed, C
         Target::Url(url) => {
             let (host, port) = url.address();
             let hint = format!("is `rexd serve --http {host}:{port}` running there?");
-            let link = websocket::dial(url, (target, &hint), DAEMON_PATH).await?;
+            let link = websocket::dial(url, (target, &hint), (DAEMON_PATH, Content::Json(limits()))).await?;
             Ok(Dialed { link, carrier: Carrier::Socket })
         }
         Target::Codex(url) => codex::dial(url, options).await,
@@ -68,7 +72,20 @@ pub(crate) async fn dial(target: &Target, options: &Options) -> Result<Dialed, C
 pub(crate) async fn exec_server(url: &Url) -> Result<Link, ConnectError> {
     let target = Target::Codex(url.clone());
     let hint = format!("is `rexd exec-server --listen ws://{}` running there?", url.authority);
-    websocket::dial(url, (&target, &hint), EXEC_SERVER_PATH).await
+    let limits = exec_server_limits();
+    if !url.is_harness() {
+        return websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, Content::Json(limits))).await;
+    }
+    let link = websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, Content::Frames(limits))).await?;
+    let odd = |error: crate::error::Error| ConnectError::new(&target, Step::Greet, error);
+    let stream_id = crate::session::random_text().map_err(odd)?;
+    let limits = link::mux::Limits { message_bytes: MOST_MESSAGE, ..link::mux::Limits::default() };
+    Ok(link::mux::harness(link, &stream_id, limits))
+}
+
+/// An exec-server may answer with a whole file in one message.
+pub(crate) fn exec_server_limits() -> link::Limits {
+    link::Limits { line_bytes: MOST_MESSAGE, ..link::Limits::default() }
 }
 
 impl Carrier {

@@ -4,22 +4,30 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::AUTHORIZATION;
 use link::Link;
-use link::websocket::{Role, Settings, link};
+use link::websocket::{Role, Settings, binary, link};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite;
 use tungstenite::client::IntoClientRequest;
 
-use super::{limits, tls};
+use super::tls;
 use crate::error::{ConnectError, Step};
 use crate::target::{Target, Url};
+
+/// What goes over a WebSocket, and how large it may be.
+pub(super) enum Content {
+    /// Messages.
+    Json(link::Limits),
+    /// Relay frames.
+    Frames(link::Limits),
+}
 
 /// Connects and upgrades, at `path` if the URL names none. `hint` is for whoever finds nobody there.
 pub(super) async fn dial(
     url: &Url,
     (target, hint): (&Target, &str),
-    path: &str,
+    (path, content): (&str, Content),
 ) -> Result<Link, ConnectError> {
     let (host, port) = url.address();
     let wrong = |step, cause: &dyn std::fmt::Display| ConnectError::new(target, step, cause);
@@ -35,21 +43,28 @@ pub(super) async fn dial(
                 wrong(Step::Login, &error)
                     .hint("name the authority of its certificate as the target's caFile")
             })?;
-            upgrade(stream, request).await
+            upgrade(stream, request, content).await
         }
-        false => upgrade(stream, request).await,
+        false => upgrade(stream, request, content).await,
     };
     upgraded.map_err(|error| refused(error, &wrong))
 }
 
-async fn upgrade<S>(stream: S, request: http::Request<()>) -> Result<Link, Box<tungstenite::Error>>
+async fn upgrade<S>(
+    stream: S,
+    request: http::Request<()>,
+    content: Content,
+) -> Result<Link, Box<tungstenite::Error>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (socket, _answer) = client_async(request, stream).await.map_err(Box::new)?;
     // Nothing arrives before we have said something, so nothing can lie in the library's buffer.
-    let (link, _closer) =
-        link(socket.into_inner(), Bytes::new(), Role::Client, &Settings::default(), &limits());
+    let (stream, nothing, settings) = (socket.into_inner(), Bytes::new(), Settings::default());
+    let (link, _closer) = match content {
+        Content::Json(limits) => link(stream, nothing, Role::Client, &settings, &limits),
+        Content::Frames(limits) => binary(stream, nothing, Role::Client, &settings, &limits),
+    };
     Ok(link)
 }
 
