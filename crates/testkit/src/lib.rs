@@ -7,6 +7,7 @@
 pub mod carrier;
 pub mod client;
 pub mod daemon;
+pub mod exec_server;
 pub mod http;
 pub mod invariants;
 pub mod lines;

@@ -1,37 +1,51 @@
-//! A running daemon over a WebSocket, encrypted or not.
+//! A running daemon or exec-server over a WebSocket, encrypted or not.
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
+use link::Link;
 use link::dial::DialError;
 use link::websocket::Settings;
 
-use super::{Carrier, Dialed, limits};
 use crate::error::{ConnectError, Step};
 use crate::target::{Target, Url};
 
-/// Where the daemon has its WebSocket if the URL names no path.
-const PATH: &str = "/ws";
-
-pub(super) async fn dial(url: &Url) -> Result<Dialed, ConnectError> {
-    let wrong =
-        |step, cause: &dyn std::fmt::Display| ConnectError::new(Target::Url(url.clone()), step, cause);
-    let headers = headers(url).map_err(|error| wrong(Step::Find, &error))?;
-    let socket = link::dial::websocket(&address(url), &headers, &url.tls).await;
-    let socket = socket.map_err(|error| failure(error, url, &wrong))?;
-    let (link, _closer) = socket.json(&Settings::default(), &limits());
-    Ok(Dialed { link, carrier: Carrier::Socket })
+/// What goes over a WebSocket, and how large it may be.
+pub(super) enum Content {
+    /// Messages.
+    Json(link::Limits),
+    /// Relay frames.
+    Frames(link::Limits),
 }
 
-fn address(url: &Url) -> String {
+/// Connects and upgrades, at `path` if the URL names none. `hint` is for whoever finds nobody there.
+pub(super) async fn dial(
+    url: &Url,
+    (target, hint): (&Target, &str),
+    (path, content): (&str, Content),
+) -> Result<Link, ConnectError> {
+    let wrong = |step, cause: &dyn std::fmt::Display| ConnectError::new(target, step, cause);
+    let headers = headers(url).map_err(|error| wrong(Step::Find, &error))?;
+    let socket = link::dial::websocket(&address(url, path), &headers, &url.tls).await;
+    let socket = socket.map_err(|error| failure(error, hint, &wrong))?;
+    let (link, _closer) = match content {
+        Content::Json(limits) => socket.json(&Settings::default(), &limits),
+        Content::Frames(limits) => socket.binary(&Settings::default(), &limits),
+    };
+    Ok(link)
+}
+
+fn address(url: &Url, default_path: &str) -> String {
     let scheme = match url.scheme.is_encrypted() {
         true => "wss",
         false => "ws",
     };
     let path = match url.path.as_str() {
-        "" | "/" => PATH,
+        "" | "/" => default_path,
         path => path,
     };
-    format!("{scheme}://{}{path}", url.authority)
+    // A query may follow the host at once; a request needs a path before it.
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    format!("{scheme}://{}{slash}{path}", url.authority)
 }
 
 fn headers(url: &Url) -> Result<HeaderMap, String> {
@@ -50,16 +64,13 @@ fn headers(url: &Url) -> Result<HeaderMap, String> {
 
 fn failure(
     error: DialError,
-    url: &Url,
+    hint: &str,
     wrong: &dyn Fn(Step, &dyn std::fmt::Display) -> ConnectError,
 ) -> ConnectError {
     match error {
         DialError::Url { .. } | DialError::Header(_) => wrong(Step::Find, &error),
         DialError::Reach { source, .. } => {
-            let (host, port) = url.address();
-            wrong(Step::Reach, &source)
-                .hint(format!("is `rexd serve --http {host}:{port}` running there?"))
-                .passing()
+            wrong(Step::Reach, &source).hint(hint).passing()
         }
         DialError::Tls { source, .. } => {
             wrong(Step::Login, &source).hint("name the authority of its certificate as the target's caFile")
