@@ -1,5 +1,5 @@
-//! Documents that are derived from the code: the method reference, the listing beside the spec, and all that
-//! describes the command line.
+//! Files that are derived: the method reference, the listing beside the spec, all that describes the command line, and
+//! the bindings of the relay's frames.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,6 +9,7 @@ use serde_json::json;
 use wire::rexd::v1::{METHODS, Origin, PROTOCOL, codes};
 
 use crate::command_line;
+use crate::relay;
 use crate::tree::root;
 
 /// Whether files are written or only compared.
@@ -50,6 +51,7 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
 fn files() -> Result<Vec<(String, String)>> {
     let mut files = command_line::files()?;
     files.push(("docs/reference/rexd-v1-methods.md".to_owned(), reference()?));
+    files.push((relay::BINDINGS.to_owned(), relay::bindings()?));
     files.push(("spec/rexd-v1/schema.json".to_owned(), listing()?));
     Ok(files)
 }

@@ -2,6 +2,7 @@
 
 mod command_line;
 mod generate;
+mod relay;
 mod tidy;
 mod tree;
 

@@ -15,7 +15,7 @@ pub use target::{TargetAdd, TargetAsk, TargetInstall};
 #[derive(Debug, Parser)]
 #[command(name = "rex", version, after_help = examples::REX, propagate_version = true, max_term_width = 100)]
 pub struct Args {
-    /// Where: local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://… or an alias (`rex target list`)
+    /// Where: local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or an alias (`rex target list`)
     #[arg(short = 't', long, global = true, value_name = "TARGET", help_heading = EVERYWHERE)]
     pub target: Option<String>,
 

@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use client::stdio::{self, Output};
+use client::v1::codes;
 use client::{Error, Exit, Process, ProcessControl, ProcessEvent, What};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -86,6 +87,9 @@ pub async fn relay(process: &mut Process, manner: Manner) -> Result<End, Failure
             },
             Some(fed) = input.join_next() => match fed {
                 Ok(Ok(true)) => return Ok(End::Left),
+                Ok(Err(Error::Refused(error))) if error.code == codes::UNSUPPORTED_CAPABILITY => {
+                    output::remark(&error.message);
+                }
                 // A program that closed its input, or has ended, tells how by its exit.
                 Ok(Ok(false) | Err(Error::Refused(_))) => {}
                 Ok(Err(error)) => return Err(error.into()),

@@ -29,9 +29,11 @@
 //! | [`process`] | commands, their output, input and end |
 //! | [`files`] | everything about files |
 //! | [`approvals`] | what waits for somebody to decide |
+//! | [`codex`] | Codex's exec-server, by its own names |
 //! | [`error`] | what can go wrong, and what is known then |
 
 pub mod approvals;
+pub mod codex;
 mod dial;
 pub mod error;
 pub mod files;

@@ -4,7 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where work is to be done. Parsed from `local`, `ssh:[USER@]HOST[:PORT]`, `unix:PATH`, `http(s)://…` or `ws(s)://…`.
+pub use link::dial::Tls;
+
+/// Where work is to be done. Parsed from `local`, `ssh:[USER@]HOST[:PORT]`, `unix:PATH`, `http(s)://…`, `ws(s)://…` or
+/// `codex:ws(s)://…`.
 ///
 /// ```
 /// use client::Target;
@@ -23,6 +26,8 @@ pub enum Target {
     Unix(PathBuf),
     /// A running daemon, by HTTP or WebSocket.
     Url(Url),
+    /// A running exec-server of Codex's kind, by WebSocket or behind a rendezvous.
+    Codex(Url),
 }
 
 /// How a daemon on this machine is started.
@@ -94,16 +99,8 @@ pub enum Scheme {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(pub String);
 
-/// Certificates other than the system's.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tls {
-    /// Who is trusted, in place of the system's authorities.
-    pub ca_file: Option<PathBuf>,
-    /// Our own certificate.
-    pub cert_file: Option<PathBuf>,
-    /// Its key.
-    pub key_file: Option<PathBuf>,
-}
+/// What a client says in the query of a rendezvous.
+pub(crate) const HARNESS: &str = "role=harness";
 
 /// Text that names no target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -177,12 +174,20 @@ impl FromStr for Target {
                 return parse_url(scheme, rest).map(Target::Url).map_err(wrong);
             }
         }
-        for later in ["hub:", "codex:"] {
-            if text.starts_with(later) {
-                return Err(wrong("targets of this kind are not in this version yet"));
-            }
+        if let Some(address) = text.strip_prefix("codex:") {
+            return match address.parse() {
+                Ok(Target::Url(url)) if !url.scheme.is_http() => Ok(Target::Codex(url)),
+                _ => Err(wrong(
+                    "`codex:` is followed by ws://HOST:PORT, as the exec-server prints it, or wss://…",
+                )),
+            };
         }
-        Err(wrong("it is none of local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…"))
+        if text.starts_with("hub:") {
+            return Err(wrong("targets of this kind are not in this version yet"));
+        }
+        Err(wrong(
+            "it is none of local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://…",
+        ))
     }
 }
 
@@ -252,6 +257,17 @@ impl Ssh {
 }
 
 impl Url {
+    /// The whole address, with a token that its query may hold: for files, not for people.
+    pub fn to_text(&self) -> String {
+        format!("{}://{}{}", self.scheme.as_str(), self.authority, self.path)
+    }
+
+    /// Whether it is a rendezvous that carries an exec-server's messages in relay frames: its query decides.
+    pub fn is_harness(&self) -> bool {
+        let query = self.path.split_once('?').map_or("", |(_, query)| query);
+        query.split('&').any(|part| part == HARNESS)
+    }
+
     /// Host and port to connect to.
     pub fn address(&self) -> (String, u16) {
         // It was checked when it was read; an odd port cannot be there.
@@ -266,7 +282,27 @@ impl fmt::Display for Target {
             Target::Local(_) => f.write_str("local"),
             Target::Ssh(ssh) => write!(f, "ssh:{ssh}"),
             Target::Unix(path) => write!(f, "unix:{}", path.display()),
-            Target::Url(url) => write!(f, "{}://{}{}", url.scheme.as_str(), url.authority, url.path),
+            Target::Url(url) => write!(f, "{url}"),
+            Target::Codex(url) => write!(f, "codex:{url}"),
+        }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme.as_str(), self.authority)?;
+        // A rendezvous takes a token in the query; whoever reads this is not to have it.
+        match self.path.split_once("token=") {
+            Some((before, value)) => {
+                let rest = value.split_once('&').map(|(_, rest)| rest);
+                write!(
+                    f,
+                    "{before}token=…{}{}",
+                    if rest.is_some() { "&" } else { "" },
+                    rest.unwrap_or_default()
+                )
+            }
+            None => f.write_str(&self.path),
         }
     }
 }
@@ -307,6 +343,8 @@ mod tests {
             "unix:/run/rexd.sock",
             "http://127.0.0.1:7377",
             "wss://example.org/rexd/ws?x=1",
+            "codex:ws://127.0.0.1:7000",
+            "codex:wss://example.org/cloud/executor/e/rendezvous?role=harness",
         ] {
             assert_eq!(text.parse::<Target>().map(|target| target.to_string()).as_deref(), Ok(text));
         }
@@ -323,7 +361,10 @@ mod tests {
             ("ssh:-x@host", "plain names"),
             ("ssh:$(touch x)", "plain names"),
             ("hub:host-a", "not in this version"),
-            ("codex:http://x", "not in this version"),
+            ("codex:http://x", "ws://"),
+            ("codex:", "ws://"),
+            ("codex:ssh:host", "ws://"),
+            ("codex:ws://", "ws://"),
             ("ssh:host:0", "port"),
             ("ssh:host:99999", "port"),
             ("unix:", "path"),
@@ -333,6 +374,16 @@ mod tests {
         ] {
             let problem = text.parse::<Target>().unwrap_err().problem;
             assert!(problem.contains(word), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn a_token_in_a_query_is_kept_and_not_shown() {
+        let text = "ws://h/rendezvous?role=harness&token=secret";
+        for text in [text.to_owned(), format!("{text}&x=1")] {
+            let Ok(Target::Codex(url)) = format!("codex:{text}").parse() else { panic!("{text}") };
+            assert_eq!(url.to_text(), text);
+            assert_eq!(Target::Codex(url).to_string(), format!("codex:{}", text.replace("secret", "…")));
         }
     }
 

@@ -79,6 +79,16 @@ impl Outgoing {
         self.events.send(Outbound::new(message)).await.map_err(|_| Closed)
     }
 
+    /// A place in the lane of events. Waits while the lane is full.
+    pub(crate) async fn event_slot(&self) -> Result<mpsc::Permit<'_, Outbound>, Closed> {
+        self.events.reserve().await.map_err(|_| Closed)
+    }
+
+    /// A place in the lane of events, if there is one now.
+    pub(crate) fn try_event_slot(&self) -> Option<mpsc::Permit<'_, Outbound>> {
+        self.events.try_reserve().ok()
+    }
+
     /// Waits until the kernel has everything that was sent before.
     pub async fn flush(&self) -> Result<(), Closed> {
         // Events go last, so an empty message at their end is behind everything.

@@ -8,6 +8,7 @@ pub mod carrier;
 pub mod client;
 pub mod cutter;
 pub mod daemon;
+pub mod exec_server;
 pub mod http;
 pub mod invariants;
 pub mod lines;

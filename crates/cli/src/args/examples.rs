@@ -78,7 +78,7 @@ Examples:
   rex target show                                where is work done here, and why
   rex target add api https://api.example:7377 --token-file ~/.config/rexd/api.token
 
-A target is local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://… or an alias for one.
+A target is local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or an alias for one.
 The first that says something counts: -t, REX_TARGET, .rex.toml, path prefix, `target use`, local.";
 
 pub(super) const APPROVALS: &str = "\

@@ -37,7 +37,7 @@ pub enum TargetAsk {
 pub struct TargetAdd {
     /// What it is called from now on
     pub alias: String,
-    /// ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://… or local
+    /// ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or local
     pub place: String,
     /// Where commands start there
     #[arg(long, value_name = "DIR")]

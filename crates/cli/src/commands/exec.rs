@@ -12,17 +12,23 @@ use crate::terminal::{self, Raw};
 /// Runs a command; the status is its own.
 pub(super) async fn run(app: &App, ask: Exec) -> Result<Status, Failure> {
     let session = app.session().await?;
-    let command = command(app, &ask);
+    let has_no_input = !ask.tty && (ask.no_stdin || is_empty(rustix::stdio::stdin()));
+    let mut command = command(app, &ask);
+    if has_no_input {
+        command = command.no_input();
+    }
     let mut process = session.start(command).await.map_err(relay::not_started)?;
     if ask.detach {
         detached(app, &process)?;
         session.close().await?;
         return Ok(Status::OK);
     }
-    let input = match (ask.no_stdin, ask.tty) {
-        (true, _) => Input::Nothing,
-        (false, true) => Input::Typed,
-        (false, false) => Input::Forwarded,
+    let input = match (has_no_input, ask.no_stdin, ask.tty) {
+        // It was told so when it was started.
+        (true, ..) => Input::Untouched,
+        (false, true, _) => Input::Nothing,
+        (false, false, true) => Input::Typed,
+        (false, false, false) => Input::Forwarded,
     };
     let raw = match ask.tty {
         true => Raw::enter()?,
@@ -60,6 +66,13 @@ fn command(app: &App, ask: &Exec) -> Command {
         command = command.detach();
     }
     command
+}
+
+/// Whether there is nothing to read, and never will be.
+fn is_empty(stdin: impl rustix::fd::AsFd) -> bool {
+    let null = rustix::fs::stat("/dev/null").map(|found| found.st_rdev);
+    let ours = rustix::fs::fstat(stdin);
+    matches!((ours, null), (Ok(ours), Ok(null)) if ours.st_rdev == null && null != 0)
 }
 
 fn detached(app: &App, process: &client::Process) -> Result<(), Failure> {

@@ -153,7 +153,7 @@ fn resolve(said: Said, inputs: &Inputs) -> Result<Decision, Failure> {
         None if matches!(said.rule, Rule::Project(_)) => None,
         None => inputs.token.clone().map(Proof::Token),
     };
-    let token = token.filter(|_| matches!(target, Target::Url(_)));
+    let token = token.filter(|_| matches!(target, Target::Url(_) | Target::Codex(_)));
     let cwd = start(&said, default_cwd, &target, inputs)?;
     Ok(Decision { choice: Choice { target, alias, cwd, rule: said.rule, warnings }, token })
 }

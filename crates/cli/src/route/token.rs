@@ -26,7 +26,7 @@ pub(super) fn admit(decision: Decision) -> Result<Choice, Failure> {
             token
         }
     };
-    if let Target::Url(url) = &mut choice.target {
+    if let Target::Url(url) | Target::Codex(url) = &mut choice.target {
         url.token = Some(token);
     }
     Ok(choice)

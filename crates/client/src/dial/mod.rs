@@ -1,16 +1,26 @@
 //! Reaching a target: from its name to a link, and why that failed.
 
+mod codex;
 mod local;
 mod ssh;
-mod tls;
 mod websocket;
 
 use link::Link;
 use link::child::Child;
 
+use websocket::Content;
+
+use crate::codex::bridge::Fate;
 use crate::error::{ConnectError, Step};
 use crate::options::Options;
-use crate::target::Target;
+use crate::target::{Target, Url};
+
+/// Where a daemon has its WebSocket if the URL names no path.
+const DAEMON_PATH: &str = "/ws";
+/// The longest message of an exec-server that is taken.
+const MOST_MESSAGE: usize = 192 * 1024 * 1024;
+/// Where an exec-server has it.
+const EXEC_SERVER_PATH: &str = "/";
 
 /// A link to a target, and what has to live as long as it does.
 #[derive(Debug)]
@@ -28,6 +38,8 @@ pub(crate) enum Carrier {
     Ssh(Child, String),
     /// A socket; it lives with the link.
     Socket,
+    /// A bridge to an exec-server; it lives with the link.
+    Bridge(Fate),
 }
 
 /// Connects to the target. Nothing has been said on the link yet.
@@ -45,8 +57,34 @@ pub(crate) async fn dial(target: &Target, options: &Options) -> Result<Dialed, C
             let link = link::ndjson::link(input, output, &limits());
             Ok(Dialed { link, carrier: Carrier::Socket })
         }
-        Target::Url(url) => websocket::dial(url).await,
+        Target::Url(url) => {
+            let (host, port) = url.address();
+            let hint = format!("is `rexd serve --http {host}:{port}` running there?");
+            let link = websocket::dial(url, (target, &hint), (DAEMON_PATH, Content::Json(limits()))).await?;
+            Ok(Dialed { link, carrier: Carrier::Socket })
+        }
+        Target::Codex(url) => codex::dial(url, options).await,
     }
+}
+
+/// Connects to an exec-server. Nothing has been said on the link yet.
+pub(crate) async fn exec_server(url: &Url) -> Result<Link, ConnectError> {
+    let target = Target::Codex(url.clone());
+    let hint = format!("is `rexd exec-server --listen ws://{}` running there?", url.authority);
+    let limits = exec_server_limits();
+    if !url.is_harness() {
+        return websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, Content::Json(limits))).await;
+    }
+    let link = websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, Content::Frames(limits))).await?;
+    let odd = |error: crate::error::Error| ConnectError::new(&target, Step::Greet, error);
+    let stream_id = crate::session::random_text().map_err(odd)?;
+    let limits = link::mux::Limits { message_bytes: MOST_MESSAGE, ..link::mux::Limits::default() };
+    Ok(link::mux::harness(link, &stream_id, limits))
+}
+
+/// An exec-server may answer with a whole file in one message.
+pub(crate) fn exec_server_limits() -> link::Limits {
+    link::Limits { line_bytes: MOST_MESSAGE, ..link::Limits::default() }
 }
 
 impl Carrier {
@@ -58,6 +96,7 @@ impl Carrier {
             Carrier::Socket => {
                 ConnectError::new(target, Step::Greet, "the server closed the connection").passing()
             }
+            Carrier::Bridge(fate) => ConnectError::new(target, Step::Greet, fate.text()).passing(),
         }
     }
 
@@ -66,6 +105,7 @@ impl Carrier {
         let errors = match self {
             Carrier::Local(child) | Carrier::Ssh(child, _) => child.errors().text(),
             Carrier::Socket => String::new(),
+            Carrier::Bridge(fate) => fate.text(),
         };
         match errors.lines().next_back() {
             Some(line) => line.to_owned(),

@@ -20,6 +20,7 @@ pub struct Command {
     terminal: Option<Size>,
     is_detached: bool,
     sandbox: Option<String>,
+    has_no_input: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -105,6 +106,12 @@ impl Command {
         Command { terminal: Some(size), ..self }
     }
 
+    /// Has it find the end of its input at once.
+    #[must_use]
+    pub fn no_input(self) -> Command {
+        Command { has_no_input: true, ..self }
+    }
+
     /// Lets it outlive the session, the link and the daemon.
     #[must_use]
     pub fn detach(self) -> Command {
@@ -186,6 +193,7 @@ impl Command {
             env: self.env,
             timeout_ms,
             max_output_bytes: output.and_then(asked),
+            stdin: self.has_no_input.then(String::new),
             detach: self.is_detached,
             sandbox: self.sandbox,
             ..v1::ExecStart::default()

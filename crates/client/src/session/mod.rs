@@ -205,7 +205,7 @@ impl Drop for Withdrawal<'_> {
     }
 }
 
-fn random_text() -> Result<String, Error> {
+pub(crate) fn random_text() -> Result<String, Error> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|error| Error::Protocol(format!("no random numbers: {error}")))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -1,6 +1,6 @@
 //! A WebSocket as a link: one message per frame, after the handshake, over any byte stream.
 //!
-//! Reading: text and binary frames are taken alike; a binary message that is a zstd frame is unpacked; a message over
+//! [`link`] carries JSON, [`binary`] any bytes. Reading JSON: text and binary frames are taken alike; a binary message that is a zstd frame is unpacked; a message over
 //! the limit is skipped without being kept and reported, and the next one arrives as usual. Writing: responses first,
 //! everything that is ready in one vectored write, without copies. A peer that gives no sign of life, or takes nothing
 //! of what is written, is cut off after [`Settings::deadline`].
@@ -21,7 +21,7 @@ use crate::lanes::{Compression, lanes};
 use crate::{Limits, Link, Receiver, Writing};
 use reading::Frames;
 use shared::Shared;
-use writing::Writer;
+use writing::{Framer, Writer};
 
 pub use shared::Closer;
 
@@ -46,6 +46,13 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings { ping_every: Duration::from_secs(20), deadline: Duration::from_secs(50) }
+    }
+}
+
+impl Settings {
+    /// What the ends of a relay do: a ping every 30 s, and 60 s for its answer.
+    pub fn relay() -> Settings {
+        Settings { ping_every: Duration::from_secs(30), deadline: Duration::from_secs(90) }
     }
 }
 
@@ -74,12 +81,48 @@ impl Close {
     }
 }
 
+/// What the messages of a connection are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// JSON, perhaps compressed: text and binary frames are taken alike, blank messages are nothing.
+    Json,
+    /// Any bytes: only binary frames count.
+    Binary,
+}
+
 /// A link over `stream`, whose handshake is done; `read_already` is what came behind it. Must be called within a tokio
 /// runtime. The [`Closer`] gives the reason for the end.
 pub fn link<S>(
     stream: S,
     read_already: Bytes,
     role: Role,
+    settings: &Settings,
+    limits: &Limits,
+) -> (Link, Closer)
+where
+    S: AsyncRead + AsyncWrite + Send + 'static,
+{
+    carry(stream, read_already, (role, Content::Json), settings, limits)
+}
+
+/// The same, whose messages are any bytes: each goes out as one binary frame, and text frames are skipped.
+pub fn binary<S>(
+    stream: S,
+    read_already: Bytes,
+    role: Role,
+    settings: &Settings,
+    limits: &Limits,
+) -> (Link, Closer)
+where
+    S: AsyncRead + AsyncWrite + Send + 'static,
+{
+    carry(stream, read_already, (role, Content::Binary), settings, limits)
+}
+
+fn carry<S>(
+    stream: S,
+    read_already: Bytes,
+    (role, content): (Role, Content),
     settings: &Settings,
     limits: &Limits,
 ) -> (Link, Closer)
@@ -94,13 +137,14 @@ where
         true => BytesMut::new(),
         false => BytesMut::from(read_already),
     };
-    let frames = Frames::new(input, read_already, role, limits.line_bytes, shared.clone());
-    let writer = Writer::new(output, role, compression.clone(), settings.clone(), shared.clone());
+    let frames = Frames::new(input, read_already, (role, content), limits.line_bytes, shared.clone());
+    let framing = Framer { role, content, compression: compression.clone() };
+    let writer = Writer::new(output, framing, settings.clone(), shared.clone());
     let spent = frames.spent();
-    let link = Link {
-        incoming: Receiver::new(frames),
-        outgoing: outgoing.with_compression(compression),
-        writing: Writing::spawn(writer.run(ends, spent)),
+    let outgoing = match content {
+        Content::Json => outgoing.with_compression(compression),
+        Content::Binary => outgoing,
     };
-    (link, Closer::new(shared))
+    let writing = Writing::spawn(writer.run(ends, spent));
+    (Link { incoming: Receiver::new(frames), outgoing, writing }, Closer::new(shared))
 }

@@ -12,7 +12,7 @@ use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
 use super::shared::Shared;
-use super::{Close, Role};
+use super::{Close, Content, Role};
 use crate::Incoming;
 use crate::intake::{Intake, is_blank};
 use crate::packing::{is_packed, unpack};
@@ -29,6 +29,7 @@ pub(super) struct Frames<R> {
     spent: Spent<R>,
     intake: Intake,
     role: Role,
+    content: Content,
     line_bytes: usize,
     shared: Arc<Shared>,
     /// The frame whose payload comes next.
@@ -66,7 +67,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     pub(super) fn new(
         input: R,
         read_already: BytesMut,
-        role: Role,
+        (role, content): (Role, Content),
         line_bytes: usize,
         shared: Arc<Shared>,
     ) -> Frames<R> {
@@ -75,6 +76,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             spent: Arc::default(),
             intake: Intake::new(read_already),
             role,
+            content,
             line_bytes,
             shared,
             frame: None,
@@ -194,6 +196,13 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         match whole.is_empty() {
             true => whole = payload,
             false => whole.extend_from_slice(&payload),
+        }
+        if self.content == Content::Binary {
+            // A text frame is a mistake of the peer that costs it only this message.
+            return match message.is_binary && !whole.is_empty() {
+                true => Step::Message(Incoming::Message(self.intake.message(whole))),
+                false => Step::Again,
+            };
         }
         if message.is_binary && is_packed(&whole) {
             return self.unpacked(&whole);

@@ -14,7 +14,7 @@ use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
 use super::reading::{Spent, unmask};
 use super::shared::{Asked, Shared};
-use super::{Close, Role, Settings};
+use super::{Close, Content, Role, Settings};
 use crate::lanes::{Compression, Lanes, Outbound};
 use crate::packing::pack;
 use crate::queue::{Framed, Framing, Head, Queue};
@@ -27,7 +27,7 @@ const MOST_REASON: usize = 123;
 /// Writes one connection.
 pub(super) struct Writer<W> {
     output: W,
-    queue: Queue<Frames>,
+    queue: Queue<Framer>,
     role: Role,
     settings: Settings,
     shared: Arc<Shared>,
@@ -37,14 +37,9 @@ pub(super) struct Writer<W> {
 }
 
 impl<W: AsyncWrite + Unpin + Send> Writer<W> {
-    pub(super) fn new(
-        output: W,
-        role: Role,
-        compression: Compression,
-        settings: Settings,
-        shared: Arc<Shared>,
-    ) -> Writer<W> {
-        let queue = Queue::new(Frames { role, compression });
+    pub(super) fn new(output: W, framer: Framer, settings: Settings, shared: Arc<Shared>) -> Writer<W> {
+        let role = framer.role;
+        let queue = Queue::new(framer);
         Writer { output, queue, role, settings, shared, pinged: Instant::now(), is_ending: false }
     }
 
@@ -168,16 +163,20 @@ async fn discard(mut input: impl AsyncRead + Unpin) {
 
 /// A message per frame.
 #[derive(Debug)]
-struct Frames {
-    role: Role,
-    compression: Compression,
+pub(super) struct Framer {
+    pub(super) role: Role,
+    pub(super) content: Content,
+    pub(super) compression: Compression,
 }
 
-impl Framing for Frames {
+impl Framing for Framer {
     fn frame(&mut self, outbound: Outbound) -> Framed {
         let Outbound { bytes, written } = outbound;
         if bytes.is_empty() {
             return Framed::mark(written);
+        }
+        if self.content == Content::Binary {
+            return frame(self.role, OpCode::Data(Data::Binary), bytes, written);
         }
         let packed = match self.compression.is_on() {
             true => {

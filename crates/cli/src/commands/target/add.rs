@@ -110,10 +110,10 @@ fn fields(target: &Target, ask: &TargetAdd) -> Result<Fields, Failure> {
             "--identity, --ssh-option and --command are for ssh, and {target} is not"
         )));
     }
-    let is_url = matches!(target, Target::Url(_));
+    let is_url = matches!(target, Target::Url(_) | Target::Codex(_));
     if !is_url && (ask.token_file.is_some() || ask.ca_file.is_some() || ask.cert_file.is_some()) {
         return Err(Failure::new(format!(
-            "tokens and certificates are for http(s) and ws(s), and {target} is neither"
+            "tokens and certificates are for http(s), ws(s) and codex, and {target} is none of them"
         )));
     }
     let mut fields = place_fields(target)?;
@@ -158,8 +158,9 @@ pub(super) fn place_fields(target: &Target) -> Result<Fields, Failure> {
         Target::Unix(path) => vec![("transport", json!("unix")), ("path", file_field(path)?)],
         Target::Url(url) => {
             let transport = if url.scheme.is_http() { "http" } else { "ws" };
-            vec![("transport", json!(transport)), ("url", json!(target.to_string()))]
+            vec![("transport", json!(transport)), ("url", json!(url.to_text()))]
         }
+        Target::Codex(url) => vec![("transport", json!("codex")), ("url", json!(url.to_text()))],
     })
 }
 

@@ -95,7 +95,7 @@ fn steps(target: &Target) -> &'static [&'static str] {
         Target::Local(_) => &["rexd", "session", "roots", "command", "file"],
         Target::Ssh(_) => &["reach", "log in", "rexd", "session", "roots", "command", "file"],
         Target::Unix(_) => &["reach", "session", "roots", "command", "file"],
-        Target::Url(_) => &["reach", "log in", "session", "roots", "command", "file"],
+        Target::Url(_) | Target::Codex(_) => &["reach", "log in", "session", "roots", "command", "file"],
     }
 }
 
@@ -171,7 +171,8 @@ fn reached(
             step => checks.ok(step, "")?,
         }
     }
-    if opened.implementation_version != env!("CARGO_PKG_VERSION") {
+    let is_rexd = !matches!(choice.target, Target::Codex(_));
+    if is_rexd && opened.implementation_version != env!("CARGO_PKG_VERSION") {
         output::remark(format_args!(
             "rex is {} and rexd there {}: rex target install updates it",
             env!("CARGO_PKG_VERSION"),

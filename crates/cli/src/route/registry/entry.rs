@@ -93,7 +93,7 @@ impl Entry {
             Target::Local(local) => local.roots.iter_mut().for_each(expand),
             Target::Ssh(ssh) => ssh.identity.iter_mut().for_each(expand),
             Target::Unix(path) => expand(path),
-            Target::Url(url) => {
+            Target::Url(url) | Target::Codex(url) => {
                 let tls = &mut url.tls;
                 [&mut tls.ca_file, &mut tls.cert_file, &mut tls.key_file]
                     .into_iter()
@@ -141,7 +141,15 @@ impl Fields {
                 self.path("path")?.map(Target::Unix).ok_or_else(|| "a unix target needs `path`".to_owned())
             }
             Some("http" | "https" | "ws" | "wss") => self.url().map(Target::Url),
-            Some(other) => Err(format!("the transport `{other}` is none of ssh, local, unix, http and ws")),
+            Some("codex") => match self.url()? {
+                url if url.scheme.is_http() => {
+                    Err("`url`: an exec-server's begins with ws:// or wss://".to_owned())
+                }
+                url => Ok(Target::Codex(url)),
+            },
+            Some(other) => {
+                Err(format!("the transport `{other}` is none of ssh, local, unix, http, ws and codex"))
+            }
         }
     }
 

@@ -1,0 +1,85 @@
+//! Editing: exec-server has no word for it, so the text is read, changed here and written back.
+
+use serde_json::json;
+use wire::codex::v1::FsReadFileParams;
+use wire::rexd::v1::{self, RpcError, codes};
+
+use super::{Bridge, refusal};
+
+impl Bridge {
+    pub(super) async fn fs_edit(&self, ask: v1::FsEdit) -> Result<v1::FsEditResult, RpcError> {
+        let path = self.path(&ask.path);
+        if ask.old_string == ask.new_string {
+            return Err(wrong("old_string and new_string are identical", "new_string"));
+        }
+        let before = self.metadata(&path).await?;
+        let found = before.as_ref().map(|found| found.modified_at_ms);
+        if ask.expected_mtime.is_some_and(|expected| found != Some(expected)) {
+            let data = json!({ "path": path, "expected_mtime": ask.expected_mtime, "mtime": found });
+            let error = RpcError::new(codes::CONCURRENCY_CONFLICT, "expected mtime does not match");
+            return Err(error.with_data(data));
+        }
+        let (text, replacements) = match (ask.old_string.is_empty(), found) {
+            (true, _) => (ask.new_string, 1),
+            (false, None) => {
+                return Err(wrong("file does not exist; old_string cannot be matched", "path"));
+            }
+            (false, Some(_)) => {
+                let text = self.text(&path).await?;
+                replace(&text, &ask.old_string, &ask.new_string, ask.replace_all)?
+            }
+        };
+        // Somebody may have written meanwhile: then nothing is done.
+        let now = self.metadata(&path).await?.map(|found| found.modified_at_ms);
+        if now != found {
+            return Err(RpcError::new(codes::CONCURRENCY_CONFLICT, format!("{path} changed meanwhile")));
+        }
+        let bytes_written = text.len() as u64;
+        self.replace(&path, text.into_bytes().into(), true).await?;
+        let mtime = self.metadata(&path).await?.map_or(0, |found| found.modified_at_ms);
+        Ok(v1::FsEditResult { path, bytes_written, mtime, created: found.is_none(), replacements })
+    }
+
+    async fn text(&self, path: &str) -> Result<String, RpcError> {
+        let params = FsReadFileParams { path: self.there(path), ..FsReadFileParams::default() };
+        let read = self.client.fs_read_file(params).await.map_err(|error| self.wrong_file(error, path))?;
+        let bytes = wire::base64::decode(&read.data_base64)
+            .map_err(|_| RpcError::internal("the exec-server sent what is not base64"))?;
+        String::from_utf8(bytes).map_err(|_| wrong("file is not UTF-8 text", "path"))
+    }
+}
+
+/// The text with the one place changed, or with all of them. Lines that end with CRLF are matched by a text without.
+fn replace(text: &str, old: &str, new: &str, all: bool) -> Result<(String, u64), RpcError> {
+    let is_crlf = text.contains("\r\n") && !old.contains('\r');
+    let (old, new) = match is_crlf {
+        true => (old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n")),
+        false => (old.to_owned(), new.to_owned()),
+    };
+    match text.matches(&old).count() {
+        0 => Err(wrong("old_string not found", "old_string")),
+        1 => Ok((text.replacen(&old, &new, 1), 1)),
+        count if all => Ok((text.replace(&old, &new), count as u64)),
+        count => Err(RpcError::invalid_params("old_string matched multiple locations; set replace_all=true")
+            .with_data(json!({ "field": "old_string", "count": count }))),
+    }
+}
+
+fn wrong(message: &str, field: &str) -> RpcError {
+    let error = refusal::invalid(field, message);
+    RpcError { message: message.to_owned(), ..error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_changes_one_place_or_all_and_keeps_line_ends() {
+        assert_eq!(replace("a b", "b", "c", false).unwrap(), ("a c".to_owned(), 1));
+        assert_eq!(replace("b b", "b", "c", true).unwrap(), ("c c".to_owned(), 2));
+        assert_eq!(replace("a\r\nb\r\n", "a\nb", "x\ny", false).unwrap().0, "x\r\ny\r\n");
+        assert!(replace("b b", "b", "c", false).unwrap_err().message.contains("replace_all"));
+        assert!(replace("a", "b", "c", false).unwrap_err().message.contains("not found"));
+    }
+}

@@ -1,0 +1,109 @@
+//! Sessions: what is offered, where relative paths start, and the end.
+
+use wire::rexd::v1::{self, Encoding, LimitsReport, RpcError, UNLIMITED};
+
+use super::{Bridge, hold};
+
+/// What the bridge can do; what is not here it refuses.
+const CAPABILITIES: &[&str] = &[
+    "exec",
+    "fs",
+    "events",
+    "pty",
+    "login",
+    "exec.input",
+    "exec.list",
+    "fs.edit",
+    "fs.mkdir",
+    "fs.remove",
+    "fs.rename",
+    "fs.copy",
+    "fs.read.hash",
+    "fs.stat.hash",
+    "fs.write.hash",
+    "fs.write.permissions",
+    "fs.write.durable",
+    "names_only",
+    "session.set_cwd",
+    "server.ping",
+    "event_id",
+    "cursor",
+    "output_encoding",
+    "cancel",
+];
+/// Processes that one session may have at a time.
+pub(super) const MOST_PROCESSES: u64 = 1_024;
+
+impl Bridge {
+    pub(super) fn session_open(&self, ask: v1::SessionOpen) -> Result<v1::SessionOpenResult, RpcError> {
+        if ask.output_encoding.as_deref() == Some("base64") {
+            *hold(&self.encoding) = Encoding::Base64;
+        }
+        let version = self.info.as_ref().and_then(|info| info.executor_version.clone());
+        Ok(v1::SessionOpenResult {
+            session_id: self.session_id.clone(),
+            protocol: v1::PROTOCOL.to_owned(),
+            server_version: env!("CARGO_PKG_VERSION").to_owned(),
+            capabilities: CAPABILITIES.iter().map(|name| (*name).to_owned()).collect(),
+            limits: limits(),
+            workspace_roots: vec!["/".to_owned()],
+            server_name: "exec-server".to_owned(),
+            implementation_version: version.unwrap_or_else(|| "of an unknown version".to_owned()),
+            resume_token: None,
+            lost: None,
+            output_encoding: ask.output_encoding.map(|_| hold(&self.encoding).as_str().to_owned()),
+            compress: None,
+            max_frame_bytes: None,
+            sandbox: None,
+        })
+    }
+
+    pub(super) fn session_info(&self, _ask: v1::SessionInfo) -> Result<v1::SessionInfoResult, RpcError> {
+        let running = hold(&self.processes).values().filter(|known| known.is_running()).count();
+        Ok(v1::SessionInfoResult {
+            session_id: self.session_id.clone(),
+            cwd: hold(&self.cwd).clone(),
+            workspace_roots: vec!["/".to_owned()],
+            running_processes: running as u64,
+            limits: limits(),
+            client_name: None,
+            last_event_id: None,
+            capabilities: Vec::new(),
+        })
+    }
+
+    pub(super) async fn session_set_cwd(
+        &self,
+        ask: v1::SessionSetCwd,
+    ) -> Result<v1::SessionSetCwdResult, RpcError> {
+        let path = self.path(&ask.path);
+        match self.metadata(&path).await? {
+            Some(found) if found.is_directory => {}
+            _ => return Err(super::refusal::invalid("path", "it is no directory there")),
+        }
+        (*hold(&self.cwd)).clone_from(&path);
+        Ok(v1::SessionSetCwdResult { ok: true, cwd: path })
+    }
+
+    pub(super) async fn session_close(&self, _ask: v1::SessionClose) -> Result<v1::OkResult, RpcError> {
+        self.end_all().await;
+        Ok(v1::OkResult::DONE)
+    }
+
+    pub(super) fn server_ping(&self, _ask: v1::ServerPing) -> Result<v1::ServerPingResult, RpcError> {
+        Ok(v1::ServerPingResult { time: jiff::Timestamp::now().to_string() })
+    }
+}
+
+/// An exec-server has none.
+fn limits() -> LimitsReport {
+    LimitsReport {
+        default_timeout_ms: UNLIMITED,
+        hard_timeout_ms: UNLIMITED,
+        max_output_bytes: UNLIMITED,
+        hard_output_bytes: Some(UNLIMITED),
+        max_file_read_bytes: crate::files::PIECE,
+        max_processes_per_session: MOST_PROCESSES,
+        max_concurrent_sessions: UNLIMITED,
+    }
+}

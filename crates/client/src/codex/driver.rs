@@ -1,0 +1,351 @@
+//! The one task that owns the link: it sends what handles ask, and hands on what arrives.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use link::{Incoming, Link};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+use wire::codex::envelope::{self, Message};
+use wire::codex::v1::{self, InitializeResponse};
+use wire::codex::{ErrorObject, code};
+use wire::jsonrpc::Id;
+
+use super::connect::Reach;
+use super::error::ExecServerError;
+use super::handle::Notification;
+use super::letter::{Again, Call, Letter};
+use super::routes::{Heed, Routes, read_params, slice};
+use crate::queue;
+
+/// Requests that wait for their answer; past it no more are taken.
+const MOST_PENDING: usize = 512;
+/// When a start is asked for again that may still be under way.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// How often a start is asked for.
+const MOST_STARTS: u32 = 250;
+
+pub(super) struct Driver {
+    pub(super) link: Link,
+    pub(super) reach: Reach,
+    pub(super) answered: Arc<InitializeResponse>,
+    pub(super) inbox: mpsc::Receiver<Letter>,
+    pub(super) pending: BTreeMap<u64, Waits>,
+    pub(super) routes: Routes,
+    pub(super) listeners: Vec<queue::Sender<Notification>>,
+    /// Messages that the link had no room for yet.
+    pub(super) unsent: VecDeque<Bytes>,
+    /// Starts that are asked for again, and when.
+    pub(super) later: VecDeque<(Instant, Call)>,
+    next_id: Arc<AtomicU64>,
+    drained: Arc<Notify>,
+}
+
+/// Who waits for an answer.
+#[derive(Debug)]
+pub(super) enum Waits {
+    /// Somebody who asked.
+    Asker(Call),
+    /// The process whose facts are missing.
+    Process(String),
+    /// Somebody whose start was refused when it was asked again, with that refusal: was it done the first time?
+    Starter(Call, String, ExecServerError),
+}
+
+/// Why a link is no longer served.
+pub(super) enum Over {
+    /// The connection was closed here.
+    Closed(Option<oneshot::Sender<()>>),
+    /// The link was cut.
+    Cut,
+}
+
+impl Driver {
+    pub(super) fn new(
+        (link, answered): (Link, Arc<InitializeResponse>),
+        reach: Reach,
+        inbox: mpsc::Receiver<Letter>,
+        (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
+    ) -> Driver {
+        Driver {
+            link,
+            reach,
+            answered,
+            inbox,
+            pending: BTreeMap::new(),
+            routes: Routes::default(),
+            listeners: Vec::new(),
+            unsent: VecDeque::new(),
+            later: VecDeque::new(),
+            next_id,
+            drained,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        let done = loop {
+            let over = match self.serve_link().await {
+                Over::Cut => self.recover().await,
+                closed => Ok(Some(closed)),
+            };
+            match over {
+                Ok(None) => {}
+                Ok(Some(Over::Closed(done))) => break done,
+                Ok(Some(Over::Cut)) => {}
+                Err(error) => return self.give_up(&error).await,
+            }
+        };
+        self.fail_everything(&ExecServerError::Closed);
+        // Nothing that was said is to be lost: a request that ends something may be the last of it.
+        while let Some(message) = self.unsent.pop_front() {
+            if self.link.outgoing.respond(message).await.is_err() {
+                break;
+            }
+        }
+        let Link { incoming, outgoing, writing } = self.link;
+        drop((incoming, outgoing));
+        writing.finished().await.ok();
+        if let Some(done) = done {
+            done.send(()).ok();
+        }
+    }
+
+    async fn serve_link(&mut self) -> Over {
+        loop {
+            let is_stalled = self.routes.is_stalled(self.pending.is_empty());
+            let takes_letters = self.unsent.is_empty() && self.pending.len() < MOST_PENDING;
+            let stuck = self.unsent.front().cloned();
+            let again_at = self.later.front().map(|(at, _)| *at);
+            tokio::select! {
+                letter = self.inbox.recv(), if takes_letters => match letter {
+                    Some(letter) => if let Some(over) = self.open_letter(letter) { return over },
+                    None => return Over::Closed(None),
+                },
+                incoming = self.link.incoming.recv(), if !is_stalled => match incoming {
+                    Some(Incoming::Message(line)) => self.take(&line),
+                    Some(Incoming::TooLong { bytes }) => self.fail_waiting(bytes),
+                    None => return Over::Cut,
+                },
+                () = self.drained.notified(), if is_stalled => {}
+                () = sleep_until(again_at.unwrap_or_else(Instant::now)), if again_at.is_some() => {
+                    if let Some((_, call)) = self.later.pop_front() {
+                        self.send_call(call);
+                    }
+                }
+                sent = self.link.outgoing.respond(stuck.unwrap_or_default()), if !self.unsent.is_empty() => {
+                    // A link that is closed says so when it is read.
+                    self.unsent.pop_front();
+                    if sent.is_err() {
+                        self.unsent.clear();
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn open_letter(&mut self, letter: Letter) -> Option<Over> {
+        match letter {
+            Letter::Call(call) => self.send_call(call),
+            Letter::Listen(events) => self.listeners.push(events),
+            Letter::Close(done) => return Some(Over::Closed(Some(done))),
+        }
+        None
+    }
+
+    pub(super) fn send_call(&mut self, mut call: Call) {
+        if let Again::Starts(process_id, route) = &mut call.again
+            && let Some(route) = route.take()
+        {
+            if self.routes.has(process_id) {
+                let error = ErrorObject::invalid_request(format!("process {process_id} runs already"));
+                call.answer.send(Err(error.into())).ok();
+                return;
+            }
+            // Its first facts may come before the answer to its start.
+            self.routes.open(process_id, route);
+        }
+        call.sent += 1;
+        self.send(call.message.clone());
+        self.pending.insert(call.id, Waits::Asker(call));
+    }
+
+    fn send(&mut self, message: Bytes) {
+        if !self.unsent.is_empty() {
+            return self.unsent.push_back(message);
+        }
+        match self.link.outgoing.try_respond(message) {
+            Err(link::Refused::Full(message)) => self.unsent.push_back(message),
+            // A link that is closed says so when it is read.
+            Ok(()) | Err(link::Refused::Closed) => {}
+        }
+    }
+
+    /// Asks for facts of a process on behalf of whoever waits.
+    pub(super) fn read(&mut self, process_id: String, after: u64, waits: Waits) {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        if let Ok(message) = envelope::request(id, v1::PROCESS_READ, &read_params(process_id, after)) {
+            self.send(message.into());
+            self.pending.insert(id, waits);
+        }
+    }
+
+    fn take(&mut self, line: &Bytes) {
+        match envelope::parse(line) {
+            Ok(Message::Response { id, result }) => {
+                let result = result.map(|text| slice(line, text.get())).map_err(ExecServerError::from);
+                self.answer(&id, result);
+            }
+            Ok(Message::Notification { method, params }) => {
+                let params = params.map_or("null", |raw| raw.get());
+                match self.routes.hear(&method, params) {
+                    Ok(Heed::Elsewhere) => self.tell(&method, slice_or_empty(line, params)),
+                    Ok(heed) => self.heed(heed),
+                    Err(error) => self.lose_unreadable(params, &error),
+                }
+            }
+            Ok(Message::Request { id, method, .. }) => {
+                let error = ErrorObject::new(code::METHOD_NOT_FOUND, format!("unknown method: {method}"));
+                self.send(envelope::error_response(&id, &error).into());
+            }
+            Err(error) => tracing::debug!(error, "the exec-server sent what is no message"),
+        }
+    }
+
+    pub(super) fn heed(&mut self, heed: Heed) {
+        if let Heed::Read { process_id, after } = heed {
+            self.read(process_id.clone(), after, Waits::Process(process_id));
+        }
+    }
+
+    fn tell(&mut self, method: &str, params: Bytes) {
+        self.listeners.retain(|listener| !listener.is_unread());
+        for listener in self.listeners.iter().filter(|listener| !listener.is_flooded()) {
+            listener.push(Notification { method: method.to_owned(), params: params.clone() }, params.len());
+        }
+    }
+
+    /// A fact that cannot be read leaves a hole that nothing fills.
+    fn lose_unreadable(&mut self, params: &str, error: &serde_json::Error) {
+        let odd = ExecServerError::Protocol(format!("a fact of a process that cannot be read: {error}"));
+        match Routes::name(params) {
+            Some(process_id) => self.routes.lose(&process_id, &odd),
+            None => tracing::debug!(%error, "a notification that cannot be read"),
+        }
+    }
+
+    /// A message that cannot be taken may have been any answer: nobody is left waiting for it.
+    fn fail_waiting(&mut self, bytes: u64) {
+        let error = format!("an answer of {bytes} bytes is longer than any may be");
+        self.fail_pending(&ExecServerError::Protocol(error));
+    }
+
+    fn answer(&mut self, id: &Id, result: Result<Bytes, ExecServerError>) {
+        let Some(waits) = id.to_string().parse().ok().and_then(|id: u64| self.pending.remove(&id)) else {
+            return;
+        };
+        match waits {
+            Waits::Asker(call) => self.answer_call(call, result),
+            Waits::Process(process_id) => self.answer_read(process_id, result),
+            Waits::Starter(call, process_id, refusal) => match result {
+                // The server knows the process: the first start was done, and its answer is known.
+                Ok(page) => {
+                    call.answer.send(Ok(started(&process_id))).ok();
+                    self.answer_read(process_id, Ok(page));
+                }
+                // It is being started: soon it is there, or has failed.
+                Err(_) if call.sent < MOST_STARTS => {
+                    self.later.push_back((Instant::now() + ASK_AGAIN_AFTER, call));
+                }
+                Err(_) => {
+                    let cut = format!("its name is taken since: {refusal}");
+                    let ambiguous = ExecServerError::Ambiguous { method: call.method, cut };
+                    self.routes.lose(&process_id, &ambiguous);
+                    call.answer.send(Err(ambiguous)).ok();
+                }
+            },
+        }
+    }
+
+    fn answer_call(&mut self, call: Call, result: Result<Bytes, ExecServerError>) {
+        if let (Again::Starts(process_id, _), Err(refusal)) = (&call.again, &result) {
+            let (process_id, refusal) = (process_id.clone(), refusal.clone());
+            let is_taken = refusal.code() == Some(code::INVALID_REQUEST);
+            if call.sent > 1 && is_taken {
+                match self.routes.read_one_anew(&process_id) {
+                    Some(after) => {
+                        self.read(process_id.clone(), after, Waits::Starter(call, process_id, refusal))
+                    }
+                    // Everything about it has come already, to its end.
+                    None => drop(call.answer.send(Ok(started(&process_id)))),
+                }
+                return;
+            }
+            self.routes.lose(&process_id, &refusal);
+        }
+        // Whoever asked may have gone.
+        call.answer.send(result).ok();
+    }
+
+    fn answer_read(&mut self, process_id: String, result: Result<Bytes, ExecServerError>) {
+        let page = result.and_then(|text| {
+            serde_json::from_slice::<v1::ReadResponse>(&text)
+                .map_err(|error| ExecServerError::Protocol(format!("a page of output is odd: {error}")))
+        });
+        match page {
+            Ok(page) => {
+                let heed = self.routes.page(process_id, page);
+                self.heed(heed);
+            }
+            Err(error) => self.routes.lose(&process_id, &error),
+        }
+    }
+
+    /// The session is lost: everybody hears why.
+    async fn give_up(mut self, error: &ExecServerError) {
+        self.fail_everything(error);
+        self.inbox.close();
+        while let Some(letter) = self.inbox.recv().await {
+            match letter {
+                Letter::Call(call) => drop(call.answer.send(Err(error.clone()))),
+                Letter::Close(done) => drop(done.send(())),
+                Letter::Listen(_) => {}
+            }
+        }
+    }
+
+    fn fail_pending(&mut self, error: &ExecServerError) {
+        let later = std::mem::take(&mut self.later).into_iter().map(|(_, call)| Waits::Asker(call));
+        for waits in std::mem::take(&mut self.pending).into_values().chain(later) {
+            match waits {
+                Waits::Asker(call) | Waits::Starter(call, ..) => {
+                    if let Again::Starts(process_id, _) = &call.again {
+                        self.routes.lose(process_id, error);
+                    }
+                    call.answer.send(Err(error.clone())).ok();
+                }
+                Waits::Process(process_id) => self.routes.lose(&process_id, error),
+            }
+        }
+    }
+
+    fn fail_everything(&mut self, error: &ExecServerError) {
+        self.fail_pending(error);
+        self.routes.lose_all(error);
+        self.listeners.clear();
+    }
+}
+
+/// What a server answers to a start.
+fn started(process_id: &str) -> Bytes {
+    serde_json::json!({ "processId": process_id }).to_string().into()
+}
+
+fn slice_or_empty(line: &Bytes, params: &str) -> Bytes {
+    match params {
+        "null" => Bytes::from_static(b"null"),
+        params => slice(line, params),
+    }
+}

@@ -1,0 +1,24 @@
+//! Codex's exec-server as a library: its client, its server and its protocol, by the names of its documents.
+//!
+//! | you want to | use |
+//! |---|---|
+//! | speak to a server over streams that you have | [`ExecServerClient::connect_stdio`] |
+//! | speak to one that listens | [`ExecServerClient::connect_websocket`] |
+//! | speak to one behind a rendezvous | [`ExecServerClient::connect_relay`] |
+//! | start one as a child and speak to it | [`spawn_local_exec_server`] |
+//! | be one | [`run_main`], [`run_main_with_transport`] |
+//!
+//! The types of v1 are at the root, under the names they have in the protocol; those of v0 are in [`v0`]. Each row has a
+//! program in `examples/`.
+
+mod serve;
+mod spawn;
+
+pub use client::codex::{
+    ByteChunk, ErrorObject, ExecServerClient, ExecServerClientConnectOptions, ExecServerError,
+    ExecServerEvent, ExecServerProcess, Notification, Notifications, RemoteExecServerConnectArgs, code,
+};
+pub use client::codex::{v0, v1::*};
+pub use daemon::codex::listen::{DEFAULT_LISTEN_URL, ExecServerListenUrlParseError, ExecServerTransport};
+pub use serve::{ExecServerRuntimePaths, run_main, run_main_with_transport};
+pub use spawn::{ExecServerLaunchCommand, SpawnedExecServer, spawn_local_exec_server};

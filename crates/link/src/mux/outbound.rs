@@ -1,0 +1,296 @@
+//! What a stream sends: cut into frames, and kept until the peer has it.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use wire::codex::relay::Data;
+
+use super::serial::{nearest, on_wire};
+use super::{Limits, Peer};
+
+/// So many later frames that arrived say that this one did not.
+const OVERTAKEN: usize = 3;
+
+/// The sending half of a stream.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    queue: VecDeque<Bytes>,
+    queued_bytes: usize,
+    cutting: Option<Cutting>,
+    /// Messages that went out whole, or were given up.
+    departed: u64,
+    next: u64,
+    /// Everything before it is acknowledged.
+    base: u64,
+    /// Frames without gaps up to `next`; what is missing between `base` and the first cannot be sent again.
+    flight: VecDeque<Flight>,
+    flight_bytes: usize,
+    retry_at: Option<Instant>,
+    wait: Duration,
+    /// Rounds of retries since anything was acknowledged, for what cannot be sent again.
+    rounds: u32,
+    segment_bytes: usize,
+    window_frames: usize,
+    window_bytes: usize,
+    retry: (Duration, Duration, u32),
+}
+
+/// A message that is being sent.
+#[derive(Debug)]
+struct Cutting {
+    rest: Bytes,
+    index: u32,
+    count: u32,
+}
+
+#[derive(Debug)]
+struct Flight {
+    seq: u64,
+    /// Nothing once the peer has it.
+    data: Option<Data>,
+    sent: Instant,
+    tries: u32,
+    is_due: bool,
+}
+
+/// What the clock asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Nothing,
+    /// Ask the peer what it has.
+    Probe,
+    /// Too often tried.
+    GiveUp,
+}
+
+impl Outbound {
+    pub(super) fn new(limits: &Limits, first: u32) -> Outbound {
+        let times = &limits.times;
+        Outbound {
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            cutting: None,
+            departed: 0,
+            next: u64::from(first),
+            base: u64::from(first),
+            flight: VecDeque::new(),
+            flight_bytes: 0,
+            retry_at: None,
+            wait: times.retry_after,
+            rounds: 0,
+            segment_bytes: limits.segment_bytes.max(1),
+            window_frames: limits.window_frames.max(1),
+            window_bytes: limits.window_bytes.max(1),
+            retry: (times.retry_after, times.retry_most, times.tries),
+        }
+    }
+
+    pub(super) fn push(&mut self, message: Bytes) {
+        self.queued_bytes += message.len();
+        self.queue.push_back(message);
+    }
+
+    /// The next frame to send: one that got lost, or a new one if the window is open.
+    pub(super) fn frame(&mut self, now: Instant, peer: Peer) -> Option<Data> {
+        if let Some(late) = self.flight.iter_mut().find(|flight| flight.is_due) {
+            late.is_due = false;
+            late.sent = now;
+            late.tries += 1;
+            return late.data.clone();
+        }
+        let is_open = self.flight.len() < self.window_frames && self.flight_bytes < self.window_bytes;
+        // Nobody knows yet whether an unknown peer acknowledges: until it is likelier that it does not, a window has
+        // to do.
+        if matches!(peer, Peer::Unknown | Peer::Reliable) && !is_open {
+            return None;
+        }
+        let data = self.cut(peer)?;
+        self.flight_bytes += data.payload.len();
+        let seq = self.next - 1;
+        self.flight.push_back(Flight { seq, data: Some(data.clone()), sent: now, tries: 1, is_due: false });
+        match peer {
+            Peer::Reliable => {
+                self.retry_at.get_or_insert(now + self.wait);
+            }
+            Peer::Unknown => {}
+            Peer::Presumed => self.trim(),
+            Peer::Plain => self.forget(),
+        }
+        Some(data)
+    }
+
+    fn cut(&mut self, peer: Peer) -> Option<Data> {
+        let mut cutting = match self.cutting.take() {
+            Some(cutting) => cutting,
+            None => {
+                let rest = self.queue.pop_front()?;
+                self.queued_bytes -= rest.len();
+                let pieces = match peer {
+                    Peer::Reliable => rest.len().div_ceil(self.segment_bytes).max(1),
+                    Peer::Unknown | Peer::Presumed | Peer::Plain => 1,
+                };
+                Cutting { rest, index: 0, count: u32::try_from(pieces).unwrap_or(u32::MAX) }
+            }
+        };
+        let is_last = cutting.index + 1 >= cutting.count;
+        let payload = match is_last {
+            true => std::mem::take(&mut cutting.rest),
+            false => cutting.rest.split_to(self.segment_bytes.min(cutting.rest.len())),
+        };
+        let (segment_index, segment_count) = (cutting.index, cutting.count);
+        match is_last {
+            true => self.departed += 1,
+            false => self.cutting = Some(Cutting { index: segment_index + 1, ..cutting }),
+        }
+        let seq = on_wire(self.next);
+        self.next += 1;
+        Some(Data { seq, segment_index, segment_count, payload })
+    }
+
+    /// Keeps what fits into a window, for the case that the peer acknowledges after all.
+    fn trim(&mut self) {
+        while self.flight.len() > 1
+            && (self.flight.len() > self.window_frames || self.flight_bytes > self.window_bytes)
+        {
+            self.drop_first();
+        }
+    }
+
+    /// Keeps nothing: the peer never acknowledges.
+    pub(super) fn forget(&mut self) {
+        self.flight.clear();
+        self.flight_bytes = 0;
+        self.retry_at = None;
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(first) = self.flight.pop_front() {
+            self.flight_bytes -= first.data.map_or(0, |data| data.payload.len());
+        }
+    }
+
+    /// The peer turned out to be one that acknowledges.
+    pub(super) fn expect_acks(&mut self, now: Instant) {
+        if self.base < self.next {
+            self.retry_at.get_or_insert(now + self.wait);
+        }
+    }
+
+    /// The peer has everything up to `ack`, if that is said.
+    pub(super) fn acknowledge(&mut self, ack: u32, now: Instant) {
+        let Some(up_to) = nearest(ack, self.base).and_then(|ack| ack.checked_add(1)) else { return };
+        if up_to <= self.base || up_to > self.next {
+            return;
+        }
+        self.base = up_to;
+        while self.flight.front().is_some_and(|first| first.seq < up_to) {
+            if let Some(first) =
+                self.flight.front().filter(|first| first.tries == 1 && first.seq + 1 == up_to)
+            {
+                // Twice what an answer takes now, so that a slow way is not taken for a lossy one.
+                let took = now.saturating_duration_since(first.sent) * 2;
+                self.wait = took.clamp(self.retry.0, self.retry.1);
+            }
+            self.drop_first();
+        }
+        self.rounds = 0;
+        self.retry_at = (self.base < self.next).then(|| now + self.wait);
+    }
+
+    /// The peer has these beyond `ack` as well.
+    pub(super) fn acknowledge_bits(&mut self, ack: u32, bits: u32) {
+        let Some(first) = nearest(ack, self.base).and_then(|ack| ack.checked_add(1)) else { return };
+        for flight in &mut self.flight {
+            let place = flight.seq.checked_sub(first).and_then(|place| u32::try_from(place).ok());
+            let is_there = place.and_then(|place| bits.checked_shr(place)).is_some_and(|bits| bits & 1 == 1);
+            if is_there && let Some(data) = flight.data.take() {
+                flight.is_due = false;
+                self.flight_bytes -= data.payload.len();
+            }
+        }
+        let mut later = self.flight.iter().filter(|flight| flight.data.is_none()).count();
+        for flight in &mut self.flight {
+            match flight.data {
+                None => later -= 1,
+                Some(_) if later >= OVERTAKEN && flight.tries == 1 => flight.is_due = true,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Looks at the clock.
+    pub(super) fn look(&mut self, now: Instant) -> Wanted {
+        let (_, most, tries) = self.retry;
+        if self.retry_at.is_none_or(|at| now < at) {
+            return Wanted::Nothing;
+        }
+        self.wait = (self.wait * 2).min(most);
+        self.retry_at = Some(now + self.wait);
+        let has_hole = self.flight.front().map_or(self.next, |first| first.seq) > self.base;
+        if has_hole {
+            self.rounds += 1;
+        }
+        let mut has_late = false;
+        for flight in self.flight.iter_mut().filter(|flight| flight.data.is_some()) {
+            has_late = true;
+            if flight.tries >= tries {
+                return Wanted::GiveUp;
+            }
+            // One that has only just left is not late.
+            flight.is_due |= flight.sent + self.retry.0 <= now;
+        }
+        match has_late {
+            _ if self.rounds >= tries => Wanted::GiveUp,
+            true => Wanted::Nothing,
+            // All is there and not taken, or cannot be sent again: only the peer knows.
+            false => Wanted::Probe,
+        }
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    /// Where the next frame goes on.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Everything before it is acknowledged.
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Whether everything left, and reached a peer that tells.
+    pub(super) fn is_done(&self, peer: Peer) -> bool {
+        let has_left = self.queue.is_empty() && self.cutting.is_none();
+        let has_hole = self.flight.front().map_or(self.next, |first| first.seq) > self.base;
+        let has_reached = !has_hole && self.flight.iter().all(|flight| flight.data.is_none());
+        has_left && (peer != Peer::Reliable || has_reached)
+    }
+
+    /// Messages that wait to be sent.
+    pub(super) fn queued(&self) -> usize {
+        self.queue.len() + usize::from(self.cutting.is_some())
+    }
+
+    pub(super) fn departed(&self) -> u64 {
+        self.departed
+    }
+
+    /// Gives up what is not sent.
+    pub(super) fn clear(&mut self) {
+        self.departed += self.queued() as u64;
+        self.queue.clear();
+        self.queued_bytes = 0;
+        self.cutting = None;
+        self.forget();
+    }
+
+    /// What this half keeps in memory.
+    pub(super) fn held(&self) -> usize {
+        let cutting = self.cutting.as_ref().map_or(0, |cutting| cutting.rest.len());
+        self.queued_bytes + cutting + self.flight_bytes
+    }
+}

@@ -1,0 +1,70 @@
+//! ExecServed: an exec-server under test, `rexd`'s own or another one that is to be held beside it.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Stdio};
+
+use crate::log::Log;
+use crate::programs::program;
+use crate::sandbox::Sandbox;
+use crate::serve::Doors;
+
+/// Names another program that speaks the protocol, such as a released `codex`, to see that a test holds there too.
+const OTHER: &str = "REXD_TEST_EXEC_SERVER";
+
+/// An exec-server that listens.
+#[derive(Debug)]
+pub struct ExecServed {
+    child: Child,
+    _stdout: BufReader<ChildStdout>,
+    /// What it logs.
+    pub log: Log,
+    /// Where it listens, as it said itself.
+    pub url: String,
+    /// The same, as a door that a [`Proxy`](crate::proxy::Proxy) can stand before.
+    pub doors: Doors,
+}
+
+/// The program that the tests start: `rexd`, or what `REXD_TEST_EXEC_SERVER` names.
+pub fn exec_server() -> PathBuf {
+    std::env::var_os(OTHER).map_or_else(|| program("rexd").into(), PathBuf::from)
+}
+
+impl ExecServed {
+    /// Starts it on a port of its own, in the sandbox.
+    pub fn start(sandbox: &Sandbox) -> ExecServed {
+        ExecServed::start_with(sandbox, &[])
+    }
+
+    /// The same with further arguments.
+    pub fn start_with(sandbox: &Sandbox, arguments: &[&str]) -> ExecServed {
+        let log = Log::new();
+        let mut command = sandbox.command(exec_server());
+        command.args(["exec-server", "--listen", "ws://127.0.0.1:0"]).args(arguments);
+        command.stdout(Stdio::piped()).stderr(log.stdio()).current_dir(sandbox.root());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
+        let mut url = String::new();
+        stdout.by_ref().take(4096).read_line(&mut url).expect("its standard output");
+        let url = url.trim_end().to_owned();
+        let address: Option<SocketAddr> = url.strip_prefix("ws://").and_then(|rest| rest.parse().ok());
+        let http = address.unwrap_or_else(|| panic!("it says {url:?}; its log: {}", log.text()));
+        let doors = Doors { unix: sandbox.path("none.sock"), http, token: None };
+        ExecServed { child, _stdout: stdout, log, url, doors }
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process number")
+    }
+}
+
+impl Drop for ExecServed {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            let _gone = self.child.kill();
+            let _gone = self.child.wait();
+        }
+    }
+}
