@@ -9,6 +9,7 @@ use serde_json::json;
 use wire::rexd::v1::{METHODS, Origin, PROTOCOL, codes};
 
 use crate::command_line;
+use crate::differences;
 use crate::relay;
 use crate::tree::root;
 
@@ -51,6 +52,7 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
 fn files() -> Result<Vec<(String, String)>> {
     let mut files = command_line::files()?;
     files.push(("docs/reference/rexd-v1-methods.md".to_owned(), reference()?));
+    files.push((differences::PAGE.to_owned(), differences::page()?));
     files.push((relay::BINDINGS.to_owned(), relay::bindings()?));
     files.push(("spec/rexd-v1/schema.json".to_owned(), listing()?));
     Ok(files)

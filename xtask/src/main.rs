@@ -1,6 +1,7 @@
 //! Chores of the project: `cargo xtask tidy` holds the tree to its rules, `cargo xtask generate` writes what is derived.
 
 mod command_line;
+mod differences;
 mod generate;
 mod relay;
 mod tidy;

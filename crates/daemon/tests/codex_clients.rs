@@ -15,7 +15,7 @@ fn over_a_websocket(client: Release) {
     let way = Way::Url(serving.url.clone());
     let model =
         Conversation { place: &place, client, way, sandbox: "danger-full-access" }.hold(every_tool(client));
-    every_tool_answered(&model, &place, client);
+    every_tool_answered(&model, &place, Server::under_test(client), client);
     serving.stop();
     place.nothing_is_left();
 }
@@ -27,7 +27,7 @@ fn over_standard_streams(client: Release) {
     let way = Way::Stdio(Server::under_test(client));
     let model =
         Conversation { place: &place, client, way, sandbox: "danger-full-access" }.hold(every_tool(client));
-    every_tool_answered(&model, &place, client);
+    every_tool_answered(&model, &place, Server::under_test(client), client);
     place.nothing_is_left();
 }
 

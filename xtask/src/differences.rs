@@ -1,0 +1,37 @@
+//! The differences between `rexd exec-server` and the released servers, as a page out of the table that the tests check.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::tree::root;
+
+/// The page.
+pub(crate) const PAGE: &str = "docs/reference/exec-server-differences.md";
+const TABLE: &str = "spec/codex-v1/differences.toml";
+const RELEASES: [&str; 2] = ["0.131.0", "0.166.0"];
+
+/// The text of the page.
+pub(crate) fn page() -> Result<String> {
+    let table = fs::read_to_string(root().join(TABLE)).context(TABLE)?;
+    let table: toml::Table = table.parse().context(TABLE)?;
+    let mut text = format!(
+        "# exec-server: what differs from the released servers\n\nWritten by `cargo xtask generate` from `{TABLE}`; do not \
+         edit. The same requests go to `rexd exec-server` and to `codex exec-server` of each release; \
+         `crates/daemon/tests/codex_differences.rs` fails when something differs that is not listed, and when something \
+         listed differs no more.\n\n| difference | from | reason |\n|---|---|---|\n"
+    );
+    for entry in table.get("difference").and_then(toml::Value::as_array).context("no differences")? {
+        let of = |name: &str| {
+            entry.get(name).and_then(toml::Value::as_str).with_context(|| format!("{name}: {entry}"))
+        };
+        let seen = entry.get("seen").and_then(toml::Value::as_array).context("seen")?;
+        let begins =
+            |start: &str| seen.iter().filter_map(toml::Value::as_str).any(|line| line.starts_with(start));
+        let from = RELEASES.into_iter().filter(|release| begins(release) || begins("0.1*"));
+        let from: Vec<&str> = from.collect();
+        writeln!(text, "| {} | {} | {} |", of("what")?, from.join(", "), of("reason")?)?;
+    }
+    Ok(text)
+}
