@@ -6,6 +6,7 @@
 
 pub mod carrier;
 pub mod client;
+pub mod cutter;
 pub mod daemon;
 pub mod exec_server;
 pub mod http;

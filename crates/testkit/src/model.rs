@@ -107,10 +107,15 @@ impl Model {
 
     /// What a tool answered, as text, with all that was asked for afterwards; panics if that call was never answered.
     pub fn output(&self, name: &str) -> String {
+        self.parts(name).concat()
+    }
+
+    /// The same, one for each time it was asked.
+    pub fn parts(&self, name: &str) -> Vec<String> {
         let outputs = self.outputs();
         let Some(first) = outputs.get(name) else { panic!("no answer to {name}; there are {outputs:?}") };
         let more = (1..).map_while(|number| outputs.get(&follow_up(name, number)));
-        std::iter::once(first).chain(more).map(String::as_str).collect()
+        std::iter::once(first).chain(more).cloned().collect()
     }
 
     /// What every tool answered so far.

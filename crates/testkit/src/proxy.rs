@@ -158,6 +158,11 @@ impl Proxy {
         self.rules.with(|state| state.plan = Some(Plan { toward, left: bytes, how }));
     }
 
+    /// What its connections obey.
+    pub(crate) fn rules(&self) -> Rules {
+        self.rules.clone()
+    }
+
     /// Cuts every connection now.
     pub fn cut(&self, how: How) {
         self.rules.cut(how);

@@ -52,8 +52,8 @@ impl Session {
 
     fn opened(&mut self, params: &v1::FsOpenParams) -> Result<Handle, ErrorObject> {
         let refuse = |message: String| Err(ErrorObject::invalid_request(message));
-        if params.handle_id.is_empty() || params.handle_id.len() > LONGEST_ID {
-            return refuse(format!("handleId must have 1 to {LONGEST_ID} bytes"));
+        if params.handle_id.len() > LONGEST_ID {
+            return refuse(format!("handleId must have at most {LONGEST_ID} bytes"));
         }
         if self.handles.open.contains_key(&params.handle_id) {
             return refuse(format!("handle {:?} is open already", params.handle_id));
@@ -94,6 +94,10 @@ impl Session {
             Ok(handle) => handle,
             Err(error) => return self.reply(answer, Err::<(), _>(error)),
         };
+        if handle.replaces.is_some() {
+            let message = format!("handle {:?} only writes", params.handle_id);
+            return self.reply(answer, Err::<(), _>(ErrorObject::internal(message)));
+        }
         let (id, offset, len) = (answer.id().clone(), params.offset, params.len);
         self.spawn(async move {
             let read = move || {
@@ -118,7 +122,8 @@ impl Session {
         let end = params.offset.saturating_add(params.chunk.0.len() as u64);
         let refuse = |message: String| Err::<(), _>(ErrorObject::invalid_request(message));
         if handle.replaces.is_none() {
-            return self.reply(answer, refuse(format!("handle {:?} only reads", params.handle_id)));
+            let message = format!("handle {:?} only reads", params.handle_id);
+            return self.reply(answer, Err::<(), _>(ErrorObject::internal(message)));
         }
         if params.chunk.0.len() as u64 > LARGEST || end > MOST_WRITTEN {
             return self.reply(answer, refuse(format!("a block has at most {LARGEST} bytes")));

@@ -102,7 +102,8 @@ fn described(itself: &Metadata, found: &Metadata, made_ms: Option<i64>) -> FsGet
     }
 }
 
-fn missing(path: &RootedPath) -> ErrorObject {
+/// The answer about a path where nothing is.
+pub(super) fn missing(path: &RootedPath) -> ErrorObject {
     let message = format!("{}: no such file or directory", path.as_path().display());
     ErrorObject::new(code::NOT_FOUND, message)
 }

@@ -60,7 +60,8 @@ async fn read(process: &Process, numbers: &Arc<Numbers>, params: &v1::ReadParams
     }
     let last = pieces.last().map(|piece| piece.seq);
     let next_seq = match last {
-        Some(last) if has_more => last + 1,
+        // With a budget it is where to go on, as ever; without one, current clients take it for the next number at all.
+        Some(last) if has_more || params.max_bytes.is_some() => last + 1,
         last => state.next.max(last.map_or(0, |last| last + 1)),
     };
     v1::ReadResponse {
@@ -70,7 +71,7 @@ async fn read(process: &Process, numbers: &Arc<Numbers>, params: &v1::ReadParams
         exit_code: state.exited.map(|ended| ended.exit_code),
         closed: state.closed_at.is_some(),
         failure: None,
-        sandbox_denied: state.exited.map(|ended| ended.is_denied),
+        sandbox_denied: Some(state.exited.is_some_and(|ended| ended.is_denied)),
     }
 }
 

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use engine::RootedPath;
 use engine::files::{self, Entry, Kind, ListOptions, Scan};
+use wire::codex::ErrorObject;
 use wire::codex::v1::{self, FsWalkEntry, FsWalkError, FsWalkKind, FsWalkOptions, FsWalkResponse};
 
 use super::answer::Answer;
-use super::look::followed_kind;
+use super::errors::failed;
+use super::look::{followed_kind, missing};
 use super::paths::uri;
 use super::session::Session;
 
@@ -21,11 +23,31 @@ const MOST_BYTES: usize = 4 * 1024 * 1024;
 impl Session {
     /// `fs/walk`.
     pub(super) fn walk(&mut self, params: v1::FsWalkParams, answer: Answer) {
-        let path = match self.path(&params.path, params.sandbox.as_ref()) {
+        let bounds = within_bounds(&params.options);
+        let path = match bounds.and_then(|()| self.path(&params.path, params.sandbox.as_ref())) {
             Ok(path) => path,
             Err(error) => return self.reply(answer, Err::<(), _>(error)),
         };
-        self.look(answer, move || Ok(Walk::new(params.options).run(path)));
+        self.look(answer, move || {
+            match files::stat_followed(&path).map_err(failed)?.ok_or_else(|| missing(&path))? {
+                (found, _) if found.kind == Kind::Dir => Ok(Walk::new(params.options).run(path)),
+                // There is nothing in what is no directory.
+                _ => Ok(FsWalkResponse::default()),
+            }
+        });
+    }
+}
+
+/// Whether a walk asks for no more than anybody may.
+fn within_bounds(options: &FsWalkOptions) -> Result<(), ErrorObject> {
+    let most = [
+        ("maxDepth", options.max_depth, MOST_DEPTH),
+        ("maxDirectories", options.max_directories, MOST_DIRECTORIES),
+        ("maxEntries", options.max_entries, MOST_ENTRIES),
+    ];
+    match most.into_iter().find(|(_, asked, most)| asked > most) {
+        None => Ok(()),
+        Some((name, _, most)) => Err(ErrorObject::invalid_request(format!("{name} is at most {most}"))),
     }
 }
 
@@ -40,17 +62,15 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(mut options: FsWalkOptions) -> Walk {
-        options.max_depth = options.max_depth.min(MOST_DEPTH);
-        options.max_directories = options.max_directories.min(MOST_DIRECTORIES);
-        options.max_entries = options.max_entries.min(MOST_ENTRIES);
+    fn new(options: FsWalkOptions) -> Walk {
         let found = FsWalkResponse::default();
         Walk { options, found, bytes: 0, directories: 0, entered: HashSet::new() }
     }
 
+    /// Depth 0 is what the directory itself holds; what lies deeper than asked for was not asked for, so nothing is missing.
     fn run(mut self, top: RootedPath) -> FsWalkResponse {
         let mut level = vec![top];
-        for _depth in 0..self.options.max_depth {
+        for _depth in 0..=self.options.max_depth {
             let mut below = Vec::new();
             for directory in std::mem::take(&mut level) {
                 if !self.enter(&directory, &mut below) {
@@ -60,7 +80,6 @@ impl Walk {
             }
             level = below;
         }
-        self.found.truncated |= !level.is_empty();
         self.found
     }
 
@@ -91,7 +110,10 @@ impl Walk {
             Some(Kind::Dir) => FsWalkKind::Directory,
             _ => return true,
         };
-        let is_link = entry.kind == Kind::Symlink;
+        let is_followed = kind == FsWalkKind::Directory && self.options.follow_directory_symlinks;
+        if entry.kind == Kind::Symlink && !is_followed {
+            return true;
+        }
         let is_hidden = entry.name().as_encoded_bytes().starts_with(b".");
         if kind == FsWalkKind::Directory && is_hidden && self.options.prune_hidden_directories {
             return true;
@@ -103,7 +125,6 @@ impl Walk {
         }
         self.found.entries.push(FsWalkEntry { path, kind });
         if kind == FsWalkKind::Directory
-            && (!is_link || self.options.follow_directory_symlinks)
             && let Ok(path) = directory.join(&entry.path)
         {
             below.push(path);

@@ -62,8 +62,9 @@ impl Session {
             let written = process.input(params.chunk.into_inner(), false).await;
             answer
                 .send(match written {
-                    Ok(_bytes) => status(v1::WriteStatus::Accepted),
-                    Err(Error::Gone | Error::InputClosed) => status(v1::WriteStatus::StdinClosed),
+                    // Accepted never meant read: a client that types while the process ends must hear of the end, not of
+                    // its input.
+                    Ok(_) | Err(Error::Gone | Error::InputClosed) => status(v1::WriteStatus::Accepted),
                     Err(error) => Err(failed(error)),
                 })
                 .await;

@@ -64,7 +64,8 @@ impl Stage<'_> {
         prepare(&folder);
         let plain = folder.to_str().expect("a UTF-8 path").to_owned();
         let theirs = if self.release == Release::V0_131 { plain.clone() } else { format!("file://{plain}") };
-        let names = [("$P", theirs), ("$N", plain), ("$HTTP", self.http.clone())];
+        let null = if self.release == Release::V0_131 { "/dev/null" } else { "file:///dev/null" };
+        let names = [("$NULL", null.to_owned()), ("$P", theirs), ("$N", plain), ("$HTTP", self.http.clone())];
         let mut played = Played {
             stage: self,
             names: names.to_vec(),
@@ -180,8 +181,8 @@ impl Played<'_> {
             self.wired.heard.retain(|message| !is_hello(message));
         }
         let end = if lives { "open" } else { "over" };
-        let mut words: Vec<(String, String)> = vec![(format!("file://{}", self.names[1].1), "$P".to_owned())];
-        words.push((self.names[1].1.clone(), "$N".to_owned()));
+        let mut words: Vec<(String, String)> = vec![(format!("file://{}", self.names[2].1), "$P".to_owned())];
+        words.push((self.names[2].1.clone(), "$N".to_owned()));
         words.push((self.stage.place.root(), "$PLACE".to_owned()));
         let mut outcome = Outcome::of(&self.wired.heard, &words);
         outcome.put("connection", json!(end));
