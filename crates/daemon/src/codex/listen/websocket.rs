@@ -90,7 +90,6 @@ impl WebSockets {
         });
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HANDSHAKE).max_buf_size(MOST_HEADERS);
-        builder.keep_alive(false);
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
         tokio::select! {
             ended = connection => if let Err(error) = ended {
