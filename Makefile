@@ -34,7 +34,7 @@ check:          ## formatting, lints, documentation
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-setup:          ## what the tests use beside Rust: a real sshd, vim, systemd's socket activation, the official MCP clients
+setup:          ## what the tests use beside Rust: a real sshd, vim, systemd's socket activation, the official MCP clients, released Codex
 	@missing=""; \
 	test -x /usr/sbin/sshd || missing="$$missing openssh-server openssh-client"; \
 	command -v systemd-socket-activate >/dev/null || missing="$$missing systemd"; \
@@ -45,8 +45,9 @@ setup:          ## what the tests use beside Rust: a real sshd, vim, systemd's s
 	  echo "installing$$missing"; \
 	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null; }
 	@crates/cli/tests/mcp/setup.sh
+	@crates/daemon/tests/codex/setup.sh
 
-generate:       ## writes what is made from the code: method tables, schemas, manual pages, completions and reference of rex
+generate:       ## writes what is made from the code: method tables, schemas, manual pages and completions of rex and rexhub, reference of rex
 	$(CARGO) xtask generate
 
 bench: dist     ## measures the static rexd beside its peers in one run and writes docs/benchmarks.md
@@ -67,13 +68,16 @@ comma := ,
 # Of zstd's ways to compress only the fastest is used.
 FASTEST_ONLY = $(foreach way,DFAST GREEDY LAZY LAZY2 BTLAZY2 BTOPT BTULTRA,-DZSTD_EXCLUDE_$(way)_BLOCK_COMPRESSOR)
 
-dist:           ## a static rexd and rex in dist/
+# rexhub is built by itself: with it, the others would get what only it needs.
+dist:           ## a static rexd, rex and rexhub in dist/
 	RUSTFLAGS="$(STATIC)" CFLAGS="$(FASTEST_ONLY)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd --bin rex
-	@mkdir -p dist && cp target/$(TRIPLE)/release/rexd target/$(TRIPLE)/release/rex dist/ && ls -l dist/rexd dist/rex
+	RUSTFLAGS="$(STATIC)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) -p hub
+	@mkdir -p dist && cp $(foreach program,rexd rex rexhub,target/$(TRIPLE)/release/$(program)) dist/ && ls -l dist/rexd dist/rex dist/rexhub
 
-install: dist install-files   ## rexd and rex, units, manual pages and completions below $(PREFIX)
+install: dist install-files   ## rexd, rex and rexhub, units, manual pages and completions below $(PREFIX)
 	install -Dm755 dist/rexd $(DESTDIR)$(PREFIX)/bin/rexd
 	install -Dm755 dist/rex $(DESTDIR)$(PREFIX)/bin/rex
+	install -Dm755 dist/rexhub $(DESTDIR)$(PREFIX)/bin/rexhub
 
 share := $(DESTDIR)$(PREFIX)/share
 lib   := $(DESTDIR)$(PREFIX)/lib
@@ -85,12 +89,13 @@ install-files:  ## all of that but the program itself; units call it where it wi
 	@for unit in $(notdir $(wildcard packaging/systemd/user/*.*)); do \
 	  install -Dm644 packaging/systemd/user/$$unit $(lib)/systemd/user/$$unit || exit 1; \
 	done
-	@sed -i 's|^ExecStart=/usr/local/bin/|ExecStart=$(PREFIX)/bin/|' $(lib)/systemd/system/rexd.service $(lib)/systemd/user/rexd.service
+	@sed -i 's|^ExecStart=/usr/local/bin/|ExecStart=$(PREFIX)/bin/|' $(lib)/systemd/system/rexd.service $(lib)/systemd/system/rexhub.service $(lib)/systemd/user/rexd.service
 	install -Dm644 packaging/sysusers.d/rexd.conf $(lib)/sysusers.d/rexd.conf
+	install -Dm644 packaging/sysusers.d/rexhub.conf $(lib)/sysusers.d/rexhub.conf
 	@for page in $(notdir $(wildcard packaging/man/*.1)); do \
 	  install -Dm644 packaging/man/$$page $(share)/man/man1/$$page || exit 1; \
 	done
-	@for program in rexd rex; do \
+	@for program in rexd rex rexhub; do \
 	  install -Dm644 packaging/completions/$$program.bash $(share)/bash-completion/completions/$$program && \
 	  install -Dm644 packaging/completions/_$$program $(share)/zsh/site-functions/_$$program && \
 	  install -Dm644 packaging/completions/$$program.fish $(share)/fish/vendor_completions.d/$$program.fish || exit 1; \

@@ -1,4 +1,4 @@
-//! What describes `rex` and is made from its arguments: manual pages, completions, and the reference.
+//! What describes `rex` and `rexhub` and is made from their arguments: manual pages, completions, and the reference.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -19,10 +19,16 @@ const WIDTH: usize = 100;
 /// Every file with its text.
 pub(crate) fn files() -> Result<Vec<(String, String)>> {
     let mut files = pages()?;
-    for (shell, name) in [(Shell::Bash, "rex.bash"), (Shell::Zsh, "_rex"), (Shell::Fish, "rex.fish")] {
-        let mut text = Vec::new();
-        generate(shell, &mut Args::command(), "rex", &mut text);
-        files.push((format!("packaging/completions/{name}"), String::from_utf8(text)?));
+    for (program, command) in [("rex", Args::command()), ("rexhub", hub::args::Args::command())] {
+        for (shell, name) in [
+            (Shell::Bash, format!("{program}.bash")),
+            (Shell::Zsh, format!("_{program}")),
+            (Shell::Fish, format!("{program}.fish")),
+        ] {
+            let mut text = Vec::new();
+            generate(shell, &mut command.clone(), program, &mut text);
+            files.push((format!("packaging/completions/{name}"), String::from_utf8(text)?));
+        }
     }
     files.push(("docs/reference/rex.md".to_owned(), reference()?));
     Ok(files)
@@ -34,7 +40,7 @@ pub(crate) fn left_over() -> Result<Vec<String>> {
     let mut left = Vec::new();
     for entry in fs::read_dir(root().join(PAGES)).context(PAGES)? {
         let path = format!("{PAGES}/{}", entry?.file_name().to_string_lossy());
-        let is_ours = path.ends_with("/rex.1") || path.contains("/rex-");
+        let is_ours = path.ends_with("/rex.1") || path.contains("/rex-") || path.contains("/rexhub");
         if is_ours && !made.contains(&path) {
             left.push(path);
         }
@@ -42,18 +48,20 @@ pub(crate) fn left_over() -> Result<Vec<String>> {
     Ok(left)
 }
 
-/// `rex` with everything below it worked out, without the command that only repeats the others' help.
-fn command() -> Command {
-    let mut command = Args::command().disable_help_subcommand(true).term_width(WIDTH);
-    command.build();
-    command
+/// Both programs with everything below them worked out, without the command that only repeats the others' help.
+fn commands() -> [Command; 2] {
+    [Args::command(), hub::args::Args::command()].map(|command| {
+        let mut command = command.disable_help_subcommand(true).term_width(WIDTH);
+        command.build();
+        command
+    })
 }
 
 fn shown(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
 }
 
-/// The same pages as `rex man DIR` writes.
+/// The same pages as `rex man DIR` writes, and those of `rexhub`.
 fn pages() -> Result<Vec<(String, String)>> {
     fn add(command: &Command, pages: &mut Vec<(String, String)>) -> Result<()> {
         shown(command).try_for_each(|below| add(below, pages))?;
@@ -64,7 +72,7 @@ fn pages() -> Result<Vec<(String, String)>> {
         Ok(())
     }
     let mut pages = Vec::new();
-    add(&command(), &mut pages)?;
+    commands().iter().try_for_each(|command| add(command, &mut pages))?;
     Ok(pages)
 }
 

@@ -19,7 +19,7 @@ use crate::watchdog::{Server, tied};
 const NATIVE: &str = "npm/node_modules/@openai";
 
 /// The dialect exec-server v1, as release 0.166 speaks it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Codex {
     name: String,
     folder: PathBuf,
@@ -27,6 +27,8 @@ pub(crate) struct Codex {
     is_confined: bool,
     /// Processes of which one of `exited` (with its code) and `closed` has come.
     ending: HashMap<String, Option<Option<i64>>>,
+    /// Where its server listens, if it does.
+    address: Option<String>,
 }
 
 impl Codex {
@@ -70,31 +72,60 @@ pub(crate) fn spawn(
     transport: Transport,
     concurrent: usize,
 ) -> Result<Peer<Codex>> {
+    let (program, more) = (program(home)?, ["--concurrent-requests".to_owned(), concurrent.to_string()]);
+    let name = if concurrent > 1 { format!(" c{concurrent}") } else { String::new() };
+    serve((&program, &more), folder, transport, &|transport| format!("codex {transport}{name}"))
+}
+
+/// Starts `rexd exec-server` and does the handshake.
+pub(crate) fn ours(rexd: &Path, folder: &Path, transport: Transport) -> Result<Peer<Codex>> {
+    let name = |transport: &str| format!("rexd exec-server {transport}");
+    let mut peer = serve((rexd, &[]), folder, transport, &name).context("rexd exec-server did not start")?;
+    peer.greet()?;
+    Ok(peer)
+}
+
+/// Another connection to the server of a peer that has a WebSocket.
+pub(crate) fn another(of: &Peer<Codex>) -> Result<Peer<Codex>> {
+    let address = of.dialect.address.clone().context("it has no address")?;
+    let wire = WebSocket::connect(&Door { address, path: "/", token: None, acknowledges: true })?;
+    let dialect = Codex { ending: HashMap::new(), ..of.dialect.clone() };
+    let mut peer = Peer::new(dialect, of.server.clone(), Wire::WebSocket(wire));
+    peer.greet()?;
+    Ok(peer)
+}
+
+fn serve(
+    (program, more): (&Path, &[String]),
+    folder: &Path,
+    transport: Transport,
+    name: &dyn Fn(&str) -> String,
+) -> Result<Peer<Codex>> {
     let state = folder.join("codex-home");
     std::fs::create_dir_all(&state)?;
     let listen = if transport == Transport::Stdio { "stdio" } else { "ws://127.0.0.1:0" };
-    let program = program(home)?;
     let mut command = if transport == Transport::Stdio { Command::new(program) } else { tied(program) };
     let mut server = Server::start(
         command
-            .args(["exec-server", "--listen", listen, "--concurrent-requests", &concurrent.to_string()])
+            .args(["exec-server", "--listen", listen])
+            .args(more)
             .env("CODEX_HOME", &state)
+            .env("XDG_STATE_HOME", &state)
             .current_dir(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null()),
     )?;
-    let mut name = match transport {
-        Transport::Stdio => "codex stdio".to_owned(),
-        Transport::WebSocket => "codex ws".to_owned(),
+    let mut reached = None;
+    let name = match transport {
+        Transport::Stdio => name("stdio"),
+        Transport::WebSocket => name("ws"),
     };
-    if concurrent > 1 {
-        name += &format!(" c{concurrent}");
-    }
     let wire = match transport {
         Transport::Stdio => Wire::lines(server.stdin()?, server.stdout()?),
         Transport::WebSocket => {
             let address = address(&mut server)?;
+            reached = Some(address.clone());
             Wire::WebSocket(WebSocket::connect(&Door {
                 address,
                 path: "/",
@@ -105,7 +136,13 @@ pub(crate) fn spawn(
     };
     let server = Rc::new(server.ends_with_stdin());
     Ok(Peer::new(
-        Codex { name, folder: folder.to_owned(), is_confined: false, ending: HashMap::new() },
+        Codex {
+            name,
+            folder: folder.to_owned(),
+            is_confined: false,
+            ending: HashMap::new(),
+            address: reached,
+        },
         server,
         wire,
     ))

@@ -4,6 +4,9 @@ pub(crate) mod cold;
 pub(crate) mod compress;
 pub(crate) mod connections;
 pub(crate) mod detached;
+pub(crate) mod exec_server;
+pub(crate) mod exec_server_files;
+pub(crate) mod exec_server_memory;
 pub(crate) mod growth;
 pub(crate) mod latency;
 pub(crate) mod memory;
@@ -44,7 +47,7 @@ pub(crate) struct Row {
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Every row, in the order of the report.
-pub(crate) const ALL: [Row; 22] = [
+pub(crate) const ALL: [Row; 25] = [
     Row { name: "true", limit: MINUTE.saturating_mul(15), run: latency::run },
     Row { name: "rate", limit: MINUTE.saturating_mul(15), run: rate::run },
     Row { name: "stream", limit: MINUTE.saturating_mul(20), run: stream::run },
@@ -63,6 +66,9 @@ pub(crate) const ALL: [Row; 22] = [
     Row { name: "compress", limit: MINUTE.saturating_mul(10), run: compress::run },
     Row { name: "sandbox", limit: MINUTE.saturating_mul(10), run: sandbox::run },
     Row { name: "policy", limit: MINUTE, run: policy::run },
+    Row { name: "exec-server", limit: MINUTE.saturating_mul(20), run: exec_server::run },
+    Row { name: "exec-server-files", limit: MINUTE.saturating_mul(15), run: exec_server_files::run },
+    Row { name: "exec-server-memory", limit: MINUTE.saturating_mul(10), run: exec_server_memory::run },
     Row { name: "rex-exec", limit: MINUTE.saturating_mul(10), run: rex_exec::run },
     Row { name: "rex-cp", limit: MINUTE.saturating_mul(20), run: rex_cp::run },
     Row { name: "rex-mcp", limit: MINUTE.saturating_mul(5), run: rex_mcp::run },

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+pub use link::dial::Tls;
+
 /// Where work is to be done. Parsed from `local`, `ssh:[USER@]HOST[:PORT]`, `unix:PATH`, `http(s)://…`, `ws(s)://…` or
 /// `codex:ws(s)://…`.
 ///
@@ -96,17 +98,6 @@ pub enum Scheme {
 /// What proves who calls; never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(pub String);
-
-/// Certificates other than the system's.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tls {
-    /// Who is trusted, in place of the system's authorities.
-    pub ca_file: Option<PathBuf>,
-    /// Our own certificate.
-    pub cert_file: Option<PathBuf>,
-    /// Its key.
-    pub key_file: Option<PathBuf>,
-}
 
 /// What a client says in the query of a rendezvous.
 pub(crate) const HARNESS: &str = "role=harness";

@@ -112,8 +112,34 @@ fn a_mistake_gets_one_clear_line_and_a_hint() {
     for (line, expected) in table {
         assert_eq!(parsed(line).unwrap_err().to_string(), expected, "{line}");
     }
-    for face in ["exec-server --listen stdio", "stringd 3100", "host --hub u", "run"] {
+    for face in ["stringd 3100", "host --hub u", "run"] {
         assert!(parsed(face).unwrap_err().message.ends_with("is not in this build yet"), "{face}");
+    }
+}
+
+#[test]
+fn exec_server_listens_or_registers() {
+    let face = |line: &str| match parsed(line) {
+        Ok(Command::ExecServer(face)) => *face,
+        other => panic!("{line}: {other:?}"),
+    };
+    let default = face("exec-server");
+    assert_eq!(default.transport, "ws://127.0.0.1:0".parse().unwrap());
+    assert_eq!(face("exec-server --listen stdio://").transport, "stdio".parse().unwrap());
+    let remote = face("exec-server --remote https://hub --executor-id e1 --name box").remote.unwrap();
+    assert_eq!((remote.url.as_str(), remote.executor_id.as_str()), ("https://hub", "e1"));
+    let named = parse_as("/usr/bin/codex-exec-server".as_ref(), std::iter::empty()).unwrap();
+    assert!(matches!(named, Command::ExecServer(face) if face.transport == "stdio".parse().unwrap()));
+    for bad in [
+        "exec-server --listen ws://localhost:1",
+        "exec-server --listen stdio --remote u --executor-id e",
+        "exec-server --remote u",
+        "exec-server --executor-id e",
+        "exec-server --http :1",
+        "serve --exec-server stdio",
+        "doctor --listen stdio",
+    ] {
+        assert!(parsed(bad).is_err(), "{bad}");
     }
 }
 

@@ -9,12 +9,14 @@
 //! | stdin and stdout | [`stdio::open`] |
 //! | a child's stdin and stdout, so also ssh's | [`child::spawn`] |
 //! | any pair of byte streams | [`ndjson::link`] |
-//! | a WebSocket, after its handshake | [`websocket::link`] |
+//! | a WebSocket, after its handshake | [`websocket::link`], [`websocket::binary`] |
+//! | a WebSocket to somewhere | [`dial::websocket`] |
 //! | a carrier of single requests | [`posted`] |
 //! | one of many streams over one link | [`mux`] |
 //! | a test in the same process | [`memory::pair`] |
 
 pub mod child;
+pub mod dial;
 mod intake;
 mod lanes;
 pub mod memory;

@@ -1,4 +1,5 @@
 //! Streams over one link: a hundred side by side, none hears another, none waits for another, each ends by itself.
+#![expect(clippy::expect_used, reason = "a test that fails may panic")]
 
 use std::time::Duration;
 

@@ -12,6 +12,7 @@ pub mod http;
 pub mod invariants;
 pub mod lines;
 pub mod log;
+pub mod model;
 mod pass;
 pub mod pattern;
 pub mod posts;

@@ -50,6 +50,12 @@ enum Step {
     SendRaw(Vec<u8>),
     /// Lines in this order within each channel; a group of several may come in any order.
     Expect(Vec<Value>),
+    /// What a process says on a stream, however it is cut into messages.
+    Output {
+        process: String,
+        stream: String,
+        text: String,
+    },
     Close,
     End,
 }
@@ -69,6 +75,7 @@ fn read(text: &str) -> Result<Vec<(usize, Step)>> {
             (">", rest) => Step::Send(rest.to_owned()),
             (">raw", rest) => Step::SendRaw(unescape(rest).with_context(|| format!("line {number}"))?),
             ("<" | "<?", rest) => Step::Expect(vec![parse(rest).with_context(|| format!("line {number}"))?]),
+            ("<out", rest) => output(rest).with_context(|| format!("line {number}"))?,
             ("close", "") => Step::Close,
             ("end", "") => Step::End,
             ("", "") => continue,
@@ -78,6 +85,15 @@ fn read(text: &str) -> Result<Vec<(usize, Step)>> {
         steps.push((number, step));
     }
     Ok(steps)
+}
+
+/// `PROCESS STREAM "TEXT"`.
+fn output(rest: &str) -> Result<Step> {
+    let mut parts = rest.splitn(3, ' ').map(str::to_owned);
+    let (Some(process), Some(stream), Some(text)) = (parts.next(), parts.next(), parts.next()) else {
+        bail!("expected a process, a stream and a text: {rest}")
+    };
+    Ok(Step::Output { process, stream, text: serde_json::from_str(&text).context("not a text")? })
 }
 
 /// `\r`, `\n`, `\t`, `\0`, `\\` and `\xNN`; there is no newline at the end unless it is written.
@@ -119,6 +135,7 @@ impl Replay<'_> {
             Step::Send(line) => self.transport.send(format!("{}\n", self.vars.fill(line)).as_bytes()),
             Step::SendRaw(bytes) => self.transport.send(bytes),
             Step::Expect(group) => self.expect(group),
+            Step::Output { process, stream, text } => self.expect_output(process, stream, text),
             Step::Close => self.transport.close(),
             Step::End => self.expect_end(),
         }
@@ -155,6 +172,31 @@ impl Replay<'_> {
         Ok(())
     }
 
+    /// Takes messages of a process until they hold the whole text together; nothing else of it may come between.
+    fn expect_output(&mut self, process: &str, stream: &str, text: &str) -> Result<()> {
+        let wanted = self.vars.fill(text);
+        let mut heard = String::new();
+        let mut passed = VecDeque::new();
+        while heard != wanted {
+            let line = match self.early.pop_front() {
+                Some(line) => line,
+                None => self.receive().with_context(|| format!("waiting for {wanted:?} after {heard:?}"))?,
+            };
+            let params = &line["params"];
+            if params["processId"] != process || line.get("method").is_none() {
+                passed.push_back(line);
+                continue;
+            }
+            let chunk = params["chunk"].as_str().with_context(|| format!("expected output, got {line}"))?;
+            ensure!(params["stream"] == stream, "expected {stream}, got {line}");
+            heard += &String::from_utf8(wire::base64::decode(chunk).context("base64")?)?;
+            ensure!(wanted.starts_with(&heard), "expected {wanted:?}, got {heard:?}");
+        }
+        passed.append(&mut self.early);
+        self.early = passed;
+        Ok(())
+    }
+
     fn receive(&mut self) -> Result<Value> {
         let Some(line) = self.transport.recv_line(PATIENCE)? else {
             bail!("the peer closed; not expected so far: {:?}", self.early)
@@ -182,7 +224,7 @@ fn channel(line: &Value, vars: &Vars) -> String {
         other => other.to_string(),
     };
     match (line.get("method"), line.get("id")) {
-        (Some(method), _) => match line.pointer("/params/process_id") {
+        (Some(method), _) => match line.pointer("/params/process_id").or(line.pointer("/params/processId")) {
             Some(process) => format!("process {}", text(process)),
             None => format!("event {}", text(method)),
         },
@@ -250,6 +292,21 @@ mod tests {
         run(transcript, &[r#"{"id":2}"#, first, r#"{"id":1}"#, second]).0.unwrap();
         let error = run(transcript, &[r#"{"id":2}"#, second, r#"{"id":1}"#, first]).0.unwrap_err();
         assert!(format!("{error:#}").starts_with("line 3: got "), "{error:#}");
+    }
+
+    #[test]
+    fn output_is_heard_however_it_is_cut() {
+        let chunk = |text: &str| {
+            let chunk = wire::base64::encode(text.as_bytes());
+            format!(r#"{{"method":"o","params":{{"processId":"p","stream":"stdout","chunk":"{chunk}"}}}}"#)
+        };
+        let (one, two) = (chunk("a\n"), chunk("b"));
+        let transcript = "< {\"id\":1}\n<out p stdout \"a\\nb\"\nend";
+        run(transcript, &[&one, r#"{"id":1}"#, &two]).0.unwrap();
+        run(transcript, &[r#"{"id":1}"#, &chunk("a\nb")]).0.unwrap();
+        assert!(run(transcript, &[r#"{"id":1}"#, &chunk("a\nbc")]).0.is_err());
+        let ended = r#"{"method":"exited","params":{"processId":"p"}}"#;
+        assert!(run(transcript, &[r#"{"id":1}"#, &one, ended, &two]).0.is_err());
     }
 
     #[test]

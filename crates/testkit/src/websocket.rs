@@ -4,9 +4,10 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+pub use tungstenite::Message;
 use tungstenite::client::IntoClientRequest as _;
 use tungstenite::protocol::WebSocketConfig;
-use tungstenite::{Error, Message, WebSocket};
+use tungstenite::{Error, WebSocket};
 
 use crate::carrier::{Carrier, Pieces, Received};
 use crate::daemon::PATIENCE;
@@ -21,11 +22,16 @@ pub struct Socket {
 impl Socket {
     /// Connects to `/ws` at this address, with a token if there is one. A refusal is an error that says its status.
     pub fn connect(address: SocketAddr, token: Option<&str>) -> io::Result<Socket> {
+        Socket::connect_to(address, "/ws", token)
+    }
+
+    /// The same to another path.
+    pub fn connect_to(address: SocketAddr, path: &str, token: Option<&str>) -> io::Result<Socket> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut request = format!("ws://{address}/ws").into_client_request().map_err(broken)?;
+        let mut request = format!("ws://{address}{path}").into_client_request().map_err(broken)?;
         if let Some(token) = token {
             let value = format!("Bearer {token}").parse().expect("a token of plain letters");
             request.headers_mut().insert("authorization", value);
@@ -42,6 +48,11 @@ impl Socket {
     /// The stream below, for tests that write frames of their own.
     pub fn stream(&mut self) -> &mut TcpStream {
         self.socket.get_mut()
+    }
+
+    /// Sends one frame, whatever is in it.
+    pub fn frame(&mut self, message: Message) -> io::Result<()> {
+        self.socket.send(message).map_err(broken)
     }
 
     fn write(&mut self, message: Vec<u8>) -> io::Result<()> {

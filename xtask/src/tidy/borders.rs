@@ -5,6 +5,7 @@ use crate::tree::{File, Tree};
 
 const ENGINE_WITHOUT: &[&str] =
     &["serde", "serde_json", "axum", "prost", "tungstenite", "tokio-tungstenite", "clap", "lexopt", "sqlx"];
+const HUB_ONLY: &[&str] = &["sqlx", "libsqlite3-sys", "rusqlite"];
 const PROTOCOL_WORDS: &[&str] = &["process_id", "pty_id", "session_id", "run_id", "topic", "jsonrpc"];
 const FACES: &[&str] = &["rexd", "codex", "stringd", "host"];
 const UNSAFE_PLACES: &[&str] = &[
@@ -87,6 +88,19 @@ pub(super) fn only_the_daemon_depends_on_the_engine(tree: &Tree) -> Vec<Broken> 
             at(manifest, found, "go through a link and wire, or move the code into the daemon")
         }));
     }
+    broken
+}
+
+pub(super) fn only_the_hub_knows_a_database(tree: &Tree) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    for manifest in tree.manifests().filter(|file| file.path != "crates/hub/Cargo.toml") {
+        let names = manifest.lines().filter(|(_, line)| HUB_ONLY.contains(&dependency(line)));
+        broken.extend(names.map(|found| at(manifest, found, "ask the hub; rexd and rex stay small")));
+    }
+    // Inside the hub, only the store.
+    let names_it = |line: &str| HUB_ONLY.iter().any(|name| starts_path(line, name));
+    let outside = tree.rust("crates/hub/src/").filter(|file| !file.path.starts_with("crates/hub/src/store/"));
+    broken.extend(find(outside, names_it, "keep SQL behind the trait in hub/src/store"));
     broken
 }
 

@@ -4,8 +4,9 @@ use super::Broken;
 use crate::tree::Tree;
 
 /// More packages than this are a decision, not an accident. The MCP SDK alone brings 38, and what makes the relay's
-/// bindings 20 that only xtask has.
-const PACKAGE_CEILING: usize = 312;
+/// bindings 20 that only xtask has. The hub's database brings 70, a third of which are for databases it does not use and
+/// are never built.
+const PACKAGE_CEILING: usize = 390;
 
 pub(super) fn dependencies_come_from_the_workspace(tree: &Tree) -> Vec<Broken> {
     let instead = "write `name.workspace = true` and put the version into [workspace.dependencies]";
@@ -35,6 +36,7 @@ const BELOW: &[(&str, &[&str])] = &[
     ("daemon", &["engine", "link", "wire"]),
     ("client", &["link", "wire"]),
     ("cli", &["client"]),
+    ("hub", &["link", "wire"]),
 ];
 const OURS: &[&str] = &["engine", "wire", "link", "daemon", "client", "cli", "hub", "testkit"];
 

@@ -32,6 +32,7 @@ const RULES: &[(&str, Rule)] = &[
     ("wire does no input or output", borders::wire_does_no_io),
     ("only the daemon depends on the engine", borders::only_the_daemon_depends_on_the_engine),
     ("a crate knows only those below it", manifests::crates_know_only_those_below),
+    ("only the hub knows a database", borders::only_the_hub_knows_a_database),
     ("a face never names another face", borders::faces_are_strangers),
     ("unsafe code stands in listed places and says why it is sound", borders::unsafe_is_confined),
     ("the daemon touches files only in listed places", borders::daemon_touches_few_files),

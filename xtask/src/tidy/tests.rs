@@ -42,6 +42,20 @@ fn a_crate_knows_only_those_below_it() {
 }
 
 #[test]
+fn only_the_hub_knows_a_database() {
+    holds(borders::only_the_hub_knows_a_database);
+    let sqlx = "[dependencies]\nsqlx.workspace = true\n";
+    let files = [
+        ("crates/hub/Cargo.toml", sqlx),
+        ("crates/daemon/Cargo.toml", sqlx),
+        ("crates/hub/src/store/sqlite.rs", "use sqlx::Row;\n"),
+        ("crates/hub/src/auth.rs", "use sqlx::Row;\n"),
+    ];
+    let places = found(borders::only_the_hub_knows_a_database, &files);
+    assert_eq!(places, ["crates/daemon/Cargo.toml:2", "crates/hub/src/auth.rs:1"]);
+}
+
+#[test]
 fn documents_link_to_what_exists() {
     holds(documents::links_lead_somewhere);
 }

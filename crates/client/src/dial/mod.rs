@@ -3,7 +3,6 @@
 mod codex;
 mod local;
 mod ssh;
-mod tls;
 mod websocket;
 
 use link::Link;

@@ -1,7 +1,7 @@
-//! TLS towards a daemon: the system's authorities or the target's own, and our certificate if it wants one.
+//! TLS towards a server: the system's authorities or named ones, and our certificate if it wants one.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::{ClientConfig, RootCertStore};
@@ -11,7 +11,16 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::target::Tls;
+/// Certificates other than the system's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// Who is trusted, in place of the system's authorities.
+    pub ca_file: Option<PathBuf>,
+    /// Our own certificate.
+    pub cert_file: Option<PathBuf>,
+    /// Its key.
+    pub key_file: Option<PathBuf>,
+}
 
 /// Encrypts a connection to `host`.
 pub(super) async fn wrap(stream: TcpStream, host: &str, tls: &Tls) -> io::Result<TlsStream<TcpStream>> {

@@ -1,0 +1,60 @@
+//! `fs/readFile` and `fs/writeFile` of `rexd exec-server` beside the released one.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{median, table};
+use crate::peers::Files;
+use crate::peers::codex::{self, Transport};
+use crate::peers::floor::Floor;
+use crate::report::{Bound, Findings, compare};
+use crate::stats::{interleave, time, timed};
+use crate::world::World;
+
+const OURS: &str = "rexd exec-server stdio";
+const THEIRS: &str = "codex stdio";
+
+/// Runs the row.
+pub(crate) fn run(world: &World) -> Result<Findings> {
+    let mut peers: Vec<Box<dyn Files>> = vec![
+        Box::new(Floor::default()),
+        Box::new(codex::ours(&world.rexd, &world.folder, Transport::Stdio)?),
+        Box::new(codex::start(&world.home, &world.folder, Transport::Stdio, 1)?),
+    ];
+    let names: Vec<String> = peers.iter().map(|peer| peer.name()).collect();
+    let mut findings = Findings::new("exec-server: files");
+    // What is longer than 64 MiB as a line, the released server does not take.
+    let sizes = [("4 KiB", 4 << 10, 50, 12), ("1 MiB", 1 << 20, 10, 12), ("40 MiB", 40 << 20, 1, 7)];
+    for (label, size, each, rounds) in sizes {
+        let (each, rounds) = world.amount((each, rounds), (each.min(5), 2));
+        let path = world.text(size)?;
+        let read = interleave(&mut peers, rounds, |peer| {
+            let mut one = || {
+                let mut expected = world.expect();
+                let (seconds, ()) = timed(|| peer.read(&path, &mut |bytes| expected.take(bytes)))?;
+                expected.end(size)?;
+                Ok(seconds)
+            };
+            (0..each).map(|_| one()).collect::<Result<Vec<f64>>>().with_context(|| peer.name())
+        })?;
+        let content = fs::read(&path)?;
+        let target = world.folder.join("exec-server-written.txt");
+        let written = interleave(&mut peers, rounds, |peer| {
+            let one = |_| timed(|| peer.write(&target, &content)).map(|(seconds, ())| seconds);
+            let round = (0..each).map(one).collect::<Result<Vec<f64>>>().with_context(|| peer.name())?;
+            ensure!(fs::read(&target)? == content, "{} wrote something else", peer.name());
+            Ok(round)
+        })?;
+        for (work, samples) in [("read", &read), ("write", &written)] {
+            let work = format!("{work} {label}");
+            table(&mut findings, &work, &names, samples, time);
+            let (ours, theirs) = (median(&names, samples, OURS)?, median(&names, samples, THEIRS)?);
+            findings.targets.push(compare(&work, ours, (THEIRS, theirs), Bound::AtMost(1.0), time));
+        }
+    }
+    findings.note(
+        "Floor and rexd write a temporary file and rename it; Codex overwrites in place. Nobody syncs.",
+    );
+    Ok(findings)
+}

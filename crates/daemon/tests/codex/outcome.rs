@@ -1,0 +1,189 @@
+//! Outcome: what came of a case, without what differs from one run to the next, so that two servers can be compared.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// Longer texts are told by their length and ends.
+const LONGEST_TEXT: usize = 300;
+
+/// What came, by what it is about.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Outcome(BTreeMap<String, Value>);
+
+impl Outcome {
+    /// Of all that was heard; `words` are replaced in every text.
+    pub(crate) fn of(heard: &[Value], words: &[(String, String)]) -> Outcome {
+        let mut outcome = Outcome::default();
+        for message in heard.iter().filter(|message| message.get("method").is_none()) {
+            let id = &message["id"];
+            let key = format!("answer {}", id.as_str().map_or(id.to_string(), str::to_owned));
+            let mut answer = message.clone();
+            answer.as_object_mut().expect("an object").remove("id");
+            let list = outcome.0.entry(key).or_insert_with(|| json!([]));
+            list.as_array_mut().expect("a list").push(plain(answer, words));
+        }
+        let mut processes: Vec<&str> = Vec::new();
+        for message in heard.iter().filter(|message| message.get("method").is_some()) {
+            match message["params"]["processId"].as_str() {
+                Some(process) if !processes.contains(&process) => processes.push(process),
+                Some(_known) => {}
+                None => {
+                    let key = format!("notification {}", message["method"].as_str().unwrap_or_default());
+                    let list = outcome.0.entry(key).or_insert_with(|| json!([]));
+                    list.as_array_mut().expect("a list").push(plain(message["params"].clone(), words));
+                }
+            }
+        }
+        for process in processes {
+            let key = format!("process {process:?}");
+            outcome.put(&key, plain(of_process(heard, process), words));
+        }
+        outcome
+    }
+
+    pub(crate) fn put(&mut self, key: &str, value: Value) {
+        self.0.insert(key.to_owned(), value);
+    }
+
+    /// Where the two differ: place, what is here, what is there.
+    pub(crate) fn differences(&self, other: &Outcome) -> Vec<(String, String, String)> {
+        let mut found = Vec::new();
+        let keys: std::collections::BTreeSet<&String> = self.0.keys().chain(other.0.keys()).collect();
+        for key in keys {
+            differ(key, self.0.get(key), other.0.get(key), &mut found);
+        }
+        found
+    }
+}
+
+fn differ(at: &str, left: Option<&Value>, right: Option<&Value>, found: &mut Vec<(String, String, String)>) {
+    match (left, right) {
+        (Some(Value::Object(left)), Some(Value::Object(right))) => {
+            let keys: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+            for key in keys {
+                differ(&format!("{at} {key}"), left.get(key), right.get(key), found);
+            }
+        }
+        (Some(Value::Array(left)), Some(Value::Array(right))) if left.len() == right.len() => {
+            for (index, (left, right)) in left.iter().zip(right).enumerate() {
+                let at = if index == 0 { at.to_owned() } else { format!("{at} [{index}]") };
+                differ(&at, Some(left), Some(right), found);
+            }
+        }
+        (left, right) if left == right => {}
+        (left, right) => {
+            let text = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
+            found.push((at.to_owned(), text(left), text(right)));
+        }
+    }
+}
+
+/// What a process said, whichever stream it was on.
+pub(crate) fn text_of(heard: &[Value], process: &str) -> String {
+    let all = of_process(heard, process);
+    ["stdout", "stderr", "pty"].iter().filter_map(|stream| all[stream].as_str()).collect()
+}
+
+/// The notifications of a process as one value. How its output was cut into chunks does not matter; that no number is
+/// missing does.
+fn of_process(heard: &[Value], process: &str) -> Value {
+    let mut told = Map::new();
+    let mut numbers = Vec::new();
+    for message in heard.iter().filter(|message| message["params"]["processId"] == process) {
+        let mut params = message["params"].clone();
+        let Some(method) = message["method"].as_str() else { continue };
+        let members = params.as_object_mut().expect("an object");
+        members.remove("processId");
+        match members.remove("seq") {
+            Some(number) => numbers.extend(number.as_u64()),
+            None => drop(told.insert(format!("{method} has no seq"), json!(true))),
+        }
+        if let Some(stream) = members.get("stream").and_then(Value::as_str).map(str::to_owned) {
+            let text = told.entry(stream).or_insert_with(|| json!(""));
+            *text = json!(text.as_str().unwrap_or_default().to_owned() + &decoded(&members["chunk"]));
+            continue;
+        }
+        told.insert(method.to_owned(), params);
+    }
+    numbers.sort_unstable();
+    let gapless = numbers.iter().zip(1..).all(|(number, expected)| *number == expected);
+    told.insert("seq without a gap".to_owned(), json!(gapless));
+    Value::Object(told)
+}
+
+/// The bytes of a chunk, one letter each, so that none is lost.
+fn decoded(chunk: &Value) -> String {
+    let bytes = wire::base64::decode(chunk.as_str().expect("base64")).expect("base64");
+    match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => error.into_bytes().into_iter().map(char::from).collect(),
+    }
+}
+
+/// A value without what no two runs share: ids, times, the texts of errors, the order of a directory, names of places.
+fn plain(value: Value, words: &[(String, String)]) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(name, value)| {
+                let value = match name.as_str() {
+                    "sessionId" if value.is_string() => json!("$ID"),
+                    "createdAtMs" | "modifiedAtMs" if value.as_i64().is_some_and(|time| time > 0) => {
+                        json!("$TIME")
+                    }
+                    "message" if value.is_string() && !shows_texts() => json!("$TEXT"),
+                    "executorVersion" => json!("$VERSION"),
+                    // Told in full where it is asked for.
+                    "environmentInfo" => json!("$INFO"),
+                    "providerId" => json!("$ID"),
+                    "prependPathDirs" => json!("$DIRECTORIES"),
+                    "chunks" => chunks(&value),
+                    "headers" => headers(value),
+                    "entries" | "errors" => sorted(plain(value, words)),
+                    _ => plain(value, words),
+                };
+                (name, value)
+            });
+            Value::Object(members.collect())
+        }
+        Value::Array(values) => values.into_iter().map(|value| plain(value, words)).collect(),
+        Value::String(text) => {
+            let text = words.iter().fold(text, |text, (from, to)| text.replace(from, to));
+            let ends = (text.char_indices().nth(40), text.char_indices().rev().nth(40));
+            match (text.len() > LONGEST_TEXT, ends) {
+                (true, (Some((start, _)), Some((end, _)))) => {
+                    json!(format!("{}…{} ({} bytes)", &text[..start], &text[end..], text.len()))
+                }
+                _ => json!(text),
+            }
+        }
+        other => other,
+    }
+}
+
+/// Whether a person wants to read the texts of errors, which no two servers share.
+fn shows_texts() -> bool {
+    std::env::var_os("REXD_TEST_SHOW").is_some()
+}
+
+/// The chunks of `process/read`, joined by stream; how many there were does matter there.
+fn chunks(value: &Value) -> Value {
+    let list = value.as_array().cloned().unwrap_or_default();
+    let chunks = list.into_iter().map(|mut chunk| {
+        chunk["chunk"] = json!(decoded(&chunk["chunk"]));
+        chunk
+    });
+    chunks.collect()
+}
+
+/// Headers but for those that tell the time.
+fn headers(value: Value) -> Value {
+    let list = value.as_array().cloned().unwrap_or_default();
+    sorted(list.into_iter().filter(|header| header["name"] != "date").collect())
+}
+
+fn sorted(value: Value) -> Value {
+    let Value::Array(mut list) = value else { return value };
+    list.sort_by_key(Value::to_string);
+    Value::Array(list)
+}

@@ -1,0 +1,184 @@
+//! Who may speak to exec-server, what is said to nonsense, and what the operator's configuration does to it.
+#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+
+mod exec_server;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
+use exec_server::{Codex, PATIENCE, Served, base64, start};
+use serde_json::{Value, json};
+use testkit::client::Client;
+use testkit::lines::Lines;
+use testkit::log::Log;
+use testkit::sandbox::Sandbox;
+
+fn status(served: &Served, request: &str) -> u16 {
+    let mut stream = TcpStream::connect(served.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "{request}\r\nHost: {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", served.address).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn only_programs_come_in_and_readiness_can_be_asked_for() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&sandbox, &[]);
+    assert_eq!(status(&served, "GET /readyz HTTP/1.1"), 200);
+    assert_eq!(status(&served, "GET / HTTP/1.1"), 400);
+    assert_eq!(status(&served, "GET /other HTTP/1.1"), 404);
+    let page = Codex::connect(served.address, &[("origin", "http://127.0.0.1")]);
+    assert_eq!(page.err(), Some(403));
+    let rebound = Codex::connect(served.address, &[("host", "evil.example")]);
+    assert_eq!(rebound.err(), Some(403));
+    assert!(Codex::connect(served.address, &[]).is_ok());
+}
+
+#[test]
+fn a_token_is_needed_where_one_is_set_and_everywhere_but_on_loopback() {
+    let sandbox = Sandbox::new();
+    let token = sandbox.write("token", "a-secret-for-tests\n");
+    let flags = ["--ws-auth", "capability-token", "--ws-token-file", token.to_str().unwrap()];
+    let served = Served::start(&sandbox, &flags);
+    assert_eq!(Codex::connect(served.address, &[]).err(), Some(401));
+    assert_eq!(Codex::connect(served.address, &[("authorization", "Bearer wrong")]).err(), Some(401));
+    let mut codex =
+        Codex::connect(served.address, &[("authorization", "Bearer a-secret-for-tests")]).unwrap();
+    codex.greet(json!({"clientName": "test"}));
+    let mut exposed = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
+    exposed.args(["exec-server", "--listen", "ws://0.0.0.0:0"]).stderr(Stdio::piped());
+    let refused = exposed.output().unwrap();
+    assert!(!refused.status.success() && refused.stdout.is_empty());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--ws-auth"), "{refused:?}");
+}
+
+#[test]
+fn nonsense_is_answered_and_the_connection_lives() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&sandbox, &[]);
+    let mut codex = served.connect();
+    assert_eq!(codex.refused("process/start", start("p", &["true"])), -32600, "before the handshake");
+    assert_eq!(codex.refused("initialize", json!({})), -32602);
+    for nonsense in
+        ["{", "[]", "null", "", r#"{"id":null,"method":"initialize"}"#, r#"{"id":1.5,"method":"a"}"#]
+    {
+        codex.send(nonsense);
+        let answer = codex.receive().unwrap();
+        assert_eq!(
+            (answer["id"].as_i64(), answer["error"]["code"].as_i64()),
+            (Some(-1), Some(-32600)),
+            "{nonsense}"
+        );
+    }
+    codex.greet(json!({"clientName": "test", "unknown": [1, 2]}));
+    assert_eq!(codex.refused("initialize", json!({"clientName": "again"})), -32600);
+    assert_eq!(codex.refused("no/such/method", json!({})), -32601);
+    assert_eq!(codex.refused("process/write", json!({"processId": "p", "chunk": "not base64!"})), -32602);
+    // Larger than any message that is taken.
+    codex.send("x".repeat(130 * 1024 * 1024));
+    let answer = codex.receive().unwrap();
+    assert_eq!(answer["id"], -1);
+    assert!(answer["error"]["message"].as_str().unwrap().contains("too long"), "{answer}");
+    assert_eq!(codex.call("environment/status", json!({}))["status"], "ready");
+}
+
+#[test]
+fn an_unexpected_notification_is_answered_and_ends_the_connection() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&sandbox, &[]);
+    for unexpected in [r#"{"method":"surprise"}"#, r#"{"id":7,"result":{}}"#] {
+        let mut codex = served.client();
+        codex.send(unexpected);
+        let answer = codex.receive().unwrap();
+        assert_eq!((answer["id"].as_i64(), answer["error"]["code"].as_i64()), (Some(-1), Some(-32600)));
+        assert!(codex.receive().is_none(), "it goes on");
+    }
+    let mut early = served.connect();
+    early.notify("initialized");
+    assert_eq!(early.receive().unwrap()["id"], -1);
+    assert!(early.receive().is_none(), "it goes on");
+}
+
+/// `rexd serve` with exec-server beside REXD on a unix socket, and a client of REXD.
+fn beside(sandbox: &Sandbox) -> (Served, Client<Lines<UnixStream, UnixStream>>) {
+    let unix = sandbox.path("rexd.sock");
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
+    command.arg("serve").arg("--config").arg(sandbox.config()).arg("--unix").arg(&unix);
+    command.args(["--exec-server", "ws://127.0.0.1:0"]);
+    let served = Served::spawn(command);
+    let rexd = Client::new(Lines::connect(&unix).unwrap(), Log::new());
+    (served, rexd)
+}
+
+#[test]
+fn a_process_of_codex_is_seen_attached_to_and_killed_through_another_face() {
+    let sandbox = Sandbox::new();
+    let (served, mut rexd) = beside(&sandbox);
+    let mut codex = served.client();
+    let mut params = start("p", &["sh", "-c", "echo from codex; exec sleep 1000"]);
+    params["cwd"] = json!(sandbox.root());
+    codex.call("process/start", params);
+    codex.event("process/output", "p");
+    let session = rexd.open();
+    let listed = rexd.call("exec.list", json!({"session_id": session}));
+    let found =
+        listed["processes"].as_array().unwrap().iter().find(|found| found["face"] == "exec-server").unwrap();
+    let process = found["process_id"].as_str().unwrap().to_owned();
+    rexd.call("exec.attach", json!({"session_id": session, "process_id": process}));
+    assert_eq!(rexd.event("exec.stdout", &process)["data"], "from codex\n");
+    let killed =
+        rexd.call("exec.kill", json!({"session_id": session, "process_id": process, "signal": "KILL"}));
+    assert_eq!(killed["ok"], true);
+    assert_eq!(codex.finish("p").1, 137);
+}
+
+#[test]
+fn roots_and_rules_of_the_operator_hold_here_too() {
+    let sandbox = Sandbox::with_config(
+        "[policy]\n[[policy.rules]]\nname = \"no-rm\"\naction = \"deny\"\nargv = [\"rm\", \"*\"]\nreason = \"nothing is removed\"\n",
+    );
+    let (served, _rexd) = beside(&sandbox);
+    let mut codex = served.client();
+    let secret = sandbox.outside().join("secret.txt");
+    assert_eq!(codex.refused("fs/readFile", json!({"path": secret})), -32600);
+    sandbox.link("root/way-out", &secret);
+    assert_eq!(codex.refused("fs/readFile", json!({"path": sandbox.path("root/way-out")})), -32600);
+    let write = json!({"path": sandbox.path("root/new.txt"), "dataBase64": base64("new")});
+    codex.call("fs/writeFile", write);
+    assert_eq!(sandbox.read("root/new.txt"), "new");
+    assert_eq!(codex.refused("process/start", start("p", &["true"])), -32600, "its directory is outside");
+    let mut params = start("p", &["sh", "-c", "rm -f new.txt"]);
+    params["cwd"] = json!(sandbox.root());
+    let refusal = codex.ask("process/start", params).unwrap_err();
+    assert_eq!(refusal["code"], -32600);
+    assert!(refusal["message"].as_str().unwrap().contains("nothing is removed"), "{refusal}");
+    assert_eq!(sandbox.read("root/new.txt"), "new");
+}
+
+#[test]
+fn a_start_that_is_asked_about_waits_for_somebody_on_another_face() {
+    let sandbox = Sandbox::with_config(
+        "[policy]\n[[policy.rules]]\nname = \"ask-first\"\naction = \"ask\"\nargv = [\"echo\", \"*\"]\n",
+    );
+    let (served, mut rexd) = beside(&sandbox);
+    let mut codex = served.client();
+    let session = rexd.open_with(json!({"client_name": "approver", "approvals": true}));
+    let session = session["session_id"].as_str().unwrap().to_owned();
+    for (decision, process) in [("approve", "yes"), ("deny", "no")] {
+        let mut params = start(process, &["echo", "approved"]);
+        params["cwd"] = json!(sandbox.root());
+        let start = codex.request("process/start", params);
+        let asked = rexd.take("a question", |message: &Value| message["method"] == "approval.requested");
+        let id = asked["params"]["approval_id"].clone();
+        rexd.call("approval.answer", json!({"session_id": session, "approval_id": id, "decision": decision}));
+        match (decision, codex.answer(start)) {
+            ("approve", Ok(_started)) => assert_eq!(codex.finish(process).0, b"approved\n"),
+            ("deny", Err(refusal)) => assert_eq!(refusal["code"], -32600),
+            (_, other) => panic!("{decision}: {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! `rexhub`: where hosts dial in and clients find them. So far: tokens, and the executor registry with its rendezvous.
+
+pub mod args;
+pub mod auth;
+pub mod commands;
+pub mod config;
+mod held;
+pub mod log;
+mod refusal;
+mod rendezvous;
+mod routes;
+pub mod serve;
+pub mod store;
+mod tls;
+mod upgrade;
+
+pub use tls::TlsError;

@@ -1,0 +1,133 @@
+//! Peers that send too much, or take too little: they lose what is theirs, and nobody else does.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+mod support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hub::config::Limits;
+use support::{Peer, Seen, hub_with_tokens};
+
+/// A harness that is as well off as before.
+fn works(harness: &mut Peer, executor: &mut Peer) {
+    harness.send("works", "question");
+    executor.expect("works", "question");
+    executor.send("works", "answer");
+    harness.expect("works", "answer");
+}
+
+#[test]
+fn an_oversized_frame_ends_the_connection_it_came_on() {
+    let (hub, token, harness) = hub_with_tokens(Limits { frame_bytes: 64 << 10, ..Limits::default() });
+    let mut executor = hub.executor("e", &token);
+    let (mut large, mut other) = (hub.harness("e", &harness), hub.harness("e", &harness));
+    large.send("a", vec![b'x'; 60 << 10]);
+    executor.expect("a", vec![b'x'; 60 << 10]);
+    large.send("a", vec![b'x'; 1 << 20]);
+    assert_eq!(large.closed(), 1009);
+    assert_eq!(executor.reset_next(), "a");
+    works(&mut other, &mut executor);
+    executor.send("works", vec![b'x'; 1 << 20]);
+    assert_eq!((executor.closed(), other.closed()), (1009, 1012));
+}
+
+#[test]
+fn a_frame_as_large_as_codex_takes_passes() {
+    let (hub, token, harness) = hub_with_tokens(Limits::default());
+    let mut executor = hub.executor("e", &token);
+    let mut harness = hub.harness("e", &harness);
+    let large = Bytes::from(vec![b'x'; 16 << 20]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| harness.send("a", large.clone()));
+        executor.expect("a", large.clone());
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| executor.send("a", large.clone()));
+        harness.expect("a", large.clone());
+    });
+}
+
+#[test]
+fn a_flood_of_new_streams_stays_bounded() {
+    let limits = Limits { streams_per_harness: 4, streams_per_executor: 6, ..Limits::default() };
+    let (hub, token, harness) = hub_with_tokens(limits);
+    let mut executor = hub.executor("e", &token);
+    let (mut flood, mut other) = (hub.harness("e", &harness), hub.harness("e", &harness));
+    works(&mut other, &mut executor);
+    for number in 0..2_000 {
+        flood.send(&format!("flood-{number}"), "x");
+        match number < 4 {
+            true => executor.expect(&format!("flood-{number}"), "x"),
+            false => assert_eq!(flood.reset_next(), format!("flood-{number}")),
+        }
+    }
+    works(&mut other, &mut executor);
+    // One more fits beside the four and the one; then the executor has as many as it may.
+    other.send("sixth", "x");
+    executor.expect("sixth", "x");
+    other.send("seventh", "x");
+    assert_eq!(other.reset_next(), "seventh");
+    flood.reset("flood-0");
+    assert_eq!(executor.reset_next(), "flood-0");
+    other.send("seventh", "x");
+    executor.expect("seventh", "x");
+}
+
+#[test]
+fn a_harness_that_takes_nothing_is_disconnected_and_slows_nobody() {
+    let (hub, token, harness) = hub_with_tokens(Limits { queued_bytes: 1 << 20, ..Limits::default() });
+    let mut executor = hub.executor("e", &token);
+    let (mut slow, mut quick) = (hub.harness("e", &harness), hub.harness("e", &harness));
+    slow.send("slow", "x");
+    executor.expect("slow", "x");
+    quick.send("quick", "x");
+    executor.expect("quick", "x");
+    let piece = Bytes::from(vec![b'x'; 64 << 10]);
+    // Far more than a queue and the buffers of the kernel hold; all of it comes through for the one that takes it.
+    for number in 0..1_000 {
+        executor.send("slow", piece.clone());
+        executor.send("quick", format!("{number}"));
+        quick.expect("quick", format!("{number}"));
+    }
+    assert_eq!(executor.reset_next(), "slow");
+    works(&mut quick, &mut executor);
+    drop(slow);
+}
+
+#[test]
+fn an_executor_that_takes_its_time_gets_everything_in_order() {
+    let limits = Limits { queued_bytes: 256 << 10, in_flight_bytes: 64 << 10, ..Limits::default() };
+    let (hub, token, harness) = hub_with_tokens(limits);
+    let mut executor = hub.executor("e", &token);
+    let mut harnesses = [hub.harness("e", &harness), hub.harness("e", &harness)];
+    let piece = |number: u32| [&number.to_be_bytes()[..], &[b'x'; 32 << 10]].concat();
+    std::thread::scope(|scope| {
+        for (which, harness) in harnesses.iter_mut().enumerate() {
+            scope.spawn(move || {
+                for number in 0..1_000 {
+                    harness.send(&format!("{which}"), piece(number));
+                }
+            });
+        }
+        let mut next = [0, 0];
+        while next != [1_000, 1_000] {
+            let Seen::Data(stream, payload) = executor.next() else { panic!("no data") };
+            let which: usize = stream.parse().unwrap();
+            assert_eq!(payload, piece(next[which]));
+            next[which] += 1;
+        }
+    });
+}
+
+#[test]
+fn a_peer_that_gives_no_sign_of_life_is_gone_after_a_while() {
+    let (ping, silence) = (Duration::from_millis(200), Duration::from_secs(3));
+    let (hub, token, harness) = hub_with_tokens(Limits { ping, silence, ..Limits::default() });
+    let mut executor = hub.executor("e", &token);
+    let mut silent = hub.harness("e", &harness);
+    silent.send("a", "x");
+    executor.expect("a", "x");
+    // The executor answers pings while it waits; the harness, which does not read, does not.
+    assert_eq!(executor.reset_next(), "a");
+}

@@ -1,0 +1,196 @@
+//! `rexhub` as it is run: its line on stdout, its tokens, TLS, what it refuses, and its end.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::Arc;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use support::Peer;
+use testkit::daemon::PATIENCE;
+use testkit::http::{Http, bearer};
+
+fn rexhub(data: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rexhub"));
+    command.args(arguments).arg("--data").arg(data);
+    command
+}
+
+/// What it prints when all goes well.
+fn text(data: &Path, arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = rexhub(data, arguments).output().unwrap();
+    assert!(status.success() && stderr.is_empty(), "{}", String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).unwrap()
+}
+
+/// A hub that runs as a program; it is ended with its test.
+struct Program {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    url: String,
+    address: SocketAddr,
+}
+
+impl Program {
+    fn start(data: &Path, arguments: &[&str]) -> Program {
+        let mut command = rexhub(data, &["serve", "--listen", "127.0.0.1:0"]);
+        let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let url = line.strip_prefix("listening ").unwrap().trim_end().to_owned();
+        let address = url.split_once("://").unwrap().1.parse().unwrap();
+        Program { child, stdout, url, address }
+    }
+
+    /// Ends it gently; its status, and all it printed beside the first line.
+    fn end(mut self) -> (Option<i32>, String) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+#[test]
+fn it_prints_one_line_with_its_real_port_and_ends_when_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Program::start(folder.path(), &[]);
+    assert_ne!(hub.address.port(), 0);
+    assert_eq!(hub.url, format!("http://{}", hub.address));
+    let answer = Http::connect(hub.address).unwrap().ask("/healthz", &[], None).unwrap();
+    assert_eq!(answer.head.status, 200);
+    assert_eq!(hub.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn tokens_are_made_listed_and_removed_beside_a_running_hub() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let hub = Program::start(&data, &[]);
+    let executor = text(&data, &["token", "add", "build-1", "--kind", "executor"]);
+    let harness = text(&data, &["token", "add", "laptop", "--kind", "harness"]);
+    let (executor, harness) = (executor.trim_end(), harness.trim_end());
+    let target = "/cloud/executor/e/register";
+    let answer = Http::connect(hub.address).unwrap().ask(target, &bearer(Some(executor)), Some(b"")).unwrap();
+    let answer: Value = serde_json::from_str(&answer.body).unwrap();
+    let mut connected = Peer::dial(hub.address, answer["url"].as_str().unwrap(), &[]).unwrap();
+
+    let list = text(&data, &["token", "list", "--json"]);
+    let lines: Vec<Value> = list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let seen: Vec<_> =
+        lines.iter().map(|line| (&line["name"], &line["kind"], line["last_used"].is_string())).collect();
+    let expected =
+        [(&"build-1".into(), &"executor".into(), true), (&"laptop".into(), &"harness".into(), false)];
+    assert_eq!(seen, expected);
+    assert!(lines[0]["created"].as_str().unwrap().ends_with('Z'), "{list}");
+    let table = text(&data, &["token", "list"]);
+    assert_eq!(table.lines().count(), 3);
+    assert!(table.contains("laptop   harness") && table.contains("never"), "{table}");
+    for shown in [list, table] {
+        assert!(!shown.contains(executor) && !shown.contains(harness), "a token is shown once only");
+    }
+
+    text(&data, &["token", "remove", "build-1"]);
+    assert_eq!(connected.closed(), 1008);
+    for (arguments, message) in [
+        (&["token", "remove", "build-1"][..], "there is no token called \"build-1\""),
+        (&["token", "add", "laptop", "--kind", "client"], "there is a token called \"laptop\" already"),
+    ] {
+        let Output { status, stdout, stderr } = rexhub(&data, arguments).output().unwrap();
+        let stderr = String::from_utf8(stderr).unwrap();
+        assert!(status.code() == Some(1) && stdout.is_empty() && stderr.contains(message), "{stderr}");
+    }
+    assert_eq!(hub.end().0, Some(0));
+}
+
+#[test]
+fn what_a_later_version_does_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, name) in [
+        (&["serve", "--database", "postgres://x"][..], "--database"),
+        (&["serve", "--nats", "nats://x"], "--nats"),
+        (&["serve", "--enrol", "tofu"], "--enrol"),
+        (&["token", "list", "--database", "postgres://x"], "--database"),
+        (&["user", "add", "me", "--role", "admin", "--password-stdin"], "`rexhub user`"),
+        (&["join-code"], "`rexhub join-code`"),
+        (&["host", "list"], "`rexhub host`"),
+    ] {
+        let Output { status, stdout, stderr } = rexhub(folder.path(), arguments).output().unwrap();
+        let expected = format!("rexhub: {name} is not in this version yet\n");
+        assert_eq!((status.code(), stdout, String::from_utf8(stderr).unwrap()), (Some(1), vec![], expected));
+    }
+}
+
+#[test]
+fn what_cannot_work_is_said_before_anything_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no certificate").unwrap();
+    let (path, data) = (file.to_str().unwrap(), folder.path().join("data"));
+    let tls = ["serve", "--tls-cert", path, "--tls-key", path];
+    for (arguments, data, code, message) in [
+        (&["serve", "--listen", "nowhere"][..], &data, 1, "cannot listen on nowhere"),
+        (&tls, &data, 1, "for TLS: there is no certificate in it"),
+        (&["token", "list"], &file, 1, "cannot use the data folder"),
+        (&["serve", "--tls-cert", path], &data, 2, "--tls-key"),
+        (&["serve", "--public-url", "hub"], &data, 2, "it has to begin with http:// or https://"),
+        (&["token", "add", "a b", "--kind", "client"], &data, 2, "letters, digits"),
+        (&["token", "add", "a", "--kind", "boss"], &data, 2, "executor, harness, client"),
+    ] {
+        let Output { status, stdout, stderr } = rexhub(data, arguments).output().unwrap();
+        let stderr = String::from_utf8(stderr).unwrap();
+        assert!(stderr.contains(message), "{arguments:?}: {stderr}");
+        assert_eq!((status.code(), stdout), (Some(code), vec![]));
+    }
+}
+
+#[test]
+fn over_tls_an_executor_is_told_a_wss_url() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let token = text(folder.path(), &["token", "add", "e", "--kind", "executor"]);
+    let flags = ["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let hub = Program::start(folder.path(), &flags);
+    assert!(hub.url.starts_with("https://127.0.0.1:"), "{}", hub.url);
+
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connection =
+        rustls::ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+    let stream = TcpStream::connect(hub.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut stream = rustls::StreamOwned::new(connection, stream);
+    let port = hub.address.port();
+    let request = format!(
+        "POST /cloud/executor/e/register HTTP/1.1\r\nHost: localhost:{port}\r\n\
+         Authorization: Bearer {}\r\nConnection: close\r\n\r\n",
+        token.trim_end()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let expected = format!("\"url\":\"wss://localhost:{port}/cloud/executor/e/rendezvous?ticket=");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(&expected), "{answer}");
+}

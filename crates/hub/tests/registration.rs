@@ -1,0 +1,112 @@
+//! Registering executors: tickets, tokens, owners, and every refusal.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+mod support;
+
+use std::time::Duration;
+
+use hub::config::Limits;
+use hub::store::Kind;
+use support::{Peer, Running, hub_with_tokens};
+
+#[test]
+fn an_executor_is_told_where_to_connect_and_can() {
+    let (hub, token, _) = hub_with_tokens(Limits::default());
+    let url = hub.ticket("build-1", &token);
+    let expected = format!("ws://{}/cloud/executor/build-1/rendezvous?ticket=", hub.address);
+    assert!(url.starts_with(&expected) && url.len() == expected.len() + 64, "{url}");
+    Peer::dial(hub.address, &url, &[]).unwrap();
+    // Names that need it are encoded again.
+    let (status, answer) = hub.register("%20a%2Fb%20", Some(&token));
+    assert_eq!((status, answer["executor_id"].as_str()), (200, Some("a/b")));
+    assert!(answer["url"].as_str().unwrap().contains("/cloud/executor/a%2Fb/rendezvous?"), "{answer}");
+    Peer::dial(hub.address, answer["url"].as_str().unwrap(), &[]).unwrap();
+}
+
+#[test]
+fn behind_a_proxy_the_public_url_is_told() {
+    let url = Some("https://hub.example.com/rex".parse().unwrap());
+    let hub = Running::start_at(Limits::default(), url);
+    let url = hub.ticket("e", &hub.token("e", Kind::Executor));
+    assert!(url.starts_with("wss://hub.example.com/rex/cloud/executor/e/rendezvous?ticket="), "{url}");
+}
+
+#[test]
+fn registrations_are_refused_with_a_code_that_says_why() {
+    let (hub, executor, harness) = hub_with_tokens(Limits { executors_per_token: 1, ..Limits::default() });
+    let other = hub.token("other", Kind::Executor);
+    hub.ticket("mine", &executor);
+    let long = "x".repeat(129);
+    for (id, token, expected) in [
+        ("mine", None, (401, "no_token")),
+        ("mine", Some("wrong"), (401, "unknown_token")),
+        ("mine", Some(""), (401, "malformed_token")),
+        ("mine", Some(harness.as_str()), (403, "wrong_kind")),
+        ("mine", Some(other.as_str()), (403, "not_yours")),
+        ("second", Some(executor.as_str()), (403, "too_many_executors")),
+        ("%20%09", Some(executor.as_str()), (400, "bad_executor_id")),
+        ("a%0Ab", Some(executor.as_str()), (400, "bad_executor_id")),
+        ("%FF", Some(executor.as_str()), (400, "bad_executor_id")),
+        (long.as_str(), Some(executor.as_str()), (400, "bad_executor_id")),
+        ("a/b", Some(executor.as_str()), (404, "not_found")),
+    ] {
+        let (status, answer) = hub.register(id, token);
+        let error = &answer["error"];
+        assert_eq!((status, error["code"].as_str().unwrap()), expected, "{id} {answer}");
+        assert!(error["message"].as_str().unwrap().len() > 10, "{answer}");
+    }
+    assert_eq!(hub.ask("/cloud/executor/mine/register", &[], None).head.status, 405);
+    assert_eq!(hub.ask("/healthz", &[], None).head.status, 200);
+    assert_eq!(hub.ask("/", &[], None).head.status, 404);
+    // The owner's token is gone, so the name is free.
+    hub.remove_token("e");
+    assert_eq!(hub.register("mine", Some(&executor)).0, 401);
+    hub.ticket("mine", &other);
+}
+
+#[test]
+fn a_ticket_is_good_once_and_for_its_own_executor() {
+    let (hub, token, _) = hub_with_tokens(Limits::default());
+    let refused = |url: &str| Peer::dial(hub.address, url, &[]).map(drop).unwrap_err();
+    let url = hub.ticket("e", &token);
+    assert_eq!(refused(&url.replace("executor/e/", "executor/f/")), (401, "bad_ticket".into()));
+    let _connected = Peer::dial(hub.address, &url, &[]).unwrap();
+    assert_eq!(refused(&url), (401, "bad_ticket".into()));
+    assert_eq!(refused(&format!("{url}x")), (401, "bad_ticket".into()));
+    assert_eq!(refused(&url.replace("ticket=", "role=harness&ticket=")), (400, "bad_role".into()));
+    assert_eq!(refused(url.split_once('?').unwrap().0), (400, "bad_role".into()));
+    // A ticket dies with its token.
+    let url = hub.ticket("e", &token);
+    hub.remove_token("e");
+    assert_eq!(refused(&url), (401, "bad_ticket".into()));
+}
+
+#[test]
+fn a_ticket_that_is_too_old_is_refused() {
+    let (hub, token, _) = hub_with_tokens(Limits { ticket: Duration::ZERO, ..Limits::default() });
+    let refused = Peer::dial(hub.address, &hub.ticket("e", &token), &[]).map(drop);
+    assert_eq!(refused, Err((401, "bad_ticket".into())));
+}
+
+#[test]
+fn pages_of_other_sites_are_refused() {
+    let (hub, token, harness) = hub_with_tokens(Limits::default());
+    let _executor = hub.executor("e", &token);
+    let url = format!("ws://{}/cloud/executor/e/rendezvous?role=harness", hub.address);
+    let bearer = format!("Bearer {harness}");
+    let dial = |origin: &str| {
+        Peer::dial(hub.address, &url, &[("authorization", &bearer), ("origin", origin)]).map(drop)
+    };
+    assert_eq!(dial("https://evil.example"), Err((403, "foreign_origin".into())));
+    assert_eq!(dial("null"), Err((403, "foreign_origin".into())));
+    assert_eq!(dial(&format!("http://{}", hub.address)), Ok(()));
+    let origin = ["Origin: https://evil.example".to_owned()];
+    assert_eq!(hub.ask("/cloud/executor/e/register", &origin, Some(b"")).head.status, 403);
+}
+
+#[test]
+fn what_is_no_websocket_is_told_so() {
+    let (hub, _, _) = hub_with_tokens(Limits::default());
+    let answer = hub.ask("/cloud/executor/e/rendezvous?role=harness", &[], None);
+    assert_eq!((answer.head.status, answer.head.header("upgrade")), (426, Some("websocket")));
+}

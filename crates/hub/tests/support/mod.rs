@@ -1,0 +1,227 @@
+//! A hub in a thread of its own, and peers that speak relay frames to it.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(dead_code, reason = "not every test needs everything")]
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use hub::auth::{Digest, Secret};
+use hub::config::{Config, Limits, PublicUrl};
+use hub::serve::Hub;
+use hub::store::{Kind, NewToken, Sqlite, Store as _};
+use serde_json::Value;
+use testkit::daemon::PATIENCE;
+use testkit::http::{Answer, Http, bearer};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+use tungstenite::client::IntoClientRequest as _;
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Message, WebSocket};
+use wire::codex::relay::{Body, Data, RelayFrame};
+
+/// A running hub.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    folder: tempfile::TempDir,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    pub(crate) fn start(limits: Limits) -> Running {
+        Running::start_at(limits, None)
+    }
+
+    pub(crate) fn start_at(limits: Limits, public_url: Option<PublicUrl>) -> Running {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, stop) = (folder.path().to_owned(), CancellationToken::new());
+        let config = Config { listen: "127.0.0.1:0".to_owned(), data, tls: None, public_url, limits };
+        let (sender, bound) = std::sync::mpsc::channel();
+        let until = stop.clone();
+        let thread = std::thread::spawn(move || {
+            Runtime::new().unwrap().block_on(async {
+                let hub = Hub::bind(config).await.unwrap();
+                sender.send(hub.address()).unwrap();
+                hub.serve(until).await.unwrap();
+            });
+        });
+        Running { address: bound.recv().unwrap(), folder, stop, thread: Some(thread) }
+    }
+
+    pub(crate) fn data(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Makes a token as the command line does: from beside.
+    pub(crate) fn token(&self, name: &str, kind: Kind) -> String {
+        self.beside(async |store| {
+            let secret = Secret::random().unwrap();
+            let digest = Digest::of(secret.expose());
+            store.add_token(NewToken { name: name.to_owned(), kind, digest, created: 1 }).await.unwrap();
+            secret.expose().to_owned()
+        })
+    }
+
+    pub(crate) fn remove_token(&self, name: &str) {
+        self.beside(async |store| assert!(store.remove_token(name).await.unwrap()));
+    }
+
+    fn beside<T>(&self, act: impl AsyncFnOnce(Sqlite) -> T) -> T {
+        Runtime::new().unwrap().block_on(async { act(Sqlite::open(self.data()).await.unwrap()).await })
+    }
+
+    pub(crate) fn ask(&self, target: &str, headers: &[String], body: Option<&[u8]>) -> Answer {
+        Http::connect(self.address).unwrap().ask(target, headers, body).unwrap()
+    }
+
+    /// Registers an executor; the status and what was answered.
+    pub(crate) fn register(&self, id: &str, token: Option<&str>) -> (u16, Value) {
+        let answer = self.ask(&format!("/cloud/executor/{id}/register"), &bearer(token), Some(b""));
+        (answer.head.status, serde_json::from_str(&answer.body).unwrap_or_default())
+    }
+
+    /// Registers an executor; the URL to connect to.
+    pub(crate) fn ticket(&self, id: &str, token: &str) -> String {
+        let (status, answer) = self.register(id, Some(token));
+        assert_eq!((status, answer["executor_id"].as_str()), (200, Some(id)), "{answer}");
+        answer["url"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn executor(&self, id: &str, token: &str) -> Peer {
+        Peer::dial(self.address, &self.ticket(id, token), &[]).unwrap()
+    }
+
+    pub(crate) fn harness(&self, id: &str, token: &str) -> Peer {
+        self.try_harness(id, token).unwrap()
+    }
+
+    pub(crate) fn try_harness(&self, id: &str, token: &str) -> Result<Peer, (u16, Value)> {
+        let url = format!("ws://{}/cloud/executor/{id}/rendezvous?role=harness&token={token}", self.address);
+        Peer::dial(self.address, &url, &[])
+    }
+
+    /// Ends the hub and waits until it has.
+    pub(crate) fn stop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// One end of a relay: an executor or a harness.
+pub(crate) struct Peer {
+    socket: WebSocket<TcpStream>,
+}
+
+/// What comes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Data(String, Bytes),
+    Reset(String, String),
+    /// The code and the reason.
+    Closed(u16, String),
+}
+
+impl Peer {
+    /// Connects; a refusal is its status and its error.
+    pub(crate) fn dial(
+        address: SocketAddr,
+        url: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Peer, (u16, Value)> {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        let mut request = url.into_client_request().unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+        match tungstenite::client::client_with_config(request, stream, Some(config)) {
+            Ok((socket, _response)) => Ok(Peer { socket }),
+            Err(tungstenite::HandshakeError::Failure(tungstenite::Error::Http(response))) => {
+                let body = response.body().as_deref().unwrap_or_default();
+                let error = serde_json::from_slice::<Value>(body).unwrap_or_default();
+                Err((response.status().as_u16(), error["error"]["code"].clone()))
+            }
+            Err(error) => panic!("{url}: {error}"),
+        }
+    }
+
+    pub(crate) fn send(&mut self, stream: &str, payload: impl Into<Bytes>) {
+        self.try_send(stream, payload).unwrap();
+    }
+
+    pub(crate) fn try_send(&mut self, stream: &str, payload: impl Into<Bytes>) -> tungstenite::Result<()> {
+        let data = Data { seq: 0, segment_index: 0, segment_count: 1, payload: payload.into() };
+        self.send_raw(Message::Binary(RelayFrame::new(stream, Body::Data(data)).encode()))
+    }
+
+    pub(crate) fn reset(&mut self, stream: &str) {
+        let body = Body::Reset { reason: "over".to_owned() };
+        self.send_raw(Message::Binary(RelayFrame::new(stream, body).encode())).unwrap();
+    }
+
+    pub(crate) fn send_raw(&mut self, message: Message) -> tungstenite::Result<()> {
+        self.socket.send(message)
+    }
+
+    /// What comes next.
+    pub(crate) fn next(&mut self) -> Seen {
+        loop {
+            match self.socket.read() {
+                Ok(Message::Binary(bytes)) => {
+                    let frame = RelayFrame::decode(bytes).unwrap();
+                    match frame.body {
+                        Body::Data(data) => return Seen::Data(frame.stream_id, data.payload),
+                        Body::Reset { reason } => return Seen::Reset(frame.stream_id, reason),
+                        other => panic!("{other:?}"),
+                    }
+                }
+                Ok(Message::Close(Some(close))) => {
+                    return Seen::Closed(close.code.into(), close.reason.to_string());
+                }
+                Ok(_other) => {}
+                Err(error) => panic!("nothing came: {error}"),
+            }
+        }
+    }
+
+    /// A message that has to come next.
+    pub(crate) fn expect(&mut self, stream: &str, payload: impl Into<Bytes>) {
+        assert_eq!(self.next(), Seen::Data(stream.to_owned(), payload.into()));
+    }
+
+    /// The code with which the connection has to end next.
+    pub(crate) fn closed(&mut self) -> u16 {
+        match self.next() {
+            Seen::Closed(code, _reason) => code,
+            other => panic!("not closed: {other:?}"),
+        }
+    }
+
+    /// The stream that has to be reset next.
+    pub(crate) fn reset_next(&mut self) -> String {
+        match self.next() {
+            Seen::Reset(stream, _reason) => stream,
+            other => panic!("not reset: {other:?}"),
+        }
+    }
+}
+
+/// Limits and tokens as most tests want them: an executor's and a harness's.
+pub(crate) fn hub_with_tokens(limits: Limits) -> (Running, String, String) {
+    let hub = Running::start(limits);
+    let (executor, harness) = (hub.token("e", Kind::Executor), hub.token("h", Kind::Harness));
+    (hub, executor, harness)
+}

@@ -1,0 +1,88 @@
+//! Where to connect to, out of a URL.
+
+use http::Uri;
+use tokio::net::TcpStream;
+
+use super::{DialError, Duplex, Tls, tls};
+
+/// Where to connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Endpoint {
+    pub(super) is_encrypted: bool,
+    /// Name or address, an IPv6 address without its brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Host and port as they were written.
+    pub(super) authority: String,
+    /// With its query.
+    pub(super) path: String,
+}
+
+impl Endpoint {
+    /// Reads a URL of one of these schemes: plain first, encrypted second.
+    pub(super) fn parse(url: &str, (plain, encrypted): (&str, &str)) -> Result<Endpoint, DialError> {
+        let shown = || url.split(['?', '#']).next().unwrap_or_default().to_owned();
+        let wrong = |problem| DialError::Url { url: shown(), problem };
+        let uri: Uri = url.parse().map_err(|_| wrong("it is no URL"))?;
+        let is_encrypted = match uri.scheme_str() {
+            Some(scheme) if scheme.eq_ignore_ascii_case(plain) => false,
+            Some(scheme) if scheme.eq_ignore_ascii_case(encrypted) => true,
+            _ if plain == "ws" => return Err(wrong("it begins with ws:// or wss://")),
+            _ => return Err(wrong("it begins with http:// or https://")),
+        };
+        let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(wrong("a password does not belong into it"));
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() {
+            return Err(wrong("it names no host"));
+        }
+        Ok(Endpoint {
+            is_encrypted,
+            host,
+            port: authority.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 }),
+            authority: authority.as_str().to_owned(),
+            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+        })
+    }
+
+    /// Connects, and encrypts where the URL says so.
+    pub(super) async fn connect(&self, tls: &Tls) -> Result<Box<dyn Duplex>, DialError> {
+        let address = format!("{}:{}", self.host, self.port);
+        let reach = |source| DialError::Reach { address: address.clone(), source };
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(reach)?;
+        // Without it a small request waits for the acknowledgement of the one before.
+        stream.set_nodelay(true).map_err(reach)?;
+        if !self.is_encrypted {
+            return Ok(Box::new(stream));
+        }
+        let encrypted = tls::wrap(stream, &self.host, tls).await;
+        let encrypted = encrypted.map_err(|source| DialError::Tls { address: address.clone(), source })?;
+        Ok(Box::new(encrypted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_where_and_how() {
+        let found = Endpoint::parse("wss://[::1]:8443/a/b?ticket=1", ("ws", "wss")).unwrap();
+        assert_eq!((found.is_encrypted, found.host.as_str(), found.port), (true, "::1", 8443));
+        assert_eq!((found.authority.as_str(), found.path.as_str()), ("[::1]:8443", "/a/b?ticket=1"));
+        let plain = Endpoint::parse("HTTP://example.org", ("http", "https")).unwrap();
+        assert_eq!((plain.port, plain.path.as_str()), (80, "/"));
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_without_its_secrets() {
+        for url in
+            ["ftp://host/x", "http:///x", "host:80", "http://user:word@host/", "ws://host?token=secret"]
+        {
+            let error = Endpoint::parse(url, ("http", "https")).unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! One HTTP/1.1 request over a connection of its own, its answer as it comes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, LOCATION};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout_at};
+
+use super::endpoint::Endpoint;
+use super::{DialError, Tls};
+
+/// Redirects that are followed.
+const MOST_REDIRECTS: usize = 10;
+/// As good as no deadline.
+const AGES: Duration = Duration::from_secs(365 * 24 * 3_600);
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// GET, POST and so on.
+    pub method: Method,
+    /// `http://` or `https://`.
+    pub url: String,
+    /// Sent along.
+    pub headers: HeaderMap,
+    /// All of it.
+    pub body: Bytes,
+    /// How long all of it may take, the answer's body included.
+    pub timeout: Option<Duration>,
+    /// What to do when the answer is elsewhere.
+    pub redirects: Redirects,
+    /// Certificates other than the system's.
+    pub tls: Tls,
+}
+
+/// What to do when the answer is elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Redirects {
+    /// Go there, ten times at most.
+    Follow,
+    /// That is the answer.
+    Stop,
+}
+
+/// What came back. The body is read with [`Answer::chunk`]; dropping this ends the connection.
+#[derive(Debug)]
+pub struct Answer {
+    /// How it went.
+    pub status: StatusCode,
+    /// What is said about the body.
+    pub headers: HeaderMap,
+    body: Incoming,
+    deadline: (Instant, Duration),
+    _connection: Connection,
+}
+
+#[derive(Debug)]
+struct Connection(AbortHandle);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Request {
+    /// A request without headers or body.
+    pub fn new(method: Method, url: impl Into<String>) -> Request {
+        Request {
+            method,
+            url: url.into(),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            timeout: None,
+            redirects: Redirects::Stop,
+            tls: Tls::default(),
+        }
+    }
+}
+
+/// Asks, and waits for the head of the answer. Must be called within a tokio runtime.
+pub async fn http(mut request: Request) -> Result<Answer, DialError> {
+    let patience = request.timeout.unwrap_or(AGES);
+    let deadline = Instant::now() + patience.min(AGES);
+    for _ in 0..=MOST_REDIRECTS {
+        let endpoint = Endpoint::parse(&request.url, ("http", "https"))?;
+        let answered = timeout_at(deadline, ask(&endpoint, &request)).await;
+        let (answer, connection) = answered.map_err(|_| DialError::Late(patience))??;
+        let next = match request.redirects {
+            Redirects::Follow => elsewhere(&endpoint, answer.status(), answer.headers()),
+            Redirects::Stop => None,
+        };
+        let Some(next) = next else {
+            let (head, body) = answer.into_parts();
+            let deadline = (deadline, patience);
+            return Ok(Answer {
+                status: head.status,
+                headers: head.headers,
+                body,
+                deadline,
+                _connection: connection,
+            });
+        };
+        redirect(&mut request, answer.status(), &endpoint, next);
+    }
+    Err(DialError::Broken(format!("more than {MOST_REDIRECTS} redirects")))
+}
+
+async fn ask(
+    endpoint: &Endpoint,
+    request: &Request,
+) -> Result<(http::Response<Incoming>, Connection), DialError> {
+    let broken = |error: hyper::Error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        DialError::Broken(format!("the request to {} failed: {error}{cause}", endpoint.authority))
+    };
+    let stream = endpoint.connect(&request.tls).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    // What goes wrong on the connection is told to whoever waits for the answer.
+    let connection = Connection(tokio::spawn(connection).abort_handle());
+    let mut wanted = http::Request::new(Full::new(request.body.clone()));
+    *wanted.method_mut() = request.method.clone();
+    *wanted.uri_mut() =
+        endpoint.path.parse().map_err(|_| DialError::Broken("the path is none".to_owned()))?;
+    *wanted.headers_mut() = request.headers.clone();
+    let host = HeaderValue::from_str(&endpoint.authority);
+    wanted.headers_mut().entry(HOST).or_insert(host.map_err(|error| DialError::Header(error.to_string()))?);
+    let answer = sender.send_request(wanted).await.map_err(broken)?;
+    Ok((answer, connection))
+}
+
+/// Where the answer is, if it is elsewhere.
+fn elsewhere(from: &Endpoint, status: StatusCode, headers: &HeaderMap) -> Option<String> {
+    if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let place = headers.get(LOCATION)?.to_str().ok()?;
+    let scheme = if from.is_encrypted { "https" } else { "http" };
+    Some(match place {
+        _ if place.contains("://") => place.to_owned(),
+        _ if place.starts_with("//") => format!("{scheme}:{place}"),
+        _ if place.starts_with('/') => format!("{scheme}://{}{place}", from.authority),
+        _ => {
+            let path = from.path.split('?').next().unwrap_or_default();
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            format!("{scheme}://{}{folder}/{place}", from.authority)
+        }
+    })
+}
+
+/// The same request at another place: as browsers do it, and without secrets for another host.
+fn redirect(request: &mut Request, status: StatusCode, from: &Endpoint, next: String) {
+    let is_read = matches!(request.method, Method::GET | Method::HEAD);
+    if !is_read && matches!(status.as_u16(), 301..=303) {
+        request.method = Method::GET;
+        request.body = Bytes::new();
+        request.headers.remove(CONTENT_TYPE);
+    }
+    request.headers.remove(CONTENT_LENGTH);
+    request.headers.remove(HOST);
+    let to = Endpoint::parse(&next, ("http", "https"));
+    let same =
+        |to: &Endpoint| (&to.host, to.port, to.is_encrypted) == (&from.host, from.port, from.is_encrypted);
+    if !to.is_ok_and(|to| same(&to)) {
+        request.headers.remove(AUTHORIZATION);
+        request.headers.remove(COOKIE);
+    }
+    request.url = next;
+}
+
+impl Answer {
+    /// The next piece of the body; nothing when there is no more.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, DialError> {
+        let (deadline, patience) = self.deadline;
+        loop {
+            let frame = timeout_at(deadline, self.body.frame()).await;
+            let Some(frame) = frame.map_err(|_| DialError::Late(patience))? else { return Ok(None) };
+            let frame = frame.map_err(|error| DialError::Broken(format!("the answer broke off: {error}")))?;
+            if let Ok(data) = frame.into_data() {
+                return Ok(Some(data));
+            }
+        }
+    }
+
+    /// All of the body, up to `most` bytes; the rest is left.
+    pub async fn bytes(mut self, most: usize) -> Result<Vec<u8>, DialError> {
+        let mut all = Vec::new();
+        while all.len() < most
+            && let Some(chunk) = self.chunk().await?
+        {
+            all.extend_from_slice(&chunk);
+        }
+        all.truncate(most);
+        Ok(all)
+    }
+}

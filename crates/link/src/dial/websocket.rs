@@ -1,0 +1,134 @@
+//! A WebSocket to a server: the handshake, and why it was refused.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
+use tungstenite::handshake::client::generate_key;
+use tungstenite::handshake::derive_accept_key;
+
+use super::endpoint::Endpoint;
+use super::{DialError, Duplex, Tls};
+use crate::websocket::{Closer, Role, Settings};
+use crate::{Limits, Link};
+
+/// The longest head of an answer.
+const MOST_HEAD: usize = 64 * 1024;
+/// How many headers an answer may have.
+const MOST_HEADERS: usize = 128;
+/// What is shown of a refusal.
+const MOST_SAID: usize = 200;
+/// How long the rest of a refusal is waited for.
+const SAID_WITHIN: Duration = Duration::from_secs(2);
+
+/// A WebSocket that is open, and nothing said yet.
+pub struct Socket {
+    stream: Box<dyn Duplex>,
+    /// What the server said right behind its answer.
+    read_already: Bytes,
+}
+
+impl std::fmt::Debug for Socket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Socket")
+    }
+}
+
+impl Socket {
+    /// A link whose messages are JSON. Must be called within a tokio runtime.
+    pub fn json(self, settings: &Settings, limits: &Limits) -> (Link, Closer) {
+        crate::websocket::link(self.stream, self.read_already, Role::Client, settings, limits)
+    }
+
+    /// A link whose messages are any bytes. Must be called within a tokio runtime.
+    pub fn binary(self, settings: &Settings, limits: &Limits) -> (Link, Closer) {
+        crate::websocket::binary(self.stream, self.read_already, Role::Client, settings, limits)
+    }
+}
+
+/// Opens a WebSocket at a `ws://` or `wss://` URL. The caller bounds the time.
+pub async fn websocket(url: &str, headers: &HeaderMap, tls: &Tls) -> Result<Socket, DialError> {
+    let endpoint = Endpoint::parse(url, ("ws", "wss"))?;
+    let mut stream = endpoint.connect(tls).await?;
+    let key = generate_key();
+    let broken = |error: std::io::Error| DialError::Broken(format!("the handshake failed: {error}"));
+    stream.write_all(&request(&endpoint, headers, &key)).await.map_err(broken)?;
+    stream.flush().await.map_err(broken)?;
+    let mut read = BytesMut::new();
+    loop {
+        if let Some((head, answer)) = parse(&read)? {
+            let rest = read.split_off(head);
+            return accept(answer, &key, stream, rest).await;
+        }
+        let count = stream.read_buf(&mut read).await.map_err(broken)?;
+        if count == 0 {
+            return Err(DialError::Broken(
+                "the server closed the connection during the handshake".to_owned(),
+            ));
+        }
+        if read.len() > MOST_HEAD {
+            return Err(DialError::Broken("the server's answer to the handshake is too long".to_owned()));
+        }
+    }
+}
+
+fn request(endpoint: &Endpoint, headers: &HeaderMap, key: &str) -> Vec<u8> {
+    let mut request = format!(
+        "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n",
+        endpoint.path, endpoint.authority
+    )
+    .into_bytes();
+    for (name, value) in headers {
+        request.extend_from_slice(name.as_str().as_bytes());
+        request.extend_from_slice(b": ");
+        request.extend_from_slice(value.as_bytes());
+        request.extend_from_slice(b"\r\n");
+    }
+    request.extend_from_slice(b"\r\n");
+    request
+}
+
+struct Head {
+    status: StatusCode,
+    accept: Option<HeaderValue>,
+}
+
+/// The head of an answer and its length, once it is whole.
+fn parse(read: &[u8]) -> Result<Option<(usize, Head)>, DialError> {
+    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut answer = httparse::Response::new(&mut headers);
+    let wrong =
+        |why: &dyn std::fmt::Display| DialError::Broken(format!("the server does not speak HTTP: {why}"));
+    let length = match answer.parse(read).map_err(|error| wrong(&error))? {
+        httparse::Status::Partial => return Ok(None),
+        httparse::Status::Complete(length) => length,
+    };
+    let status = StatusCode::from_u16(answer.code.unwrap_or_default()).map_err(|error| wrong(&error))?;
+    let accept =
+        answer.headers.iter().find(|header| header.name.eq_ignore_ascii_case("sec-websocket-accept"));
+    let accept = accept.and_then(|header| HeaderValue::from_bytes(header.value).ok());
+    Ok(Some((length, Head { status, accept })))
+}
+
+async fn accept(
+    head: Head,
+    key: &str,
+    mut stream: Box<dyn Duplex>,
+    mut rest: BytesMut,
+) -> Result<Socket, DialError> {
+    if head.status != StatusCode::SWITCHING_PROTOCOLS {
+        while rest.len() < MOST_SAID
+            && matches!(timeout(SAID_WITHIN, stream.read_buf(&mut rest)).await, Ok(Ok(1..)))
+        {}
+        let said = String::from_utf8_lossy(&rest).trim().chars().take(MOST_SAID).collect();
+        return Err(DialError::Refused { status: head.status, said });
+    }
+    let expected = derive_accept_key(key.as_bytes());
+    match head.accept.is_some_and(|accept| accept.as_bytes() == expected.as_bytes()) {
+        true => Ok(Socket { stream, read_already: rest.freeze() }),
+        false => Err(DialError::Broken("the server's answer belongs to another handshake".to_owned())),
+    }
+}

@@ -1,0 +1,275 @@
+//! Model: a language model on loopback that plays a script, for real clients of the Responses API.
+//!
+//! The script is a list of turns, each one or several calls of the client's tools. A request holds the whole conversation, so
+//! the turn that comes next follows from it alone: a request that is repeated gets the same answer again. What the tools
+//! answered is kept under the name of the call. Whatever the script says, the last answer is a plain text.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use serde_json::{Value, json};
+
+/// What the model says when its script is over.
+pub const LAST_WORDS: &str = "the script is over";
+/// Stands for the number of a session in the arguments of a call: the one that this earlier call told of.
+const SESSION_OF: &str = "$session:";
+
+/// A call of one of the client's tools.
+#[derive(Debug, Clone)]
+pub struct Call {
+    name: String,
+    tool: String,
+    arguments: Value,
+    until: Option<String>,
+}
+
+impl Call {
+    /// Calls `tool`; what it answers is found under `name`. An argument `"$session:NAME"` becomes the number of the session
+    /// that the answer to NAME told of.
+    pub fn new(name: &str, tool: &str, arguments: Value) -> Call {
+        Call { name: name.to_owned(), tool: tool.to_owned(), arguments, until: None }
+    }
+
+    /// Asks for more of the session's output until this text has come, or the session is over.
+    #[must_use]
+    pub fn until(mut self, text: &str) -> Call {
+        self.until = Some(text.to_owned());
+        self
+    }
+
+    /// This call, if nothing has answered it yet, or the one that asks for more; nothing when it is done.
+    fn next(&self, outputs: &BTreeMap<String, String>) -> Option<Value> {
+        let (mut heard, mut name) = (String::new(), self.name.clone());
+        for number in 1.. {
+            let Some(output) = outputs.get(&name) else { break };
+            heard += output;
+            let wanted = self.until.as_ref()?;
+            if heard.contains(wanted) || session_in(output).is_none() {
+                return None;
+            }
+            name = follow_up(&self.name, number);
+        }
+        if name == self.name {
+            return Some(function_call(&name, &self.tool, with_sessions(self.arguments.clone(), outputs)));
+        }
+        let arguments = json!({ "session_id": session_in(&heard)?, "chars": "" });
+        Some(function_call(&name, "write_stdin", arguments))
+    }
+}
+
+/// Calls that are made together.
+pub type Turn = Vec<Call>;
+
+/// What the model saw.
+#[derive(Debug, Default)]
+struct Seen {
+    outputs: BTreeMap<String, String>,
+    requests: Vec<Value>,
+}
+
+/// A running model. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Model {
+    address: SocketAddr,
+    seen: Arc<Mutex<Seen>>,
+    is_over: Arc<AtomicBool>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl Model {
+    /// A model that plays this script.
+    pub fn start(script: Vec<Turn>) -> Model {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (script, shared, over) = (Arc::new(script), Arc::clone(&seen), Arc::clone(&is_over));
+        let accepting = std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if over.load(Ordering::Acquire) {
+                    return;
+                }
+                let (script, shared) = (Arc::clone(&script), Arc::clone(&shared));
+                std::thread::spawn(move || serve(stream, &script, &shared).ok());
+            }
+        });
+        Model { address, seen, is_over, accepting: Some(accepting) }
+    }
+
+    /// Where it is: what a client takes for the base of the API.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// What a tool answered, as text, with all that was asked for afterwards; panics if that call was never answered.
+    pub fn output(&self, name: &str) -> String {
+        let outputs = self.outputs();
+        let Some(first) = outputs.get(name) else { panic!("no answer to {name}; there are {outputs:?}") };
+        let more = (1..).map_while(|number| outputs.get(&follow_up(name, number)));
+        std::iter::once(first).chain(more).map(String::as_str).collect()
+    }
+
+    /// What every tool answered so far.
+    pub fn outputs(&self) -> BTreeMap<String, String> {
+        self.seen().outputs.clone()
+    }
+
+    /// The requests so far, whole.
+    pub fn requests(&self) -> Vec<Value> {
+        self.seen().requests.clone()
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().expect("nothing panics while it holds this")
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        // One more connection, so that the thread that accepts them looks.
+        if let (Ok(_last), Some(accepting)) = (TcpStream::connect(self.address), self.accepting.take()) {
+            accepting.join().ok();
+        }
+    }
+}
+
+/// Answers the requests of one connection.
+fn serve(stream: TcpStream, script: &[Turn], seen: &Mutex<Seen>) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream);
+    while let Some((line, body)) = request(&mut reader)? {
+        let answer = match line.split(' ').collect::<Vec<_>>()[..] {
+            ["POST", path, _] if path.ends_with("/responses") => {
+                let asked: Value = serde_json::from_slice(&body)?;
+                let items = answer(&asked, script, &mut seen.lock().expect("nothing panics with it"));
+                ("200 OK", "text/event-stream", events(items))
+            }
+            _ => ("404 Not Found", "text/plain", String::new()),
+        };
+        let (status, kind, text) = answer;
+        let length = text.len();
+        let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n");
+        reader.get_mut().write_all((head + &text).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The next request's first line and body; nothing at the end.
+fn request(reader: &mut BufReader<TcpStream>) -> io::Result<Option<(String, Vec<u8>)>> {
+    let mut first = String::new();
+    if reader.read_line(&mut first)? == 0 {
+        return Ok(None);
+    }
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().map_err(io::Error::other)?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok(Some((first.trim_end().to_owned(), body)))
+}
+
+/// The items that come next in this conversation.
+fn answer(asked: &Value, script: &[Turn], seen: &mut Seen) -> Vec<Value> {
+    let items = asked["input"].as_array().cloned().unwrap_or_default();
+    for item in items.iter().filter(|item| item["type"] == "function_call_output") {
+        let name = item["call_id"].as_str().unwrap_or_default().to_owned();
+        seen.outputs.insert(name, text_of(&item["output"]));
+    }
+    seen.requests.push(asked.clone());
+    let next = |turn: &Turn| turn.iter().filter_map(|call| call.next(&seen.outputs)).collect::<Vec<_>>();
+    let calls = script.iter().map(next).find(|calls| !calls.is_empty());
+    calls.unwrap_or_else(|| {
+        let content = json!([{ "type": "output_text", "text": LAST_WORDS }]);
+        vec![json!({ "type": "message", "role": "assistant", "id": "m", "content": content })]
+    })
+}
+
+fn function_call(name: &str, tool: &str, arguments: Value) -> Value {
+    json!({ "type": "function_call", "id": format!("fc_{name}"), "call_id": name, "name": tool,
+        "arguments": arguments.to_string() })
+}
+
+/// The name of the call that asks for more after this one.
+fn follow_up(name: &str, number: usize) -> String {
+    format!("{name}_more_{number}")
+}
+
+/// The text of an answer, which is a string or a list of parts.
+fn text_of(output: &Value) -> String {
+    match output {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Arguments with the sessions that earlier calls told of.
+fn with_sessions(mut arguments: Value, outputs: &BTreeMap<String, String>) -> Value {
+    let Some(members) = arguments.as_object_mut() else { return arguments };
+    for value in members.values_mut() {
+        if let Some(name) = value.as_str().and_then(|text| text.strip_prefix(SESSION_OF)) {
+            // Without one, the tool says that it does not know the session: the test sees that.
+            *value = json!(outputs.get(name).and_then(|text| session_in(text)).unwrap_or(-1));
+        }
+    }
+    arguments
+}
+
+/// The number in "session ID N".
+fn session_in(text: &str) -> Option<i64> {
+    let (_, rest) = text.split_once("session ID ")?;
+    let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+/// An answer as the events of a stream.
+fn events(items: Vec<Value>) -> String {
+    let usage = json!({ "input_tokens": 1, "input_tokens_details": null, "output_tokens": 1,
+        "output_tokens_details": null, "total_tokens": 2 });
+    let mut events = vec![json!({ "type": "response.created", "response": { "id": "r" } })];
+    events.extend(items.into_iter().map(|item| json!({ "type": "response.output_item.done", "item": item })));
+    events.push(json!({ "type": "response.completed", "response": { "id": "r", "usage": usage } }));
+    let event = |event: Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or(""));
+    events.into_iter().map(event).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Http;
+
+    fn ask(model: &Model, input: Value) -> String {
+        let mut http = Http::connect(model.address).unwrap();
+        let body = json!({ "input": input }).to_string();
+        http.ask("/v1/responses", &[], Some(body.as_bytes())).unwrap().body
+    }
+
+    #[test]
+    fn the_script_is_played_by_what_was_answered() {
+        let first = Call::new("a", "exec_command", json!({ "cmd": "cat" })).until("ready");
+        let second = Call::new("b", "write_stdin", json!({ "session_id": "$session:a", "chars": "x" }));
+        let model = Model::start(vec![vec![first], vec![second]]);
+        let started = ask(&model, json!([]));
+        assert!(started.contains(r#""call_id":"a""#) && started.contains("response.completed"), "{started}");
+        let output =
+            |id: &str, text: &str| json!({ "type": "function_call_output", "call_id": id, "output": text });
+        let a = output("a", "Process running with session ID 4711\nOutput:\n");
+        let more = ask(&model, json!([a]));
+        assert!(more.contains("4711") && more.contains("a_more_1"), "{more}");
+        let (a, more) = (a, output("a_more_1", "ready; session ID 4711"));
+        let next = ask(&model, json!([a, more]));
+        assert!(next.contains(r#""call_id":"b""#) && next == ask(&model, json!([a, more])), "{next}");
+        assert!(ask(&model, json!([a, more, output("b", "done")])).contains(LAST_WORDS));
+        assert_eq!((model.output("b").as_str(), model.output("a").contains("ready")), ("done", true));
+    }
+}
