@@ -18,7 +18,8 @@ use testkit::sandbox::Sandbox;
 fn status(served: &Served, request: &str) -> u16 {
     let mut stream = TcpStream::connect(served.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "{request}\r\nHost: {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", served.address).unwrap();
+    write!(stream, "{request}\r\nHost: {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", served.address)
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer.split(' ').nth(1).unwrap().parse().unwrap()

@@ -69,9 +69,7 @@ fn failure(
 ) -> ConnectError {
     match error {
         DialError::Url { .. } | DialError::Header(_) => wrong(Step::Find, &error),
-        DialError::Reach { source, .. } => {
-            wrong(Step::Reach, &source).hint(hint).passing()
-        }
+        DialError::Reach { source, .. } => wrong(Step::Reach, &source).hint(hint).passing(),
         DialError::Tls { source, .. } => {
             wrong(Step::Login, &source).hint("name the authority of its certificate as the target's caFile")
         }
