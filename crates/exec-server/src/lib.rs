@@ -7,6 +7,7 @@
 //! | speak to one behind a rendezvous | [`ExecServerClient::connect_relay`] |
 //! | start one as a child and speak to it | [`spawn_local_exec_server`] |
 //! | be one | [`run_main`], [`run_main_with_transport`] |
+//! | be one that registers at a hub | [`run_remote_executor`] |
 //!
 //! The types of v1 are at the root, under the names they have in the protocol; those of v0 are in [`v0`]. Each row has a
 //! program in `examples/`.
@@ -18,7 +19,8 @@ pub use client::codex::{
     ByteChunk, ErrorObject, ExecServerClient, ExecServerClientConnectOptions, ExecServerError,
     ExecServerEvent, ExecServerProcess, Notification, Notifications, RemoteExecServerConnectArgs, code,
 };
-pub use client::codex::{v0, v1::*};
+pub use client::codex::{http::*, v0, v1::*};
 pub use daemon::codex::listen::{DEFAULT_LISTEN_URL, ExecServerListenUrlParseError, ExecServerTransport};
-pub use serve::{ExecServerRuntimePaths, run_main, run_main_with_transport};
+pub use daemon::codex::relay::{RemoteExecutorConfig, RemoteExecutorError};
+pub use serve::{ExecServerRuntimePaths, run_main, run_main_with_transport, run_remote_executor};
 pub use spawn::{ExecServerLaunchCommand, SpawnedExecServer, spawn_local_exec_server};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use daemon::args::{ExecServer, WsAuthFlags};
 use daemon::codex::listen::ExecServerTransport;
+use daemon::codex::relay::RemoteExecutorConfig;
 use daemon::config::{Config, ConfigArgs, Places};
 
 /// Where a server finds what it needs at run time. Everything has a default, as for `rexd`.
@@ -35,6 +36,18 @@ pub async fn run_main_with_transport(
     let loaded = Config::load(&config, &places).context("cannot read the configuration")?;
     let face = ExecServer { config, transport, ws_auth: WsAuthFlags::default(), remote: None };
     daemon::serve::exec_server(&loaded, &places, &face).await
+}
+
+/// Registers as an executor and serves whoever comes through the rendezvous, until a signal asks for the end or the
+/// registry says something that no waiting mends.
+pub async fn run_remote_executor(
+    config: RemoteExecutorConfig,
+    paths: ExecServerRuntimePaths,
+) -> anyhow::Result<()> {
+    let places = paths.places();
+    let source = ConfigArgs { file: paths.config_file, roots: paths.roots };
+    let loaded = Config::load(&source, &places).context("cannot read the configuration")?;
+    daemon::serve::remote_executor(&loaded, &places, &config).await
 }
 
 impl ExecServerRuntimePaths {

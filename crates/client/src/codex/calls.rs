@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use wire::codex::http::{HTTP_REQUEST, HttpRequest, HttpResponse};
 use wire::codex::v1::{self, Done};
 
 use super::error::ExecServerError;
@@ -62,6 +63,11 @@ impl ExecServerClient {
     /// `environment/info`.
     pub async fn environment_info(&self) -> Result<v1::EnvironmentInfo, ExecServerError> {
         self.look(v1::ENVIRONMENT_INFO, &serde_json::json!({})).await
+    }
+
+    /// `http/request`. A body that is streamed comes among the [`notifications`](ExecServerClient::notifications).
+    pub async fn http_request(&self, params: HttpRequest) -> Result<HttpResponse, ExecServerError> {
+        self.ask(HTTP_REQUEST, &params, Again::Never).await
     }
 
     /// `environment/status`.

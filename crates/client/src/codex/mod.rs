@@ -48,4 +48,4 @@ pub use handle::{ExecServerClient, Notification, Notifications};
 pub use options::{ExecServerClientConnectOptions, RemoteExecServerConnectArgs};
 pub use process::{ExecServerEvent, ExecServerProcess};
 /// The wire's own types.
-pub use wire::codex::{ByteChunk, ErrorObject, code, v0, v1};
+pub use wire::codex::{ByteChunk, ErrorObject, code, http, v0, v1};

@@ -109,6 +109,11 @@ impl Caller {
         Caller::of_system("stdio".to_owned())
     }
 
+    /// Somebody whom the rendezvous let in, where our own token registered us.
+    pub fn through_rendezvous() -> Caller {
+        Caller::of_system("rendezvous".to_owned())
+    }
+
     /// Somebody of this machine who came over loopback, to a face that asks for nothing more there.
     pub fn on_loopback() -> Caller {
         Caller::of_system("loopback".to_owned())

@@ -12,6 +12,7 @@ use super::{open_audit, service, signals, sink};
 use crate::args::{ExecServer, WsAuthFlags};
 use crate::auth::Caller;
 use crate::codex::listen::{ExecServerTransport, WebSockets, WsAuth, bind};
+use crate::codex::relay::{self, RemoteExecutorConfig};
 use crate::codex::{self, Arrival};
 use crate::config::{Config, Places};
 use crate::metrics::{Metrics, Transport};
@@ -19,7 +20,12 @@ use crate::rexd;
 
 /// Serves exec-server alone until its peer is done or a signal asks for the end.
 pub async fn exec_server(config: &Config, places: &Places, face: &ExecServer) -> anyhow::Result<()> {
-    let is_stdio = face.remote.is_none() && face.transport == ExecServerTransport::Stdio;
+    if let Some(remote) = &face.remote {
+        let executor = RemoteExecutorConfig::new(&remote.url, &remote.executor_id)?;
+        let executor = remote.name.iter().fold(executor, |executor, name| executor.named(name));
+        return remote_executor(config, places, &executor).await;
+    }
+    let is_stdio = face.transport == ExecServerTransport::Stdio;
     engine::process::raise_open_files();
     let stop = signals::ending(is_stdio)?.stop;
     let metrics = Metrics::off();
@@ -48,6 +54,33 @@ pub async fn exec_server(config: &Config, places: &Places, face: &ExecServer) ->
     service.shut_down().await;
     shared.shut_down().await;
     Ok(())
+}
+
+/// Registers as an executor and serves the streams that come from there, until a signal asks for the end or something
+/// happens that no waiting mends.
+pub async fn remote_executor(
+    config: &Config,
+    places: &Places,
+    executor: &RemoteExecutorConfig,
+) -> anyhow::Result<()> {
+    engine::process::raise_open_files();
+    let stop = signals::ending(false)?.stop;
+    let metrics = Metrics::off();
+    let audit = open_audit(config, &metrics)?;
+    audit.iter().for_each(|file| file.start());
+    let shared = service(config, places, (sink(audit), metrics), stop.clone())?;
+    let service = Arc::new(of(&shared));
+    let serve = |link| {
+        let arrival = Arrival { caller: Caller::through_rendezvous(), transport: Transport::Ws };
+        codex::serve(service.clone(), link, arrival, stop.child_token())
+    };
+    let ended = tokio::select! {
+        ended = relay::run(executor, serve) => ended.map(|never| match never {}),
+        () = stop.cancelled() => Ok(()),
+    };
+    service.shut_down().await;
+    shared.shut_down().await;
+    Ok(ended?)
 }
 
 /// Opens the listener of exec-server beside others, and tells where it is.

@@ -2,6 +2,7 @@
 
 pub mod bytes;
 pub mod envelope;
+pub mod http;
 pub mod relay;
 pub mod v0;
 pub mod v1;

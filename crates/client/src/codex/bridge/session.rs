@@ -46,7 +46,7 @@ impl Bridge {
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
             capabilities: CAPABILITIES.iter().map(|name| (*name).to_owned()).collect(),
             limits: limits(),
-            workspace_roots: vec!["/".to_owned()],
+            workspace_roots: self.roots(),
             server_name: "exec-server".to_owned(),
             implementation_version: version.unwrap_or_else(|| "of an unknown version".to_owned()),
             resume_token: None,
@@ -63,13 +63,20 @@ impl Bridge {
         Ok(v1::SessionInfoResult {
             session_id: self.session_id.clone(),
             cwd: hold(&self.cwd).clone(),
-            workspace_roots: vec!["/".to_owned()],
+            workspace_roots: self.roots(),
             running_processes: running as u64,
             limits: limits(),
             client_name: None,
             last_event_id: None,
             capabilities: Vec::new(),
         })
+    }
+
+    /// Where it begins, and everything: an exec-server keeps to no directory.
+    fn roots(&self) -> Vec<String> {
+        let mut roots = vec![hold(&self.cwd).clone(), "/".to_owned()];
+        roots.dedup();
+        roots
     }
 
     pub(super) async fn session_set_cwd(

@@ -1,0 +1,239 @@
+//! A Codex executor as a target: commands, terminals, files and tools there, and what it cannot do said clearly.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+mod support;
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::REX;
+use testkit::daemon::PATIENCE;
+use testkit::exec_server::ExecServed;
+use testkit::proxy::{How, Proxy, Toward};
+use testkit::sandbox::Sandbox;
+use testkit::screen::Screen;
+
+struct World {
+    sandbox: Sandbox,
+    served: ExecServed,
+}
+
+impl World {
+    fn new() -> World {
+        let sandbox = Sandbox::new();
+        let served = ExecServed::start(&sandbox);
+        World { sandbox, served }
+    }
+
+    fn rex(&self, arguments: &[&str]) -> Command {
+        let mut command = self.sandbox.command(REX);
+        command.env("REX_TARGET", format!("codex:{}", self.served.url));
+        command.current_dir(self.sandbox.outside()).args(arguments);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.rex(arguments).output().unwrap()
+    }
+
+    /// What it printed; it must succeed.
+    fn text(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "rex {arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Why it failed.
+    fn refusal(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(255), "rex {arguments:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn root(&self, name: &str) -> String {
+        self.sandbox.root().join(name).to_str().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn a_command_there_is_as_one_here() {
+    let world = World::new();
+    let line = "printf 'out\\377'; echo err >&2; pwd; exit 7";
+    let output = world.run(&["exec", "--", "sh", "-c", line]);
+    assert_eq!(output.status.code(), Some(7));
+    let here = format!("{}\n", world.sandbox.root().display());
+    assert_eq!(output.stdout, [&b"out\xff"[..], here.as_bytes()].concat(), "it starts where the server does");
+    assert_eq!(output.stderr, b"err\n");
+    assert_eq!(
+        world.text(&["exec", "--env", "A=b c", "--cwd", "/", "--", "sh", "-c", "echo $A; pwd"]),
+        "b c\n/\n"
+    );
+    assert_eq!(world.text(&["exec", "--", "cat"]), "", "without input a command finds its end");
+    for (arguments, code) in [
+        (&["exec", "--", "no-such-program"][..], 127),
+        (&["exec", "--", "sh", "-c", "kill -9 $$"], 137),
+        (&["exec", "--timeout", "100ms", "--", "sleep", "60"], 124),
+    ] {
+        assert_eq!(world.run(arguments).status.code(), Some(code), "{arguments:?}");
+    }
+    let many = world.text(&["exec", "--", "seq", "1", "200000"]);
+    assert_eq!(many.lines().count(), 200_000);
+    assert!(many.ends_with("\n200000\n"));
+}
+
+#[test]
+fn input_goes_there_and_its_end_cannot() {
+    let world = World::new();
+    let mut child = world
+        .rex(&["exec", "--", "sh", "-c", "read -r line; echo \"heard $line\""])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(0), b"heard hello\n".to_vec()));
+    // Who reads to the end is told why that does not come, and ended as here.
+    let mut child = world
+        .rex(&["exec", "--", "sh", "-c", "cat; echo not reached"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::from(std::fs::File::create(world.sandbox.path("stderr")).unwrap()))
+        .spawn()
+        .unwrap();
+    drop(child.stdin.take());
+    world.sandbox.gains("stderr", "the end of input is not available", Instant::now() + PATIENCE);
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(130), Vec::new()));
+}
+
+fn interrupt(child: &std::process::Child) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+}
+
+#[test]
+fn an_interrupt_reaches_the_command() {
+    let world = World::new();
+    let line = "trap 'echo stopped; exit 9' INT; touch ready; while :; do sleep 0.01; done";
+    let child = world.rex(&["exec", "--", "sh", "-c", line]).stdout(Stdio::piped()).spawn().unwrap();
+    world.sandbox.appears("root/ready", Instant::now() + PATIENCE);
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(9), b"stopped\n".to_vec()));
+}
+
+#[test]
+fn files_are_read_written_listed_edited_and_copied() {
+    let world = World::new();
+    let sandbox = &world.sandbox;
+    let mut writing = world.rex(&["write", "notes.txt"]).stdin(Stdio::piped()).spawn().unwrap();
+    writing.stdin.take().unwrap().write_all(b"one two\n").unwrap();
+    assert!(writing.wait().unwrap().success());
+    assert_eq!(sandbox.read("root/notes.txt"), "one two\n");
+    assert_eq!(world.text(&["read", &world.root("notes.txt")]), "one two\n");
+    world.text(&["edit", &world.root("notes.txt"), "two", "three"]);
+    assert_eq!(sandbox.read("root/notes.txt"), "one three\n");
+    assert_eq!(world.text(&["ls", &world.root("")]), "notes.txt\n");
+    assert!(world.text(&["stat", &world.root("notes.txt")]).contains("size   10"));
+    let missing = world.run(&["read", &world.root("none")]);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("no such file"), "{missing:?}");
+    let large: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[number as usize % 4]).collect();
+    sandbox.write("outside/tree/large", &large);
+    sandbox.write("outside/tree/sub/run.sh", "#!/bin/sh\necho ran\n");
+    let script = sandbox.path("outside/tree/sub/run.sh");
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    world.text(&["cp", "tree", &format!(":{}", world.root("copy"))]);
+    assert!(std::fs::read(sandbox.path("root/copy/large")).unwrap() == large);
+    assert_eq!(world.text(&["exec", "--", &world.root("copy/sub/run.sh")]), "ran\n");
+    world.text(&["cp", &format!(":{}", world.root("copy")), "back"]);
+    assert!(std::fs::read(sandbox.path("outside/back/large")).unwrap() == large);
+}
+
+#[test]
+fn a_terminal_has_our_size_and_ends_with_its_status() {
+    let world = World::new();
+    let command = world.rex(&["shell", "--", "env", "PS1=ready> ", "sh", "-i"]);
+    let mut screen = Screen::start(&command, 100, 30);
+    screen.shows("ready>");
+    screen.type_in("stty size\r");
+    screen.shows("30 100");
+    screen.type_in("sleep 60\r");
+    screen.shows("sleep 60");
+    screen.type_in("\x03");
+    screen.until("be back", |seen| seen.trim_end().ends_with("ready>"));
+    screen.type_in("exit 4\r");
+    let (status, seen) = screen.end();
+    assert_eq!(status.code(), Some(4), "{seen}");
+}
+
+#[test]
+fn tools_work_there() {
+    let world = World::new();
+    let said = world.text(&["call", "bash", r#"{"command":"echo $((6*7)); cat"}"#]);
+    assert!(said.contains("42"), "{said}");
+    world.text(&["call", "write", &format!(r#"{{"path":"{}","content":"x"}}"#, world.root("made"))]);
+    assert_eq!(world.sandbox.read("root/made"), "x");
+}
+
+#[test]
+fn what_an_executor_cannot_do_is_said() {
+    let world = World::new();
+    for (arguments, word) in [
+        (&["exec", "--detach", "--", "true"][..], "ends with its session"),
+        (&["exec", "--sandbox", "read-only", "--", "true"], "sandbox"),
+        (&["glob", "*"], "does not search"),
+        (&["grep", "x"], "does not search"),
+    ] {
+        let said = world.refusal(arguments);
+        assert!(said.contains(word), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn it_can_be_remembered_and_tried() {
+    let world = World::new();
+    let target = format!("codex:{}", world.served.url);
+    world.text(&["target", "add", "box", &target]);
+    assert!(world.sandbox.read("home/config/rexd/targets.json").contains("\"codex\""));
+    let said = world.text(&["target", "test", "box"]);
+    assert!(said.contains("exec-server") && said.contains("written and removed"), "{said}");
+    let mut command = world.rex(&["-t", "codex:ws://127.0.0.1:1", "exec", "--", "true"]);
+    let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(said.contains("rexd exec-server --listen ws://127.0.0.1:1"), "{said}");
+}
+
+#[test]
+fn a_server_that_wants_a_token_gets_it() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("token", "let me in\n");
+    let flags = ["--ws-auth", "capability-token", "--ws-token-file", file.to_str().unwrap()];
+    let world = World { served: ExecServed::start_with(&sandbox, &flags), sandbox };
+    let said = world.refusal(&["exec", "--", "true"]);
+    assert!(said.contains("REX_TOKEN"), "{said}");
+    let output = world.rex(&["exec", "--", "echo", "in"]).env("REX_TOKEN", "let me in").output().unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(0), b"in\n".to_vec()));
+}
+
+#[test]
+fn a_cut_connection_is_not_noticed() {
+    let world = World::new();
+    let proxy = Proxy::start(&world.served.doors, &world.sandbox.path("."));
+    for at in [3_000, 20_000, 100_000, 400_000] {
+        let mut command = world.rex(&["exec", "--", "seq", "1", "100000"]);
+        command.env("REX_TARGET", format!("codex:ws://{}", proxy.doors.http));
+        proxy.cut_after(Toward::Client, at, How::Reset);
+        let output = command.output().unwrap();
+        assert!(!proxy.call_off(), "the connection was not cut after {at}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            said.lines().map(str::parse).eq((1..=100_000).map(Ok)),
+            "cut after {at}: {} bytes",
+            said.len()
+        );
+        assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()), "cut after {at}");
+    }
+}
