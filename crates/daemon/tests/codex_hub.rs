@@ -5,11 +5,13 @@ mod codex;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use codex::script::{every_tool, every_tool_answered, prepare};
 use codex::{Conversation, Place, Release, Server, Way};
+use rustix::process::{Pid, Signal, kill_process};
 use testkit::log::Log;
+use testkit::proc::watch;
 use testkit::programs::program;
 use testkit::tries::Tries;
 use testkit::websocket::Socket;
@@ -28,7 +30,12 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.child.kill().ok();
+        // Asked, not killed: it ends what it started.
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).ok();
+        if !watch(pid.as_raw_nonzero().get()).ends_before(Instant::now() + PATIENCE) {
+            self.child.kill().ok();
+        }
         self.child.wait().ok();
     }
 }
