@@ -15,6 +15,7 @@ use super::Service;
 use super::answer::{Answer, Asker};
 use super::blocks::Handles;
 use super::errors::failed;
+use super::http::ActiveRequests;
 use super::missing::Missing;
 use super::numbers::Numbers;
 use super::pump::{Listener, Words};
@@ -55,6 +56,8 @@ pub(super) struct Session {
     /// What changes files goes alone, in the order it came; what looks at them goes together.
     pub(super) order: Arc<RwLock<()>>,
     pub(super) handles: Handles,
+    /// What is being fetched for the client.
+    pub(super) fetching: ActiveRequests,
     pub(super) missing: Option<Missing>,
     pub(super) temp: Option<Temp>,
     pub(super) over: CancellationToken,
@@ -84,6 +87,7 @@ impl Session {
             listener: watch::Sender::new(None),
             order: Arc::default(),
             handles: Handles::default(),
+            fetching: ActiveRequests::default(),
             missing: None,
             temp: None,
             over: CancellationToken::new(),
@@ -119,6 +123,7 @@ impl Session {
         self.listener.send_replace(None);
         self.set_away(true);
         self.handles = Handles::default();
+        self.fetching = ActiveRequests::default();
         self.missing = None;
         self.asked.drain().for_each(|(_, cancel)| cancel.cancel());
         for managed in self.processes.values().filter(|managed| managed.words == Words::V0) {
