@@ -25,6 +25,9 @@ const DAEMON_FILE_PLACES: &[&str] = &[
     "audit/",
     "auth.rs",
     "auth/",
+    // Handles are opened by the engine; the token of a listener is the operator's.
+    "codex/blocks.rs",
+    "codex/listen/gate.rs",
     "config.rs",
     "config/",
     "doctor.rs",

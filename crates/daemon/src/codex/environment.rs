@@ -24,7 +24,7 @@ pub(super) fn info() -> EnvironmentInfo {
         platform_os: Some(std::env::consts::OS.to_owned()),
         capabilities: Capabilities {
             fs_watch_missing: true,
-            http_header_env_vars: false,
+            http_header_env_vars: true,
             sandboxed_file_streaming: true,
             file_write_streaming: true,
         },

@@ -46,7 +46,6 @@ impl Session {
 
     fn begin(&mut self, params: v1::ExecParams, words: Words, mut answer: Answer) {
         answer.describe(details(&params));
-        self.sweep();
         match self.check(params, words) {
             Ok(start) => self.judge(start, answer),
             Err(error) => self.reply(answer, Err::<(), _>(error)),
@@ -110,7 +109,7 @@ impl Session {
             takes_input,
             write_ids: WriteIds::default(),
         };
-        self.processes.insert(id.clone(), managed);
+        self.know(id.clone(), managed);
         let pump = Pump {
             service: self.service.clone(),
             asker: self.asker.clone(),

@@ -15,6 +15,7 @@ use super::Service;
 use super::answer::{Answer, Asker};
 use super::blocks::Handles;
 use super::errors::failed;
+use super::http::ActiveRequests;
 use super::missing::Missing;
 use super::numbers::Numbers;
 use super::pump::{Listener, Words};
@@ -24,6 +25,8 @@ use crate::sandbox::{Temp, remove_temp};
 
 /// How long what is known of a process is kept after its end.
 const KEPT_AFTER_END: Duration = Duration::from_secs(30);
+/// How often it is looked for what is old enough to be forgotten: each look is at every process.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Output of one process that is kept in memory, whoever has heard of it.
 const LOG_BYTES: usize = 8 * 1024 * 1024;
 /// Starts that wait for somebody's approval.
@@ -47,6 +50,7 @@ pub(super) struct Session {
     /// Opened with the first process; most connections of a fleet never start one.
     engine: Option<engine::Session>,
     pub(super) processes: HashMap<String, Managed>,
+    swept_at: Instant,
     /// Starts that somebody is asked about, by the id of their process.
     pub(super) asked: HashMap<String, CancellationToken>,
     pub(super) approved: mpsc::Receiver<Approved>,
@@ -55,6 +59,8 @@ pub(super) struct Session {
     /// What changes files goes alone, in the order it came; what looks at them goes together.
     pub(super) order: Arc<RwLock<()>>,
     pub(super) handles: Handles,
+    /// What is being fetched for the client.
+    pub(super) fetching: ActiveRequests,
     pub(super) missing: Option<Missing>,
     pub(super) temp: Option<Temp>,
     pub(super) over: CancellationToken,
@@ -78,12 +84,14 @@ impl Session {
             asker,
             engine: None,
             processes: HashMap::new(),
+            swept_at: Instant::now(),
             asked: HashMap::new(),
             approved,
             approve,
             listener: watch::Sender::new(None),
             order: Arc::default(),
             handles: Handles::default(),
+            fetching: ActiveRequests::default(),
             missing: None,
             temp: None,
             over: CancellationToken::new(),
@@ -119,6 +127,7 @@ impl Session {
         self.listener.send_replace(None);
         self.set_away(true);
         self.handles = Handles::default();
+        self.fetching = ActiveRequests::default();
         self.missing = None;
         self.asked.drain().for_each(|(_, cancel)| cancel.cancel());
         for managed in self.processes.values().filter(|managed| managed.words == Words::V0) {
@@ -137,8 +146,17 @@ impl Session {
         self.processes.get_mut(id).filter(|managed| is_known(managed))
     }
 
+    /// Knows a process by this id from now on; an older one of the same id is over.
+    pub(super) fn know(&mut self, id: String, managed: Managed) {
+        let before = self.processes.insert(id, managed);
+        if let (Some(before), Some(engine)) = (before, self.engine.as_mut()) {
+            engine.forget(before.process.id());
+        }
+    }
+
     /// Forgets what ended long enough ago, and what never ran.
     pub(super) fn sweep(&mut self) {
+        self.swept_at = Instant::now();
         let engine = &mut self.engine;
         self.processes.retain(|_, managed| {
             let keeps = is_known(managed);
@@ -149,10 +167,9 @@ impl Session {
         });
     }
 
-    /// When there will be something to forget.
+    /// When to look for something to forget.
     pub(super) fn next_sweep(&self) -> Option<Instant> {
-        let ended = self.processes.values().filter_map(|managed| managed.numbers.state().closed_at);
-        ended.min().map(|closed_at| closed_at + KEPT_AFTER_END)
+        (!self.processes.is_empty()).then(|| self.swept_at + SWEEP_EVERY)
     }
 
     /// Ends every process and waits until nothing is left of them.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use engine::Roots;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{open_audit, service, signals, sink};
@@ -26,13 +27,7 @@ pub async fn exec_server(config: &Config, places: &Places, face: &ExecServer) ->
         return remote_executor(config, places, &executor).await;
     }
     let is_stdio = face.transport == ExecServerTransport::Stdio;
-    engine::process::raise_open_files();
-    let stop = signals::ending(is_stdio)?.stop;
-    let metrics = Metrics::off();
-    let audit = open_audit(config, &metrics)?;
-    audit.iter().for_each(|file| file.start());
-    let shared = service(config, places, (sink(audit), metrics), stop.clone())?;
-    let service = Arc::new(of(&shared));
+    let (shared, service, stop) = alone(config, places, is_stdio)?;
     match face.transport {
         ExecServerTransport::Stdio => {
             let link =
@@ -63,13 +58,7 @@ pub async fn remote_executor(
     places: &Places,
     executor: &RemoteExecutorConfig,
 ) -> anyhow::Result<()> {
-    engine::process::raise_open_files();
-    let stop = signals::ending(false)?.stop;
-    let metrics = Metrics::off();
-    let audit = open_audit(config, &metrics)?;
-    audit.iter().for_each(|file| file.start());
-    let shared = service(config, places, (sink(audit), metrics), stop.clone())?;
-    let service = Arc::new(of(&shared));
+    let (shared, service, stop) = alone(config, places, false)?;
     let serve = |link| {
         let arrival = Arrival { caller: Caller::through_rendezvous(), transport: Transport::Ws };
         codex::serve(service.clone(), link, arrival, stop.child_token())
@@ -81,6 +70,22 @@ pub async fn remote_executor(
     service.shut_down().await;
     shared.shut_down().await;
     Ok(ended?)
+}
+
+/// An engine for this face alone, the face over it, and what a signal cancels.
+fn alone(
+    config: &Config,
+    places: &Places,
+    is_stdio: bool,
+) -> anyhow::Result<(rexd::Service, Arc<codex::Service>, CancellationToken)> {
+    engine::process::raise_open_files();
+    let stop = signals::ending(is_stdio)?.stop;
+    let metrics = Metrics::off();
+    let audit = open_audit(config, &metrics)?;
+    audit.iter().for_each(|file| file.start());
+    let shared = service(config, places, (sink(audit), metrics), stop.clone())?;
+    let face = Arc::new(of(&shared));
+    Ok((shared, face, stop))
 }
 
 /// Opens the listener of exec-server beside others, and tells where it is.
