@@ -1,5 +1,11 @@
 //! A running `rexd exec-server` and a client that says exactly what a test wants said.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test uses its part, and may panic")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "each test uses its part, and may panic"
+)]
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader};
