@@ -36,9 +36,10 @@ const BELOW: &[(&str, &[&str])] = &[
     ("daemon", &["engine", "link", "wire"]),
     ("client", &["link", "wire"]),
     ("cli", &["client"]),
+    ("exec-server", &["client", "daemon", "link"]),
     ("hub", &["link", "wire"]),
 ];
-const OURS: &[&str] = &["engine", "wire", "link", "daemon", "client", "cli", "hub", "testkit"];
+const OURS: &[&str] = &["engine", "wire", "link", "daemon", "client", "cli", "exec-server", "hub", "testkit"];
 
 pub(super) fn crates_know_only_those_below(tree: &Tree) -> Vec<Broken> {
     let instead = "ARCHITECTURE.md, dependency direction: go through the crate below, or move the code down";

@@ -23,6 +23,8 @@ use crate::queue;
 
 /// Requests that wait for their answer; past it no more are taken.
 const MOST_PENDING: usize = 512;
+/// How long the last words may take.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// When a start is asked for again that may still be under way.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// How often a start is asked for.
@@ -107,7 +109,7 @@ impl Driver {
         }
         let Link { incoming, outgoing, writing } = self.link;
         drop((incoming, outgoing));
-        writing.finished().await.ok();
+        tokio::time::timeout(FAREWELL, writing.finished()).await.ok();
         if let Some(done) = done {
             done.send(()).ok();
         }

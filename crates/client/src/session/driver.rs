@@ -15,7 +15,7 @@ use wire::rexd::v1::{Cancel, SessionClose, SessionOpenResult, codes};
 use super::greet::rpc_error;
 use super::letter::{Call, Farewell, Letter, Opens};
 use super::routes::Routes;
-use crate::dial::Dialed;
+use crate::dial::{Carrier, Dialed};
 use crate::error::Error;
 use crate::options::Options;
 use crate::target::Target;
@@ -207,7 +207,9 @@ impl Driver {
         let session_id = self.opened.borrow().session_id.clone();
         let closing_id = self.next_id();
         if let Ok(message) = jsonrpc::request(closing_id, "session.close", &SessionClose { session_id }) {
-            let waits = farewell.as_ref().is_none_or(|farewell| farewell.waits);
+            // A bridge lives in this program: what is to end there must have ended when we do.
+            let is_ours = matches!(self.dialed.carrier, Carrier::Bridge(_));
+            let waits = is_ours || farewell.as_ref().is_none_or(|farewell| farewell.waits);
             let saying = async {
                 for message in self.unsent.drain(..) {
                     self.dialed.link.outgoing.respond(message).await.ok()?;

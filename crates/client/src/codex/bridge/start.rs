@@ -93,7 +93,15 @@ impl Bridge {
     }
 
     async fn start(&self, start: Start) -> Result<Arc<Known>, RpcError> {
-        if hold(&self.processes).len() as u64 >= MOST_PROCESSES {
+        let is_full = {
+            let mut processes = hold(&self.processes);
+            if processes.len() as u64 >= MOST_PROCESSES {
+                // What has ended was told; a session that lasts must not be full of it.
+                processes.retain(|_, known| known.is_running());
+            }
+            processes.len() as u64 >= MOST_PROCESSES
+        };
+        if is_full {
             return Err(RpcError::resource_limit("too many processes in this session", MOST_PROCESSES));
         }
         let cwd = self.path(start.cwd.as_deref().unwrap_or_default());
