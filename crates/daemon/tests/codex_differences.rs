@@ -58,9 +58,6 @@ fn differences(release: Release, way: &str, play: Play, concerns: fn(&str) -> bo
     });
     let mut found = BTreeSet::new();
     for (case, (theirs, ours)) in cases.iter().zip(theirs.iter().zip(&ours)) {
-        if std::env::var_os("REXD_TEST_SHOW").is_some() {
-            eprintln!("{} {way} {}: {theirs:#?}", release.number(), case.name);
-        }
         for (at, theirs, ours) in theirs.differences(ours) {
             found.insert(format!("{}{way} | {} | {at} | {theirs} | {ours}", release.number(), case.name));
         }

@@ -269,9 +269,6 @@ impl Conversation<'_> {
         }
         let status = child.wait().expect("its status");
         let said = log.text();
-        if std::env::var_os("REXD_TEST_SHOW").is_some() {
-            eprintln!("{said}\n{:#?}", model.outputs());
-        }
         assert!(
             has_ended && status.success() && said.contains(LAST_WORDS),
             "codex {} ends with {status}:\n{said}\n{:#?}",
