@@ -23,12 +23,10 @@ pub(super) async fn run(app: &App, ask: Exec) -> Result<Status, Failure> {
         session.close().await?;
         return Ok(Status::OK);
     }
-    let input = match (has_no_input, ask.no_stdin, ask.tty) {
-        // It was told so when it was started.
-        (true, ..) => Input::Untouched,
-        (false, true, _) => Input::Nothing,
-        (false, false, true) => Input::Typed,
-        (false, false, false) => Input::Forwarded,
+    let input = match (ask.no_stdin || has_no_input, ask.tty) {
+        (true, _) => Input::Nothing,
+        (false, true) => Input::Typed,
+        (false, false) => Input::Forwarded,
     };
     let raw = match ask.tty {
         true => Raw::enter()?,

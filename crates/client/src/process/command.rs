@@ -106,7 +106,8 @@ impl Command {
         Command { terminal: Some(size), ..self }
     }
 
-    /// Has it find the end of its input at once.
+    /// Says that nothing will be written to it, for targets that can give it the end of its input only from the start.
+    /// Elsewhere its input is still to be [closed](crate::ProcessControl::close_input).
     #[must_use]
     pub fn no_input(self) -> Command {
         Command { has_no_input: true, ..self }

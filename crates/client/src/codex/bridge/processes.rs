@@ -25,6 +25,8 @@ pub(super) struct Known {
     pub(super) argv: Vec<String>,
     pub(super) cwd: String,
     pub(super) is_terminal: bool,
+    /// Whether it can be written to; if not, its input has ended already.
+    pub(super) has_input: bool,
     pub(super) started_at: String,
     pub(super) since: Instant,
     pub(super) stdout: AtomicU64,
@@ -40,12 +42,18 @@ pub(super) struct End {
 }
 
 impl Known {
-    pub(super) fn new(id: &str, argv: Vec<String>, cwd: String, is_terminal: bool) -> Known {
+    pub(super) fn new(
+        id: &str,
+        argv: Vec<String>,
+        cwd: String,
+        (is_terminal, has_input): (bool, bool),
+    ) -> Known {
         Known {
             id: id.to_owned(),
             argv,
             cwd,
             is_terminal,
+            has_input,
             started_at: jiff::Timestamp::now().to_string(),
             since: Instant::now(),
             stdout: AtomicU64::new(0),
@@ -205,7 +213,7 @@ impl Bridge {
                     }
                 }
             }
-            match eof && known.is_running() {
+            match eof && known.has_input && known.is_running() {
                 true => Err(refusal::unsupported(
                     "the end of input",
                     "exec-server has no word for it; a command that reads to the end of its input waits on",

@@ -120,7 +120,8 @@ impl Bridge {
             Some(_) => refusal::of_start(error, &program),
             None => self.wrong(error),
         })?;
-        let known = Arc::new(Known::new(process.process_id(), start.argv, cwd, start.is_terminal));
+        let known =
+            Arc::new(Known::new(process.process_id(), start.argv, cwd, (start.is_terminal, start.has_input)));
         hold(&self.processes).insert(known.id.clone(), known.clone());
         let bounds = events::Bounds {
             time: bounded(start.timeout_ms).map(Duration::from_millis),
