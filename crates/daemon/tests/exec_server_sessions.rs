@@ -88,6 +88,40 @@ fn what_is_written_while_nobody_listens_arrives_whole_and_in_order() {
 }
 
 #[test]
+fn a_reader_that_stopped_and_was_cut_off_misses_nothing_and_the_end_comes_last() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&sandbox, &[]);
+    let mut codex = served.client();
+    // Far more than sockets hold: the daemon is stuck in the middle of it when the connection ends.
+    let line = format!("seq -f %015.0f 1 3000000; echo done > {}", sandbox.path("done").display());
+    codex.shell("p", &line);
+    sandbox.appears("done", Instant::now() + PATIENCE);
+    let session = codex.session.clone();
+    codex.cut();
+    let mut codex = served.resumed(&session);
+    let read = codex.call("process/read", json!({"processId": "p", "afterSeq": 0}));
+    let mut pieces = std::collections::BTreeMap::new();
+    for chunk in read["chunks"].as_array().unwrap() {
+        pieces.insert(chunk["seq"].as_u64().unwrap(), bytes(&chunk["chunk"]));
+    }
+    let (mut exited, mut closed) = (None, None);
+    while closed.is_none() {
+        let message = codex.take(|message| message["params"]["processId"] == "p");
+        let seq = message["params"]["seq"].as_u64();
+        match message["method"].as_str().unwrap() {
+            "process/output" => drop(pieces.insert(seq.unwrap(), bytes(&message["params"]["chunk"]))),
+            "process/exited" => exited = seq,
+            _ => closed = seq,
+        }
+    }
+    assert!(pieces.keys().copied().eq(1..=pieces.len() as u64), "numbers are missing");
+    assert_eq!((exited, closed), (Some(pieces.len() as u64 + 1), Some(pieces.len() as u64 + 2)));
+    let text: Vec<u8> = pieces.into_values().flatten().collect();
+    let expected: String = (1..=3_000_000).map(|number| format!("{number:015}\n")).collect();
+    assert!(text == expected.as_bytes(), "{} of {} bytes", text.len(), expected.len());
+}
+
+#[test]
 fn a_session_in_use_is_retried_and_then_given_away() {
     let sandbox = Sandbox::new();
     let served = Served::start(&sandbox, &[]);

@@ -78,6 +78,7 @@ impl Session {
                     let message = format!("{}: no such file or directory", path.as_path().display());
                     return Err(ErrorObject::new(code::NOT_FOUND, message));
                 }
+                path.may_write().map_err(failed)?;
                 let file = engine::files::unnamed_file().map_err(failed)?;
                 Ok(Handle { file, replaces: Some(path) })
             }

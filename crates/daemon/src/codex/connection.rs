@@ -281,7 +281,7 @@ impl Connection {
                 let response = v1::InitializeResponse {
                     protocol_version: Some(v0::PROTOCOL_VERSION.to_owned()),
                     session_id: Some(session.id.to_string()),
-                    environment_info: Some(environment::info()),
+                    environment_info: Some(environment::info(&self.service.roots)),
                 };
                 let session = self.session.insert(session);
                 session.reply(answer, Ok(response));

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use engine::Roots;
 use wire::codex::v1::{Capabilities, EnvironmentInfo, ShellInfo};
 
 use super::paths::uri;
@@ -10,13 +11,13 @@ use super::paths::uri;
 const FALLBACK: &str = "/bin/sh";
 
 /// The machine, the user's shell, and what we can do beyond the usual.
-pub(super) fn info() -> EnvironmentInfo {
-    let temp = std::env::temp_dir();
-    let temp = temp.is_absolute().then(|| uri(&temp));
+pub(super) fn info(roots: &Roots) -> EnvironmentInfo {
+    let is_served = |path: &PathBuf| path.is_absolute() && roots.admit(path, path).is_ok();
+    let temp = Some(std::env::temp_dir()).filter(is_served).map(|temp| uri(&temp));
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     EnvironmentInfo {
         shell: shell(),
-        cwd: std::env::current_dir().ok().map(|cwd| uri(&cwd)),
+        cwd: std::env::current_dir().ok().filter(is_served).map(|cwd| uri(&cwd)),
         temporary_directories: temp.iter().cloned().collect(),
         temp_dir: temp,
         executor_version: Some(env!("CARGO_PKG_VERSION").to_owned()),

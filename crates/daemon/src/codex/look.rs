@@ -21,6 +21,10 @@ impl Session {
     pub(super) fn metadata(&mut self, params: v1::FsGetMetadataParams, answer: Answer) {
         let path = match self.path(&params.path, params.sandbox.as_ref()) {
             Ok(path) => path,
+            // Clients look for a repository in every directory above, and only what is absent there is fine with them.
+            Err(error) if error.code == code::INVALID_REQUEST => {
+                return self.reply(answer, Err::<(), _>(ErrorObject::new(code::NOT_FOUND, error.message)));
+            }
             Err(error) => return self.reply(answer, Err::<(), _>(error)),
         };
         let follows = params.follow_symlinks.unwrap_or(true);

@@ -73,7 +73,7 @@ pub(super) fn perform(
             with!(|params: v1::FsWatchMissingParams, answer| session.watch_missing(&params, outgoing, answer))
         }
         HTTP_REQUEST => with!(|params, answer| session.fetch(params, outgoing, answer)),
-        v1::ENVIRONMENT_INFO => session.reply(answer, Ok(environment::info())),
+        v1::ENVIRONMENT_INFO => session.reply(answer, Ok(environment::info(&session.service.roots))),
         v1::ENVIRONMENT_STATUS => {
             session.reply(answer, Ok(v1::EnvironmentStatus { status: "ready".to_owned() }));
         }

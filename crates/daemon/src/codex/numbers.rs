@@ -42,6 +42,8 @@ pub(super) struct State {
     /// It could not be started: it is as if it had never been.
     pub(super) never_ran: bool,
     pub(super) is_running: bool,
+    /// How often it was read from.
+    pub(super) reads: u64,
 }
 
 /// The facts of one process. Its pump writes, requests read.
@@ -80,6 +82,11 @@ impl Numbers {
 
     pub(super) fn running(&self) {
         self.state.send_modify(|state| state.is_running = true);
+    }
+
+    /// Somebody has read what they wanted.
+    pub(super) fn was_read(&self) {
+        self.state.send_modify(|state| state.reads += 1);
     }
 
     pub(super) fn never_ran(&self) {

@@ -119,6 +119,7 @@ impl Session {
             reader,
             numbers,
             listener: self.listener(),
+            has_changed: false,
         };
         Ok((pump, (starting, is_confined)))
     }

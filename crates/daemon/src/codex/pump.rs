@@ -21,6 +21,8 @@ use super::{FACE, Service};
 
 /// The most output that is told at once.
 const PIECE: usize = 256 * 1024;
+/// How long somebody who came back has to read what they missed.
+const READS_WITHIN: Duration = Duration::from_secs(10);
 /// How long the end of the leader is held back for output that it has written before.
 const EXIT_SETTLES: Duration = Duration::from_millis(20);
 
@@ -47,6 +49,25 @@ pub(super) struct Pump {
     pub(super) reader: LogReader,
     pub(super) numbers: Arc<Numbers>,
     pub(super) listener: Listener,
+    /// Whether somebody else listens since it was last looked at.
+    pub(super) has_changed: bool,
+}
+
+/// What was told lately is kept, for somebody who came back.
+struct Held {
+    reads: u64,
+    until: Instant,
+}
+
+impl Held {
+    fn new(numbers: &Numbers) -> Held {
+        Held { reads: numbers.state().reads, until: Instant::now() + READS_WITHIN }
+    }
+
+    /// They have read, or will not.
+    fn is_over(&self, numbers: &Numbers) -> bool {
+        numbers.state().reads != self.reads || Instant::now() >= self.until
+    }
 }
 
 /// What happened next.
@@ -63,16 +84,29 @@ impl Pump {
     /// Tells of the process up to its end, or until its session is over.
     pub(super) async fn run(mut self) {
         let mut exit: Option<(Exit, Instant)> = None;
+        let mut held: Option<Held> = None;
         loop {
             let Some(outgoing) = self.heard().await else { return };
+            if std::mem::take(&mut self.has_changed) && self.words == Words::V1 {
+                // Whoever comes back reads first what they may have missed.
+                held = Some(Held::new(&self.numbers));
+                self.reader.hold(true);
+            } else if held.as_ref().is_some_and(|held| held.is_over(&self.numbers)) {
+                held = None;
+                self.reader.hold(false);
+            }
             match self.step(exit.filter(|_| self.words == Words::V1)).await {
-                Step::Changed => {}
+                Step::Changed => self.has_changed = true,
                 Step::Exited(how) => exit = Some((how, Instant::now() + EXIT_SETTLES)),
-                Step::Settled => {
-                    if let Some((how, _)) = exit {
+                Step::Settled => match &mut exit {
+                    Some((how, _)) if self.reader.cursor() >= self.process.facts().end => {
+                        let how = *how;
                         self.tell_exit(&outgoing, how, false).await;
                     }
-                }
+                    // What it wrote is still being fetched: the end comes after it.
+                    Some((_, deadline)) => *deadline = Instant::now() + EXIT_SETTLES,
+                    None => {}
+                },
                 Step::Item(Item::Output { stream, bytes, next }) => {
                     self.tell_output(&outgoing, stream, &bytes, next).await;
                 }
@@ -89,6 +123,7 @@ impl Pump {
 
     /// Waits until somebody listens; nothing when the session is over.
     async fn heard(&mut self) -> Option<Outgoing> {
+        self.has_changed |= self.listener.has_changed().ok()?;
         self.listener.wait_for(Option::is_some).await.ok()?.clone()
     }
 
@@ -168,6 +203,7 @@ impl Pump {
             // The connection is about to say so; until then there is nobody to tell.
             let same = |now: &Option<Outgoing>| now.as_ref().is_none_or(|now| !now.is_closed());
             let _gone = self.listener.wait_for(same).await;
+            self.has_changed = true;
         }
     }
 

@@ -56,8 +56,13 @@ async fn read(process: &Process, numbers: &Arc<Numbers>, params: &v1::ReadParams
     let (pieces, has_more) = numbers.after(after, params.max_bytes.unwrap_or(u64::MAX));
     let mut chunks = Vec::with_capacity(pieces.len());
     for piece in &pieces {
-        chunks.extend(fetch(process, piece).await);
+        match fetch(process, piece).await {
+            Some(chunk) => chunks.push(chunk),
+            // It was given up meanwhile, and with it whatever came before: what is told has no gap.
+            None => chunks.clear(),
+        }
     }
+    numbers.was_read();
     let last = pieces.last().map(|piece| piece.seq);
     let next_seq = match last {
         // With a budget it is where to go on, as ever; without one, current clients take it for the next number at all.

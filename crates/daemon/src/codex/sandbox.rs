@@ -2,7 +2,7 @@
 //!
 //! What the client wants comes on top of what the operator wants: all of it holds.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use engine::files::Access;
@@ -186,6 +186,9 @@ impl Places {
                 let paths = MINIMAL.iter().map(Path::new).filter(|path| path.exists());
                 paths.map(real).collect()
             }
+            SpecialPlace::ProjectRoots { subpath: Some(subpath) } if climbs(subpath) => {
+                return Err(refused(&format!("{subpath:?} leads out of the project")));
+            }
             SpecialPlace::ProjectRoots { subpath } => {
                 let within = |root: &PathBuf| match subpath {
                     Some(subpath) => root.join(subpath.trim_start_matches('/')),
@@ -202,6 +205,10 @@ impl Places {
             }
         })
     }
+}
+
+fn climbs(subpath: &str) -> bool {
+    Path::new(subpath).components().any(|part| part == Component::ParentDir)
 }
 
 fn is_in(path: &Path, places: &[PathBuf]) -> bool {

@@ -134,6 +134,11 @@ impl RootedPath {
         }
     }
 
+    /// Whether a guard would let it be written, by where it leads now: for those who write later and would hear it then.
+    pub fn may_write(&self) -> Result<(), Error> {
+        self.foresee(Access::Write)
+    }
+
     /// Refuses, by where the path leads now, what would be refused once it is opened. It says so before anything is
     /// changed on the way; the check that counts is the one on the descriptor.
     pub(super) fn foresee(&self, access: Access) -> Result<(), Error> {

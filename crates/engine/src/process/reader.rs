@@ -43,16 +43,18 @@ pub struct LogReader {
     claim: Option<u64>,
     /// How much of what it has taken is kept for it.
     keep: u64,
+    /// Whether everything is kept that it takes from now on, and what was kept before.
+    is_held: bool,
 }
 
 impl LogReader {
     pub(super) fn primary(log: Arc<OutputLog>, from: Cursor) -> LogReader {
         let claim = Some(log.claim(from));
-        LogReader { facts: log.facts(), log, at: from, claim, keep: 0 }
+        LogReader { facts: log.facts(), log, at: from, claim, keep: 0, is_held: false }
     }
 
     pub(super) fn viewer(log: Arc<OutputLog>, from: Cursor) -> LogReader {
-        LogReader { facts: log.facts(), log, at: from, claim: None, keep: 0 }
+        LogReader { facts: log.facts(), log, at: from, claim: None, keep: 0, is_held: false }
     }
 
     pub(super) fn keeping(mut self, keep: u64) -> LogReader {
@@ -68,6 +70,15 @@ impl LogReader {
     /// Where this reader is.
     pub fn cursor(&self) -> Cursor {
         self.at
+    }
+
+    /// Has everything kept that it was given lately and is given from now on: somebody is about to read it again. Until
+    /// it is no longer held; meanwhile the log goes to disk, and then the process waits.
+    pub fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+        if !is_held {
+            self.advance(self.at);
+        }
     }
 
     /// Waits for the next item, of at most `max` bytes. Dropping this future loses nothing: what was taken is what
@@ -110,7 +121,7 @@ impl LogReader {
 
     fn advance(&mut self, next: Cursor) {
         self.at = next;
-        if let Some(claim) = self.claim {
+        if let Some(claim) = self.claim.filter(|_| !self.is_held) {
             self.log.take(claim, Cursor(next.0.saturating_sub(self.keep)));
         }
     }
