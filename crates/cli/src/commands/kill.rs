@@ -2,7 +2,7 @@
 
 use client::v1::{self, ExecKill};
 
-use super::processes::find;
+use super::processes::{find, reach};
 use crate::app::App;
 use crate::args::Kill;
 use crate::failure::{Failure, OWN_FAILURE, Status};
@@ -12,6 +12,7 @@ use crate::output;
 pub(super) async fn run(app: &App, ask: Kill) -> Result<Status, Failure> {
     let session = app.session().await?;
     let found = find(&session, &ask.id).await?;
+    let _within_reach = reach(&session, &found).await;
     let params = ExecKill {
         session_id: session.id(),
         process_id: found.process_id.clone(),

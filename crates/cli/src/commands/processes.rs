@@ -1,5 +1,6 @@
 //! Finding a process by its id, or by the beginning of it.
 
+use client::process::Process;
 use client::{Session, v1};
 
 use crate::failure::Failure;
@@ -7,6 +8,15 @@ use crate::failure::Failure;
 /// The one process that is meant.
 pub(super) async fn find(session: &Session, id: &str) -> Result<v1::ListedProcess, Failure> {
     pick(session.processes().await?, id)
+}
+
+/// Brings a process of another session within reach, for as long as what comes back is held. Detached ones are in reach
+/// already; who cannot be attached to is for the request itself to say.
+pub(super) async fn reach(session: &Session, found: &v1::ListedProcess) -> Option<Process> {
+    match found.detached {
+        true => None,
+        false => session.attach(&found.process_id, found.cursor).await.ok(),
+    }
 }
 
 /// The one process whose id is this or begins so, with or without the `p_` that all begin with.

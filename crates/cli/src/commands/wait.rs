@@ -3,7 +3,7 @@
 use client::process::signal_number;
 use client::v1::ExecWait;
 
-use super::processes::find;
+use super::processes::{find, reach};
 use crate::app::App;
 use crate::args::Wait;
 use crate::failure::{Failure, Status, TIMED_OUT};
@@ -13,6 +13,7 @@ use crate::output;
 pub(super) async fn run(app: &App, ask: Wait) -> Result<Status, Failure> {
     let session = app.session().await?;
     let found = find(&session, &ask.id).await?;
+    let _within_reach = reach(&session, &found).await;
     let ended = loop {
         // The server waits at most as long as its longest timeout: then it is asked again.
         let params =

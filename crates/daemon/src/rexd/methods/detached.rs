@@ -115,30 +115,21 @@ impl Session {
     /// Takes a request on a process that this session does not know: if somebody keeps it, it comes within reach.
     /// Others that name it meanwhile wait behind this one, so that all are done in their order.
     pub(in super::super) fn reach(&mut self, asked: Asked, id: ProcessId) {
+        let Some(keepers) = self.service.keepers.clone() else { return self.refuse_unknown(asked) };
         let waiting = self.reaching.entry(id.clone()).or_default();
         waiting.push(asked);
         if waiting.len() > 1 {
             return;
         }
         let (letters, caller, roots) = (self.letters(), self.asker.caller.clone(), self.roots.clone());
-        let (engine, keepers) = (self.service.engine.clone(), self.service.keepers.clone());
         self.spawn(async move {
-            // Another session of this daemon may have it, whichever face that speaks.
-            let here = engine.processes().await.into_iter().find(|process| *process.id() == id);
-            let here = here.filter(|found| may_see(&caller, &roots, found.description()));
-            let mut kept = None;
-            match (here, &keepers) {
-                (Some(process), _) => drop(letters.send(Letter::Notice(Notice::Found(process))).await),
-                (None, Some(keepers)) => {
-                    if let Ok(listed) = keepers.find(&id).await
-                        && may_see(&caller, &roots, &listed.description)
-                    {
-                        let found = keepers.kept(&id, listed.facts.end).await.ok();
-                        kept = found.map(|(kept, _)| Box::new(kept));
-                    }
+            let found = match keepers.find(&id).await {
+                Ok(listed) if may_see(&caller, &roots, &listed.description) => {
+                    keepers.kept(&id, listed.facts.end).await.ok()
                 }
-                (None, None) => {}
-            }
+                _ => None,
+            };
+            let kept = found.map(|(kept, _)| Box::new(kept));
             letters.send(Letter::Notice(Notice::Reached { id, kept })).await.ok();
         });
     }
@@ -152,7 +143,7 @@ impl Session {
             // Nobody follows it here: its output passes unread.
             drop(self.engine.adopt(*kept));
         }
-        let is_known = self.process(&id.0).is_ok();
+        let is_known = self.engine.process(id).is_ok();
         for asked in waiting {
             match is_known {
                 true => self.take(Box::new(asked)),
