@@ -4,12 +4,12 @@ _rexd() {
     for ((at = 1; at < COMP_CWORD; at++)); do
         word=${COMP_WORDS[at]}
         case $word in
-            serve|doctor|check-config|audit|policy|version|help) command=$word; break ;;
+            serve|exec-server|doctor|check-config|audit|policy|version|help) command=$word; break ;;
         esac
     done
     COMPREPLY=()
     case $previous in
-        --config|--tls-cert|--tls-key|--client-ca|--unix|--read|--write|--remove)
+        --config|--tls-cert|--tls-key|--client-ca|--ws-token-file|--unix|--read|--write|--remove)
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
             return ;;
@@ -17,22 +17,29 @@ _rexd() {
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -d -- "$current")
             return ;;
-        --http|--stringd|--hub|--client|--caller|--shell|--session|--operation|--rule|--since|--until|--limit) return ;;
+        --http|--stringd|--hub|--remote|--executor-id|--name|--ws-token-sha256|--client|--caller|--shell|--session|--operation|--rule|--since|--until|--limit) return ;;
         --face)
-            mapfile -t COMPREPLY < <(compgen -W 'rexd' -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W 'rexd exec-server' -- "$current")
             return ;;
         --decision)
             mapfile -t COMPREPLY < <(compgen -W 'allow deny ask approved denied timed_out withdrawn' -- "$current")
+            return ;;
+        --listen)
+            mapfile -t COMPREPLY < <(compgen -W 'ws://127.0.0.1:0 stdio' -- "$current")
+            return ;;
+        --ws-auth)
+            mapfile -t COMPREPLY < <(compgen -W 'capability-token' -- "$current")
             return ;;
         --exec-server)
             mapfile -t COMPREPLY < <(compgen -W 'ws://127.0.0.1:0' -- "$current")
             return ;;
     esac
-    local serving='--config --root --stdio --http --unix --exec-server --stringd --hub --tls-cert --tls-key --client-ca'
+    local serving='--config --root --stdio --http --unix --exec-server --stringd --hub --tls-cert --tls-key --client-ca --ws-auth --ws-token-file --ws-token-sha256'
     local words
     case $command in
-        '') words="serve doctor check-config audit policy version help $serving --help --version -h -V" ;;
+        '') words="serve exec-server doctor check-config audit policy version help $serving --help --version -h -V" ;;
         serve) words="$serving --help" ;;
+        exec-server) words='--listen --remote --executor-id --name --ws-auth --ws-token-file --ws-token-sha256 --config --root --help' ;;
         doctor) words='--json --config --root --help' ;;
         check-config) words='--config --root --help' ;;
         audit) words='verify show --config --json --face --client --caller --session --operation --decision --rule --since --until --failed --limit --help' ;;

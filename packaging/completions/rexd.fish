@@ -1,11 +1,12 @@
 # fish completion for rexd
-set -l commands serve doctor check-config audit policy version help
+set -l commands serve exec-server doctor check-config audit policy version help
 set -l alone "not __fish_seen_subcommand_from $commands"
-set -l serving "not __fish_seen_subcommand_from doctor check-config audit policy version help"
+set -l serving "not __fish_seen_subcommand_from exec-server doctor check-config audit policy version help"
 set -l configured "not __fish_seen_subcommand_from version help"
 
 complete -c rexd -f
 complete -c rexd -n $alone -a serve -d 'Serve every face that flags or the configuration name'
+complete -c rexd -n $alone -a exec-server -d 'Serve Codex, directly or through a hub'
 complete -c rexd -n $alone -a doctor -d 'What works here and what does not'
 complete -c rexd -n $alone -a check-config -d 'Read the configuration and print what it comes to'
 complete -c rexd -n $alone -a audit -d 'Check or show an audit file'
@@ -27,6 +28,15 @@ complete -c rexd -n $serving -l hub -x -d 'Dial a hub and serve through it'
 complete -c rexd -n $serving -l tls-cert -r -F -d 'Certificate chain of the listeners'
 complete -c rexd -n $serving -l tls-key -r -F -d 'Key of the listeners'
 complete -c rexd -n $serving -l client-ca -r -F -d 'Who signs the certificates of clients'
+# --listen URL, --remote URL, --executor-id ID, --name NAME
+complete -c rexd -n '__fish_seen_subcommand_from exec-server' -l listen -x -a 'ws://127.0.0.1:0 stdio' -d 'Where to listen'
+complete -c rexd -n '__fish_seen_subcommand_from exec-server' -l remote -x -d 'The registry to register at'
+complete -c rexd -n '__fish_seen_subcommand_from exec-server' -l executor-id -x -d 'Its name there'
+complete -c rexd -n '__fish_seen_subcommand_from exec-server' -l name -x -d 'Its name for people'
+# --ws-auth WAY, --ws-token-file FILE, --ws-token-sha256 HEX
+complete -c rexd -n '__fish_seen_subcommand_from serve exec-server' -l ws-auth -x -a capability-token -d 'What clients show'
+complete -c rexd -n '__fish_seen_subcommand_from serve exec-server' -l ws-token-file -r -F -d 'The file with their token'
+complete -c rexd -n '__fish_seen_subcommand_from serve exec-server' -l ws-token-sha256 -x -d 'Its digest'
 # --json, --help, --version
 complete -c rexd -n '__fish_seen_subcommand_from doctor audit policy' -l json -d 'For programs'
 complete -c rexd -n '__fish_seen_subcommand_from audit' -a verify -d 'Check the chain of a file'

@@ -1,5 +1,4 @@
 //! Files through exec-server: codes that clients rely on, blocks, trees, and sandboxes that hold.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 mod exec_server;
 

@@ -33,7 +33,7 @@ fn runs_in_silence(command: &mut Command) {
 
 /// Every long flag that the help names.
 fn flags() -> BTreeSet<String> {
-    let is_part = |c: char| c.is_ascii_lowercase() || c == '-';
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let words = HELP.split(|c: char| !is_part(c)).filter_map(|word| word.strip_prefix("--"));
     let flags: BTreeSet<String> = words.filter(|word| !word.is_empty()).map(str::to_owned).collect();
     assert!(flags.len() > 10, "{flags:?}");

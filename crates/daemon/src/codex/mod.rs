@@ -1,6 +1,6 @@
 //! exec-server: the face that Codex speaks, its v0 and v1 on one connection.
 //!
-//! A session is owned by its connection; between connections it lies on the [`shelf`] for a while. A request is three
+//! A session is owned by its connection; between connections it lies on the [`Shelf`] for a while. A request is three
 //! steps: decoded by `wire`, turned into the engine's words by `convert` and `sandbox`, done by `processes` and
 //! `files`. What a process writes is told by its `pump`, which numbers it.
 
