@@ -1,6 +1,6 @@
 //! Files: whole ones read and written, trees made, copied and removed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::files::{self, CopyOptions, Durability, Range, Scan, WriteOptions};
@@ -170,15 +170,20 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 /// Refuses a path with a link in it, for those who follow none.
 pub(super) fn check_links(path: &RootedPath, follows: bool) -> Result<(), ErrorObject> {
-    if follows || path.real().map_err(failed)? == path.as_path() {
-        return Ok(());
-    }
-    Err(ErrorObject::invalid_request(format!("{} has a link in it", path.as_path().display())))
+    check(path, follows, RootedPath::real)
 }
 
 /// The same for somebody who means the name itself.
 fn check_parents(path: &RootedPath, follows: bool) -> Result<(), ErrorObject> {
-    if follows || path.entry().map_err(failed)? == path.as_path() {
+    check(path, follows, RootedPath::entry)
+}
+
+fn check(
+    path: &RootedPath,
+    follows: bool,
+    leads: impl Fn(&RootedPath) -> Result<PathBuf, Error>,
+) -> Result<(), ErrorObject> {
+    if follows || leads(path).map_err(failed)? == path.as_path() {
         return Ok(());
     }
     Err(ErrorObject::invalid_request(format!("{} has a link in it", path.as_path().display())))

@@ -77,14 +77,8 @@ impl Session {
 }
 
 fn restricts_network(wish: Option<&FileSystemSandboxContext>) -> bool {
-    let restricted = PermissionProfile::Managed {
-        file_system: FileSystemPolicy::Unrestricted,
-        network: NetworkPolicy::Restricted,
-    };
-    match wish.map(|wish| &wish.permissions) {
-        Some(PermissionProfile::Managed { network, .. }) => *network == NetworkPolicy::Restricted,
-        other => other == Some(&restricted),
-    }
+    let permissions = wish.map(|wish| &wish.permissions);
+    matches!(permissions, Some(PermissionProfile::Managed { network: NetworkPolicy::Restricted, .. }))
 }
 
 /// What a sandbox object means; nothing if it allows everything.
