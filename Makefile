@@ -25,7 +25,7 @@ run:            ## builds rexd and rex and shows what they do on a sample worksp
 
 test: setup check   ## installs what the tests need and runs all of them
 	$(CARGO) build --workspace --bins --locked --quiet
-	$(CARGO) test --workspace --locked --quiet
+	$(CARGO) test --workspace --locked --quiet --no-fail-fast
 	$(CARGO) xtask tidy
 	$(CARGO) xtask generate --check
 

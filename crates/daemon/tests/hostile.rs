@@ -19,7 +19,7 @@ fn a_line_over_the_limit_is_refused_and_the_next_one_works() {
     let sandbox = Sandbox::new();
     let mut rexd = Rexd::start(REXD, &sandbox);
     let session = rexd.open();
-    let before = proc::resident_bytes(rexd.pid());
+    let before = proc::held_bytes(rexd.pid());
     rexd.send_bytes(
         br#"{"jsonrpc":"2.0","id":77,"method":"fs.write","params":{"session_id":"x","path":"y","content":""#,
     );
@@ -32,7 +32,7 @@ fn a_line_over_the_limit_is_refused_and_the_next_one_works() {
     assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&json!(null), &json!(-32008)), "{refusal}");
     assert_eq!(refusal["error"]["data"]["limit"], 64 * MIB, "{refusal}");
     still_serves(&mut rexd);
-    let grown = proc::resident_bytes(rexd.pid()).saturating_sub(before);
+    let grown = proc::held_bytes(rexd.pid()).saturating_sub(before);
     assert!(grown < 16 * MIB as u64, "{grown} bytes are kept of a line that was refused");
     let read = rexd.call("fs.stat", json!({ "session_id": session, "path": "y" }));
     assert_eq!(read["exists"], false);
@@ -261,7 +261,7 @@ fn input_that_nobody_reads_holds_up_nobody() {
     let mut rexd = Rexd::start_open(REXD, &sandbox);
     let session = rexd.open();
     let deaf = rexd.begin(json!({ "session_id": session, "argv": ["sleep", "1000"] }));
-    let before = proc::resident_bytes(rexd.pid());
+    let before = proc::held_bytes(rexd.pid());
     let data = "x".repeat(4 * MIB);
     let inputs: Vec<u64> = (0..8)
         .map(|_| {
@@ -271,7 +271,7 @@ fn input_that_nobody_reads_holds_up_nobody() {
     still_serves(&mut rexd);
     let other = rexd.run(json!({ "session_id": session, "argv": ["cat"], "stdin": "heard\n" }));
     assert_eq!(other.text(), "heard\n");
-    let grown = proc::resident_bytes(rexd.pid()).saturating_sub(before);
+    let grown = proc::held_bytes(rexd.pid()).saturating_sub(before);
     assert!(grown < 96 * MIB as u64, "{grown} bytes are held of 32 MiB that nobody reads");
     let killed =
         rexd.call("exec.kill", json!({ "session_id": session, "process_id": deaf, "signal": "KILL" }));

@@ -49,7 +49,7 @@ impl Good {
 }
 
 fn grown_since(served: &Served, before: u64) -> u64 {
-    proc::resident_bytes(served.pid()).saturating_sub(before)
+    proc::held_bytes(served.pid()).saturating_sub(before)
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn five_thousand_strangers_do_not_disturb_those_who_work() {
     let mut served = Served::start(REXD, &sandbox);
     let mut good = Good::new(&served);
     good.work();
-    let before = proc::resident_bytes(served.pid());
+    let before = proc::held_bytes(served.pid());
     // As many as a test may hold open; the oldest gives way, slowly sent headers and all.
     let mut strangers: VecDeque<TcpStream> = VecDeque::new();
     for number in 0..5_000 {
@@ -98,7 +98,7 @@ fn a_thousand_silent_connections_to_the_unix_socket_are_no_harm() {
     let sandbox = Sandbox::new();
     let served = Served::start(REXD, &sandbox);
     let mut good = Good::new(&served);
-    let before = proc::resident_bytes(served.pid());
+    let before = proc::held_bytes(served.pid());
     let mut silent = VecDeque::new();
     for number in 0..1_000 {
         silent.push_back(UnixStream::connect(&served.doors.unix).unwrap());
@@ -120,7 +120,7 @@ fn ten_thousand_wrong_tokens_are_all_refused_and_change_nothing() {
     let served = Served::start(REXD, &sandbox);
     let mut good = Good::new(&served);
     good.work();
-    let (before, audited) = (proc::resident_bytes(served.pid()), audit_lines(&sandbox));
+    let (before, audited) = (proc::held_bytes(served.pid()), audit_lines(&sandbox));
     let open = br#"{"jsonrpc":"2.0","id":1,"method":"session.open","params":{}}"#;
     let (mut refused, mut http) = (0, Http::connect(served.doors.http).unwrap());
     while refused < 10_000 {
@@ -170,7 +170,7 @@ fn noise_on_any_socket_ends_that_connection_at_the_most() {
     let sandbox = Sandbox::new();
     let served = Served::start(REXD, &sandbox);
     let mut good = Good::new(&served);
-    let before = proc::resident_bytes(served.pid());
+    let before = proc::held_bytes(served.pid());
     for seed in 0..60 {
         let noise = noise(seed, 5_000);
         let mut unix = UnixStream::connect(&served.doors.unix).unwrap();
@@ -209,7 +209,7 @@ fn what_is_too_long_is_refused_without_being_kept() {
     let served = Served::start(REXD, &sandbox);
     let mut good = Good::new(&served);
     good.work();
-    let before = proc::resident_bytes(served.pid());
+    let before = proc::held_bytes(served.pid());
     let piece = vec![b'a'; MIB as usize];
 
     // A body that announces its length.

@@ -69,7 +69,7 @@ fn ten_thousand_commands_lose_nothing_and_leave_nothing() {
     let mut rexd = Rexd::start_open(REXD, &sandbox);
     let session = rexd.open();
     run_commands(&mut rexd, &session, WARM_UP);
-    let (descriptors, resident) = (proc::descriptors(rexd.pid()), proc::resident_bytes(rexd.pid()));
+    let (descriptors, held) = (proc::descriptors(rexd.pid()), proc::held_bytes(rexd.pid()));
     run_commands(&mut rexd, &session, COMMANDS);
 
     let info = rexd.call("session.info", json!({ "session_id": session }));
@@ -80,8 +80,8 @@ fn ten_thousand_commands_lose_nothing_and_leave_nothing() {
     let now = proc::descriptors(rexd.pid());
     let names = proc::descriptor_names(rexd.pid());
     assert!(now <= descriptors + SPARE_DESCRIPTORS, "{descriptors} descriptors became {now}: {names:#?}");
-    let grown = proc::resident_bytes(rexd.pid());
-    assert!(grown <= resident + GROWTH, "{resident} resident bytes became {grown}");
+    let grown = proc::held_bytes(rexd.pid());
+    assert!(grown <= held + GROWTH, "{held} bytes held became {grown}");
     let (status, rest) = rexd.end();
     assert_eq!((status.code(), rest.len()), (Some(0), 0), "{rest:?}");
 }

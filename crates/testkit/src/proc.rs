@@ -109,14 +109,10 @@ pub fn descriptor_names(pid: i32) -> BTreeSet<String> {
     entries.filter_map(|entry| Some(fs::read_link(entry.path()).ok()?.display().to_string())).collect()
 }
 
-/// Bytes of memory that a process has resident.
-pub fn resident_bytes(pid: i32) -> u64 {
-    status_kib(pid, "VmRSS:") * 1024
-}
-
-/// The most bytes of memory that a process ever had resident.
-pub fn peak_resident_bytes(pid: i32) -> u64 {
-    status_kib(pid, "VmHWM:") * 1024
+/// Bytes of memory that a process holds by itself. Pages of its program do not count: how many of a large debug build
+/// are resident depends on what ran before and on the machine's page cache, not on what the process keeps.
+pub fn held_bytes(pid: i32) -> u64 {
+    (status_kib(pid, "RssAnon:") + status_kib(pid, "RssShmem:")) * 1024
 }
 
 fn status_kib(pid: i32, name: &str) -> u64 {
