@@ -1,7 +1,7 @@
 //! Hogs: what uses up processes, memory, disk and output is held, and its neighbours notice nothing.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::process::limits::{Controllers, gaps};
 use engine::sandbox::ResourceLimits;
@@ -130,7 +130,6 @@ fn a_daemon_that_ends_takes_a_bomb_along() {
     hog.until(&bomb, "lit");
     let crowd = proc::watch_marked(&mark);
     served.stop();
-    let deadline = Instant::now() + Duration::from_secs(5);
-    assert!(proc::survivors(&crowd, deadline.saturating_duration_since(Instant::now())).is_empty());
+    assert!(proc::survivors(&crowd, Duration::from_secs(30)).is_empty());
     assert_eq!(proc::marked(&mark), Vec::<i32>::new());
 }

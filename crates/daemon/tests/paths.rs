@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 use std::os::unix::fs::FileTypeExt;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::daemon::Rexd;
@@ -213,7 +212,6 @@ fn fifos_and_sockets_neither_hang_nor_are_read() {
     sandbox.write("root/inside.txt", "inside\n");
     sandbox.link("root/fifo-link", "fifo");
     let mut rexd = Rexd::start(REXD, &sandbox);
-    rexd.patience = Duration::from_secs(5);
     let session = rexd.open();
     for path in ["fifo", "fifo-link", "socket"] {
         for (method, params) in uses_of(&session, path) {
@@ -249,7 +247,6 @@ fn fifos_and_sockets_neither_hang_nor_are_read() {
 fn devices_neither_hang_nor_are_read() {
     let sandbox = Sandbox::with_config("[[security.allowed_roots]]\npath = \"/\"\n");
     let mut rexd = Rexd::start(REXD, &sandbox);
-    rexd.patience = Duration::from_secs(5);
     let session = rexd.open();
     // Only looked at: with this root, anything else would reach the devices of the machine.
     for path in ["/dev/zero", "/dev/null", "/dev/tty", "/dev/ptmx"] {

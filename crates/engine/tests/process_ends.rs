@@ -45,7 +45,7 @@ async fn half_a_character_in_a_held_pipe_does_not_delay_the_end() {
     for _ in 0..10 {
         let mut session = engine(Containment::Best).open_session().unwrap();
         let running = run(&mut session, shell(r"sleep 1000 & printf 'abc\303'"));
-        let result = tokio::time::timeout(Duration::from_secs(5), running).await.unwrap();
+        let result = tokio::time::timeout(Duration::from_secs(60), running).await.unwrap();
         assert_eq!(result.closed.exit, Exit::Code(0));
         assert_eq!(result.closed.stdout_bytes, 4, "what was held back is told at the end");
         session.close().await;
@@ -59,7 +59,7 @@ async fn input_for_a_process_that_left_only_a_background_job_is_refused() {
     gather(&process).await;
     for _ in 0..8 {
         let input = process.input(Bytes::from_static(b"late"), false);
-        let refused = tokio::time::timeout(Duration::from_secs(5), input).await.unwrap();
+        let refused = tokio::time::timeout(Duration::from_secs(60), input).await.unwrap();
         assert!(matches!(refused, Err(Error::Gone | Error::InputClosed)), "{refused:?}");
     }
     session.close().await;

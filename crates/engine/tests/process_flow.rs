@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::time::Duration;
-
 use engine::process::{Containment, Cursor, Item, Process, Signal};
 use support::{argv, engine, run, shell};
 
@@ -140,24 +138,4 @@ async fn two_thousand_commands_leave_no_zombie_and_no_descriptor() {
     let children =
         std::fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id())).unwrap();
     assert_eq!(children.trim(), "", "children left: {children}");
-}
-
-#[tokio::test]
-async fn the_price_of_a_start_is_printed_for_the_curious() {
-    let engine = engine(Containment::Best);
-    let mut session = engine.open_session().unwrap();
-    let mut floor = Vec::new();
-    let mut ours = Vec::new();
-    for _ in 0..200 {
-        let begun = std::time::Instant::now();
-        std::process::Command::new("/bin/true").output().unwrap();
-        floor.push(begun.elapsed());
-        let begun = std::time::Instant::now();
-        run(&mut session, argv(&["/bin/true"])).await;
-        ours.push(begun.elapsed());
-    }
-    floor.sort();
-    ours.sort();
-    println!("floor {:?} ours {:?}", floor[100], ours[100]);
-    assert!(ours[100] > Duration::ZERO);
 }

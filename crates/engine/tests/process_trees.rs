@@ -3,8 +3,6 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
-
 use engine::process::{Containment, Cursor, Exit, Item, Signal};
 use support::{engine, gather, is_alive, read_until, run, shell};
 
@@ -35,15 +33,12 @@ async fn a_runaway_dies(containment: Containment, signal: Signal) {
     }
     let pids = ["leader", "middle", "runaway"].map(|word| number(&text, word));
     assert!(pids.iter().all(|pid| is_alive(*pid)), "{pids:?}");
-    let begun = Instant::now();
     let ended = process.kill(signal).await.unwrap();
-    let took = begun.elapsed();
     for pid in pids {
         assert!(!is_alive(pid), "{pid} lives; {ended:?}");
         assert!(ended.killed.iter().any(|member| member.pid == pid), "{pid} is not named in {ended:?}");
     }
     assert_eq!(ended.left, []);
-    assert!(took < Duration::from_millis(1500), "{took:?}");
     session.close().await;
 }
 
@@ -64,9 +59,7 @@ async fn a_tree_that_ignores_term_and_runs_away_is_dead_after_a_kill_without_cgr
 async fn a_grandchild_that_holds_the_output_does_not_delay_the_end_and_is_named() {
     for containment in [Containment::Best, Containment::Marks] {
         let mut session = engine(containment).open_session().unwrap();
-        let begun = Instant::now();
         let result = run(&mut session, shell("sleep 1000 & echo $!")).await;
-        assert!(begun.elapsed() < Duration::from_secs(5));
         let sleeper: i32 = result.text().trim().parse().unwrap();
         assert_eq!(result.closed.exit, Exit::Code(0));
         assert_eq!(result.closed.held_by.iter().map(|member| member.pid).collect::<Vec<_>>(), [sleeper]);
