@@ -1,18 +1,14 @@
-//! Who may speak to exec-server, what is said to nonsense, and what the operator's configuration does to it.
+//! Who may speak to exec-server, what is said to nonsense, and how other faces see its processes.
 #![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 mod exec_server;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 
-use exec_server::{Codex, PATIENCE, Served, base64, start};
-use serde_json::{Value, json};
-use testkit::client::Client;
-use testkit::lines::Lines;
-use testkit::log::Log;
+use exec_server::{Codex, PATIENCE, Served, beside, start};
+use serde_json::json;
 use testkit::sandbox::Sandbox;
 
 fn status(served: &Served, request: &str) -> u16 {
@@ -103,17 +99,6 @@ fn an_unexpected_notification_is_answered_and_ends_the_connection() {
     assert!(early.receive().is_none(), "it goes on");
 }
 
-/// `rexd serve` with exec-server beside REXD on a unix socket, and a client of REXD.
-fn beside(sandbox: &Sandbox) -> (Served, Client<Lines<UnixStream, UnixStream>>) {
-    let unix = sandbox.path("rexd.sock");
-    let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
-    command.arg("serve").arg("--config").arg(sandbox.config()).arg("--unix").arg(&unix);
-    command.args(["--exec-server", "ws://127.0.0.1:0"]);
-    let served = Served::spawn(command);
-    let rexd = Client::new(Lines::connect(&unix).unwrap(), Log::new());
-    (served, rexd)
-}
-
 #[test]
 fn a_process_of_codex_is_seen_attached_to_and_killed_through_another_face() {
     let sandbox = Sandbox::new();
@@ -134,51 +119,4 @@ fn a_process_of_codex_is_seen_attached_to_and_killed_through_another_face() {
         rexd.call("exec.kill", json!({"session_id": session, "process_id": process, "signal": "KILL"}));
     assert_eq!(killed["ok"], true);
     assert_eq!(codex.finish("p").1, 137);
-}
-
-#[test]
-fn roots_and_rules_of_the_operator_hold_here_too() {
-    let sandbox = Sandbox::with_config(
-        "[policy]\n[[policy.rules]]\nname = \"no-rm\"\naction = \"deny\"\nargv = [\"rm\", \"*\"]\nreason = \"nothing is removed\"\n",
-    );
-    let (served, _rexd) = beside(&sandbox);
-    let mut codex = served.client();
-    let secret = sandbox.outside().join("secret.txt");
-    assert_eq!(codex.refused("fs/readFile", json!({"path": secret})), -32600);
-    sandbox.link("root/way-out", &secret);
-    assert_eq!(codex.refused("fs/readFile", json!({"path": sandbox.path("root/way-out")})), -32600);
-    let write = json!({"path": sandbox.path("root/new.txt"), "dataBase64": base64("new")});
-    codex.call("fs/writeFile", write);
-    assert_eq!(sandbox.read("root/new.txt"), "new");
-    assert_eq!(codex.refused("process/start", start("p", &["true"])), -32600, "its directory is outside");
-    let mut params = start("p", &["sh", "-c", "rm -f new.txt"]);
-    params["cwd"] = json!(sandbox.root());
-    let refusal = codex.ask("process/start", params).unwrap_err();
-    assert_eq!(refusal["code"], -32600);
-    assert!(refusal["message"].as_str().unwrap().contains("nothing is removed"), "{refusal}");
-    assert_eq!(sandbox.read("root/new.txt"), "new");
-}
-
-#[test]
-fn a_start_that_is_asked_about_waits_for_somebody_on_another_face() {
-    let sandbox = Sandbox::with_config(
-        "[policy]\n[[policy.rules]]\nname = \"ask-first\"\naction = \"ask\"\nargv = [\"echo\", \"*\"]\n",
-    );
-    let (served, mut rexd) = beside(&sandbox);
-    let mut codex = served.client();
-    let session = rexd.open_with(json!({"client_name": "approver", "approvals": true}));
-    let session = session["session_id"].as_str().unwrap().to_owned();
-    for (decision, process) in [("approve", "yes"), ("deny", "no")] {
-        let mut params = start(process, &["echo", "approved"]);
-        params["cwd"] = json!(sandbox.root());
-        let start = codex.request("process/start", params);
-        let asked = rexd.take("a question", |message: &Value| message["method"] == "approval.requested");
-        let id = asked["params"]["approval_id"].clone();
-        rexd.call("approval.answer", json!({"session_id": session, "approval_id": id, "decision": decision}));
-        match (decision, codex.answer(start)) {
-            ("approve", Ok(_started)) => assert_eq!(codex.finish(process).0, b"approved\n"),
-            ("deny", Err(refusal)) => assert_eq!(refusal["code"], -32600),
-            (_, other) => panic!("{decision}: {other:?}"),
-        }
-    }
 }

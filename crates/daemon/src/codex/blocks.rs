@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 use std::sync::Arc;
 
 use engine::RootedPath;
 use engine::files::{self, Durability};
+use tokio::sync::SetOnce;
 use wire::codex::v1::{self, Done, FsHandle, FsOpenMode};
 use wire::codex::{ErrorObject, code};
 
 use super::answer::Answer;
 use super::errors::failed;
 use super::files::blocking;
+use super::look::missing;
+use super::missing::lies_in_directory;
 use super::session::Session;
 
 /// Handles that may be open at the same time.
@@ -28,8 +30,11 @@ const MOST_WRITTEN: u64 = 16 * 1024 * 1024 * 1024;
 /// The open files of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Handles {
-    open: HashMap<String, Arc<Handle>>,
+    open: HashMap<String, Slot>,
 }
+
+/// A handle, once it is open; nothing in it if it could not be opened.
+type Slot = Arc<SetOnce<Option<Arc<Handle>>>>;
 
 #[derive(Debug)]
 struct Handle {
@@ -39,22 +44,25 @@ struct Handle {
 }
 
 impl Session {
-    /// `fs/open`.
+    /// `fs/open`. What is asked about the handle before this is answered waits for its turn.
     pub(super) fn open(&mut self, params: v1::FsOpenParams, answer: Answer) {
-        let opened = self.opened(&params);
-        let handle_id = params.handle_id;
-        let result = opened.map(|handle| {
-            self.handles.open.insert(handle_id.clone(), Arc::new(handle));
-            FsHandle { handle_id }
+        let (path, slot) = match self.opens(&params) {
+            Ok(opens) => opens,
+            Err(error) => return self.reply(answer, Err::<(), _>(error)),
+        };
+        self.look(answer, move || {
+            let opened = opened(path, params.mode).map(Arc::new);
+            slot.set(opened.as_ref().ok().cloned()).ok();
+            opened.map(|_handle| FsHandle { handle_id: params.handle_id })
         });
-        self.reply(answer, result);
     }
 
-    fn opened(&mut self, params: &v1::FsOpenParams) -> Result<Handle, ErrorObject> {
+    fn opens(&mut self, params: &v1::FsOpenParams) -> Result<(RootedPath, Slot), ErrorObject> {
         let refuse = |message: String| Err(ErrorObject::invalid_request(message));
         if params.handle_id.len() > LONGEST_ID {
             return refuse(format!("handleId must have at most {LONGEST_ID} bytes"));
         }
+        self.handles.open.retain(|_, slot| !matches!(slot.get(), Some(None)));
         if self.handles.open.contains_key(&params.handle_id) {
             return refuse(format!("handle {:?} is open already", params.handle_id));
         }
@@ -62,48 +70,31 @@ impl Session {
             return refuse(format!("more than {MOST_OPEN} handles cannot be open"));
         }
         let path = self.path(&params.path, params.sandbox.as_ref())?;
-        match params.mode {
-            FsOpenMode::Read => {
-                let file = path.open_file().map_err(failed)?;
-                Ok(Handle { file, replaces: None })
-            }
-            FsOpenMode::Replace => {
-                let is_there = |parent: &Path| {
-                    matches!(
-                        path.roots().admit(parent, parent).map(|parent| files::stat(&parent)),
-                        Ok(Ok(Some(_)))
-                    )
-                };
-                if !path.as_path().parent().is_some_and(is_there) {
-                    let message = format!("{}: no such file or directory", path.as_path().display());
-                    return Err(ErrorObject::new(code::NOT_FOUND, message));
-                }
-                path.may_write().map_err(failed)?;
-                let file = engine::files::unnamed_file().map_err(failed)?;
-                Ok(Handle { file, replaces: Some(path) })
-            }
-        }
+        let slot = Slot::default();
+        self.handles.open.insert(params.handle_id.clone(), slot.clone());
+        Ok((path, slot))
     }
 
     /// `fs/readBlock`.
-    pub(super) fn read_block(&mut self, params: &v1::FsReadBlockParams, answer: Answer) {
-        if !(1..=LARGEST).contains(&params.len) {
-            let error = ErrorObject::invalid_request(format!("len must be 1 to {LARGEST}"));
-            return self.reply(answer, Err::<(), _>(error));
-        }
-        let handle = match self.handle(&params.handle_id) {
-            Ok(handle) => handle,
+    pub(super) fn read_block(&mut self, params: v1::FsReadBlockParams, answer: Answer) {
+        let slot = match self.slot(&params.handle_id) {
+            Ok(slot) if (1..=LARGEST).contains(&params.len) => slot,
+            Ok(_) => {
+                let error = ErrorObject::invalid_request(format!("len must be 1 to {LARGEST}"));
+                return self.reply(answer, Err::<(), _>(error));
+            }
             Err(error) => return self.reply(answer, Err::<(), _>(error)),
         };
-        if handle.replaces.is_some() {
-            let message = format!("handle {:?} only writes", params.handle_id);
-            return self.reply(answer, Err::<(), _>(ErrorObject::internal(message)));
-        }
-        let (id, offset, len) = (answer.id().clone(), params.offset, params.len);
+        let id = answer.id().clone();
         self.spawn(async move {
+            let opened = slot.wait().await.clone();
             let read = move || {
-                let mut block = vec![0; usize::try_from(len).unwrap_or(0)];
-                let read = read_full(&handle.file, &mut block, offset)
+                let handle = opened.ok_or_else(|| unknown(&params.handle_id))?;
+                if handle.replaces.is_some() {
+                    return Err(ErrorObject::internal(format!("handle {:?} only writes", params.handle_id)));
+                }
+                let mut block = vec![0; usize::try_from(params.len).unwrap_or(0)];
+                let read = read_full(&handle.file, &mut block, params.offset)
                     .map_err(|error| ErrorObject::internal(error.to_string()))?;
                 Ok(v1::encode_block(&id, &block[..read], read < block.len()))
             };
@@ -116,42 +107,65 @@ impl Session {
 
     /// `fs/writeBlock`.
     pub(super) fn write_block(&mut self, params: v1::FsWriteBlockParams, answer: Answer) {
-        let handle = match self.handle(&params.handle_id) {
-            Ok(handle) => handle,
+        let slot = match self.slot(&params.handle_id) {
+            Ok(slot) => slot,
             Err(error) => return self.reply(answer, Err::<(), _>(error)),
         };
-        let end = params.offset.saturating_add(params.chunk.0.len() as u64);
-        let refuse = |message: String| Err::<(), _>(ErrorObject::invalid_request(message));
-        if handle.replaces.is_none() {
-            let message = format!("handle {:?} only reads", params.handle_id);
-            return self.reply(answer, Err::<(), _>(ErrorObject::internal(message)));
-        }
-        if params.chunk.0.len() as u64 > LARGEST || end > MOST_WRITTEN {
-            return self.reply(answer, refuse(format!("a block has at most {LARGEST} bytes")));
-        }
+        // By its turn the handle is open, if it could be opened.
         self.change(answer, move || {
+            let handle = slot.get().and_then(Option::as_ref).ok_or_else(|| unknown(&params.handle_id))?;
+            if handle.replaces.is_none() {
+                return Err(ErrorObject::internal(format!("handle {:?} only reads", params.handle_id)));
+            }
+            let end = params.offset.saturating_add(params.chunk.0.len() as u64);
+            if params.chunk.0.len() as u64 > LARGEST || end > MOST_WRITTEN {
+                return Err(ErrorObject::invalid_request(format!("a block has at most {LARGEST} bytes")));
+            }
             let written = handle.file.write_all_at(&params.chunk.0, params.offset);
             written.map(|()| Done {}).map_err(|error| ErrorObject::internal(error.to_string()))
         });
     }
 
     /// `fs/close`: what was written takes the place of what was there. Closing what is closed is fine.
-    pub(super) fn close_handle(&mut self, params: &FsHandle, answer: Answer) {
-        let Some(handle) = self.handles.open.remove(&params.handle_id) else {
+    pub(super) fn close_handle(&mut self, params: FsHandle, answer: Answer) {
+        let Some(slot) = self.handles.open.remove(&params.handle_id) else {
             return self.reply(answer, Ok(Done {}));
         };
-        self.change(answer, move || match &handle.replaces {
-            Some(path) => {
-                let written = files::write_from(path, &handle.file, Durability::Relaxed);
-                written.map(|_written| Done {}).map_err(failed)
+        self.change(answer, move || {
+            let handle = slot.get().and_then(Option::as_deref);
+            let written = handle.and_then(|handle| Some((handle.replaces.as_ref()?, &handle.file)));
+            match written {
+                Some((path, file)) => {
+                    files::write_from(path, file, Durability::Relaxed).map(|_written| Done {}).map_err(failed)
+                }
+                None => Ok(Done {}),
             }
-            None => Ok(Done {}),
         });
     }
 
-    fn handle(&self, id: &str) -> Result<Arc<Handle>, ErrorObject> {
-        let found = self.handles.open.get(id).cloned();
-        found.ok_or_else(|| ErrorObject::new(code::NOT_FOUND, format!("there is no handle {id:?}")))
+    fn slot(&self, id: &str) -> Result<Slot, ErrorObject> {
+        self.handles.open.get(id).cloned().ok_or_else(|| unknown(id))
+    }
+}
+
+fn unknown(id: &str) -> ErrorObject {
+    ErrorObject::new(code::NOT_FOUND, format!("there is no handle {id:?}"))
+}
+
+fn opened(path: RootedPath, mode: FsOpenMode) -> Result<Handle, ErrorObject> {
+    match mode {
+        FsOpenMode::Read => {
+            let file = path.open_file().map_err(failed)?;
+            Ok(Handle { file, replaces: None })
+        }
+        FsOpenMode::Replace => {
+            if !lies_in_directory(&path) {
+                return Err(missing(&path));
+            }
+            path.may_write().map_err(failed)?;
+            let file = engine::files::unnamed_file().map_err(failed)?;
+            Ok(Handle { file, replaces: Some(path) })
+        }
     }
 }
 

@@ -27,6 +27,10 @@ const IN_FLIGHT: usize = 256;
 const WAITING: usize = 1_024;
 /// Bytes of theirs together; past it nothing is read.
 const WAITING_BYTES: usize = 256 * 1024 * 1024;
+/// What waits for processes, in bytes: input that nobody has read yet, reads that wait for output.
+const FOR_PROCESSES: usize = 256 * 1024 * 1024;
+/// What such a request counts for at least, however short it is.
+const AT_LEAST: usize = 64 * 1024;
 /// How long a peer may take to read the last answers.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -36,6 +40,29 @@ enum Phase {
     New,
     Greeted,
     Ready,
+}
+
+/// What bounds how many requests of a kind may be under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    /// Nothing: it is done at once.
+    Free,
+    /// A place among those that run; without one it waits.
+    Places,
+    /// A share of what may wait for processes; without one it is refused, since what ends them comes behind it.
+    Processes,
+}
+
+impl Lane {
+    fn of(method: &str) -> Lane {
+        match method {
+            v1::PROCESS_START | v0::method::EXEC => Lane::Places,
+            v1::PROCESS_WRITE | v0::method::WRITE | v1::PROCESS_READ => Lane::Processes,
+            v1::FS_CLOSE => Lane::Free,
+            method if method.starts_with("fs/") || method.starts_with("http/") => Lane::Places,
+            _ => Lane::Free,
+        }
+    }
 }
 
 /// A request as it came.
@@ -62,6 +89,8 @@ pub(super) struct Connection {
     phase: Phase,
     session: Option<Box<Session>>,
     places: Arc<Semaphore>,
+    /// Bytes of [`FOR_PROCESSES`] that are free.
+    spare: Arc<Semaphore>,
     waiting: VecDeque<Request>,
     waiting_bytes: usize,
     /// Cancelled when nobody can read answers any more.
@@ -81,6 +110,7 @@ impl Connection {
             phase: Phase::New,
             session: None,
             places: Arc::new(Semaphore::new(IN_FLIGHT)),
+            spare: Arc::new(Semaphore::new(FOR_PROCESSES)),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             gone: CancellationToken::new(),
@@ -150,7 +180,7 @@ impl Connection {
         }
     }
 
-    /// Looks after the session between requests: starts what was approved, forgets what is old.
+    /// Looks after the session between requests: goes on with starts that were asked about, forgets what is old.
     async fn attend(session: Option<&mut Session>) -> Then {
         let Some(session) = session else { return std::future::pending().await };
         let sweep = session.next_sweep().map(Instant::from_std);
@@ -160,12 +190,12 @@ impl Connection {
                 None => std::future::pending().await,
             }
         };
-        let approved = tokio::select! {
-            approved = session.approved.recv() => approved,
+        let settled = tokio::select! {
+            settled = session.inquired.recv() => settled,
             () = swept => None,
         };
-        match approved {
-            Some(approved) => session.approved(approved),
+        match settled {
+            Some(settled) => session.settled(settled),
             None => session.sweep(),
         }
         Then::GoOn
@@ -215,23 +245,42 @@ impl Connection {
         self.outgoing.respond(Bytes::from(envelope::error_to_nobody(error))).await.ok();
     }
 
-    /// Does what was asked for, or has it wait for a place. What ends or looks at processes needs none.
+    /// Does what was asked for, or has it wait for a place. What waits for a process must not keep others waiting, nor
+    /// grow without end; what ends or interrupts one is always done.
     fn ask(&mut self, request: Request) {
-        let needs_place = match request.method.as_str() {
-            v1::PROCESS_START | v0::method::EXEC => true,
-            v1::FS_CLOSE => false,
-            method => method.starts_with("fs/") || method.starts_with("http/"),
-        };
-        let place = match (needs_place, self.waiting.is_empty()) {
-            (false, _) => None,
-            (true, true) => self.places.clone().try_acquire_owned().ok(),
-            (true, false) => None,
-        };
-        if needs_place && place.is_none() {
-            self.waiting_bytes += request.bytes();
-            return self.waiting.push_back(request);
+        match Lane::of(&request.method) {
+            Lane::Free => self.dispatch(request, None),
+            Lane::Places => {
+                let is_next = self.waiting.is_empty();
+                match is_next.then(|| self.places.clone().try_acquire_owned().ok()).flatten() {
+                    Some(place) => self.dispatch(request, Some(place)),
+                    None => {
+                        self.waiting_bytes += request.bytes();
+                        self.waiting.push_back(request);
+                    }
+                }
+            }
+            Lane::Processes => {
+                let bytes = request.bytes().clamp(AT_LEAST, FOR_PROCESSES);
+                let spare = self.spare.clone();
+                match u32::try_from(bytes).ok().and_then(|bytes| spare.try_acquire_many_owned(bytes).ok()) {
+                    Some(share) => self.dispatch(request, Some(share)),
+                    None => self.too_much(request),
+                }
+            }
         }
-        self.dispatch(request, place);
+    }
+
+    fn too_much(&self, request: Request) {
+        let answer = self.answer(request.id, request.method);
+        let error =
+            "too much waits for processes that do not read or write: hear the answers before you ask on";
+        self.service.tasks.spawn(answer.send(Err::<(), _>(ErrorObject::invalid_request(error))));
+    }
+
+    fn answer(&self, id: Id, method: String) -> Answer {
+        let life = (self.transport, self.gone.clone());
+        Answer::new(&self.service, (id, method), self.outgoing.clone(), self.asker.clone(), life)
     }
 
     fn next(&mut self, place: OwnedSemaphorePermit) -> Then {
@@ -244,10 +293,7 @@ impl Connection {
 
     fn dispatch(&mut self, request: Request, place: Option<OwnedSemaphorePermit>) {
         let Request { id, method, params } = request;
-        let identity = (id, method.clone());
-        let life = (self.transport, self.gone.clone());
-        let mut answer =
-            Answer::new(&self.service, identity, self.outgoing.clone(), self.asker.clone(), life);
+        let mut answer = self.answer(id, method.clone());
         answer.holds(place);
         if method == v1::INITIALIZE {
             return self.initialize(params.as_ref(), answer);

@@ -48,11 +48,11 @@ pub(super) fn sandbox_type(is_confined: bool) -> &'static str {
     if is_confined { "linuxSeccomp" } else { "none" }
 }
 
-/// The whole environment of a process: what its policy leaves of ours, and what it says itself. One that is confined
-/// puts temporary files where it may.
+/// The whole environment of a process: what its policy leaves of ours, what it says itself, then what the operator
+/// prescribes. One that is confined puts temporary files where it may.
 pub(super) fn environment(
     params: &ExecParams,
-    ours: &[(OsString, OsString)],
+    (ours, prescribed): (&[(OsString, OsString)], &BTreeMap<String, String>),
     temp: Option<&Path>,
 ) -> Vec<(OsString, OsString)> {
     let mut made: BTreeMap<OsString, OsString> = match &params.env_policy {
@@ -60,6 +60,7 @@ pub(super) fn environment(
         None => BTreeMap::new(),
     };
     made.extend(params.env.iter().map(|(name, value)| (name.into(), value.into())));
+    made.extend(prescribed.iter().map(|(name, value)| (name.into(), value.into())));
     if let Some(temp) = temp {
         made.insert("TMPDIR".into(), temp.into());
     }
@@ -157,7 +158,7 @@ mod tests {
                 env: [("LAST".to_owned(), "l".to_owned())].into(),
                 ..ExecParams::default()
             };
-            let made = environment(&params, &ours, None);
+            let made = environment(&params, (&ours, &prescribed), None);
             made.iter().map(|(name, _)| name.to_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(names(None), "LAST");

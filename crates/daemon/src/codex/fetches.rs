@@ -22,9 +22,10 @@ impl Session {
             Err(error) => return self.reply(answer, Err::<(), _>(error)),
         }
         let (active, outgoing, cancel) = (self.fetching.clone(), outgoing.clone(), answer.cancel.clone());
+        let known = guard.clone();
         self.spawn(async move {
             let fetched = tokio::select! {
-                fetched = http::request(params, &active) => fetched,
+                fetched = http::request(params, &known.environment, &active) => fetched,
                 // Nobody is there to read the answer.
                 () = cancel.cancelled() => return,
             };

@@ -1,6 +1,7 @@
 //! `http/request`: fetching something for a client, whole or in pieces.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -62,14 +63,16 @@ pub struct Streamed {
     active: Active,
 }
 
-/// Fetches. What is streamed comes back beside the answer, for [`Streamed::tell`].
+/// Fetches. Headers may take values from `variables`: those that commands inherit, so that nobody has their server send
+/// what its operator keeps from them. What is streamed comes back beside the answer, for [`Streamed::tell`].
 pub async fn request(
     params: HttpRequest,
+    variables: &[(OsString, OsString)],
     active: &ActiveRequests,
 ) -> Result<(HttpResponse, Option<Streamed>), HttpFailure> {
     let is_streamed = params.stream_response;
     let active = active.begin(&params.request_id)?;
-    let mut answer = dial::http(converted(params)?).await.map_err(failure)?;
+    let mut answer = dial::http(converted(params, variables)?).await.map_err(failure)?;
     let headers = answer.headers.iter().map(|(name, value)| HttpHeader {
         name: name.as_str().to_owned(),
         value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
@@ -137,12 +140,12 @@ fn pieces(bytes: Bytes) -> Vec<Bytes> {
     pieces
 }
 
-fn converted(params: HttpRequest) -> Result<Request, HttpFailure> {
+fn converted(params: HttpRequest, variables: &[(OsString, OsString)]) -> Result<Request, HttpFailure> {
     let method = Method::from_bytes(params.method.as_bytes());
     let method = method.map_err(|_| HttpFailure::Params(format!("`{}` is no HTTP method", params.method)))?;
     let mut request = Request::new(method, params.url);
     for header in params.headers {
-        let (name, value) = converted_header(header)?;
+        let (name, value) = converted_header(header, variables)?;
         request.headers.append(name, value);
     }
     request.body = params.body_base64.unwrap_or_default().into_inner();
@@ -162,13 +165,19 @@ fn forget_own(headers: &mut HeaderMap) {
     }
 }
 
-fn converted_header(header: HttpRequestHeader) -> Result<(HeaderName, HeaderValue), HttpFailure> {
+fn converted_header(
+    header: HttpRequestHeader,
+    variables: &[(OsString, OsString)],
+) -> Result<(HeaderName, HeaderValue), HttpFailure> {
     let HttpRequestHeader { name, value, value_env_var } = header;
     let wrong = |problem: String| HttpFailure::Params(format!("header `{name}`: {problem}"));
     let value = match (value, value_env_var) {
         (Some(value), None) => value,
         (None, Some(variable)) => {
-            std::env::var(&variable).map_err(|_| wrong(format!("this server has no variable {variable}")))?
+            let found = variables.iter().find(|(name, _)| name.to_str() == Some(&variable));
+            let value = found.and_then(|(_, value)| value.to_str()).map(str::to_owned);
+            let hint = "if it is set there, name it in `keep` below [environment] of its configuration";
+            value.ok_or_else(|| wrong(format!("this server has no variable {variable} to give; {hint}")))?
         }
         _ => return Err(wrong("it has either a value or a valueEnvVar".to_owned())),
     };

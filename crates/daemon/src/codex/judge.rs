@@ -15,7 +15,7 @@ use super::FACE;
 use super::answer::Answer;
 use super::errors::failed;
 use super::processes::Start;
-use super::session::{Approved, Session};
+use super::session::{Inquired, Session};
 use crate::guard::Guard;
 use crate::permission::{Rules, Waits, settle};
 
@@ -49,28 +49,27 @@ impl Session {
     fn ask(&mut self, guard: Arc<Guard>, (start, mut answer): (Start, Answer), question: Question) {
         let cancel = CancellationToken::new();
         self.asked.insert(start.params.process_id.clone(), cancel.clone());
-        let (service, over, approve) = (self.service.clone(), self.over.clone(), self.approve.clone());
+        let (service, over, answered) = (self.service.clone(), self.over.clone(), self.answered.clone());
         self.tasks.spawn(async move {
             let waits = Waits { within: guard.approvals.within, cancel: &cancel, over: &over };
             let (settled, result) = settle(&service.approvals, question, waits).await;
             settled.into_iter().for_each(|settled| answer.settled(settled));
-            let start = Box::new(start);
-            match result {
-                // A session that is over drops it, and with it the answer.
-                Ok(()) => drop(approve.send(Approved { start, answer }).await),
-                Err(error) => answer.send(Err::<(), _>(failed(error))).await,
-            }
+            // A session that is over drops it, and with it the answer.
+            answered.send(Inquired { start: Box::new(start), answer, cancel, result }).await.ok();
         });
     }
 
-    /// Somebody has approved a start: it is done, unless it was withdrawn or another has its id by now.
-    pub(super) fn approved(&mut self, Approved { start, answer }: Approved) {
-        let id = &start.params.process_id;
-        match self.asked.remove(id) {
-            Some(cancel) if !cancel.is_cancelled() && self.managed(id).is_none() => {
-                self.launch(*start, answer)
-            }
-            _ => self.reply(answer, Err::<(), _>(ErrorObject::invalid_request("the start was withdrawn"))),
+    /// It is settled what becomes of a start that somebody was asked about. One that was withdrawn has lost its id, and
+    /// another may have it by now.
+    pub(super) fn settled(&mut self, Inquired { start, answer, cancel, result }: Inquired) {
+        if cancel.is_cancelled() {
+            let withdrawn = ErrorObject::invalid_request("the start was withdrawn");
+            return self.reply(answer, Err::<(), _>(withdrawn));
+        }
+        self.asked.remove(&start.params.process_id);
+        match result {
+            Ok(()) => self.launch(*start, answer),
+            Err(error) => self.reply(answer, Err::<(), _>(failed(error))),
         }
     }
 

@@ -12,18 +12,17 @@ use wire::codex::v1::{self, FsMissingChangedNotification, FsWatchMissingResponse
 use wire::codex::{ErrorObject, envelope};
 
 use super::answer::Answer;
-use super::errors::failed;
+use super::files::blocking;
 use super::session::Session;
 
 /// Paths that one watch may name.
 const MOST_PATHS: usize = 1_024;
-/// Directories that are watched for them.
-const MOST_WATCHED: usize = 256;
+/// Directories that are watched for them: each costs the kernel an instance, of which a user has few.
+const MOST_WATCHED: usize = 32;
 
 /// The watch of a connection; a newer one takes its place.
 #[derive(Debug)]
 pub(super) struct Missing {
-    _watches: Vec<Watch>,
     _telling: AbortOnDropHandle<()>,
 }
 
@@ -31,23 +30,33 @@ impl Session {
     /// `fs/watchMissing`.
     pub(super) fn watch_missing(
         &mut self,
-        params: &v1::FsWatchMissingParams,
+        params: v1::FsWatchMissingParams,
         outgoing: &Outgoing,
         answer: Answer,
     ) {
         self.missing = None;
-        let watching = self.watched(params, outgoing).map(|missing| {
-            self.missing = missing;
-            FsWatchMissingResponse { watching: self.missing.is_some() }
+        let told = match self.told(&params, outgoing) {
+            Ok(told) => told,
+            Err(error) => return self.reply(answer, Err::<(), _>(error)),
+        };
+        let order = self.order.clone();
+        let telling = tokio::spawn(async move {
+            let turn = order.read_owned().await;
+            let (changed, changes) = mpsc::channel(1);
+            let paths: Vec<RootedPath> = told.missing.iter().chain(&told.present).cloned().collect();
+            let watches = blocking(move || Ok(watches(&paths, &changed))).await.unwrap_or_default();
+            drop(turn);
+            let watching = !watches.is_empty();
+            answer.send(Ok::<_, ErrorObject>(FsWatchMissingResponse { watching })).await;
+            if watching {
+                told.run(changes).await;
+            }
+            drop(watches);
         });
-        self.reply(answer, watching);
+        self.missing = Some(Missing { _telling: AbortOnDropHandle::new(telling) });
     }
 
-    fn watched(
-        &mut self,
-        params: &v1::FsWatchMissingParams,
-        outgoing: &Outgoing,
-    ) -> Result<Option<Missing>, ErrorObject> {
+    fn told(&mut self, params: &v1::FsWatchMissingParams, outgoing: &Outgoing) -> Result<Told, ErrorObject> {
         if params.missing.len() > MOST_PATHS {
             return Err(ErrorObject::invalid_request(format!("more than {MOST_PATHS} paths")));
         }
@@ -56,32 +65,7 @@ impl Session {
             missing.push(self.path(text, None)?);
         }
         let present = params.present.as_deref().map(|text| self.path(text, None)).transpose()?;
-        let (changed, changes) = mpsc::channel(1);
-        let mut directories: Vec<RootedPath> = Vec::new();
-        for path in missing.iter().chain(&present) {
-            if let Some(directory) = nearest(path)
-                && !directories.contains(&directory)
-            {
-                directories.push(directory);
-            }
-        }
-        if directories.is_empty() || directories.len() > MOST_WATCHED {
-            return Ok(None);
-        }
-        let mut watches = Vec::new();
-        for directory in &directories {
-            let changed = changed.clone();
-            // One that waits already says the same.
-            let tell = move |_changes| {
-                changed.try_send(()).ok();
-            };
-            watches.push(Watch::start(directory, false, tell).map_err(failed)?);
-        }
-        let told = Told { watch_id: params.watch_id, missing, present, outgoing: outgoing.clone() };
-        // Something may have happened before the watches began.
-        changed.try_send(()).ok();
-        let telling = tokio::spawn(told.run(changes));
-        Ok(Some(Missing { _watches: watches, _telling: AbortOnDropHandle::new(telling) }))
+        Ok(Told { watch_id: params.watch_id, missing, present, outgoing: outgoing.clone() })
     }
 }
 
@@ -121,8 +105,35 @@ impl Told {
     }
 }
 
+/// Watches the directories in which these would appear or vanish, so that `changed` hears of it; none if that cannot be.
+fn watches(paths: &[RootedPath], changed: &mpsc::Sender<()>) -> Vec<Watch> {
+    let mut directories: Vec<RootedPath> = Vec::new();
+    for directory in paths.iter().filter_map(nearest) {
+        if !directories.contains(&directory) {
+            directories.push(directory);
+        }
+    }
+    if directories.len() > MOST_WATCHED {
+        return Vec::new();
+    }
+    let watch = |directory: &RootedPath| {
+        let changed = changed.clone();
+        // One that waits already says the same.
+        Watch::start(directory, false, move |_changes| {
+            changed.try_send(()).ok();
+        })
+    };
+    let started: Result<Vec<Watch>, _> = directories.iter().map(watch).collect();
+    // Something may have happened before the watches began.
+    changed.try_send(()).ok();
+    started.unwrap_or_else(|error| {
+        tracing::debug!(%error, "what is missing cannot be watched");
+        Vec::new()
+    })
+}
+
 /// Whether the directory it would lie in is there.
-fn lies_in_directory(path: &RootedPath) -> bool {
+pub(super) fn lies_in_directory(path: &RootedPath) -> bool {
     let parent = path.as_path().parent().unwrap_or(Path::new("/"));
     matches!(path.roots().admit(parent, parent).map(|parent| files::stat(&parent)), Ok(Ok(Some(_))))
 }

@@ -8,6 +8,7 @@ mod answer;
 mod blocks;
 mod connection;
 mod convert;
+mod details;
 mod environment;
 mod errors;
 mod exits;

@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use engine::audit::Detail;
 use engine::process::{Cursor, ProcessSpec, Signal};
 use futures_util::FutureExt as _;
 use serde::Serialize;
 use wire::codex::{ErrorObject, v0, v1};
 
-use super::answer::{Answer, Details};
+use super::answer::Answer;
 use super::convert;
 use super::errors::{failed, not_started};
 use super::numbers::Numbers;
@@ -44,8 +43,7 @@ impl Session {
         self.begin(params, Words::V0, answer);
     }
 
-    fn begin(&mut self, params: v1::ExecParams, words: Words, mut answer: Answer) {
-        answer.describe(details(&params));
+    fn begin(&mut self, params: v1::ExecParams, words: Words, answer: Answer) {
         match self.check(params, words) {
             Ok(start) => self.judge(start, answer),
             Err(error) => self.reply(answer, Err::<(), _>(error)),
@@ -128,13 +126,23 @@ impl Session {
         let guard = self.service.guard.current();
         let confined = self.confined(&guard, start)?;
         let temp = confined.temp.as_deref();
-        let env = convert::environment(&start.params, &guard.environment, temp);
+        let prescribed = &guard.policy.environment().set;
+        let env = convert::environment(&start.params, (&guard.environment, prescribed), temp);
         let cwd = self.start_path(&guard, &start.cwd)?;
         Ok(convert::spec(start, (cwd, env), confined.confinement))
     }
 
-    /// `process/terminate` and `command/exec/terminate`: answered when nothing is left of it.
-    pub(super) fn terminate(&mut self, id: &str, words: Words, answer: Answer) {
+    /// `process/terminate`: answered when nothing is left of it.
+    pub(super) fn terminate(&mut self, params: v1::TerminateParams, answer: Answer) {
+        self.end(&params.process_id, Words::V1, answer);
+    }
+
+    /// `command/exec/terminate`.
+    pub(super) fn terminate_v0(&mut self, params: v0::TerminateParams, answer: Answer) {
+        self.end(&params.process_id, Words::V0, answer);
+    }
+
+    fn end(&mut self, id: &str, words: Words, answer: Answer) {
         if let Some(cancel) = self.asked.remove(id) {
             cancel.cancel();
         }
@@ -151,7 +159,7 @@ impl Session {
     }
 
     /// `process/signal`: of one that is gone nobody wants to know.
-    pub(super) fn signal(&mut self, params: &v1::SignalParams, answer: Answer) {
+    pub(super) fn signal(&mut self, params: v1::SignalParams, answer: Answer) {
         let v1::ProcessSignal::Interrupt = params.signal;
         let Some(process) = self.managed(&params.process_id).map(|managed| managed.process.clone()) else {
             return self.reply(answer, Ok(v1::Done {}));
@@ -205,15 +213,4 @@ impl Started {
             }
         }
     }
-}
-
-/// What the audit keeps of a start: never the values of variables.
-fn details(params: &v1::ExecParams) -> Details {
-    vec![
-        ("process_id".into(), Detail::Text(params.process_id.clone())),
-        ("argv".into(), Detail::Argv(params.argv.clone())),
-        ("cwd".into(), Detail::Text(params.cwd.clone())),
-        ("env".into(), Detail::List(params.env.keys().cloned().collect())),
-        ("tty".into(), Detail::Flag(params.tty)),
-    ]
 }

@@ -220,7 +220,11 @@ impl Pump {
             face: FACE,
             session: self.asker.session.clone(),
             operation: "process/closed".into(),
-            details: vec![("process_id".into(), audit::Detail::Text(self.process.id().0.clone()))],
+            details: vec![
+                ("process_id".into(), audit::Detail::Text(self.id.clone())),
+                // By which other faces know it.
+                ("known_as".into(), audit::Detail::Text(self.process.id().0.clone())),
+            ],
             outcome: Outcome::Done("ended".into()),
             exit: Some(exit),
             duration: closed.duration,

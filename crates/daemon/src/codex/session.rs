@@ -29,8 +29,8 @@ const KEPT_AFTER_END: Duration = Duration::from_secs(30);
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Output of one process that is kept in memory, whoever has heard of it.
 const LOG_BYTES: usize = 8 * 1024 * 1024;
-/// Starts that wait for somebody's approval.
-const STARTS_ASKED: usize = 64;
+/// Starts whose questions are settled, and that wait to be taken up.
+const SETTLED_WAITING: usize = 64;
 
 /// A process as this face has it.
 pub(super) struct Managed {
@@ -53,8 +53,8 @@ pub(super) struct Session {
     swept_at: Instant,
     /// Starts that somebody is asked about, by the id of their process.
     pub(super) asked: HashMap<String, CancellationToken>,
-    pub(super) approved: mpsc::Receiver<Approved>,
-    pub(super) approve: mpsc::Sender<Approved>,
+    pub(super) inquired: mpsc::Receiver<Inquired>,
+    pub(super) answered: mpsc::Sender<Inquired>,
     listener: watch::Sender<Option<Outgoing>>,
     /// What changes files goes alone, in the order it came; what looks at them goes together.
     pub(super) order: Arc<RwLock<()>>,
@@ -68,15 +68,18 @@ pub(super) struct Session {
     _counted: HeldSession,
 }
 
-/// A start that somebody has approved.
-pub(super) struct Approved {
+/// A start that somebody was asked about, and what they said.
+pub(super) struct Inquired {
     pub(super) start: Box<super::processes::Start>,
     pub(super) answer: Answer,
+    /// Cancelled when it was withdrawn.
+    pub(super) cancel: CancellationToken,
+    pub(super) result: Result<(), engine::Error>,
 }
 
 impl Session {
     pub(super) fn new(id: Arc<str>, service: Arc<Service>, asker: Asker) -> Session {
-        let (approve, approved) = mpsc::channel(STARTS_ASKED);
+        let (answered, inquired) = mpsc::channel(SETTLED_WAITING);
         Session {
             _counted: service.metrics.session_opened(),
             id,
@@ -86,8 +89,8 @@ impl Session {
             processes: HashMap::new(),
             swept_at: Instant::now(),
             asked: HashMap::new(),
-            approved,
-            approve,
+            inquired,
+            answered,
             listener: watch::Sender::new(None),
             order: Arc::default(),
             handles: Handles::default(),

@@ -45,8 +45,12 @@ impl PathGuard for Rules {
         }
     }
 
-    /// Trees are judged as a whole before they are touched.
+    /// Rules are patterns on names: what they refuse below a directory is known only by looking at each entry.
     fn refused_beneath(&self, _real: &Path, _access: Access) -> Option<PathBuf> {
         None
+    }
+
+    fn needs_every_entry(&self) -> bool {
+        true
     }
 }

@@ -10,10 +10,14 @@
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testkit::client::Client;
+use testkit::lines::Lines;
+use testkit::log::Log;
 use testkit::sandbox::Sandbox;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -84,6 +88,17 @@ impl Drop for Served {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// `rexd serve` with exec-server beside REXD on a unix socket, and a client of REXD.
+pub fn beside(sandbox: &Sandbox) -> (Served, Client<Lines<UnixStream, UnixStream>>) {
+    let unix = sandbox.path("rexd.sock");
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
+    command.arg("serve").arg("--config").arg(sandbox.config()).arg("--unix").arg(&unix);
+    command.args(["--exec-server", "ws://127.0.0.1:0"]);
+    let served = Served::spawn(command);
+    let rexd = Client::new(Lines::connect(&unix).unwrap(), Log::new());
+    (served, rexd)
 }
 
 /// A connection.

@@ -15,6 +15,7 @@ const OWN_SECRETS: &[&str] = &[
     "REX_TOKEN_FILE",
     "HOST_TOKEN",
     "HUB_TOKEN",
+    "CODEX_EXEC_SERVER_REMOTE_BEARER_TOKEN",
     "OTEL_EXPORTER_OTLP_HEADERS",
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     "NOTIFY_SOCKET",
@@ -115,6 +116,7 @@ mod tests {
         for environment in [Environment::default(), keep_all] {
             let inherited =
                 pairs(&[("PATH", "/bin"), ("REXD_TOKEN", "t"), ("HOST_TOKEN", "t"), ("REX_TOKEN", "t")]);
+            assert!(!environment.inherits("CODEX_EXEC_SERVER_REMOTE_BEARER_TOKEN"));
             assert_eq!(environment.apply(inherited, &BTreeMap::new()), pairs(&[("PATH", "/bin")]));
         }
     }
