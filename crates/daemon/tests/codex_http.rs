@@ -38,7 +38,10 @@ async fn an_answer_comes_back_whole() {
         "bodyBase64": "aGVsbG8=",
     });
     let variables = [("PATH".into(), "/of/commands".into())];
-    let (response, streamed) = request(params(wanted), &variables, &ActiveRequests::default()).await.unwrap();
+    let (response, streamed) =
+        request(params(wanted), &variables, &ActiveRequests::default(), std::future::ready(()))
+            .await
+            .unwrap();
     assert!(streamed.is_none());
     let response = serde_json::to_value(response).unwrap();
     assert_eq!((&response["status"], &response["bodyBase64"]), (&json!(418), &json!("aGk=")));
@@ -55,9 +58,10 @@ async fn a_streamed_answer_is_told_in_numbered_pieces_and_its_id_is_taken_until_
     let (url, _serving) = server([head.as_bytes(), &body].concat()).await;
     let wanted = json!({"method": "GET", "url": url, "requestId": "r", "streamResponse": true});
     let active = ActiveRequests::default();
-    let (response, streamed) = request(params(wanted.clone()), &[], &active).await.unwrap();
+    let (response, streamed) =
+        request(params(wanted.clone()), &[], &active, std::future::ready(())).await.unwrap();
     assert!(response.body_base64.0.is_empty());
-    let again = request(params(wanted), &[], &active).await.unwrap_err();
+    let again = request(params(wanted), &[], &active, std::future::ready(())).await.unwrap_err();
     assert!(matches!(again, HttpFailure::Params(_)), "{again}");
     let (ours, mut theirs) = link::memory::pair(&link::Limits::default());
     let telling = tokio::spawn(async move { streamed.unwrap().tell(&ours.outgoing).await });
@@ -79,7 +83,7 @@ async fn a_streamed_answer_is_told_in_numbered_pieces_and_its_id_is_taken_until_
     assert_eq!(got, body);
     telling.await.unwrap();
     let free = json!({"method": "GET", "url": "ftp://x", "requestId": "r"});
-    let error = request(params(free), &[], &active).await.unwrap_err();
+    let error = request(params(free), &[], &active, std::future::ready(())).await.unwrap_err();
     assert!(error.to_string().contains("http://"), "the id is free again, the URL is not right: {error}");
 }
 
@@ -87,7 +91,8 @@ async fn a_streamed_answer_is_told_in_numbered_pieces_and_its_id_is_taken_until_
 async fn a_body_that_breaks_off_is_told_as_an_error() {
     let (url, serving) = server(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf".to_vec()).await;
     let wanted = json!({"method": "GET", "url": url, "requestId": "r", "streamResponse": true});
-    let (_, streamed) = request(params(wanted), &[], &ActiveRequests::default()).await.unwrap();
+    let (_, streamed) =
+        request(params(wanted), &[], &ActiveRequests::default(), std::future::ready(())).await.unwrap();
     serving.await.unwrap();
     let (ours, mut theirs) = link::memory::pair(&link::Limits::default());
     tokio::spawn(async move { streamed.unwrap().tell(&ours.outgoing).await });
@@ -112,14 +117,18 @@ async fn what_makes_no_sense_and_what_does_not_work_are_told_apart() {
         json!({"method": "GET", "url": silent, "requestId": "r", "headers": both}),
     ];
     for wanted in wrong {
-        let error = request(params(wanted), &[], &ActiveRequests::default()).await.unwrap_err();
+        let error = request(params(wanted), &[], &ActiveRequests::default(), std::future::ready(()))
+            .await
+            .unwrap_err();
         assert!(matches!(error, HttpFailure::Params(_)), "{error}");
     }
     let late = json!({"method": "GET", "url": silent, "requestId": "r", "timeoutMs": 30});
-    let error = request(params(late), &[], &ActiveRequests::default()).await.unwrap_err();
+    let error =
+        request(params(late), &[], &ActiveRequests::default(), std::future::ready(())).await.unwrap_err();
     assert!(matches!(error, HttpFailure::Failed(_)), "{error}");
     drop(listener);
     let gone = json!({"method": "GET", "url": silent, "requestId": "r"});
-    let error = request(params(gone), &[], &ActiveRequests::default()).await.unwrap_err();
+    let error =
+        request(params(gone), &[], &ActiveRequests::default(), std::future::ready(())).await.unwrap_err();
     assert!(matches!(&error, HttpFailure::Failed(text) if text.contains("could not connect")), "{error}");
 }

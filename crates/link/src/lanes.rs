@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::Limits;
 
@@ -28,6 +28,7 @@ impl std::error::Error for Closed {}
 pub struct Outgoing {
     control: mpsc::Sender<Outbound>,
     events: mpsc::Sender<Outbound>,
+    room: Room,
     compression: Option<Compression>,
 }
 
@@ -41,22 +42,69 @@ impl Compression {
     }
 }
 
-/// A message on its way, and who wants to know when it is written.
+/// Bytes that responses may take while they wait to be written: a permit each.
+#[derive(Debug, Clone)]
+struct Room {
+    free: Arc<Semaphore>,
+    most: usize,
+}
+
+impl Room {
+    fn new(most: usize) -> Room {
+        let most = most.clamp(1, Semaphore::MAX_PERMITS);
+        Room { free: Arc::new(Semaphore::new(most)), most }
+    }
+
+    /// What a message takes. One that is larger than everything waits until it is alone.
+    fn share(&self, message: &Bytes) -> u32 {
+        u32::try_from(message.len().min(self.most)).unwrap_or(u32::MAX)
+    }
+
+    async fn take(&self, message: &Bytes) -> Option<OwnedSemaphorePermit> {
+        // It is never closed.
+        self.free.clone().acquire_many_owned(self.share(message)).await.ok()
+    }
+
+    fn try_take(&self, message: &Bytes) -> Option<OwnedSemaphorePermit> {
+        self.free.clone().try_acquire_many_owned(self.share(message)).ok()
+    }
+}
+
+/// A message on its way.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     pub(crate) bytes: Bytes,
-    pub(crate) written: Option<oneshot::Sender<()>>,
+    pub(crate) written: Receipt,
+}
+
+/// What is due when a message is written: its room is free again, and whoever wants to know is told.
+#[derive(Debug, Default)]
+pub(crate) struct Receipt {
+    told: Option<oneshot::Sender<()>>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Receipt {
+    /// It is written.
+    pub(crate) fn hand_out(self) {
+        if let Some(told) = self.told {
+            // Whoever waited may have left.
+            told.send(()).ok();
+        }
+    }
 }
 
 impl Outgoing {
     /// Sends a response, ahead of all events. Waits while the lane is full.
     pub async fn respond(&self, message: Bytes) -> Result<(), Closed> {
-        self.control.send(Outbound::new(message)).await.map_err(|_| Closed)
+        let room = self.room.take(&message).await;
+        self.control.send(Outbound::new(message, room)).await.map_err(|_| Closed)
     }
 
     /// Sends a response if there is room for it now.
     pub fn try_respond(&self, message: Bytes) -> Result<(), Refused> {
-        self.control.try_send(Outbound::new(message)).map_err(|error| match error {
+        let Some(room) = self.room.try_take(&message) else { return Err(Refused::Full(message)) };
+        self.control.try_send(Outbound::new(message, Some(room))).map_err(|error| match error {
             mpsc::error::TrySendError::Full(outbound) => Refused::Full(outbound.bytes),
             mpsc::error::TrySendError::Closed(_) => Refused::Closed,
         })
@@ -69,14 +117,26 @@ impl Outgoing {
 
     /// Sends a response; what is returned tells when the kernel has all of it.
     pub(crate) async fn respond_tracked(&self, message: Bytes) -> Result<oneshot::Receiver<()>, Closed> {
-        let (outbound, written) = Outbound::tracked(message);
+        let room = self.room.take(&message).await;
+        let (outbound, written) = Outbound::tracked(message, room);
         self.control.send(outbound).await.map_err(|_| Closed)?;
         Ok(written)
     }
 
     /// Sends an event, behind all responses. Waits while the lane is full.
     pub async fn event(&self, message: Bytes) -> Result<(), Closed> {
-        self.events.send(Outbound::new(message)).await.map_err(|_| Closed)
+        self.events.send(Outbound::new(message, None)).await.map_err(|_| Closed)
+    }
+
+    /// Whether a response would have to wait.
+    pub fn is_full(&self) -> bool {
+        self.control.capacity() == 0 || self.room.free.available_permits() == 0
+    }
+
+    /// Waits until the next response would not have to, or the link is gone.
+    pub async fn has_room(&self) {
+        let _room = self.room.take(&Bytes::from_static(b" ")).await;
+        let _slot = self.control.reserve().await;
     }
 
     /// A place in the lane of events. Waits while the lane is full.
@@ -92,7 +152,7 @@ impl Outgoing {
     /// Waits until the kernel has everything that was sent before.
     pub async fn flush(&self) -> Result<(), Closed> {
         // Events go last, so an empty message at their end is behind everything.
-        let (marker, written) = Outbound::tracked(Bytes::new());
+        let (marker, written) = Outbound::tracked(Bytes::new(), None);
         self.events.send(marker).await.map_err(|_| Closed)?;
         written.await.map_err(|_| Closed)
     }
@@ -136,13 +196,13 @@ pub enum Refused {
 }
 
 impl Outbound {
-    fn new(bytes: Bytes) -> Outbound {
-        Outbound { bytes, written: None }
+    fn new(bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Outbound {
+        Outbound { bytes, written: Receipt { told: None, _room: room } }
     }
 
-    fn tracked(bytes: Bytes) -> (Outbound, oneshot::Receiver<()>) {
-        let (written, receiver) = oneshot::channel();
-        (Outbound { bytes, written: Some(written) }, receiver)
+    fn tracked(bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> (Outbound, oneshot::Receiver<()>) {
+        let (told, receiver) = oneshot::channel();
+        (Outbound { bytes, written: Receipt { told: Some(told), _room: room } }, receiver)
     }
 }
 
@@ -157,7 +217,11 @@ pub(crate) struct Lanes {
 pub(crate) fn lanes(limits: &Limits) -> (Outgoing, Lanes) {
     let (control, control_end) = mpsc::channel(limits.control_slots.max(1));
     let (events, events_end) = mpsc::channel(limits.event_slots.max(1));
-    (Outgoing { control, events, compression: None }, Lanes { control: control_end, events: events_end })
+    let room = Room::new(limits.control_bytes);
+    (
+        Outgoing { control, events, room, compression: None },
+        Lanes { control: control_end, events: events_end },
+    )
 }
 
 impl Lanes {

@@ -71,6 +71,8 @@ pub struct Limits {
     pub line_bytes: usize,
     /// Responses waiting to be written; past it whoever responds waits, and so does reading.
     pub control_slots: usize,
+    /// What those may have in bytes together; one that has more waits until it is alone.
+    pub control_bytes: usize,
     /// Events waiting to be written; past it whoever emits waits. Few, so that a response overtakes nearly all of
     /// a flood of output.
     pub event_slots: usize,
@@ -78,7 +80,12 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { line_bytes: wire::limits::MAX_LINE_BYTES, control_slots: 1_024, event_slots: 4 }
+        Limits {
+            line_bytes: wire::limits::MAX_LINE_BYTES,
+            control_slots: 1_024,
+            control_bytes: 16 * 1024 * 1024,
+            event_slots: 4,
+        }
     }
 }
 

@@ -38,10 +38,7 @@ async fn carry(mut lanes: Lanes, to: mpsc::Sender<Incoming>, line_bytes: usize) 
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
         }
-        if let Some(written) = outbound.written {
-            // Whoever waited may have left.
-            written.send(()).ok();
-        }
+        outbound.written.hand_out();
     }
     Ok(())
 }

@@ -24,10 +24,7 @@ impl Answers {
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {
             let outbound = self.0.recv().await?;
-            if let Some(written) = outbound.written {
-                // Whoever waited may have left.
-                written.send(()).ok();
-            }
+            outbound.written.hand_out();
             if !outbound.bytes.is_empty() {
                 return Some(outbound.bytes);
             }

@@ -7,9 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
-use tokio::sync::oneshot;
 
-use crate::lanes::{Lanes, Outbound};
+use crate::lanes::{Lanes, Outbound, Receipt};
 
 /// Responses that are taken for one write.
 const BATCH: usize = 64;
@@ -30,12 +29,12 @@ pub(crate) struct Framed {
     pub(crate) head: Head,
     pub(crate) body: Bytes,
     pub(crate) tail: &'static [u8],
-    pub(crate) written: Option<oneshot::Sender<()>>,
+    pub(crate) written: Receipt,
 }
 
 impl Framed {
     /// A mark: nothing is written, but whoever waits learns that all before it was.
-    pub(crate) fn mark(written: Option<oneshot::Sender<()>>) -> Framed {
+    pub(crate) fn mark(written: Receipt) -> Framed {
         Framed { head: Head::default(), body: Bytes::new(), tail: b"", written }
     }
 
@@ -215,10 +214,7 @@ impl<F: Framing> Queue<F> {
                 return;
             }
             written -= left;
-            if let Some(waiting) = began.framed.written {
-                // Whoever waited may have left.
-                waiting.send(()).ok();
-            }
+            began.framed.written.hand_out();
             self.begin_next();
         }
     }

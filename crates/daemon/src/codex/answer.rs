@@ -8,7 +8,7 @@ use bytes::Bytes;
 use engine::audit::{self, AuditRecord, Detail, Judged, Outcome};
 use link::{Outgoing, Refused};
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use wire::codex::ErrorObject;
 use wire::codex::envelope;
@@ -31,6 +31,18 @@ pub(super) struct Asker {
     pub(super) session: Option<Arc<str>>,
 }
 
+/// Bytes that large answers of one connection may take before the peer has taken them: a permit each.
+#[derive(Debug, Clone)]
+pub(super) struct LargeAnswers(Arc<Semaphore>);
+
+impl LargeAnswers {
+    const MOST: u32 = 64 * 1024 * 1024;
+
+    pub(super) fn new() -> LargeAnswers {
+        LargeAnswers(Arc::new(Semaphore::new(LargeAnswers::MOST as usize)))
+    }
+}
+
 /// Answers one request once and records what came of it. Dropped without an answer, it says so to both.
 pub(super) struct Answer {
     id: Id,
@@ -46,6 +58,9 @@ pub(super) struct Answer {
     is_answered: bool,
     /// The place it takes among those that run.
     place: Option<OwnedSemaphorePermit>,
+    large: LargeAnswers,
+    /// What it takes of that, until it is on its way.
+    share: Option<OwnedSemaphorePermit>,
     /// Cancelled when nobody can read the answer any more.
     pub(super) cancel: CancellationToken,
 }
@@ -54,7 +69,7 @@ impl Answer {
     pub(super) fn new(
         service: &Arc<Service>,
         (id, operation): (Id, String),
-        outgoing: Outgoing,
+        (outgoing, large): (Outgoing, LargeAnswers),
         asker: Asker,
         (transport, cancel): (metrics::Transport, CancellationToken),
     ) -> Answer {
@@ -72,8 +87,18 @@ impl Answer {
             judged: None,
             is_answered: false,
             place: None,
+            large,
+            share: None,
             cancel,
         }
+    }
+
+    /// Waits until an answer of so many bytes may be made: those before it have to be on their way first. One that is
+    /// larger than all of them together is made alone.
+    pub(super) async fn afford(&mut self, bytes: u64) {
+        let share = u32::try_from(bytes).unwrap_or(u32::MAX).min(LargeAnswers::MOST);
+        // It is never closed.
+        self.share = self.large.0.clone().acquire_many_owned(share).await.ok();
     }
 
     /// The id that a response must carry, for those who write it themselves.

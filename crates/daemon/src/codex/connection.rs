@@ -13,7 +13,7 @@ use wire::codex::envelope::{self, Message};
 use wire::codex::{ErrorObject, code, v0, v1};
 use wire::jsonrpc::Id;
 
-use super::answer::{Answer, Asker};
+use super::answer::{Answer, Asker, LargeAnswers};
 use super::environment;
 use super::methods::{decode, perform};
 use super::session::Session;
@@ -91,6 +91,7 @@ pub(super) struct Connection {
     places: Arc<Semaphore>,
     /// Bytes of [`FOR_PROCESSES`] that are free.
     spare: Arc<Semaphore>,
+    answers: LargeAnswers,
     waiting: VecDeque<Request>,
     waiting_bytes: usize,
     /// Cancelled when nobody can read answers any more.
@@ -111,6 +112,7 @@ impl Connection {
             session: None,
             places: Arc::new(Semaphore::new(IN_FLIGHT)),
             spare: Arc::new(Semaphore::new(FOR_PROCESSES)),
+            answers: LargeAnswers::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             gone: CancellationToken::new(),
@@ -159,7 +161,9 @@ impl Connection {
         let (peer, hang_up, ending) =
             (self.outgoing.clone(), self.hang_up.clone(), self.service.stop.clone());
         loop {
-            let has_room = self.waiting.len() < WAITING && self.waiting_bytes < WAITING_BYTES;
+            // Who does not take answers is not asked for more.
+            let is_full = peer.is_full();
+            let has_room = self.waiting.len() < WAITING && self.waiting_bytes < WAITING_BYTES && !is_full;
             let (places, is_waiting) = (self.places.clone(), !self.waiting.is_empty());
             let then = tokio::select! {
                 biased;
@@ -167,7 +171,8 @@ impl Connection {
                     Some(message) => self.take(message).await,
                     None => Then::HangUp,
                 },
-                Ok(place) = places.acquire_owned(), if is_waiting => self.next(place),
+                Ok(place) = places.acquire_owned(), if is_waiting && !is_full => self.next(place),
+                () = peer.has_room(), if is_full => Then::GoOn,
                 then = Self::attend(self.session.as_deref_mut()) => then,
                 () = peer.closed() => Then::HangUp,
                 () = hang_up.cancelled() => Then::HangUp,
@@ -280,7 +285,8 @@ impl Connection {
 
     fn answer(&self, id: Id, method: String) -> Answer {
         let life = (self.transport, self.gone.clone());
-        Answer::new(&self.service, (id, method), self.outgoing.clone(), self.asker.clone(), life)
+        let way = (self.outgoing.clone(), self.answers.clone());
+        Answer::new(&self.service, (id, method), way, self.asker.clone(), life)
     }
 
     fn next(&mut self, place: OwnedSemaphorePermit) -> Then {

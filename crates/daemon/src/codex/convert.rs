@@ -145,6 +145,7 @@ mod tests {
         let ours = [("PATH", "/bin"), ("API_KEY", "k"), ("HOME", "/h"), ("OTHER", "o"), ("path", "low")];
         let ours: Vec<(OsString, OsString)> =
             ours.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let prescribed = BTreeMap::from([("FIXED".to_owned(), "f".to_owned())]);
         let policy = |inherit| ExecEnvPolicy {
             inherit,
             ignore_default_excludes: false,
@@ -161,14 +162,14 @@ mod tests {
             let made = environment(&params, (&ours, &prescribed), None);
             made.iter().map(|(name, _)| name.to_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(names(None), "LAST");
-        assert_eq!(names(Some(policy(EnvInherit::None))), "LAST SET_TOKEN");
-        assert_eq!(names(Some(policy(EnvInherit::Core))), "HOME LAST PATH SET_TOKEN path");
-        assert_eq!(names(Some(policy(EnvInherit::All))), "HOME LAST PATH SET_TOKEN path");
+        assert_eq!(names(None), "FIXED LAST");
+        assert_eq!(names(Some(policy(EnvInherit::None))), "FIXED LAST SET_TOKEN");
+        assert_eq!(names(Some(policy(EnvInherit::Core))), "FIXED HOME LAST PATH SET_TOKEN path");
+        assert_eq!(names(Some(policy(EnvInherit::All))), "FIXED HOME LAST PATH SET_TOKEN path");
         let all =
             ExecEnvPolicy { ignore_default_excludes: true, exclude: Vec::new(), ..policy(EnvInherit::All) };
-        assert_eq!(names(Some(all.clone())), "API_KEY HOME LAST OTHER PATH SET_TOKEN path");
+        assert_eq!(names(Some(all.clone())), "API_KEY FIXED HOME LAST OTHER PATH SET_TOKEN path");
         let some = ExecEnvPolicy { include_only: vec!["*PATH".to_owned()], ..all };
-        assert_eq!(names(Some(some)), "LAST PATH path");
+        assert_eq!(names(Some(some)), "FIXED LAST PATH path");
     }
 }

@@ -10,7 +10,7 @@ use super::session::Session;
 
 impl Session {
     /// `http/request`.
-    pub(super) fn fetch(&mut self, params: HttpRequest, outgoing: &Outgoing, answer: Answer) {
+    pub(super) fn fetch(&mut self, params: HttpRequest, outgoing: &Outgoing, mut answer: Answer) {
         let guard = self.service.guard.current();
         match self.confinement(&guard, None, None) {
             // Who keeps commands from the network does not want them to reach it by asking the daemon.
@@ -25,7 +25,7 @@ impl Session {
         let known = guard.clone();
         self.spawn(async move {
             let fetched = tokio::select! {
-                fetched = http::request(params, &known.environment, &active) => fetched,
+                fetched = http::request(params, &known.environment, &active, answer.afford(http::LARGE)) => fetched,
                 // Nobody is there to read the answer.
                 () = cancel.cancelled() => return,
             };

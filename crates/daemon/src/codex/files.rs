@@ -66,7 +66,7 @@ impl Session {
     }
 
     /// `fs/readFile`.
-    pub(super) fn read_file(&mut self, params: v1::FsReadFileParams, answer: Answer) {
+    pub(super) fn read_file(&mut self, params: v1::FsReadFileParams, mut answer: Answer) {
         let path = match self.path(&params.path, params.sandbox.as_ref()) {
             Ok(path) => path,
             Err(error) => return self.reply(answer, Err::<(), _>(error)),
@@ -88,6 +88,11 @@ impl Session {
             let response = match cached {
                 Some(read) => encode(read),
                 None => {
+                    let sized = path.clone();
+                    let size = blocking(move || Ok(files::stat_followed(&sized).ok().flatten())).await;
+                    // Once as it is, once as text. What cannot be looked at says so when it is read.
+                    let bytes = size.ok().flatten().map_or(0, |(found, _)| found.size.saturating_mul(3));
+                    answer.afford(bytes).await;
                     let read = move || {
                         check_links(&path, follows)?;
                         encode(files::read(&path, Range::whole(MOST_READ)))

@@ -18,6 +18,11 @@ use wire::codex::{ByteChunk, envelope};
 /// The longest body that is answered in one piece: as base64 it still fits into a message.
 const MOST_BODY: usize = 47 * 1024 * 1024;
 
+/// A body that is longer waits until there is memory for the longest.
+const SMALL_BODY: usize = 1024 * 1024;
+/// What the longest takes: once as it is, once as text.
+pub(super) const LARGE: u64 = 3 * MOST_BODY as u64;
+
 /// Why nothing was fetched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpFailure {
@@ -64,11 +69,13 @@ pub struct Streamed {
 }
 
 /// Fetches. Headers may take values from `variables`: those that commands inherit, so that nobody has their server send
-/// what its operator keeps from them. What is streamed comes back beside the answer, for [`Streamed::tell`].
+/// what its operator keeps from them. A long answer waits for `large` before it goes on. What is streamed
+/// comes back beside the answer, for [`Streamed::tell`].
 pub async fn request(
     params: HttpRequest,
     variables: &[(OsString, OsString)],
     active: &ActiveRequests,
+    large: impl Future<Output = ()>,
 ) -> Result<(HttpResponse, Option<Streamed>), HttpFailure> {
     let is_streamed = params.stream_response;
     let active = active.begin(&params.request_id)?;
@@ -86,8 +93,14 @@ pub async fn request(
         return Ok((response, Some(Streamed { answer, active })));
     }
     let mut body = Vec::new();
+    let mut large = Some(large);
     while let Some(chunk) = answer.chunk().await.map_err(failure)? {
         body.extend_from_slice(&chunk);
+        if body.len() > SMALL_BODY
+            && let Some(large) = large.take()
+        {
+            large.await;
+        }
         if body.len() > MOST_BODY {
             let problem =
                 format!("the answer has more than {MOST_BODY} bytes: ask for it with streamResponse");

@@ -16,7 +16,7 @@ const WAITS_AT_MOST: Duration = Duration::from_secs(3_600);
 
 impl Session {
     /// `process/read`.
-    pub(super) fn read(&mut self, params: v1::ReadParams, answer: Answer) {
+    pub(super) fn read(&mut self, params: v1::ReadParams, mut answer: Answer) {
         let id = &params.process_id;
         let refuse = |message: String| Err::<(), _>(ErrorObject::invalid_request(message));
         let Some(managed) = self.managed(id).filter(|managed| managed.words == Words::V1) else {
@@ -30,7 +30,7 @@ impl Session {
         self.spawn(async move {
             let cancel = answer.cancel.clone();
             tokio::select! {
-                read = read(&process, &numbers, &params) => answer.send(Ok::<_, ErrorObject>(read)).await,
+                read = read((&process, &numbers), &params, &mut answer) => answer.send(Ok::<_, ErrorObject>(read)).await,
                 // Nobody is there to read the answer.
                 () = cancel.cancelled() => {}
                 () = over.cancelled() => {}
@@ -39,7 +39,11 @@ impl Session {
     }
 }
 
-async fn read(process: &Process, numbers: &Arc<Numbers>, params: &v1::ReadParams) -> v1::ReadResponse {
+async fn read(
+    (process, numbers): (&Process, &Arc<Numbers>),
+    params: &v1::ReadParams,
+    answer: &mut Answer,
+) -> v1::ReadResponse {
     let after = params.after_seq.unwrap_or(0);
     let wait = Duration::from_millis(params.wait_ms.unwrap_or(0)).min(WAITS_AT_MOST);
     if !wait.is_zero() {
@@ -54,6 +58,8 @@ async fn read(process: &Process, numbers: &Arc<Numbers>, params: &v1::ReadParams
     // The state first: what is added to the pieces meanwhile only makes the answer fuller.
     let state = numbers.state();
     let (pieces, has_more) = numbers.after(after, params.max_bytes.unwrap_or(u64::MAX));
+    // Once as it is, once as text.
+    answer.afford(pieces.iter().map(|piece| 3 * (piece.end.0 - piece.start.0)).sum()).await;
     let mut chunks = Vec::with_capacity(pieces.len());
     for piece in &pieces {
         match fetch(process, piece).await {

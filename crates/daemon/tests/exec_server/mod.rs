@@ -140,6 +140,11 @@ impl Codex {
         self.socket.send(Message::text(text.into())).unwrap();
     }
 
+    /// Sends until nobody takes it any more.
+    pub fn flood(mut self, text: &str) {
+        while self.socket.send(Message::text(text)).is_ok() {}
+    }
+
     pub fn notify(&mut self, method: &str) {
         self.send(json!({"method": method, "params": {}}).to_string());
     }

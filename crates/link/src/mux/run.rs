@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use wire::codex::relay::RelayFrame;
 
 use super::streams::Event;
 use super::virtual_link::{self, Asked, Bells, Handle, Ring};
 use super::{Key, Limits, Role, Streams};
-use crate::lanes::Outbound;
+use crate::lanes::{Outbound, Receipt};
 use crate::{Closed, Incoming, Link, Outgoing, Receiver};
 
 /// Messages of all streams on their way to the driver.
@@ -71,7 +71,7 @@ struct User {
     queued: u64,
     departed: u64,
     /// Who wants to know when so many have left.
-    waiting: VecDeque<(u64, oneshot::Sender<()>)>,
+    waiting: VecDeque<(u64, Receipt)>,
 }
 
 fn now() -> Instant {
@@ -163,7 +163,7 @@ impl Driver {
                     user.queued += 1;
                     self.streams.send(key, bytes, now());
                 }
-                user.waiting.extend(written.map(|written| (user.queued, written)));
+                user.waiting.push_back((user.queued, written));
                 self.look_after(key);
             }
             Asked::Finish(key) => self.streams.finish(key, now()),
@@ -189,7 +189,7 @@ impl Driver {
             let Some(free) = slot.take().or_else(|| outgoing.try_event_slot()) else { return };
             let Some(frame) = self.streams.frame(now) else { return };
             let key = self.streams.sent_last();
-            free.send(Outbound { bytes: frame.encode(), written: None });
+            free.send(Outbound { bytes: frame.encode(), written: Receipt::default() });
             if let Some(key) = key {
                 self.look_after(key);
             }
@@ -286,8 +286,7 @@ impl User {
         self.handle.places.add_permits(usize::try_from(places).unwrap_or(usize::MAX));
         while self.waiting.front().is_some_and(|(at, _)| *at <= departed) {
             if let Some((_, written)) = self.waiting.pop_front() {
-                // Whoever waited may have left.
-                written.send(()).ok();
+                written.hand_out();
             }
         }
     }

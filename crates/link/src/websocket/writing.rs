@@ -15,7 +15,7 @@ use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 use super::reading::{Spent, unmask};
 use super::shared::{Asked, Shared};
 use super::{Close, Content, Role, Settings};
-use crate::lanes::{Compression, Lanes, Outbound};
+use crate::lanes::{Compression, Lanes, Outbound, Receipt};
 use crate::packing::pack;
 use crate::queue::{Framed, Framing, Head, Queue};
 
@@ -109,7 +109,7 @@ impl<W: AsyncWrite + Unpin + Send> Writer<W> {
     fn heed(&mut self, asked: Asked) -> io::Result<()> {
         match asked {
             Asked::Pong(payload) => {
-                let framed = frame(self.role, OpCode::Control(Control::Pong), payload, None);
+                let framed = frame(self.role, OpCode::Control(Control::Pong), payload, Receipt::default());
                 self.queue.put_sign(framed);
             }
             Asked::Close(close) => {
@@ -125,7 +125,7 @@ impl<W: AsyncWrite + Unpin + Send> Writer<W> {
         let mut payload = BytesMut::from(&close.code.to_be_bytes()[..]);
         let reason = &close.reason[..close.reason.floor_char_boundary(MOST_REASON)];
         payload.extend_from_slice(reason.as_bytes());
-        let framed = frame(self.role, OpCode::Control(Control::Close), payload.freeze(), None);
+        let framed = frame(self.role, OpCode::Control(Control::Close), payload.freeze(), Receipt::default());
         self.queue.put_first(framed);
         self.is_ending = true;
     }
@@ -145,7 +145,7 @@ impl<W: AsyncWrite + Unpin + Send> Writer<W> {
         }
         if now >= heard.max(self.pinged) + self.settings.ping_every {
             self.pinged = now;
-            let framed = frame(self.role, OpCode::Control(Control::Ping), Bytes::new(), None);
+            let framed = frame(self.role, OpCode::Control(Control::Ping), Bytes::new(), Receipt::default());
             self.queue.put_first(framed);
         }
         Ok(())
@@ -191,12 +191,7 @@ impl Framing for Framer {
     }
 }
 
-fn frame(
-    role: Role,
-    opcode: OpCode,
-    body: Bytes,
-    written: Option<tokio::sync::oneshot::Sender<()>>,
-) -> Framed {
+fn frame(role: Role, opcode: OpCode, body: Bytes, written: Receipt) -> Framed {
     let mut header = FrameHeader { is_final: true, opcode, ..FrameHeader::default() };
     let mut body = body;
     if role == Role::Client {
