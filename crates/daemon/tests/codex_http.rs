@@ -34,7 +34,8 @@ async fn an_answer_comes_back_whole() {
         server(b"HTTP/1.1 418 Teapot\r\nx-a: b\r\ncontent-length: 2\r\n\r\nhi".to_vec()).await;
     let wanted = json!({
         "method": "POST", "url": url, "requestId": "r",
-        "headers": [{"name": "X-One", "value": "1"}, {"name": "x-home", "valueEnvVar": "PATH"}],
+        "headers": [{"name": "X-One", "value": "1"}, {"name": "x-home", "valueEnvVar": "PATH"},
+            {"name": "x-both", "value": "in ", "valueEnvVar": "PATH"}],
         "bodyBase64": "aGVsbG8=",
     });
     let variables = [("PATH".into(), "/of/commands".into())];
@@ -49,6 +50,7 @@ async fn an_answer_comes_back_whole() {
     let asked = serving.await.unwrap();
     assert!(asked.starts_with("POST /path HTTP/1.1\r\n") && asked.contains("x-one: 1\r\n"), "{asked}");
     assert!(asked.contains("x-home: /of/commands\r\n"), "{asked}");
+    assert!(asked.contains("x-both: in /of/commands\r\n") && asked.contains("accept: */*\r\n"), "{asked}");
 }
 
 #[tokio::test]

@@ -121,11 +121,11 @@ fn a_tree_is_walked_within_its_bounds() {
         names.sort_unstable();
         names
     };
-    assert_eq!(walk(&mut codex, 0, false), ["a"]);
-    assert_eq!(walk(&mut codex, 6, false), ["a", "a/b", "a/b/two", "a/one"]);
+    assert_eq!(walk(&mut codex, 0, false), [".hidden", "a"]);
+    assert_eq!(walk(&mut codex, 6, false), [".hidden", "a", "a/b", "a/b/two", "a/one"]);
     assert_eq!(
         walk(&mut codex, 64, true),
-        ["a", "a/b", "a/b/two", "a/loop", "a/one"],
+        [".hidden", "a", "a/b", "a/b/two", "a/loop", "a/one"],
         "a circle is entered once"
     );
     let real = codex.call("fs/canonicalize", json!({"path": sandbox.path("root/a/loop/a/one")}));
@@ -144,6 +144,26 @@ fn somebody_is_told_when_what_was_missing_appears() {
     sandbox.write("root/AGENTS.md", "hello");
     let told = codex.take(|message| message["method"] == "fs/missingChanged");
     assert_eq!(told["params"]["watchId"], 4);
+    let there = json!({"watchId": 5, "missing": [sandbox.path("root/AGENTS.md")], "present": null});
+    assert_eq!(codex.call("fs/watchMissing", there)["watching"], false, "there is nothing to wait for");
+}
+
+#[test]
+fn a_tree_is_copied_without_what_is_no_file() {
+    let sandbox = Sandbox::new();
+    let (_served, mut codex) = served(&sandbox);
+    sandbox.write("root/tree/a", "first");
+    sandbox.write("root/tree/z/last", "last");
+    let fifo = sandbox.path("root/tree/b");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let copy = |from: &str, recursive: bool| json!({"sourcePath": sandbox.path(from), "destinationPath": sandbox.path("root/copy"), "recursive": recursive});
+    codex.call("fs/copy", copy("root/tree", true));
+    assert_eq!(sandbox.read("root/copy/a"), "first");
+    assert_eq!(sandbox.read("root/copy/z/last"), "last");
+    assert!(!sandbox.path("root/copy/b").exists());
+    let refusal = codex.ask("fs/copy", copy("root/tree/b", false)).unwrap_err();
+    assert!(refusal["message"].as_str().unwrap().contains("tree/b"), "it names the source: {refusal}");
 }
 
 fn restricted(sandbox: &Sandbox, entries: Value) -> Value {

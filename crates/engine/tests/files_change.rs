@@ -141,7 +141,7 @@ fn a_copy_keeps_modes_and_links() {
     fs::set_permissions(folder.top.join("tree/sub"), fs::Permissions::from_mode(0o710)).unwrap();
     symlink("/etc/passwd", folder.top.join("tree/link")).unwrap();
     let scan = Scan::unbounded();
-    let (plain, deep) = (CopyOptions::default(), CopyOptions { recursive: true, overwrite: false });
+    let (plain, deep) = (CopyOptions::default(), CopyOptions { recursive: true, ..CopyOptions::default() });
     let over = CopyOptions { overwrite: true, ..deep };
     assert!(files::copy(&folder.path("tree"), &folder.path("twin"), plain, &scan).is_err());
     files::copy(&folder.path("tree"), &folder.path("twin"), deep, &scan).unwrap();

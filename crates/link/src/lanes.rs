@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -29,7 +29,18 @@ pub struct Outgoing {
     control: mpsc::Sender<Outbound>,
     events: mpsc::Sender<Outbound>,
     room: Room,
+    largest: Largest,
     compression: Option<Compression>,
+}
+
+/// The longest message that reaches the peer; it may change when more is known of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Largest(Arc<AtomicUsize>);
+
+impl Largest {
+    pub(crate) fn set(&self, bytes: usize) {
+        self.0.store(bytes, Ordering::Relaxed);
+    }
 }
 
 /// Whether a link compresses what it sends. Once on, it stays on.
@@ -128,6 +139,15 @@ impl Outgoing {
         self.events.send(Outbound::new(message, None)).await.map_err(|_| Closed)
     }
 
+    /// The longest message that reaches the peer. A longer one ends the link.
+    pub fn largest(&self) -> usize {
+        self.largest.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn knows_largest(&self) -> Largest {
+        self.largest.clone()
+    }
+
     /// Whether a response would have to wait.
     pub fn is_full(&self) -> bool {
         self.control.capacity() == 0 || self.room.free.available_permits() == 0
@@ -218,8 +238,9 @@ pub(crate) fn lanes(limits: &Limits) -> (Outgoing, Lanes) {
     let (control, control_end) = mpsc::channel(limits.control_slots.max(1));
     let (events, events_end) = mpsc::channel(limits.event_slots.max(1));
     let room = Room::new(limits.control_bytes);
+    let largest = Largest(Arc::new(AtomicUsize::new(usize::MAX)));
     (
-        Outgoing { control, events, room, compression: None },
+        Outgoing { control, events, room, largest, compression: None },
         Lanes { control: control_end, events: events_end },
     )
 }

@@ -194,3 +194,31 @@ async fn what_is_no_frame_changes_nothing() {
     stream.outgoing.event("hi".into()).await.unwrap();
     assert_eq!(next(&mut stream).await, Some(message("s:hi")));
 }
+
+#[tokio::test]
+async fn a_message_that_a_released_peer_cannot_take_ends_its_own_stream_and_no_other() {
+    let (at_executor, mut peer) = link::memory::pair(&link::Limits::default());
+    let limits = Limits { plain_message_bytes: 1_000, ..Limits::default() };
+    let mut acceptor = mux::executor(at_executor, limits);
+    let mut links = Vec::new();
+    for id in ["long", "short"] {
+        let frame = RelayFrame::new(id, Body::Resume { next_seq: 0 }).encode();
+        peer.outgoing.event(frame).await.unwrap();
+        links.push(timeout(PATIENCE, acceptor.accept()).await.unwrap().unwrap().1);
+    }
+    assert_eq!(links[0].outgoing.largest(), 1_000);
+    links[0].outgoing.respond(vec![b'x'; 1_001].into()).await.unwrap();
+    timeout(PATIENCE, links[0].outgoing.closed()).await.unwrap();
+    links[1].outgoing.respond("still here".into()).await.unwrap();
+    let (mut is_reset, mut is_served) = (false, false);
+    while !(is_reset && is_served) {
+        let Some(Incoming::Message(frame)) = next(&mut peer).await else { panic!("the socket has ended") };
+        let RelayFrame { stream_id, body, .. } = RelayFrame::decode(frame).unwrap();
+        match (stream_id.as_str(), body) {
+            ("long", Body::Reset { .. }) => is_reset = true,
+            ("short", Body::Data(data)) => is_served = data.payload == "still here",
+            ("long", Body::Data(_)) | ("short", Body::Reset { .. }) => panic!("the wrong way round"),
+            _ => {}
+        }
+    }
+}

@@ -148,6 +148,14 @@ impl Answer {
     }
 
     async fn finish(mut self, line: Vec<u8>, error: Option<&ErrorObject>) {
+        let (bytes, most) = (line.len(), self.outgoing.largest());
+        if bytes > most {
+            let message =
+                format!("the answer has {bytes} bytes, and {most} pass here: ask for less at a time");
+            let error = ErrorObject::internal(message);
+            let line = envelope::error_response(&self.id, &error);
+            return Box::pin(self.finish(line, Some(&error))).await;
+        }
         self.record(error);
         self.is_answered = true;
         // A link that is gone is noticed where it is read.

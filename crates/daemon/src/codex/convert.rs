@@ -64,9 +64,8 @@ pub(super) fn environment(
     if let Some(temp) = temp {
         made.insert("TMPDIR".into(), temp.into());
     }
-    // What cannot be a variable would keep the program from being started.
-    let is_variable = |name: &OsString| !name.is_empty() && !name.as_encoded_bytes().contains(&b'=');
-    made.into_iter().filter(|(name, _)| is_variable(name)).collect()
+    // What has no name would keep the program from being started.
+    made.into_iter().filter(|(name, _)| !name.is_empty()).collect()
 }
 
 fn inherited(policy: &ExecEnvPolicy, ours: &[(OsString, OsString)]) -> BTreeMap<OsString, OsString> {

@@ -159,7 +159,7 @@ impl Session {
             (Err(error), _) | (_, Err(error)) => return self.reply(answer, Err::<(), _>(error)),
         };
         self.change(answer, move || {
-            let options = CopyOptions { recursive: params.recursive, overwrite: true };
+            let options = CopyOptions { recursive: params.recursive, overwrite: true, skip_special: true };
             files::copy(&from, &to, options, &Scan::unbounded()).map(|()| Done {}).map_err(failed)
         });
     }

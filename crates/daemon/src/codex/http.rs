@@ -168,6 +168,8 @@ fn converted(params: HttpRequest, variables: &[(OsString, OsString)]) -> Result<
         Some(RedirectPolicy::Stop) => Redirects::Stop,
     };
     forget_own(&mut request.headers);
+    let any = HeaderValue::from_static("*/*");
+    request.headers.entry(http::header::ACCEPT).or_insert(any);
     Ok(request)
 }
 
@@ -186,13 +188,15 @@ fn converted_header(
     let wrong = |problem: String| HttpFailure::Params(format!("header `{name}`: {problem}"));
     let value = match (value, value_env_var) {
         (Some(value), None) => value,
-        (None, Some(variable)) => {
+        // What is given comes first: `Bearer ` and a token, say.
+        (given, Some(variable)) => {
             let found = variables.iter().find(|(name, _)| name.to_str() == Some(&variable));
-            let value = found.and_then(|(_, value)| value.to_str()).map(str::to_owned);
+            let value = found.and_then(|(_, value)| value.to_str());
+            let value = value.map(|value| given.unwrap_or_default() + value);
             let hint = "if it is set there, name it in `keep` below [environment] of its configuration";
             value.ok_or_else(|| wrong(format!("this server has no variable {variable} to give; {hint}")))?
         }
-        _ => return Err(wrong("it has either a value or a valueEnvVar".to_owned())),
+        (None, None) => return Err(wrong("it has neither a value nor a valueEnvVar".to_owned())),
     };
     let known =
         HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong("no header has such a name".to_owned()))?;

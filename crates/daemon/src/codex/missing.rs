@@ -43,8 +43,13 @@ impl Session {
         let telling = tokio::spawn(async move {
             let turn = order.read_owned().await;
             let (changed, changes) = mpsc::channel(1);
-            let paths: Vec<RootedPath> = told.missing.iter().chain(&told.present).cloned().collect();
-            let watches = blocking(move || Ok(watches(&paths, &changed))).await.unwrap_or_default();
+            let (missing, present) = (told.missing.clone(), told.present.clone());
+            let watch = move || match missing.iter().any(is_there) {
+                // There is nothing to wait for.
+                true => Ok(Vec::new()),
+                false => Ok(watches(missing.iter().chain(&present), &changed)),
+            };
+            let watches = blocking(watch).await.unwrap_or_default();
             drop(turn);
             let watching = !watches.is_empty();
             answer.send(Ok::<_, ErrorObject>(FsWatchMissingResponse { watching })).await;
@@ -85,7 +90,6 @@ impl Told {
             let look = {
                 let (missing, present) = (missing.clone(), present.clone());
                 move || {
-                    let is_there = |path: &RootedPath| matches!(files::stat(path), Ok(Some(_)));
                     let nears: Vec<bool> = missing.iter().map(lies_in_directory).collect();
                     let appeared = missing.iter().any(is_there);
                     (appeared || present.is_some_and(|path| !is_there(&path)), nears)
@@ -106,9 +110,9 @@ impl Told {
 }
 
 /// Watches the directories in which these would appear or vanish, so that `changed` hears of it; none if that cannot be.
-fn watches(paths: &[RootedPath], changed: &mpsc::Sender<()>) -> Vec<Watch> {
+fn watches<'a>(paths: impl Iterator<Item = &'a RootedPath>, changed: &mpsc::Sender<()>) -> Vec<Watch> {
     let mut directories: Vec<RootedPath> = Vec::new();
-    for directory in paths.iter().filter_map(nearest) {
+    for directory in paths.filter_map(nearest) {
         if !directories.contains(&directory) {
             directories.push(directory);
         }
@@ -130,6 +134,10 @@ fn watches(paths: &[RootedPath], changed: &mpsc::Sender<()>) -> Vec<Watch> {
         tracing::debug!(%error, "what is missing cannot be watched");
         Vec::new()
     })
+}
+
+fn is_there(path: &RootedPath) -> bool {
+    matches!(files::stat(path), Ok(Some(_)))
 }
 
 /// Whether the directory it would lie in is there.

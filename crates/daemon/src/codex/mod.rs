@@ -82,8 +82,8 @@ pub struct Service {
 impl Service {
     /// Ends every session and waits until nothing of them is left.
     pub async fn shut_down(&self) {
+        // Connections end by it, and so do sessions that wait for one, all at the same time.
         self.stop.cancel();
-        self.shelf.clear().await;
         self.tasks.close();
         if tokio::time::timeout(FAREWELL, self.tasks.wait()).await.is_err() {
             tracing::warn!("some clients of exec-server did not take their last messages");

@@ -29,6 +29,11 @@ const KEPT_AFTER_END: Duration = Duration::from_secs(30);
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Output of one process that is kept in memory, whoever has heard of it.
 const LOG_BYTES: usize = 8 * 1024 * 1024;
+/// After the end of a command, what its children still write is told until they are quiet for so long: the released
+/// servers wait for them without end.
+const DRAIN_IDLE: Duration = Duration::from_millis(500);
+/// And for no longer than this.
+const DRAIN_AT_MOST: Duration = Duration::from_secs(5);
 /// Starts whose questions are settled, and that wait to be taken up.
 const SETTLED_WAITING: usize = 64;
 
@@ -107,7 +112,11 @@ impl Session {
         let opened = match self.engine.take() {
             Some(opened) => opened,
             None => {
-                let adjust = |bounds: &mut engine::process::Bounds| bounds.log_bytes = LOG_BYTES;
+                let adjust = |bounds: &mut engine::process::Bounds| {
+                    bounds.log_bytes = LOG_BYTES;
+                    bounds.drain_idle = DRAIN_IDLE;
+                    bounds.drain_at_most = DRAIN_AT_MOST;
+                };
                 self.service.engine.open_session_apart(adjust).map_err(failed)?
             }
         };

@@ -117,17 +117,6 @@ impl Shelf {
         self.slots().remove(id);
     }
 
-    /// Ends every session that waits.
-    pub(super) async fn clear(&self) {
-        let slots = std::mem::take(&mut *self.slots());
-        for (_, slot) in slots {
-            if let Slot::Waiting { session, taken } = slot {
-                taken.cancel();
-                session.close().await;
-            }
-        }
-    }
-
     fn expire(&self, id: &str, taken: &CancellationToken) -> Option<Box<Session>> {
         let mut slots = self.slots();
         if taken.is_cancelled() {

@@ -46,6 +46,7 @@ fn within_bounds(options: &FsWalkOptions) -> Result<(), ErrorObject> {
         ("maxEntries", options.max_entries, MOST_ENTRIES),
     ];
     match most.into_iter().find(|(_, asked, most)| asked > most) {
+        None if options.max_entries == 0 => Err(ErrorObject::invalid_request("maxEntries is at least 1")),
         None => Ok(()),
         Some((name, _, most)) => Err(ErrorObject::invalid_request(format!("{name} is at most {most}"))),
     }
@@ -115,9 +116,7 @@ impl Walk {
             return true;
         }
         let is_hidden = entry.name().as_encoded_bytes().starts_with(b".");
-        if kind == FsWalkKind::Directory && is_hidden && self.options.prune_hidden_directories {
-            return true;
-        }
+        let is_pruned = is_hidden && self.options.prune_hidden_directories;
         let path = uri(&entry.path);
         self.bytes += path.len() + 32;
         if self.found.entries.len() as u64 >= self.options.max_entries || self.bytes > MOST_BYTES {
@@ -125,6 +124,7 @@ impl Walk {
         }
         self.found.entries.push(FsWalkEntry { path, kind });
         if kind == FsWalkKind::Directory
+            && !is_pruned
             && let Ok(path) = directory.join(&entry.path)
         {
             below.push(path);

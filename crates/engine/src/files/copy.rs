@@ -30,6 +30,8 @@ pub struct CopyOptions {
     pub recursive: bool,
     /// Whether files of the same name are replaced and directories of the same name filled.
     pub overwrite: bool,
+    /// Whether FIFOs, sockets and devices in a tree are left out; otherwise one of them ends the copy.
+    pub skip_special: bool,
 }
 
 /// Copies a file, link or tree. Links are copied as links, modes are kept, each file appears whole.
@@ -71,7 +73,8 @@ impl Copy<'_> {
             FileType::Directory => self.directory(source, target, stat, depth),
             FileType::Symlink => self.link(source, target),
             FileType::RegularFile => self.file(source, target, stat),
-            _ => Err(Error::NotRegular { path: self.to.as_path().to_owned() }),
+            _ if self.options.skip_special && depth > 0 => Ok(()),
+            _ => Err(Error::NotRegular { path: self.from.as_path().to_owned() }),
         }
     }
 

@@ -53,6 +53,9 @@ pub struct Limits {
     pub inbox_bytes: usize,
     /// The same for a peer that knows no acknowledgements; past it the stream is reset.
     pub plain_inbox_bytes: usize,
+    /// The longest message to a peer that takes no pieces: it goes as one frame, and a peer or a rendezvous that does not
+    /// take a frame ends the connection it came on.
+    pub plain_message_bytes: usize,
     /// Messages of one stream that wait to be sent; past it whoever sends waits.
     pub queued_messages: usize,
     /// When things are tried again, and when they are given up.
@@ -97,8 +100,20 @@ impl Default for Limits {
             window_bytes: 2 * 1024 * 1024,
             inbox_bytes: 256 * 1024,
             plain_inbox_bytes: wire::limits::MAX_LINE_BYTES,
+            // What Codex's own library takes in one frame, less its envelope.
+            plain_message_bytes: 16 * 1024 * 1024 - 64 * 1024,
             queued_messages: 4,
             times: Times::default(),
+        }
+    }
+}
+
+impl Limits {
+    /// The longest message that a stream may carry.
+    fn largest(&self, stream: Option<&Stream>) -> usize {
+        match stream.map(Stream::peer) {
+            Some(Peer::Reliable) => self.message_bytes,
+            Some(Peer::Unknown | Peer::Presumed | Peer::Plain) | None => self.plain_message_bytes,
         }
     }
 }

@@ -151,6 +151,7 @@ impl Driver {
         let limits = crate::Limits { line_bytes: self.limits.message_bytes, ..crate::Limits::default() };
         let queued = self.limits.queued_messages;
         let (link, handle) = virtual_link::open(key, queued, &limits, self.asking.clone(), &self.bells);
+        handle.largest.set(self.limits.largest(None));
         self.users.insert(key, User { handle, queued: 0, departed: 0, waiting: VecDeque::new() });
         link
     }
@@ -159,7 +160,10 @@ impl Driver {
         match asked {
             Asked::Send(key, Outbound { bytes, written }) => {
                 let Some(user) = self.users.get_mut(&key) else { return };
-                if !bytes.is_empty() {
+                if bytes.len() > self.limits.largest(self.streams.get(key)) {
+                    // The whole connection would end of it, and with it every other stream.
+                    self.streams.reset(key, "a message is longer than this peer takes", now());
+                } else if !bytes.is_empty() {
                     user.queued += 1;
                     self.streams.send(key, bytes, now());
                 }
@@ -208,6 +212,7 @@ impl Driver {
         user.deliver(key, &mut self.streams, now);
         let Some(stream) = self.streams.get(key) else { return };
         user.count(stream.departed());
+        user.handle.largest.set(self.limits.largest(Some(stream)));
         if stream.end().is_none() {
             return;
         }

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::Key;
-use crate::lanes::{Lanes, Outbound, lanes};
+use crate::lanes::{Lanes, Largest, Outbound, lanes};
 use crate::{Incoming, Link, Receiver, Writing};
 
 /// Messages on their way to whoever uses a stream.
@@ -32,6 +32,8 @@ pub(super) struct Handle {
     pub(super) places: Arc<Semaphore>,
     /// Set while the inbox is full: its user tells when it is not.
     pub(super) is_full: Arc<AtomicBool>,
+    /// The longest message that its peer takes.
+    pub(super) largest: Largest,
     /// The stream is over.
     pub(super) gone: CancellationToken,
 }
@@ -84,6 +86,7 @@ pub(super) fn open(
         inbox: Some(inbox),
         places: Arc::new(Semaphore::new(queued.max(1))),
         is_full: Arc::default(),
+        largest: outgoing.knows_largest(),
         gone: CancellationToken::new(),
     };
     let inbox = Inbox { key, taking, is_full: handle.is_full.clone(), bells: bells.clone() };

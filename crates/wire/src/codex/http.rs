@@ -38,7 +38,7 @@ pub struct HttpRequest {
     pub stream_response: bool,
 }
 
-/// A header of a request: a value, or the variable of the server that holds it.
+/// A header of a request: a value, a variable of the server that holds it, or both, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRequestHeader {

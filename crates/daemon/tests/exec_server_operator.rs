@@ -1,0 +1,225 @@
+//! What the operator's configuration does to exec-server: roots, rules, questions, the environment, the audit, bounds.
+#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+
+mod exec_server;
+
+use std::time::Instant;
+
+use exec_server::{PATIENCE, Served, base64, beside, start};
+use serde_json::{Value, json};
+use testkit::sandbox::Sandbox;
+
+#[test]
+fn roots_and_rules_of_the_operator_hold_here_too() {
+    let sandbox = Sandbox::with_config(
+        "[policy]\n[[policy.rules]]\nname = \"no-rm\"\naction = \"deny\"\nargv = [\"rm\", \"*\"]\nreason = \"nothing is removed\"\n",
+    );
+    let (served, _rexd) = beside(&sandbox);
+    let mut codex = served.client();
+    let secret = sandbox.outside().join("secret.txt");
+    assert_eq!(codex.refused("fs/readFile", json!({"path": secret})), -32600);
+    sandbox.link("root/way-out", &secret);
+    assert_eq!(codex.refused("fs/readFile", json!({"path": sandbox.path("root/way-out")})), -32600);
+    let write = json!({"path": sandbox.path("root/new.txt"), "dataBase64": base64("new")});
+    codex.call("fs/writeFile", write);
+    assert_eq!(sandbox.read("root/new.txt"), "new");
+    assert_eq!(codex.refused("process/start", start("p", &["true"])), -32600, "its directory is outside");
+    let mut params = start("p", &["sh", "-c", "rm -f new.txt"]);
+    params["cwd"] = json!(sandbox.root());
+    let refusal = codex.ask("process/start", params).unwrap_err();
+    assert_eq!(refusal["code"], -32600);
+    assert!(refusal["message"].as_str().unwrap().contains("nothing is removed"), "{refusal}");
+    assert_eq!(sandbox.read("root/new.txt"), "new");
+}
+
+#[test]
+fn a_start_that_is_asked_about_waits_for_somebody_on_another_face() {
+    let sandbox = Sandbox::with_config(
+        "[policy]\n[[policy.rules]]\nname = \"ask-first\"\naction = \"ask\"\nargv = [\"echo\", \"*\"]\n",
+    );
+    let (served, mut rexd) = beside(&sandbox);
+    let mut codex = served.client();
+    let session = rexd.open_with(json!({"client_name": "approver", "approvals": true}));
+    let session = session["session_id"].as_str().unwrap().to_owned();
+    for (decision, process) in [("approve", "yes"), ("deny", "no")] {
+        let mut params = start(process, &["echo", "approved"]);
+        params["cwd"] = json!(sandbox.root());
+        let start = codex.request("process/start", params);
+        let asked = rexd.take("a question", |message: &Value| message["method"] == "approval.requested");
+        let id = asked["params"]["approval_id"].clone();
+        rexd.call("approval.answer", json!({"session_id": session, "approval_id": id, "decision": decision}));
+        match (decision, codex.answer(start)) {
+            ("approve", Ok(_started)) => assert_eq!(codex.finish(process).0, b"approved\n"),
+            ("deny", Err(refusal)) => assert_eq!(refusal["code"], -32600),
+            (_, other) => panic!("{decision}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_start_that_nobody_approves_leaves_its_id_free() {
+    let sandbox = Sandbox::with_config(
+        "[policy]\n[[policy.rules]]\nname = \"ask-first\"\naction = \"ask\"\nargv = [\"echo\", \"*\"]\n",
+    );
+    let (served, _rexd) = beside(&sandbox);
+    let mut codex = served.client();
+    let params = |argv: &[&str]| {
+        let mut params = start("p", argv);
+        params["cwd"] = json!(sandbox.root());
+        params
+    };
+    for _ in 0..2 {
+        let refusal = codex.ask("process/start", params(&["echo", "refused"])).unwrap_err();
+        assert!(!refusal["message"].as_str().unwrap().contains("already exists"), "{refusal}");
+    }
+    let write = json!({"processId": "p", "chunk": base64("x")});
+    assert_eq!(codex.call("process/write", write)["status"], "unknownProcess");
+    codex.call("process/start", params(&["printf", "allowed"]));
+    assert_eq!(codex.finish("p").0, b"allowed");
+}
+
+#[test]
+fn the_operators_variables_have_the_last_word_in_both_vocabularies() {
+    let sandbox = Sandbox::with_config("[environment]\nset = { HTTPS_PROXY = \"http://proxy.example\" }\n");
+    let (served, _rexd) = beside(&sandbox);
+    let mut codex = served.client();
+    let line = "printf %s \"$HTTPS_PROXY\"";
+    let base = json!({
+        "processId": "v1", "argv": ["sh", "-c", line], "cwd": sandbox.root(), "tty": false, "arg0": null,
+        "env": {"PATH": "/usr/bin:/bin", "HTTPS_PROXY": ""},
+        "envPolicy": {
+            "inherit": "none", "ignoreDefaultExcludes": false, "exclude": ["HTTPS_PROXY"], "set": {},
+            "includeOnly": ["PATH"],
+        },
+    });
+    codex.call("process/start", base.clone());
+    assert_eq!(codex.finish("v1").0, b"http://proxy.example");
+    let mut old = base;
+    old["processId"] = json!("v0");
+    old.as_object_mut().unwrap().remove("envPolicy");
+    codex.call("command/exec", old);
+    let told = codex.event("command/exec/outputDelta", "v0");
+    assert_eq!(exec_server::bytes(&told["params"]["chunk"]), b"http://proxy.example");
+}
+
+#[test]
+fn nobody_has_the_server_send_a_variable_that_its_commands_do_not_get() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
+    command.arg("exec-server").env("DEPLOY_TOKEN", "secret").env("GREETING", "hello");
+    let served = Served::spawn(command);
+    let mut codex = served.client();
+    // Nobody listens there: what has its headers goes as far as trying.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (variable, code) in [("GREETING", -32603), ("DEPLOY_TOKEN", -32602), ("NO_SUCH_THING", -32602)] {
+        let params = json!({
+            "method": "GET", "url": format!("http://{closed}/"), "requestId": variable,
+            "headers": [{"name": "x-test", "valueEnvVar": variable}],
+        });
+        assert_eq!(codex.refused("http/request", params), code, "{variable}");
+    }
+}
+
+#[test]
+fn the_audit_says_which_file_which_address_and_which_process() {
+    let sandbox = Sandbox::new();
+    let (served, _rexd) = beside(&sandbox);
+    let mut codex = served.client();
+    let path = sandbox.path("root/kept.txt");
+    codex.call("fs/writeFile", json!({"path": path, "dataBase64": base64("content")}));
+    let copy = sandbox.path("root/copied.txt");
+    codex.call("fs/copy", json!({"sourcePath": path, "destinationPath": copy, "recursive": false}));
+    codex.call("fs/remove", json!({"path": path}));
+    let url = "http://user:s3cr3t@127.0.0.1:1/place?token=s3cr3t";
+    let params = json!({"method": "GET", "url": url, "requestId": "r", "headers": []});
+    codex.ask("http/request", params).unwrap_err();
+    let mut params = start("mine", &["true"]);
+    params["cwd"] = json!(sandbox.root());
+    codex.call("process/start", params);
+    codex.finish("mine");
+    sandbox.gains("audit.log", "process/closed", Instant::now() + PATIENCE);
+    let audit = sandbox.read("audit.log");
+    let lines: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let params = |method: &str| {
+        let found = lines.iter().find(|line| line["method"] == method);
+        found.unwrap_or_else(|| panic!("no {method} in {audit}"))["params"].clone()
+    };
+    assert_eq!(params("fs/writeFile")["path"], json!(path));
+    assert_eq!(params("fs/copy")["destination_path"], json!(copy));
+    assert_eq!(params("fs/remove")["path"], json!(path));
+    assert_eq!(params("http/request")["url"], "127.0.0.1:1/place");
+    assert_eq!(params("process/start")["process_id"], "mine");
+    assert_eq!(params("process/closed")["process_id"], "mine");
+    assert!(params("process/closed")["known_as"].is_string());
+    assert!(!audit.contains("s3cr3t") && !audit.contains(&base64("content")), "{audit}");
+}
+
+#[test]
+fn input_that_nobody_reads_is_bounded_and_its_process_can_still_be_ended() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&sandbox, &[]);
+    let mut codex = served.client();
+    codex.call("process/start", start("p", &["sleep", "1000"]));
+    let chunk = base64(vec![b'x'; 24 * 1024 * 1024]);
+    let asked: Vec<u64> =
+        (0..12).map(|_| codex.request("process/write", json!({"processId": "p", "chunk": chunk}))).collect();
+    let refused = codex.answer(*asked.last().unwrap()).unwrap_err();
+    assert!(refused["message"].as_str().unwrap().contains("too much waits"), "{refused}");
+    assert_eq!(codex.call("process/terminate", json!({"processId": "p"}))["running"], true);
+    for id in &asked[..4] {
+        assert_eq!(codex.answer(*id).unwrap()["status"], "accepted", "what waited is answered with its end");
+    }
+    codex.call("process/start", start("next", &["true"]));
+    let write = json!({"processId": "next", "chunk": base64("x")});
+    assert_eq!(codex.call("process/write", write)["status"], "accepted", "its room is free again");
+}
+
+#[test]
+fn a_tree_with_a_file_that_a_rule_protects_is_neither_removed_nor_copied_whole() {
+    let sandbox = Sandbox::with_config(
+        "[policy]\n[[policy.rules]]\nname = \"keep\"\naction = \"deny\"\npaths = [\"**/secret.env\"]\n",
+    );
+    sandbox.write("root/tree/deep/secret.env", "KEY=1");
+    sandbox.write("root/tree/plain.txt", "plain");
+    let (served, _rexd) = beside(&sandbox);
+    let mut codex = served.client();
+    codex.ask("fs/remove", json!({"path": sandbox.path("root/tree"), "recursive": true})).unwrap_err();
+    assert_eq!(sandbox.read("root/tree/deep/secret.env"), "KEY=1");
+    let copy = json!({
+        "sourcePath": sandbox.path("root/tree"), "destinationPath": sandbox.path("root/copy"), "recursive": true,
+    });
+    codex.ask("fs/copy", copy).unwrap_err();
+    assert!(!sandbox.path("root/copy/deep/secret.env").exists());
+}
+
+#[test]
+fn answers_that_nobody_takes_are_bounded_and_others_are_served() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&sandbox, &[]);
+    let mut neighbour = served.client();
+    let pid = i32::try_from(served.child.id()).unwrap();
+    let before = testkit::proc::held_bytes(pid);
+    let large = sandbox.path("root/large.bin");
+    std::fs::write(&large, vec![b'x'; 10 * 1024 * 1024]).unwrap();
+    let mut reader = served.client();
+    reader.shell("p", "head -c 5000000 /dev/zero");
+    reader.finish("p");
+    for _ in 0..150 {
+        reader.request("process/read", json!({"processId": "p"}));
+        reader.request("fs/readFile", json!({"path": large}));
+    }
+    // One that only asks, until it is not heard any more: the end of the daemon ends it.
+    let asker = served.client();
+    let flood =
+        std::thread::spawn(move || asker.flood(r#"{"id":1,"method":"environment/info","params":{}}"#));
+    for round in 0..40 {
+        let process = format!("q{round}");
+        neighbour.call("process/start", start(&process, &["echo", "served"]));
+        assert_eq!(neighbour.finish(&process).0, b"served\n");
+        let grown = testkit::proc::held_bytes(pid).saturating_sub(before);
+        assert!(grown < 320 * 1024 * 1024, "{grown} bytes in round {round}");
+    }
+    drop(served);
+    flood.join().unwrap();
+    drop(reader);
+}
