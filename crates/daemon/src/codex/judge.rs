@@ -65,9 +65,8 @@ impl Session {
 
     /// Somebody has approved a start: it is done, unless it was withdrawn or another has its id by now.
     pub(super) fn approved(&mut self, Approved { start, answer }: Approved) {
-        let id = &start.params.process_id;
-        match self.asked.remove(id) {
-            Some(cancel) if !cancel.is_cancelled() && self.managed(id).is_none() => {
+        match self.asked.remove(&start.params.process_id) {
+            Some(cancel) if !cancel.is_cancelled() && !self.is_taken(&start.params) => {
                 self.launch(*start, answer)
             }
             _ => self.reply(answer, Err::<(), _>(ErrorObject::invalid_request("the start was withdrawn"))),

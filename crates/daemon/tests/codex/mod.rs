@@ -158,6 +158,11 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(asked) = fs::read_to_string(self.path("server/rexd/audit.log"))
+        {
+            eprintln!("what our server was asked:\n{asked}");
+        }
         // What a failed test, or a released server, leaves.
         for pid in marked(&self.mark()) {
             Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
