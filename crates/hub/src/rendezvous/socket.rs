@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::pulse::{Felt, Pulse};
+use super::pulse::{Felt, Pulse, felt};
 use super::queue::{Frame, Inbox, Next, OVERHEAD};
 use super::routes::{Door, Letter, Seat};
 use crate::config::Limits;
@@ -106,8 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             .write_buffer_size(BUFFER)
             .max_frame_size(Some(limits.frame_bytes))
             .max_message_size(Some(limits.frame_bytes));
-        let stream = Felt::new(stream);
-        let pulse = stream.pulse();
+        let (stream, pulse) = felt(stream);
         let stream = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
         Socket { stream, pulse, limits }
     }
