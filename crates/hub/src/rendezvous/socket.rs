@@ -36,8 +36,11 @@ impl Farewell {
     pub(super) const HUB_ENDS: Farewell = Farewell { code: CloseCode::Away, reason: "the hub ends" };
     pub(super) const TOKEN_REMOVED: Farewell =
         Farewell { code: CloseCode::Policy, reason: "the token was removed" };
-    pub(super) const REPLACED: Farewell =
-        Farewell { code: CloseCode::Policy, reason: "the executor connected anew" };
+    /// Its code is one of ours, so that an executor knows: coming back at once would only throw the other one out.
+    pub(super) const REPLACED: Farewell = Farewell {
+        code: CloseCode::Library(wire::codex::relay::REPLACED),
+        reason: "another executor with this id connected",
+    };
     pub(super) const EXECUTOR_GONE: Farewell =
         Farewell { code: CloseCode::Restart, reason: "the executor is gone for the moment: connect again" };
     pub(super) const TOO_SLOW: Farewell =
