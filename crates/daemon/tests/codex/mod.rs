@@ -157,6 +157,7 @@ impl Place {
 }
 
 impl Drop for Place {
+    #[expect(clippy::print_stderr, reason = "it belongs to what the failed test says")]
     fn drop(&mut self) {
         if std::thread::panicking()
             && let Ok(asked) = fs::read_to_string(self.path("server/rexd/audit.log"))
