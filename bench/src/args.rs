@@ -9,10 +9,11 @@ use lexopt::prelude::*;
 pub(crate) const USAGE: &str = "\
 bench --rexd PATH [--rex PATH] [--only ROW,...] [--quick] [--out FILE] [--home DIR]
 
-  --rexd PATH   the rexd to measure
+  --rexd PATH   the rexd to measure; the rexhub beside it is measured too
   --rex PATH    the rex to measure (default: beside rexd)
   --only ROWS   some of: true rate stream stall read write cold memory pty tree size growth
                 connections detached resume compress sandbox policy
+                exec-server exec-server-files exec-server-memory exec-server-relay
                 rex-exec rex-cp rex-mcp rex-start
   --quick       few and short rounds, for development: figures mean nothing
   --out FILE    also write the report as Markdown

@@ -31,6 +31,8 @@ pub(crate) struct World {
     pub(crate) rexd: PathBuf,
     /// The command line under test.
     pub(crate) rex: PathBuf,
+    /// The hub under test.
+    pub(crate) rexhub: PathBuf,
     /// Where the peers were installed.
     pub(crate) home: PathBuf,
     /// Where data is written; the only root of the rexd under test.
@@ -50,7 +52,8 @@ impl World {
         }
         fs::create_dir_all(&folder)?;
         let (rexd, rex) = (args.rexd.clone(), std::path::absolute(&args.rex)?);
-        Ok(Self { rexd, rex, home, folder, quick: args.quick, block: words(1 << 20) })
+        let rexhub = rexd.with_file_name("rexhub");
+        Ok(Self { rexd, rex, rexhub, home, folder, quick: args.quick, block: words(1 << 20) })
     }
 
     /// One of two amounts, by `--quick`.

@@ -7,6 +7,7 @@ pub(crate) mod detached;
 pub(crate) mod exec_server;
 pub(crate) mod exec_server_files;
 pub(crate) mod exec_server_memory;
+pub(crate) mod exec_server_relay;
 pub(crate) mod growth;
 pub(crate) mod latency;
 pub(crate) mod memory;
@@ -47,7 +48,7 @@ pub(crate) struct Row {
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Every row, in the order of the report.
-pub(crate) const ALL: [Row; 25] = [
+pub(crate) const ALL: [Row; 26] = [
     Row { name: "true", limit: MINUTE.saturating_mul(15), run: latency::run },
     Row { name: "rate", limit: MINUTE.saturating_mul(15), run: rate::run },
     Row { name: "stream", limit: MINUTE.saturating_mul(20), run: stream::run },
@@ -69,6 +70,7 @@ pub(crate) const ALL: [Row; 25] = [
     Row { name: "exec-server", limit: MINUTE.saturating_mul(20), run: exec_server::run },
     Row { name: "exec-server-files", limit: MINUTE.saturating_mul(15), run: exec_server_files::run },
     Row { name: "exec-server-memory", limit: MINUTE.saturating_mul(10), run: exec_server_memory::run },
+    Row { name: "exec-server-relay", limit: MINUTE.saturating_mul(10), run: exec_server_relay::run },
     Row { name: "rex-exec", limit: MINUTE.saturating_mul(10), run: rex_exec::run },
     Row { name: "rex-cp", limit: MINUTE.saturating_mul(20), run: rex_cp::run },
     Row { name: "rex-mcp", limit: MINUTE.saturating_mul(5), run: rex_mcp::run },

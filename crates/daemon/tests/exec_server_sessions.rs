@@ -223,7 +223,8 @@ fn ids_and_statuses_are_those_of_the_protocol() {
     let mut codex = served.client();
     codex.shell("p", "exit 3");
     assert_eq!(codex.finish("p").1, 3);
-    assert_eq!(codex.refused("process/start", start("p", &["true"])), -32600, "the id is kept for a while");
+    let again = start("p", &["sh", "-c", "exit 3"]);
+    assert_eq!(codex.refused("process/start", again), -32600, "the id is kept for a while");
     assert_eq!(codex.refused("process/start", start("q", &[])), -32602);
     assert_eq!(codex.refused("process/start", start("q", &["/no/such/program"])), -32603);
     let mut missing = start("q", &["true"]);
@@ -249,4 +250,23 @@ fn ids_and_statuses_are_those_of_the_protocol() {
     renamed["arg0"] = json!("another-name");
     codex.call("process/start", renamed);
     assert_eq!(codex.finish("u").0, b"another-name -c ps -o args= -p $$\n");
+}
+
+#[test]
+fn an_id_is_free_for_another_command_once_its_process_is_over_and_a_repeated_start_is_refused() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&sandbox, &[]);
+    let mut codex = served.client();
+    codex.shell("p", "read line; echo first");
+    assert_eq!(codex.refused("process/start", start("p", &["echo", "second"])), -32600, "it runs");
+    codex.call("process/write", json!({"processId": "p", "chunk": base64("\n"), "writeId": "1"}));
+    assert_eq!(codex.finish("p"), (b"first\n".to_vec(), 0));
+    let repeated = start("p", &["sh", "-c", "read line; echo first"]);
+    assert_eq!(codex.refused("process/start", repeated), -32600, "a start that was answered already");
+    codex.call("process/start", start("p", &["echo", "second"]));
+    assert_eq!(codex.finish("p"), (b"second\n".to_vec(), 0));
+    let read = codex.call("process/read", json!({"processId": "p", "afterSeq": 0, "waitMs": 0}));
+    let text: Vec<u8> =
+        read["chunks"].as_array().unwrap().iter().flat_map(|chunk| bytes(&chunk["chunk"])).collect();
+    assert_eq!(text, b"second\n", "nothing of the one before it");
 }

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use link::listen::Tls;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -52,6 +53,7 @@ async fn run_hub(serve: Serve) -> anyhow::Result<()> {
             "tokens travel readable to others: use --tls-cert and --tls-key, or a proxy that speaks TLS"
         );
     }
+    read_again_on_hangup(hub.tls())?;
     say(&format!("listening {}", hub.url()))?;
     hub.serve(stop).await?;
     Ok(())
@@ -82,6 +84,22 @@ fn stop_on_signals() -> anyhow::Result<CancellationToken> {
         });
     }
     Ok(stop)
+}
+
+/// HUP has the certificate read again.
+fn read_again_on_hangup(tls: Option<Tls>) -> anyhow::Result<()> {
+    let mut received = signal(SignalKind::hangup()).context("cannot listen for signals")?;
+    // Lives as long as the runtime.
+    tokio::spawn(async move {
+        while received.recv().await.is_some() {
+            match tls.as_ref().map(Tls::reload) {
+                Some(Ok(())) => tracing::info!("the certificate was read again"),
+                Some(Err(error)) => tracing::error!("TLS stays as it was: {error}"),
+                None => {}
+            }
+        }
+    });
+    Ok(())
 }
 
 async fn add_token(add: TokenAdd) -> anyhow::Result<()> {

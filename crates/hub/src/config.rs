@@ -20,14 +20,7 @@ pub struct Config {
     pub limits: Limits,
 }
 
-/// The files TLS needs, in PEM.
-#[derive(Debug, Clone)]
-pub struct TlsFiles {
-    /// The certificate and those that lead to a known one.
-    pub certificate: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
-}
+pub use link::listen::TlsFiles;
 
 /// Every bound of the hub. What happens past one stands beside it.
 #[derive(Debug, Clone)]

@@ -4,14 +4,12 @@ pub mod args;
 pub mod auth;
 pub mod commands;
 pub mod config;
-mod held;
 pub mod log;
 mod refusal;
 mod rendezvous;
 mod routes;
 pub mod serve;
 pub mod store;
-mod tls;
 mod upgrade;
 
-pub use tls::TlsError;
+pub use link::listen::TlsError;

@@ -9,22 +9,19 @@ use std::time::Duration;
 use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use rustls::ServerConfig;
+use link::listen::{Tls, TlsError, Watched, Witness};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Tokens;
 use crate::config::{Config, Limits, PublicUrl};
-use crate::held::Held;
 use crate::rendezvous::Rendezvous;
 use crate::routes::{self, Site};
 use crate::store::{Sqlite, Store, StoreError};
-use crate::tls::{self, TlsError};
 
 /// All headers of a request together.
 const MOST_HEADERS: usize = 16 * 1024;
@@ -45,7 +42,7 @@ pub enum StartError {
         source: io::Error,
     },
     /// TLS cannot be served.
-    #[error(transparent)]
+    #[error("TLS cannot be served")]
     Tls(#[from] TlsError),
     /// The store cannot be opened.
     #[error(transparent)]
@@ -57,7 +54,7 @@ pub enum StartError {
 pub struct Hub {
     listener: TcpListener,
     address: SocketAddr,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<Tls>,
     public: Option<PublicUrl>,
     store: Arc<dyn Store>,
     limits: Arc<Limits>,
@@ -66,7 +63,7 @@ pub struct Hub {
 impl Hub {
     /// Opens the store and listens.
     pub async fn bind(config: Config) -> Result<Hub, StartError> {
-        let tls = config.tls.as_ref().map(tls::config).transpose()?;
+        let tls = config.tls.as_ref().map(|files| Tls::open(files, None)).transpose()?;
         let store = Arc::new(Sqlite::open(&config.data).await?);
         let bound = async {
             let listener = TcpListener::bind(&config.listen).await?;
@@ -89,6 +86,11 @@ impl Hub {
         format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.address)
     }
 
+    /// Its TLS, to read the files again; they are also looked at now and then.
+    pub fn tls(&self) -> Option<Tls> {
+        self.tls.clone()
+    }
+
     /// Whether tokens travel readable to others: no TLS, and not only on this machine.
     pub fn is_exposed(&self) -> bool {
         self.tls.is_none() && !self.address.ip().is_loopback()
@@ -103,6 +105,10 @@ impl Hub {
         let rendezvous = Rendezvous::new(limits.clone(), tokens, stop.clone(), tasks.clone());
         let own = PublicUrl { secure: tls.is_some(), authority: address.to_string(), prefix: String::new() };
         let site = Site { rendezvous: Arc::new(rendezvous), own, public };
+        if let Some(tls) = tls.clone() {
+            let stop = stop.clone();
+            tasks.spawn(async move { stop.run_until_cancelled(tls.look_after()).await });
+        }
         let door = Arc::new(Door { router: routes::router(Arc::new(site)), tls, limits, stop });
         door.accept(&listener, &tasks).await;
         tasks.close();
@@ -113,11 +119,19 @@ impl Hub {
     }
 }
 
+/// A place among the connections: given back when the stream is dropped, also when that has become a WebSocket.
+#[derive(Debug)]
+struct Place {
+    _held: OwnedSemaphorePermit,
+}
+
+impl Witness for Place {}
+
 /// What connections come in by.
 #[derive(Debug)]
 struct Door {
     router: Router,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<Tls>,
     limits: Arc<Limits>,
     stop: CancellationToken,
 }
@@ -152,12 +166,11 @@ impl Door {
         stream.set_nodelay(true).ok();
         match &self.tls {
             None => self.answer(stream, place).await,
-            Some(tls) => {
-                match timeout(self.limits.handshake, TlsAcceptor::from(tls.clone()).accept(stream)).await {
-                    Ok(Ok(stream)) => self.answer(stream, place).await,
-                    _ => tracing::debug!("a TLS handshake failed"),
-                }
-            }
+            Some(tls) => match timeout(self.limits.handshake, tls.accept(stream)).await {
+                Ok(Ok(Some(stream))) => self.answer(stream, place).await,
+                Ok(Ok(None)) => tracing::debug!("plain text came to a TLS port"),
+                _ => tracing::debug!("a TLS handshake failed"),
+            },
         }
     }
 
@@ -172,7 +185,7 @@ impl Door {
             .max_header_size(MOST_HEADERS)
             .max_buf_size(READ_BUFFER);
         let service = TowerToHyperService::new(self.router.clone());
-        let stream = TokioIo::new(Held::new(stream, place));
+        let stream = TokioIo::new(Watched::new(stream, Place { _held: place }));
         let mut connection = pin!(builder.serve_connection(stream, service).with_upgrades());
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,

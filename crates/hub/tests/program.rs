@@ -143,7 +143,7 @@ fn what_cannot_work_is_said_before_anything_starts() {
     let tls = ["serve", "--tls-cert", path, "--tls-key", path];
     for (arguments, data, code, message) in [
         (&["serve", "--listen", "nowhere"][..], &data, 1, "cannot listen on nowhere"),
-        (&tls, &data, 1, "for TLS: there is no certificate in it"),
+        (&tls, &data, 1, "file: there is no certificate in it"),
         (&["token", "list"], &file, 1, "cannot use the data folder"),
         (&["serve", "--tls-cert", path], &data, 2, "--tls-key"),
         (&["serve", "--public-url", "hub"], &data, 2, "it has to begin with http:// or https://"),

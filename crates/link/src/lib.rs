@@ -19,6 +19,7 @@ pub mod child;
 pub mod dial;
 mod intake;
 mod lanes;
+pub mod listen;
 pub mod memory;
 pub mod mux;
 pub mod ndjson;

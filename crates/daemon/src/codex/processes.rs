@@ -1,5 +1,6 @@
 //! Processes: started, interrupted, ended.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -56,10 +57,18 @@ impl Session {
             return Err(ErrorObject::invalid_params("argv must not be empty"));
         }
         let cwd = super::paths::native(&params.cwd)?;
-        if self.managed(id).is_some() || self.asked.contains_key(id) {
+        if self.asked.contains_key(id) || self.is_taken(&params) {
             return Err(ErrorObject::invalid_request(format!("process {id:?} already exists")));
         }
         Ok(Start { params, words, cwd })
+    }
+
+    /// Whether the id of a start belongs to another process. Clients draw ids by lot and give them back when a process is
+    /// over, so one that is over makes way; not for the same command, which is its own start asked for again.
+    pub(super) fn is_taken(&mut self, params: &v1::ExecParams) -> bool {
+        let mark = mark(params);
+        self.managed(&params.process_id)
+            .is_some_and(|managed| managed.mark == mark || managed.numbers.state().closed_at.is_none())
     }
 
     /// Starts what may be started. From now on it is known by its id.
@@ -106,6 +115,7 @@ impl Session {
             words: start.words,
             takes_input,
             write_ids: WriteIds::default(),
+            mark: mark(&start.params),
         };
         self.know(id.clone(), managed);
         let pump = Pump {
@@ -213,4 +223,12 @@ impl Started {
             }
         }
     }
+}
+
+/// What tells one start from another.
+fn mark(params: &v1::ExecParams) -> u64 {
+    let v1::ExecParams { argv, cwd, env, tty, pipe_stdin, arg0, .. } = params;
+    let mut hasher = DefaultHasher::new();
+    (argv, cwd, env, tty, pipe_stdin, arg0).hash(&mut hasher);
+    hasher.finish()
 }

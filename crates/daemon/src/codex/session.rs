@@ -45,6 +45,8 @@ pub(super) struct Managed {
     /// Whether anything can be written to it.
     pub(super) takes_input: bool,
     pub(super) write_ids: WriteIds,
+    /// What it was started with, so that the same start is known again.
+    pub(super) mark: u64,
 }
 
 /// A session of this face.

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use super::TlsFiles;
 use super::section::ConfigError;
-use super::server::{ServerConfig, TlsFiles};
+use super::server::ServerConfig;
 use crate::args::Serve;
 use crate::auth::is_loopback_address;
 

@@ -20,12 +20,13 @@ pub use approvals::ApprovalsConfig;
 pub use auth::{AuthConfig, CertificateConfig, TokenConfig, TokenSource};
 pub use find::Places;
 pub use keepers::KeepersConfig;
+pub use link::listen::TlsFiles;
 pub use listeners::Listeners;
 pub(crate) use print::EXPOSED;
 pub use print::check_config;
 pub use sandbox::{BUILT_IN, CustomProfile, OFF, SandboxConfig};
 pub use section::ConfigError;
-pub use server::{AuditConfig, LogLevel, ServerConfig, TlsFiles};
+pub use server::{AuditConfig, LogLevel, ServerConfig};
 pub use suggest::nearest;
 pub use telemetry::TelemetryConfig;
 

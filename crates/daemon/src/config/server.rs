@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use link::listen::TlsFiles;
+
 use super::find::Places;
 use super::section::{ConfigError, Section};
 use crate::auth::{Host, Network, WebOrigin};
@@ -44,15 +46,6 @@ pub struct ServerConfig {
     pub drain: Duration,
     /// How much is logged to standard error.
     pub log_level: LogLevel,
-}
-
-/// A certificate chain and its key, as PEM files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The chain, the own certificate first.
-    pub certificate: PathBuf,
-    /// The key.
-    pub key: PathBuf,
 }
 
 /// How much is logged.

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::crowd::Place;
 use super::phases::{Phase, Phases, Timed};
 use super::{Server, route};
-use crate::listen::Counted;
+use crate::listen::counted;
 use crate::metrics::Transport;
 
 /// All headers of a request together.
@@ -44,7 +44,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (stop, phases) = (server.stop.clone(), Phases::new());
-    let stream = Counted::new(stream, &server.metrics, Transport::Http);
+    let stream = counted(stream, &server.metrics, Transport::Http);
     let stream = Timed::new(stream, phases.clone(), &server);
     let visit = Arc::new(Visit { server, peer, phases });
     let service = service_fn(|request| {

@@ -16,7 +16,7 @@ use super::connection::Visit;
 use super::phases::{Phase, Timed};
 use super::revoked;
 use crate::auth::Caller;
-use crate::listen::Counted;
+use crate::listen::{Counted, counted};
 use crate::metrics::Transport;
 use crate::rexd::{self, Arrival};
 
@@ -102,7 +102,7 @@ where
     let server = &visit.server;
     let _counted = server.metrics.connection(Transport::Ws);
     let (link, closer) = websocket::link(
-        Counted::new(stream, &server.metrics, Transport::Ws),
+        counted(stream, &server.metrics, Transport::Ws),
         read_already,
         Role::Server,
         &server.websocket,

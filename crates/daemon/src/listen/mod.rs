@@ -5,12 +5,11 @@ mod accept;
 mod activation;
 mod address;
 mod counted;
-mod tls;
 mod unix;
 
 pub use accept::accept;
 pub use activation::{Passed, passed};
 pub use address::{BadAddress, bind};
-pub use counted::Counted;
-pub use tls::{Tls, TlsError, answer_plain, is_tls};
+pub use counted::{Count, Counted, counted};
+pub use link::listen::{Tls, TlsError};
 pub use unix::{Unix, UnixError, peer};

@@ -27,8 +27,6 @@ use crate::notify::Notify;
 use crate::rexd::{self, Arrival};
 use crate::traces::{self, Exporting, Traces};
 
-/// How often the files of TLS are looked at.
-const LOOK: Duration = Duration::from_secs(10);
 /// The least time between a ping and the end of a connection that does not answer.
 const PING_GRACE: Duration = Duration::from_secs(10);
 
@@ -251,14 +249,8 @@ fn reload(source: &ConfigArgs, places: &Places, server: &Server, tls: Option<&Tl
 }
 
 async fn look_after(tls: Option<Tls>) {
-    let Some(tls) = tls else { return };
-    loop {
-        tokio::time::sleep(LOOK).await;
-        match tls.reload_if_changed() {
-            Ok(false) => {}
-            Ok(true) => tracing::info!("the certificate has changed and was read again"),
-            Err(error) => tracing::error!("TLS stays as it was: {error}"),
-        }
+    if let Some(tls) = tls {
+        tls.look_after().await;
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
 
 use crate::http::{self, Crowd, Peer, Place, Server};
-use crate::listen::{Counted, Tls, accept, answer_plain, is_tls, peer};
+use crate::listen::{Tls, accept, counted, peer};
 use crate::metrics::{Refusal, Transport};
 use crate::rexd::{self, Arrival};
 
@@ -88,7 +88,7 @@ async fn tcp(server: Arc<Server>, stream: TcpStream, address: SocketAddr, place:
         return http::serve(server, stream, peer).await;
     };
     let shaken = tokio::select! {
-        shaken = tokio::time::timeout(server.deadlines.headers, shake_hands(stream, &tls)) => shaken,
+        shaken = tokio::time::timeout(server.deadlines.headers, tls.accept(stream)) => shaken,
         () = place.evicted() => return,
     };
     match shaken {
@@ -124,17 +124,6 @@ fn turn_away(stream: &TcpStream) {
     stream.try_write(words).ok();
 }
 
-async fn shake_hands(
-    stream: TcpStream,
-    tls: &Tls,
-) -> std::io::Result<Option<tokio_rustls::server::TlsStream<TcpStream>>> {
-    if !is_tls(&stream).await? {
-        answer_plain(stream).await;
-        return Ok(None);
-    }
-    tls.acceptor().accept(stream).await.map(Some)
-}
-
 async fn unix(server: Arc<Server>, stream: UnixStream, place: Place) {
     let caller = match peer(&stream) {
         Ok(caller) => caller,
@@ -146,8 +135,8 @@ async fn unix(server: Arc<Server>, stream: UnixStream, place: Place) {
     place.known();
     let _counted = server.metrics.connection(Transport::Unix);
     let (input, output) = stream.into_split();
-    let input = Counted::new(input, &server.metrics, Transport::Unix);
-    let output = Counted::new(output, &server.metrics, Transport::Unix);
+    let input = counted(input, &server.metrics, Transport::Unix);
+    let output = counted(output, &server.metrics, Transport::Unix);
     let link = link::ndjson::link(input, output, &server.limits);
     let arrival = Arrival::new(caller, Transport::Unix);
     rexd::serve(server.service.clone(), link, arrival, server.stop.clone()).await;

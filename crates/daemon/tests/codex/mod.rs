@@ -157,7 +157,13 @@ impl Place {
 }
 
 impl Drop for Place {
+    #[expect(clippy::print_stderr, reason = "it belongs to what the failed test says")]
     fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(asked) = fs::read_to_string(self.path("server/rexd/audit.log"))
+        {
+            eprintln!("what our server was asked:\n{asked}");
+        }
         // What a failed test, or a released server, leaves.
         for pid in marked(&self.mark()) {
             Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));

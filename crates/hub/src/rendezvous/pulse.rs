@@ -1,12 +1,11 @@
 //! Signs of life of a connection, seen where its bytes pass: a large frame on a slow line is no silence.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use link::listen::{Watched, Witness};
 use tokio::time::Instant;
 
 /// When the peer gave its last sign of life.
@@ -36,70 +35,33 @@ impl Pulse {
 }
 
 /// A stream with a pulse.
+pub(super) type Felt<S> = Watched<S, Feeler>;
+
+/// Feels the pulse of a stream.
 #[derive(Debug)]
-pub(super) struct Felt<S> {
-    stream: S,
+pub(super) struct Feeler {
     pulse: Pulse,
     is_stuck: bool,
 }
 
-impl<S> Felt<S> {
-    pub(super) fn new(stream: S) -> Felt<S> {
-        Felt { stream, pulse: Pulse(Arc::new(Mutex::new(Instant::now()))), is_stuck: false }
-    }
-
-    pub(super) fn pulse(&self) -> Pulse {
-        self.pulse.clone()
-    }
-
-    /// Writing alone is no sign, the kernel takes some for anybody; but only a peer that takes something makes it go on.
-    fn wrote(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if std::mem::replace(&mut self.is_stuck, written.is_pending()) && written.is_ready() {
-            self.pulse.beat();
-        }
-        written
-    }
+/// The stream, and its pulse.
+pub(super) fn felt<S>(stream: S) -> (Felt<S>, Pulse) {
+    let pulse = Pulse(Arc::new(Mutex::new(Instant::now())));
+    (Watched::new(stream, Feeler { pulse: pulse.clone(), is_stuck: false }), pulse)
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Felt<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+impl Witness for Feeler {
+    fn read(&mut self, read: &Poll<io::Result<usize>>) {
         if read.is_ready() {
             self.pulse.beat();
         }
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Felt<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.wrote(written)
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.wrote(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    /// Writing alone is no sign, the kernel takes some for anybody; but only a peer that takes something makes it go on.
+    fn wrote(&mut self, wrote: &Poll<io::Result<usize>>) {
+        if std::mem::replace(&mut self.is_stuck, wrote.is_pending()) && wrote.is_ready() {
+            self.pulse.beat();
+        }
     }
 }
 
@@ -112,8 +74,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn pieces_are_signs_of_life_and_filling_a_buffer_is_none() {
         let (near, mut far) = tokio::io::duplex(8);
-        let mut near = Felt::new(near);
-        let (pulse, start) = (near.pulse(), Instant::now());
+        let ((mut near, pulse), start) = (felt(near), Instant::now());
         tokio::time::advance(Duration::from_secs(50)).await;
         near.write_all(b"ping").await.unwrap();
         far.write_all(b"x").await.unwrap();

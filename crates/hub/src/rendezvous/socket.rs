@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::pulse::{Felt, Pulse};
+use super::pulse::{Felt, Pulse, felt};
 use super::queue::{Frame, Inbox, Next, OVERHEAD};
 use super::routes::{Door, Letter, Seat};
 use crate::config::Limits;
@@ -36,8 +36,11 @@ impl Farewell {
     pub(super) const HUB_ENDS: Farewell = Farewell { code: CloseCode::Away, reason: "the hub ends" };
     pub(super) const TOKEN_REMOVED: Farewell =
         Farewell { code: CloseCode::Policy, reason: "the token was removed" };
-    pub(super) const REPLACED: Farewell =
-        Farewell { code: CloseCode::Policy, reason: "the executor connected anew" };
+    /// Its code is one of ours, so that an executor knows: coming back at once would only throw the other one out.
+    pub(super) const REPLACED: Farewell = Farewell {
+        code: CloseCode::Library(wire::codex::relay::REPLACED),
+        reason: "another executor with this id connected",
+    };
     pub(super) const EXECUTOR_GONE: Farewell =
         Farewell { code: CloseCode::Restart, reason: "the executor is gone for the moment: connect again" };
     pub(super) const TOO_SLOW: Farewell =
@@ -106,8 +109,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             .write_buffer_size(BUFFER)
             .max_frame_size(Some(limits.frame_bytes))
             .max_message_size(Some(limits.frame_bytes));
-        let stream = Felt::new(stream);
-        let pulse = stream.pulse();
+        let (stream, pulse) = felt(stream);
         let stream = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
         Socket { stream, pulse, limits }
     }

@@ -146,7 +146,13 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         match control {
             // Copied, so that a few bytes that wait do not keep a large buffer.
             Control::Ping => self.shared.ask_pong(Bytes::copy_from_slice(&payload)),
-            Control::Close => return Step::End(farewell(&payload)),
+            Control::Close => {
+                if let Some((code, reason)) = payload.split_first_chunk::<2>() {
+                    let reason = String::from_utf8_lossy(reason);
+                    self.shared.hear_farewell(Close::new(u16::from_be_bytes(*code), reason));
+                }
+                return Step::End(farewell(&payload));
+            }
             Control::Pong | Control::Reserved(_) => {}
         }
         Step::Again

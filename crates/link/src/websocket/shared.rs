@@ -21,6 +21,11 @@ impl Closer {
     pub fn because(&self, close: Close) {
         self.0.state().farewell = close;
     }
+
+    /// What the peer said when it ended the connection, if it said anything.
+    pub fn said(&self) -> Option<Close> {
+        self.0.state().said.clone()
+    }
 }
 
 /// What one side has to do for the other.
@@ -48,6 +53,8 @@ struct State {
     pong: Option<Bytes>,
     end: Option<Option<Close>>,
     farewell: Close,
+    /// The peer's.
+    said: Option<Close>,
 }
 
 impl Shared {
@@ -58,6 +65,7 @@ impl Shared {
             pong: None,
             end: None,
             farewell: Close::new(Close::NORMAL, ""),
+            said: None,
         };
         Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() })
     }
@@ -92,6 +100,11 @@ impl Shared {
     pub(super) fn ask_end(&self, close: Option<Close>) {
         self.state().end.get_or_insert(close);
         self.changed.notify_one();
+    }
+
+    /// The peer said this and ends.
+    pub(super) fn hear_farewell(&self, close: Close) {
+        self.state().said = Some(close);
     }
 
     pub(super) fn farewell(&self) -> Close {

@@ -20,6 +20,9 @@ pub const VERSION: u32 = 1;
 /// The longest stream id that is taken; a UUID has 36.
 pub const MAX_STREAM_ID_BYTES: usize = 256;
 
+/// The code with which a rendezvous of ours closes the WebSocket of an executor when another one with its id connected.
+pub const REPLACED: u16 = 4409;
+
 /// One frame of one stream, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayFrame {

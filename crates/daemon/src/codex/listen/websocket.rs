@@ -20,7 +20,7 @@ use super::super::{Arrival, Service, link_limits, serve};
 use super::{BadWsAuth, WsAuth};
 use crate::auth::Caller;
 use crate::http::{Body, switching};
-use crate::listen::{Counted, accept};
+use crate::listen::{accept, counted};
 use crate::metrics::Transport;
 
 /// How long a handshake may take.
@@ -131,7 +131,7 @@ impl WebSockets {
         let metrics = &self.service.metrics;
         let _counted = metrics.connection(Transport::Ws);
         let settings = Settings { ping_every: PING_EVERY, deadline: DEADLINE };
-        let stream = Counted::new(stream, metrics, Transport::Ws);
+        let stream = counted(stream, metrics, Transport::Ws);
         let (link, closer) = websocket::link(stream, read_already, Role::Server, &settings, &link_limits());
         let (stop, ending) = (self.service.stop.child_token(), self.service.stop.clone());
         let arrival = Arrival { caller, transport: Transport::Ws };

@@ -12,9 +12,11 @@ use std::time::Duration;
 use link::Link;
 use link::dial::{self, Backoff, DialError, Tls};
 use link::mux;
-use link::websocket::Settings;
-use tokio::time::{sleep, timeout};
+use link::websocket::{Closer, Settings};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
+
+use wire::codex::relay::REPLACED;
 
 pub use config::{BEARER_TOKEN_VAR, RemoteExecutorConfig, RemoteExecutorError};
 
@@ -24,6 +26,9 @@ const HANDSHAKE: Duration = Duration::from_secs(20);
 const MOST_FRAME: usize = wire::limits::MAX_LINE_BYTES + 64 * 1024;
 /// Frames on their way to the socket.
 const FRAMES: usize = 32;
+
+/// A connection that held so long was not one of two that throw each other out.
+const STEADY: Duration = Duration::from_secs(120);
 
 /// Serves the streams of a rendezvous until something happens that no waiting mends. Dropping this future resets all
 /// streams and ends the connection.
@@ -40,11 +45,22 @@ where
     loop {
         match registry::register(config).await {
             Ok(place) => match connect(&place.url).await {
-                Ok(link) => {
-                    backoff.reset();
-                    tracing::info!(executor_id = %place.executor_id, "connected to the rendezvous");
+                Ok((link, closer)) => {
+                    let executor_id = &place.executor_id;
+                    tracing::info!(%executor_id, "connected to the rendezvous");
+                    let since = Instant::now();
                     serve_all(link, &serve, &streams).await;
-                    tracing::warn!("the connection to the rendezvous is gone");
+                    if is_replaced(&closer) {
+                        tracing::error!(
+                            "another executor connected as {executor_id:?} and took this one's place: give each an \
+                             --executor-id of its own, or end one of them"
+                        );
+                    } else {
+                        tracing::warn!("the connection to the rendezvous is gone");
+                    }
+                    if !is_replaced(&closer) || since.elapsed() > STEADY {
+                        backoff.reset();
+                    }
                 }
                 Err(error) => tracing::warn!(%error, "the rendezvous cannot be reached"),
             },
@@ -58,14 +74,18 @@ where
 }
 
 /// Connects to the place that the registry named, as it named it.
-async fn connect(url: &str) -> Result<Link, DialError> {
+async fn connect(url: &str) -> Result<(Link, Closer), DialError> {
     let headers = http::HeaderMap::new();
     let tls = Tls::default();
     let dialled = timeout(HANDSHAKE, dial::websocket(url, &headers, &tls)).await;
     let socket = dialled.map_err(|_| DialError::Late(HANDSHAKE))??;
     let limits = link::Limits { line_bytes: MOST_FRAME, event_slots: FRAMES, ..link::Limits::default() };
-    let (link, _closer) = socket.binary(&Settings::relay(), &limits);
-    Ok(link)
+    Ok(socket.binary(&Settings::relay(), &limits))
+}
+
+/// Whether the rendezvous ended the connection because another one has its place.
+fn is_replaced(closer: &Closer) -> bool {
+    closer.said().is_some_and(|said| said.code == REPLACED)
 }
 
 /// Serves every stream until the link is gone; its streams end with it.

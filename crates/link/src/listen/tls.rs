@@ -1,4 +1,4 @@
-//! TLS: the certificate of this daemon, those of its clients, and changing them while it runs.
+//! TLS of a listener: its certificate, those of its clients, and changing them while it runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,26 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-
-use crate::config::TlsFiles;
+use tokio_rustls::server::TlsStream;
 
 /// What a TLS connection begins with.
 const HANDSHAKE: u8 = 0x16;
 /// What somebody is told who speaks plain HTTP to a TLS port.
 const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 54\r\nConnection: close\r\n\r\nThis port speaks TLS: use https:// or wss:// instead.\n";
+/// How often it is looked whether the files have changed.
+const LOOK: Duration = Duration::from_secs(10);
 /// How long telling it may take.
 const PLAIN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A certificate chain and its key, as PEM files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The chain, the own certificate first.
+    pub certificate: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+}
 
 /// Why TLS cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -71,8 +81,16 @@ impl Tls {
         Ok(Tls { inner: Arc::new(inner) })
     }
 
-    /// What accepts connections now.
-    pub fn acceptor(&self) -> TlsAcceptor {
+    /// Encrypts what comes; nothing if that is plain text, which is told what the matter is. The caller bounds the time.
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<Option<TlsStream<TcpStream>>> {
+        if !is_tls(&stream).await? {
+            answer_plain(stream).await;
+            return Ok(None);
+        }
+        self.acceptor().accept(stream).await.map(Some)
+    }
+
+    fn acceptor(&self) -> TlsAcceptor {
         self.inner.current.read().unwrap_or_else(PoisonError::into_inner).0.clone().into()
     }
 
@@ -95,6 +113,18 @@ impl Tls {
         match seen == stamps(files, client_ca.as_deref()) {
             true => Ok(false),
             false => self.reload().map(|()| true),
+        }
+    }
+
+    /// Looks now and then whether the files have changed, and reads them again then. Never ends.
+    pub async fn look_after(&self) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            match self.reload_if_changed() {
+                Ok(false) => {}
+                Ok(true) => tracing::info!("the certificate has changed and was read again"),
+                Err(error) => tracing::error!("TLS stays as it was: {error}"),
+            }
         }
     }
 }
@@ -142,7 +172,7 @@ fn bad(file: &Path, reason: impl std::fmt::Display) -> TlsError {
 }
 
 /// Whether what comes is TLS. Waits for the first byte and leaves it there.
-pub async fn is_tls(stream: &TcpStream) -> io::Result<bool> {
+async fn is_tls(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     match stream.peek(&mut first).await? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -151,7 +181,7 @@ pub async fn is_tls(stream: &TcpStream) -> io::Result<bool> {
 }
 
 /// Tells somebody who speaks plain HTTP to a TLS port what the matter is.
-pub async fn answer_plain(mut stream: TcpStream) {
+async fn answer_plain(mut stream: TcpStream) {
     let tell = async {
         stream.write_all(PLAIN_ANSWER).await?;
         stream.shutdown().await?;
