@@ -103,6 +103,26 @@ fn an_unexpected_notification_is_answered_and_ends_the_connection() {
     assert!(early.receive().is_none(), "it goes on");
 }
 
+#[test]
+fn the_file_can_ask_for_it_and_flags_win() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("token", "a-secret-for-tests\n");
+    let section = format!("[exec_server]\nlisten = \"ws://127.0.0.1:0\"\nws_token_file = {file:?}\n");
+    sandbox.configure(&section);
+    let serve = |more: &[&str]| {
+        let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
+        command.arg("serve").arg("--config").arg(sandbox.config()).args(more);
+        Served::spawn(command)
+    };
+    let served = serve(&[]);
+    assert_eq!(Codex::connect(served.address, &[]).err(), Some(401));
+    let shown = ("authorization", "Bearer a-secret-for-tests");
+    Codex::connect(served.address, &[shown]).unwrap().greet(json!({"clientName": "test"}));
+    let other = "4d5c8e0a0c2b8f3c9b1a7e6f5d4c3b2a19080706050403020100ffeeddccbbaa";
+    let served = serve(&["--ws-auth", "capability-token", "--ws-token-sha256", other]);
+    assert_eq!(Codex::connect(served.address, &[shown]).err(), Some(401), "the flag asks for another one");
+}
+
 /// `rexd serve` with exec-server beside REXD on a unix socket, and a client of REXD.
 fn beside(sandbox: &Sandbox) -> (Served, Client<Lines<UnixStream, UnixStream>>) {
     let unix = sandbox.path("rexd.sock");

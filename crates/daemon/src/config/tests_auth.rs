@@ -122,7 +122,7 @@ fn listeners(line: &str, file: &str) -> Listeners {
     let words = line.split_whitespace().map(Into::into);
     let Ok(Command::Serve(flags)) = crate::args::parse(words) else { panic!("{line}") };
     let file = read(&format!("[server]\n{file}\n")).unwrap();
-    Listeners::new(&flags, &file.server).unwrap()
+    Listeners::new(&flags, &file).unwrap()
 }
 
 /// Standard streams, HTTP, unix socket.
@@ -162,7 +162,7 @@ fn flags_win_over_the_file_and_stdio_alone_opens_no_port() {
 
 #[test]
 fn a_client_ca_without_tls_is_refused_and_flags_may_bring_the_tls() {
-    let file = read("[server]\nclient_ca = \"/ca\"\nhttp_listen = \"127.0.0.1:1\"").unwrap().server;
+    let file = read("[server]\nclient_ca = \"/ca\"\nhttp_listen = \"127.0.0.1:1\"").unwrap();
     let refused = Listeners::new(&Serve::default(), &file).unwrap_err().to_string();
     assert!(refused.contains("needs TLS"), "{refused}");
     let flags = Serve { tls: Some(("/c".into(), "/k".into())), ..Serve::default() };
