@@ -379,7 +379,7 @@ fn a_tree_with_something_refused_inside_is_taken_whole_or_not_at_all() {
         let roots = Roots::with_strategy(vec![top.clone()], strategy).guarded(Arc::new(fence));
         let at = |path: &str| roots.admit(&top, Path::new(path)).unwrap();
         let scan = Scan::unbounded();
-        let whole = CopyOptions { recursive: true, overwrite: true };
+        let whole = CopyOptions { recursive: true, overwrite: true, follows: false };
         let attempts = [
             files::remove(&at("repo"), true, &scan),
             files::remove(&at("repo/.git"), true, &scan),

@@ -324,7 +324,7 @@ fn scans_end_when_cancelled_or_late() {
             files::copy(
                 &tree.path("src"),
                 &tree.path("copy"),
-                files::CopyOptions { recursive: true, overwrite: false },
+                files::CopyOptions { recursive: true, ..files::CopyOptions::default() },
                 scan,
             ),
         ]

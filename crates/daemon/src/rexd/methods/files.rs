@@ -241,7 +241,8 @@ impl Session {
     pub(super) fn fs_copy(&self, params: v1::FsCopy, answer: Answer, turn: Turn) {
         let key = params.idempotency_key.clone();
         let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
-        let options = CopyOptions { recursive: params.recursive, overwrite: params.overwrite };
+        let options =
+            CopyOptions { recursive: params.recursive, overwrite: params.overwrite, follows: false };
         match self.two_paths(&params.from, &params.to) {
             Ok((from, to)) => {
                 self.change(answer, turn, kept, move || {
