@@ -47,6 +47,8 @@ pub enum Input {
 pub enum End {
     /// The process ended.
     Exit(Exit),
+    /// The process ended, and not all of its output came.
+    Incomplete(Exit),
     /// The person left; it runs on.
     Left,
 }
@@ -82,7 +84,7 @@ pub async fn relay(process: &mut Process, manner: Manner) -> Result<End, Failure
                 sending.spawn(async move { signal.send(&control).await });
             }
             event = process.next() => match event.map_err(|error| out.cut_off(error))? {
-                Some(event) => if let Some(exit) = out.show(event).await? { return Ok(End::Exit(exit)) },
+                Some(event) => if let Some(exit) = out.show(event).await? { return Ok(out.end(exit)) },
                 None => return Err(Failure::new("the process's events ended without its exit")),
             },
             Some(fed) = input.join_next() => match fed {
@@ -145,6 +147,8 @@ pub struct Sinks {
     json: bool,
     /// How much of the output came.
     bytes: u64,
+    /// Whether some of it did not.
+    has_lost: bool,
 }
 
 impl Sinks {
@@ -156,6 +160,7 @@ impl Sinks {
             stderr: open(rustix::stdio::stderr())?,
             json,
             bytes: 0,
+            has_lost: false,
         })
     }
 
@@ -171,6 +176,7 @@ impl Sinks {
         if let What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) = &event.what {
             self.bytes += bytes.len() as u64;
         }
+        self.has_lost |= matches!(event.what, What::Lost(_));
         if self.json
             && let Some(line) = &event.line
         {
@@ -188,6 +194,13 @@ impl Sinks {
             What::Trouble(trouble) => output::remark(trouble),
         }
         Ok(None)
+    }
+
+    fn end(&self, exit: Exit) -> End {
+        match self.has_lost {
+            true => End::Incomplete(exit),
+            false => End::Exit(exit),
+        }
     }
 }
 

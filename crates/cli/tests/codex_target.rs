@@ -169,6 +169,18 @@ fn a_terminal_has_our_size_and_ends_with_its_status() {
     screen.type_in("exit 4\r");
     let (status, seen) = screen.end();
     assert_eq!(status.code(), Some(4), "{seen}");
+    assert!(!seen.contains("connection"), "nobody wanted to leave: {seen}");
+}
+
+#[test]
+fn who_leaves_a_terminal_hears_that_it_ends() {
+    let world = World::new();
+    let mut screen = Screen::start(&world.rex(&["shell", "--", "env", "PS1=ready> ", "sh", "-i"]), 100, 30);
+    screen.shows("ready>");
+    screen.type_in("\r~.");
+    let (status, seen) = screen.end();
+    assert_eq!(status.code(), Some(0), "{seen}");
+    assert!(seen.contains("lives as long as its connection"), "{seen}");
 }
 
 #[test]
@@ -217,6 +229,75 @@ fn a_server_that_wants_a_token_gets_it() {
     assert!(said.contains("REX_TOKEN"), "{said}");
     let output = world.rex(&["exec", "--", "echo", "in"]).env("REX_TOKEN", "let me in").output().unwrap();
     assert_eq!((output.status.code(), output.stdout), (Some(0), b"in\n".to_vec()));
+}
+
+#[test]
+fn a_refusal_that_waiting_does_not_mend_ends_it_at_once() {
+    let sandbox = Sandbox::new();
+    let auth = |token: &str| {
+        let file = sandbox.write(token, token).to_str().unwrap().to_owned();
+        ["--ws-auth".to_owned(), "capability-token".to_owned(), "--ws-token-file".to_owned(), file]
+    };
+    let start = |flags: &[String]| {
+        ExecServed::start_with(&sandbox, &flags.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let before = start(&auth("old"));
+    let url = before.url.clone();
+    let mut command = sandbox.command(REX);
+    command.args(["exec", "--", "sh", "-c", "touch ready; while :; do sleep 0.05; done"]);
+    command.env("REX_TARGET", format!("codex:{url}")).env("REX_TOKEN", "old").current_dir(sandbox.outside());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    sandbox.appears("root/ready", Instant::now() + PATIENCE);
+    // Whoever comes back finds another server there, which has never seen that token.
+    stop(&child, Signal::STOP);
+    drop(before);
+    let _after = start(&[vec!["--listen".to_owned(), url], auth("new").to_vec()].concat());
+    stop(&child, Signal::CONT);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(255), "{said}");
+    assert!(said.contains("401") && said.contains("REX_TOKEN") && said.contains("--ws-token-file"), "{said}");
+    assert!(!said.contains("within"), "it was tried for a while: {said}");
+}
+
+fn stop(child: &std::process::Child, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
+}
+
+#[test]
+fn output_that_was_given_up_is_counted_and_a_success_without_it_is_none() {
+    const WRITTEN: usize = 20_000_000;
+    let sandbox = Sandbox::with_config("[limits]\nlog_bytes = 65536\nspill_bytes = 1048576\n");
+    let config = sandbox.config().to_str().unwrap().to_owned();
+    let world = World { served: ExecServed::start_with(&sandbox, &["--config", &config]), sandbox };
+    let proxy = Proxy::start(&world.served.doors, &world.sandbox.path("."));
+    let line = format!(
+        "printf begin; touch ready; until [ -e go ]; do sleep 0.02; done; \
+         head -c {WRITTEN} /dev/zero | tr '\\0' x; touch wrote; until [ -e on ]; do sleep 0.02; done; printf end"
+    );
+    let mut command = world.rex(&["exec", "--", "sh", "-c", &line]);
+    command.env("REX_TARGET", format!("codex:ws://{}", proxy.doors.http));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    world.sandbox.appears("root/ready", Instant::now() + PATIENCE);
+    // Nobody comes back while it writes.
+    stop(&child, Signal::STOP);
+    proxy.cut(How::Reset);
+    world.sandbox.write("root/go", "");
+    world.sandbox.appears("root/wrote", Instant::now() + PATIENCE);
+    world.sandbox.write("root/on", "");
+    stop(&child, Signal::CONT);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(255), "{said}");
+    assert!(output.stdout.ends_with(b"end"));
+    let lost: Vec<usize> = said
+        .split_whitespace()
+        .zip(said.split_whitespace().skip(1))
+        .filter(|(_, next)| *next == "bytes")
+        .filter_map(|(number, _)| number.parse().ok())
+        .collect();
+    assert!(lost.iter().sum::<usize>() > 0, "{said}");
+    assert_eq!(output.stdout.len() + lost.iter().sum::<usize>(), WRITTEN + "beginend".len(), "{said}");
 }
 
 #[test]

@@ -126,6 +126,14 @@ impl ConnectError {
         ConnectError { hint: Some(hint.into()), ..self }
     }
 
+    /// What went wrong and what to do next, in one line.
+    pub(crate) fn in_full(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{self} ({hint})"),
+            None => self.to_string(),
+        }
+    }
+
     /// The same, of a kind that passes.
     #[must_use]
     pub fn passing(self) -> ConnectError {

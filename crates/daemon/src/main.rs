@@ -71,7 +71,7 @@ fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
             "{missing} is not in this version yet; `rexd --stdio` serves standard input and output"
         );
     }
-    let mut listeners = Listeners::new(faces, &config.server)?;
+    let mut listeners = Listeners::new(faces, &config)?;
     let asks_stdio = faces.stdio && listeners.stdio;
     // Before anything else is opened: they are known by their numbers.
     let passed = match asks_stdio && listeners.is_stdio_alone() {
@@ -80,17 +80,17 @@ fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
     };
     // Whoever passes sockets means those, not the streams of a service.
     listeners.stdio = asks_stdio || (listeners.stdio && passed.is_empty());
-    if listeners.is_empty() && passed.is_empty() && faces.exec_server.is_none() {
+    if listeners.is_empty() && passed.is_empty() {
         anyhow::bail!("there is nothing to serve: name --http ADDR, --unix PATH or --stdio");
     }
     // One thread serves all: a command's way through the daemon then never waits for another core to wake up.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match listeners.is_stdio_alone() && passed.is_empty() && faces.exec_server.is_none() {
+    match listeners.is_stdio_alone() && passed.is_empty() {
         true => runtime.block_on(serve::stdio(&config, places))?,
         false => {
-            let exec_server = faces.exec_server.map(|address| (address, faces.ws_auth.clone()));
             let source = &faces.config;
-            let plan = serve::Plan { config: &config, source, places, listeners, exec_server, passed };
+            let codex = serve::Codex::new(&listeners, &faces.ws_auth, &config.exec_server)?;
+            let plan = serve::Plan { config: &config, source, places, listeners, codex, passed };
             runtime.block_on(serve::serve(plan))?;
         }
     }

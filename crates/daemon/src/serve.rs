@@ -5,7 +5,7 @@ mod listeners;
 mod signals;
 mod sockets;
 
-pub use exec_server::{exec_server, remote_executor};
+pub use exec_server::{Codex, exec_server, remote_executor};
 pub use listeners::{Plan, serve};
 pub use sockets::Sockets;
 

@@ -42,6 +42,23 @@ fn an_unknown_flag_exits_with_two_and_suggests_the_nearest() {
 }
 
 #[test]
+fn a_root_on_the_command_line_has_to_be_a_directory_for_every_face() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("file", "");
+    let socket = sandbox.path("s.sock");
+    for face in [&["--stdio"][..], &["serve", "--unix", socket.to_str().unwrap()], &["exec-server"]] {
+        for (root, reason) in
+            [("no-such-place", "no such directory"), (file.to_str().unwrap(), "no directory")]
+        {
+            let ran = run(&sandbox, REXD, &[face, &["--root", root]].concat());
+            assert_eq!(ran.code, Some(1), "{face:?} {root}: {}", ran.stderr);
+            assert!(ran.stderr.contains(root) && ran.stderr.contains(reason), "{face:?}: {}", ran.stderr);
+            assert_eq!(ran.stdout, "", "{face:?}");
+        }
+    }
+}
+
+#[test]
 fn a_good_configuration_is_accepted_and_shown() {
     let sandbox = Sandbox::with_config("[limits]\ndefault_timeout_ms = 1234\n");
     let file = sandbox.config();

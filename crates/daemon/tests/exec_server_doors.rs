@@ -4,11 +4,14 @@
 mod exec_server;
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
 use exec_server::{Codex, PATIENCE, Served, beside, start};
 use serde_json::json;
+use testkit::client::Client;
+use testkit::lines::Lines;
+use testkit::log::Log;
 use testkit::sandbox::Sandbox;
 
 fn status(served: &Served, request: &str) -> u16 {
@@ -97,6 +100,56 @@ fn an_unexpected_notification_is_answered_and_ends_the_connection() {
     early.notify("initialized");
     assert_eq!(early.receive().unwrap()["id"], -1);
     assert!(early.receive().is_none(), "it goes on");
+}
+
+#[test]
+fn the_file_can_ask_for_it_and_flags_win() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("token", "a-secret-for-tests\n");
+    let section = format!("[exec_server]\nlisten = \"ws://127.0.0.1:0\"\nws_token_file = {file:?}\n");
+    sandbox.configure(&section);
+    let serve = |more: &[&str]| {
+        let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
+        command.arg("serve").arg("--config").arg(sandbox.config()).args(more);
+        Served::spawn(command)
+    };
+    let served = serve(&[]);
+    assert_eq!(Codex::connect(served.address, &[]).err(), Some(401));
+    let shown = ("authorization", "Bearer a-secret-for-tests");
+    Codex::connect(served.address, &[shown]).unwrap().greet(json!({"clientName": "test"}));
+    let other = "4d5c8e0a0c2b8f3c9b1a7e6f5d4c3b2a19080706050403020100ffeeddccbbaa";
+    let served = serve(&["--ws-auth", "capability-token", "--ws-token-sha256", other]);
+    assert_eq!(Codex::connect(served.address, &[shown]).err(), Some(401), "the flag asks for another one");
+}
+
+#[test]
+fn the_file_can_have_it_register_and_a_refusal_leaves_the_other_faces_alone() {
+    let registry = TcpListener::bind("127.0.0.1:0").unwrap();
+    let sandbox = Sandbox::new();
+    let token = sandbox.write("executor-token", "an-executor\n");
+    let (url, unix) = (format!("http://{}", registry.local_addr().unwrap()), sandbox.path("rexd.sock"));
+    sandbox.configure(&format!(
+        "[server]\nunix = {unix:?}\n[exec_server]\nlisten = \"ws://127.0.0.1:0\"\nremote = {url:?}\n\
+         executor_id = \"box\"\nremote_token_file = {token:?}\n"
+    ));
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
+    command.arg("serve").arg("--config").arg(sandbox.config());
+    let served = Served::spawn(command);
+    let (mut stream, _) = registry.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut asked = Vec::new();
+    while !asked.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        asked.push(byte[0]);
+    }
+    let asked = String::from_utf8(asked).unwrap().to_lowercase();
+    assert!(asked.starts_with("post /cloud/executor/box/register "), "{asked}");
+    assert!(asked.contains("authorization: bearer an-executor\r\n"), "{asked}");
+    write!(stream, "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n").unwrap();
+    drop(stream);
+    served.client();
+    Client::new(Lines::connect(&unix).unwrap(), Log::new()).open();
 }
 
 #[test]

@@ -165,6 +165,39 @@ fn a_copy_keeps_modes_and_links() {
     assert_eq!(names, 3);
 }
 
+#[test]
+fn a_copy_goes_through_a_link_where_that_is_asked_for_and_never_out_of_the_roots() {
+    let folder = folder();
+    let at = |name: &str| folder.top.join(name);
+    folder.make("new", "new");
+    folder.make("tree/inner", "inner");
+    folder.make("real/old", "old");
+    for (leads, name) in [("real/old", "link"), ("later", "dangling"), ("real", "way"), ("/etc", "out")] {
+        symlink(leads, at(name)).unwrap();
+    }
+    let scan = Scan::unbounded();
+    let through = CopyOptions { recursive: true, overwrite: true, follows: true };
+    let copy = |from: &str, to: &str, how| files::copy(&folder.path(from), &folder.path(to), how, &scan);
+    copy("new", "link", through).unwrap();
+    copy("new", "dangling", through).unwrap();
+    copy("tree", "way", through).unwrap();
+    let text = |name: &str| fs::read_to_string(at(name)).unwrap();
+    assert_eq!(
+        (text("real/old"), text("later"), text("real/inner")),
+        ("new".into(), "new".into(), "inner".into())
+    );
+    for name in ["link", "dangling", "way"] {
+        assert!(fs::read_link(at(name)).is_ok(), "{name} stays a link");
+    }
+    assert!(
+        matches!(copy("link", "real/old", through), Err(Error::Exists { .. })),
+        "a link only to a free name"
+    );
+    assert!(copy("tree", "out", through).is_err() && copy("new", "out", through).is_err());
+    copy("new", "link", CopyOptions { overwrite: true, ..CopyOptions::default() }).unwrap();
+    assert!(fs::read_link(at("link")).is_err(), "otherwise the name is what counts");
+}
+
 fn watched(path: &RootedPath) -> (Watch, Receiver<Changes>) {
     let (send, receive) = channel();
     let watch = Watch::start(path, true, move |changes| drop(send.send(changes))).unwrap();

@@ -9,6 +9,7 @@ use super::shell::left;
 use crate::app::App;
 use crate::args::Attach;
 use crate::failure::{Failure, Status};
+use crate::output;
 use crate::relay::{self, End, Input, Manner};
 use crate::terminal::{self, Raw};
 
@@ -26,13 +27,15 @@ pub(super) async fn run(app: &App, ask: Attach) -> Result<Status, Failure> {
         (false, false) => 0,
     };
     let process = session.attach(&found.process_id, cursor).await?;
-    stay(app, session, process, Staying { outlives: found.detached, forwards: ask.input }).await
+    stay(app, session, process, Staying { outlives: found.detached, ends: false, forwards: ask.input }).await
 }
 
 /// How one stays with a process.
 pub(super) struct Staying {
     /// Whether it lives on when we leave.
     pub(super) outlives: bool,
+    /// Whether it ends when we leave.
+    pub(super) ends: bool,
     /// Whether our stdin goes to it though it is no terminal.
     pub(super) forwards: bool,
 }
@@ -42,7 +45,7 @@ pub(super) async fn stay(
     app: &App,
     session: Session,
     mut process: Process,
-    Staying { outlives, forwards }: Staying,
+    Staying { outlives, ends, forwards }: Staying,
 ) -> Result<Status, Failure> {
     let control = process.control();
     let input = match (control.pty_id(), std::io::stdin().is_terminal()) {
@@ -60,12 +63,17 @@ pub(super) async fn stay(
         redraw(&control).await?;
     }
     let end = relay::relay(&mut process, Manner { json: app.json, input, outlives }).await;
-    if raw.is_some() && !matches!(end, Ok(End::Exit(_))) {
+    if raw.is_some() && !matches!(end, Ok(End::Exit(_) | End::Incomplete(_))) {
         terminal::restore_screen();
     }
     drop(raw);
     let status = match end? {
-        End::Exit(exit) => relay::status(&exit, app.json),
+        End::Exit(exit) | End::Incomplete(exit) => relay::status(&exit, app.json),
+        End::Left if ends => {
+            let (id, target) = (control.id(), session.target());
+            output::remark(format_args!("{id} ends: on {target} a terminal lives as long as its connection"));
+            Status::OK
+        }
         End::Left => {
             left(&session, control.id());
             Status::OK

@@ -36,11 +36,21 @@ pub(super) async fn run(app: &App, ask: Exec) -> Result<Status, Failure> {
     drop(raw);
     let status = match end? {
         End::Exit(exit) => relay::status(&exit, app.json),
+        End::Incomplete(exit) => match relay::status(&exit, app.json) {
+            // Whoever reads the output of a success takes it for all of it.
+            Status::OK => return Err(incomplete()),
+            status => status,
+        },
         End::Left => Status::OK,
     };
     // The output is out: what is still being cleaned up there does not hold us.
     session.leave().await.ok();
     Ok(status)
+}
+
+fn incomplete() -> Failure {
+    Failure::new("the command ended well, but some of its output is lost")
+        .hint("run it again with its output in a file there, and copy that with `rex cp`")
 }
 
 fn command(app: &App, ask: &Exec) -> Command {

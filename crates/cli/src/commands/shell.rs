@@ -18,14 +18,14 @@ pub(super) async fn run(app: &App, ask: Shell) -> Result<Status, Failure> {
     let mut outlives = true;
     let started = match session.start(command.clone().detach()).await {
         Err(Error::Refused(error)) if error.code == v1::codes::UNSUPPORTED_CAPABILITY => {
-            output::remark(format_args!("{}: this terminal ends with its connection", error.message));
+            // That matters to whoever leaves it, and is said then.
             outlives = false;
             session.start(command).await
         }
         started => started,
     };
     let process = started.map_err(relay::not_started)?;
-    stay(app, session, process, Staying { outlives, forwards: false }).await
+    stay(app, session, process, Staying { outlives, ends: !outlives, forwards: false }).await
 }
 
 fn command(app: &App, ask: &Shell) -> Command {

@@ -20,12 +20,17 @@ pub(super) enum Fact {
     Output {
         stream: ExecOutputStream,
         bytes: Bytes,
+        /// Where in all output it lies, if the server says so.
+        offset: Option<u64>,
     },
     Exited {
         code: i32,
         sandbox_denied: Option<bool>,
     },
-    Closed,
+    Closed {
+        /// How much output there was, if the server says so.
+        offset: Option<u64>,
+    },
     /// Everything up to this number was not kept.
     Lost {
         until: u64,
@@ -109,7 +114,8 @@ impl Order {
             return None;
         };
         for piece in read.chunks {
-            self.take(piece.seq, Fact::Output { stream: piece.stream, bytes: piece.chunk.into_inner() });
+            let (stream, bytes) = (piece.stream, piece.chunk.into_inner());
+            self.take(piece.seq, Fact::Output { stream, bytes, offset: piece.output_offset });
         }
         // Beyond the page there are facts that came by themselves: from here on they all do.
         let has_joined = self.next > last.saturating_add(1) && self.held.is_empty();
@@ -121,7 +127,7 @@ impl Order {
     fn resolve(&mut self, read: &ReadResponse) {
         let last = read.next_seq.saturating_sub(1);
         if read.closed && last >= self.next && !self.held.contains_key(&last) {
-            self.take(last, Fact::Closed);
+            self.take(last, Fact::Closed { offset: read.output_offset });
         }
         let mut missing = self.missing_below(read.next_seq);
         if read.exited
@@ -172,7 +178,8 @@ mod tests {
     use super::*;
 
     fn output(text: &'static str) -> Fact {
-        Fact::Output { stream: ExecOutputStream::Stdout, bytes: Bytes::from_static(text.as_bytes()) }
+        let bytes = Bytes::from_static(text.as_bytes());
+        Fact::Output { stream: ExecOutputStream::Stdout, bytes, offset: None }
     }
 
     fn told(order: &mut Order) -> Vec<String> {
@@ -180,7 +187,7 @@ mod tests {
             .map(|(seq, fact)| match fact {
                 Fact::Output { bytes, .. } => format!("{seq} {}", String::from_utf8_lossy(&bytes)),
                 Fact::Exited { code, .. } => format!("{seq} exited {code}"),
-                Fact::Closed => format!("{seq} closed"),
+                Fact::Closed { .. } => format!("{seq} closed"),
                 Fact::Lost { until } => format!("{seq} lost until {until}"),
             })
             .collect()
@@ -191,6 +198,7 @@ mod tests {
             seq: *seq,
             stream: ExecOutputStream::Stdout,
             chunk: vec![b'a'].into(),
+            output_offset: None,
         };
         let chunks = seqs.iter().map(chunk).collect();
         ReadResponse {
@@ -212,7 +220,7 @@ mod tests {
         order.take(1, output("a"));
         order.take(1, output("a"));
         order.take(2, output("again"));
-        order.take(3, Fact::Closed);
+        order.take(3, Fact::Closed { offset: None });
         assert_eq!(told(&mut order), ["1 a", "2 exited 3", "3 closed"]);
     }
 

@@ -95,6 +95,9 @@ async fn resume(reach: &Reach, session_id: &str) -> Result<Link, ExecServerError
                 return Err(ExecServerError::Lost(format!("{CUT}, and the server began another session")));
             }
             Err(error) if may_pass(&error) => error,
+            Err(ExecServerError::Connect(error)) => {
+                return Err(ExecServerError::Lost(format!("{CUT}; then: {}", error.in_full())));
+            }
             Err(error) => return Err(ExecServerError::Lost(format!("{CUT}; then: {error}"))),
         };
         if Instant::now() + PAUSE >= give_up_at {

@@ -20,40 +20,61 @@ pub(super) struct Route {
     order: Option<Order>,
     /// Output that its reader will not see, as it is too far behind.
     skipped: u64,
+    /// Output that came, or is known to be lost.
+    position: u64,
+    /// Whether facts were not kept, and it is not known yet how much output that was.
+    has_gap: bool,
 }
 
 impl Route {
     /// For a process whose facts are numbered.
     pub(super) fn numbered(events: queue::Sender<Heard>) -> Route {
-        Route { events, order: Some(Order::new()), skipped: 0 }
+        Route { events, order: Some(Order::new()), skipped: 0, position: 0, has_gap: false }
     }
 
     /// For a process of v0.
     pub(super) fn plain(events: queue::Sender<Heard>) -> Route {
-        Route { events, order: None, skipped: 0 }
+        Route { order: None, ..Route::numbered(events) }
     }
 
     /// Hands on what is ready; whether that was the last.
     fn hand_on(&mut self) -> bool {
         while let Some((seq, fact)) = self.order.as_mut().and_then(Order::next) {
-            let is_last = fact == Fact::Closed;
-            let event = match fact {
-                Fact::Output { stream, bytes } => ExecServerEvent::Output { stream, bytes },
-                Fact::Exited { code, sandbox_denied } => {
-                    ExecServerEvent::Exited { exit_code: code, sandbox_denied }
+            match fact {
+                Fact::Output { stream, bytes, offset } => {
+                    self.declare_loss(offset);
+                    self.position += bytes.len() as u64;
+                    self.push(ExecServerEvent::Output { stream, bytes });
                 }
-                Fact::Closed => ExecServerEvent::Closed,
+                Fact::Exited { code, sandbox_denied } => {
+                    self.push(ExecServerEvent::Exited { exit_code: code, sandbox_denied });
+                }
+                Fact::Closed { offset } => {
+                    self.declare_loss(offset);
+                    self.push(ExecServerEvent::Closed);
+                    return true;
+                }
                 Fact::Lost { until } => {
                     tracing::debug!(seq, until, "facts of a process that were not kept");
-                    ExecServerEvent::Lost { bytes: None }
+                    self.has_gap = true;
                 }
-            };
-            self.push(event);
-            if is_last {
-                return true;
             }
         }
         false
+    }
+
+    /// Tells what was lost before the next fact: exactly if the server says where in all output it lies.
+    fn declare_loss(&mut self, offset: Option<u64>) {
+        let has_gap = std::mem::take(&mut self.has_gap);
+        match offset {
+            Some(offset) if offset > self.position => {
+                let bytes = Some(offset - self.position);
+                self.position = offset;
+                self.push(ExecServerEvent::Lost { bytes });
+            }
+            None if has_gap => self.push(ExecServerEvent::Lost { bytes: None }),
+            _ => {}
+        }
     }
 
     fn push(&mut self, event: ExecServerEvent) {
@@ -116,7 +137,8 @@ impl Routes {
         let (process_id, seq, fact) = match method {
             v1::PROCESS_OUTPUT => {
                 let delta: v1::ExecOutputDeltaNotification = serde_json::from_str(params)?;
-                let fact = Fact::Output { stream: delta.stream, bytes: bytes(delta.chunk) };
+                let (stream, offset) = (delta.stream, delta.output_offset);
+                let fact = Fact::Output { stream, bytes: bytes(delta.chunk), offset };
                 (delta.process_id, Some(delta.seq), fact)
             }
             v1::PROCESS_EXITED => {
@@ -126,7 +148,7 @@ impl Routes {
             }
             v1::PROCESS_CLOSED => {
                 let closed: v1::ExecClosedNotification = serde_json::from_str(params)?;
-                (closed.process_id, Some(closed.seq), Fact::Closed)
+                (closed.process_id, Some(closed.seq), Fact::Closed { offset: closed.output_offset })
             }
             v0::method::OUTPUT_DELTA => {
                 let delta: v0::ExecOutputDeltaNotification = serde_json::from_str(params)?;
@@ -134,7 +156,7 @@ impl Routes {
                     v0::ExecOutputStream::Stdout => v1::ExecOutputStream::Stdout,
                     v0::ExecOutputStream::Stderr => v1::ExecOutputStream::Stderr,
                 };
-                (delta.process_id, None, Fact::Output { stream, bytes: bytes(delta.chunk) })
+                (delta.process_id, None, Fact::Output { stream, bytes: bytes(delta.chunk), offset: None })
             }
             v0::method::EXITED => {
                 let exited: v0::ExecExitedNotification = serde_json::from_str(params)?;
@@ -159,9 +181,9 @@ impl Routes {
     fn take_plain(&mut self, process_id: &str, fact: Fact) -> Heed {
         let is_last = matches!(fact, Fact::Exited { .. });
         let event = match fact {
-            Fact::Output { stream, bytes } => ExecServerEvent::Output { stream, bytes },
+            Fact::Output { stream, bytes, .. } => ExecServerEvent::Output { stream, bytes },
             Fact::Exited { code, .. } => ExecServerEvent::Exited { exit_code: code, sandbox_denied: None },
-            Fact::Closed | Fact::Lost { .. } => return Heed::Done,
+            Fact::Closed { .. } | Fact::Lost { .. } => return Heed::Done,
         };
         if let Some(route) = self.processes.get_mut(process_id) {
             route.push(event);

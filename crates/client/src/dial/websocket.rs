@@ -26,7 +26,7 @@ pub(super) async fn dial(
     let wrong = |step, cause: &dyn std::fmt::Display| ConnectError::new(target, step, cause);
     let headers = headers(url).map_err(|error| wrong(Step::Find, &error))?;
     let socket = link::dial::websocket(&address(url, path), &headers, &url.tls).await;
-    let socket = socket.map_err(|error| failure(error, hint, &wrong))?;
+    let socket = socket.map_err(|error| failure(error, (target, hint), &wrong))?;
     let (link, _closer) = match content {
         Content::Json(limits) => socket.json(&Settings::default(), &limits),
         Content::Frames(limits) => socket.binary(&Settings::default(), &limits),
@@ -64,7 +64,7 @@ fn headers(url: &Url) -> Result<HeaderMap, String> {
 
 fn failure(
     error: DialError,
-    hint: &str,
+    (target, hint): (&Target, &str),
     wrong: &dyn Fn(Step, &dyn std::fmt::Display) -> ConnectError,
 ) -> ConnectError {
     match error {
@@ -73,7 +73,7 @@ fn failure(
         DialError::Tls { source, .. } => {
             wrong(Step::Login, &source).hint("name the authority of its certificate as the target's caFile")
         }
-        DialError::Refused { status, said } => refused(status, &said, wrong),
+        DialError::Refused { status, said } => refused(status, &said, target, wrong),
         DialError::Broken(_) | DialError::Late(_) => wrong(Step::Greet, &error).passing(),
     }
 }
@@ -81,15 +81,19 @@ fn failure(
 fn refused(
     status: StatusCode,
     said: &str,
+    target: &Target,
     wrong: &dyn Fn(Step, &dyn std::fmt::Display) -> ConnectError,
 ) -> ConnectError {
     let cause = format!("the server answers {status} {said}");
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => wrong(Step::Login, &cause.trim_end())
-            .hint("set REX_TOKEN, or tokenFile in the target, to a token of that daemon"),
-        StatusCode::NOT_FOUND => {
-            wrong(Step::Greet, &cause.trim_end()).hint("is there a rexd at that address?")
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            wrong(Step::Login, &cause.trim_end()).hint(token_hint(target))
         }
+        StatusCode::NOT_FOUND => wrong(Step::Greet, &cause.trim_end()).hint(match target {
+            Target::Codex(url) if url.is_harness() => "is there a rexhub at that address?",
+            Target::Codex(_) => "is there an exec-server at that address?",
+            _ => "is there a rexd at that address?",
+        }),
         status => {
             let error = wrong(Step::Greet, &cause.trim_end());
             match status.is_server_error() {
@@ -97,5 +101,18 @@ fn refused(
                 false => error,
             }
         }
+    }
+}
+
+/// Which token is wanted, and who gives it.
+fn token_hint(target: &Target) -> &'static str {
+    match target {
+        Target::Codex(url) if url.is_harness() => {
+            "set REX_TOKEN, or tokenFile in the target, to a token of that hub: `rexhub token add NAME --kind harness`"
+        }
+        Target::Codex(_) => {
+            "set REX_TOKEN, or tokenFile in the target, to the token of that exec-server: what is in its --ws-token-file"
+        }
+        _ => "set REX_TOKEN, or tokenFile in the target, to a token of that daemon",
     }
 }

@@ -48,11 +48,22 @@ pub(super) async fn resume(
         Ok((dialed, opened))
     });
     greeted.await.unwrap_or_else(|_| Err(too_late(target, options))).map_err(|error| match error {
-        Error::Refused(error) if error.data["retry"] == true => NotResumed::NotNow(Error::Refused(error)),
-        Error::Refused(error) if error.code == codes::UNAUTHORIZED => NotResumed::Gone(*error),
-        Error::Connect(error) if error.may_pass => NotResumed::NotNow(Error::Connect(error)),
-        other => NotResumed::Never(other),
+        Error::Refused(error) if error.code == codes::UNAUTHORIZED && error.data["retry"] != true => {
+            NotResumed::Gone(*error)
+        }
+        other => NotResumed::of(other),
     })
+}
+
+impl NotResumed {
+    /// Whether trying again may help.
+    pub(super) fn of(error: Error) -> NotResumed {
+        match error {
+            Error::Refused(error) if error.data["retry"] == true => NotResumed::NotNow(Error::Refused(error)),
+            Error::Connect(error) if error.may_pass => NotResumed::NotNow(Error::Connect(error)),
+            other => NotResumed::Never(other),
+        }
+    }
 }
 
 fn too_late(target: &Target, options: &Options) -> Error {

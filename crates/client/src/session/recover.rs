@@ -112,6 +112,18 @@ impl Driver {
     }
 }
 
+/// A cut, and what came of trying again; said once if the carrier has tried that itself.
+fn then(cut: &str, error: &Error) -> String {
+    let said = match error {
+        Error::Connect(error) => error.in_full(),
+        error => error.to_string(),
+    };
+    match cut.contains(&said) {
+        true => cut.to_owned(),
+        false => format!("{cut}; then: {said}"),
+    }
+}
+
 /// Tries until it works, cannot work, or takes too long.
 async fn reach(
     target: Arc<crate::target::Target>,
@@ -131,7 +143,7 @@ async fn reach(
             None => greet::open(&target, &options)
                 .await
                 .map(|(dialed, opened)| Back::Anew(dialed, opened, why.clone()))
-                .map_err(NotResumed::NotNow),
+                .map_err(NotResumed::of),
         };
         let error = match tried {
             Ok(back) => return Ok(back),
@@ -140,7 +152,7 @@ async fn reach(
                 resume = None;
                 continue;
             }
-            Err(NotResumed::Never(error)) => return Err(Error::Lost(format!("{cut}; then: {error}"))),
+            Err(NotResumed::Never(error)) => return Err(Error::Lost(then(&cut, &error))),
             Err(NotResumed::NotNow(error)) => error,
         };
         if Instant::now() + pause >= give_up_at {

@@ -150,7 +150,7 @@ impl Session {
         });
     }
 
-    /// `fs/copy`: links as links, into what is there.
+    /// `fs/copy`: links as links, into what is there, and through a link that is there.
     pub(super) fn copy(&mut self, params: v1::FsCopyParams, answer: Answer) {
         let from = self.path(&params.source_path, params.sandbox.as_ref());
         let to = self.path(&params.destination_path, params.sandbox.as_ref());
@@ -159,7 +159,12 @@ impl Session {
             (Err(error), _) | (_, Err(error)) => return self.reply(answer, Err::<(), _>(error)),
         };
         self.change(answer, move || {
-            let options = CopyOptions { recursive: params.recursive, overwrite: true, skip_special: true };
+            let options = CopyOptions {
+                recursive: params.recursive,
+                overwrite: true,
+                skip_special: true,
+                follows: true,
+            };
             files::copy(&from, &to, options, &Scan::unbounded()).map(|()| Done {}).map_err(failed)
         });
     }

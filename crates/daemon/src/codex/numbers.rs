@@ -44,6 +44,8 @@ pub(super) struct State {
     pub(super) is_running: bool,
     /// How often it was read from.
     pub(super) reads: u64,
+    /// Whether some of its output is kept no longer: from then on it is said where in all of it a piece lies.
+    pub(super) has_given_up: bool,
 }
 
 /// The facts of one process. Its pump writes, requests read.
@@ -72,12 +74,19 @@ impl Numbers {
     pub(super) fn output(&self, stream: Stream, (start, end): (Cursor, Cursor), first: Cursor) -> u64 {
         let seq = self.state().next;
         let mut pieces = self.pieces();
+        let mut gives_up = false;
         while pieces.front().is_some_and(|piece| piece.start < first) {
             pieces.pop_front();
+            gives_up = true;
         }
         pieces.push_back(Piece { seq, stream, start, end });
         drop(pieces);
-        self.count(|_| {})
+        self.count(|state| state.has_given_up |= gives_up)
+    }
+
+    /// Some output was given up before it had a number.
+    pub(super) fn gave_up(&self) {
+        self.state.send_modify(|state| state.has_given_up = true);
     }
 
     pub(super) fn running(&self) {

@@ -111,7 +111,8 @@ impl Pump {
                     self.tell_output(&outgoing, stream, &bytes, next).await;
                 }
                 Step::Item(Item::Lost { bytes, .. }) => {
-                    // There is no word for it on this wire: the numbers go on without a gap.
+                    // The numbers go on without a gap: who knows our word for it sees it in the next offset.
+                    self.numbers.gave_up();
                     self.service.metrics.lost_bytes(bytes);
                     tracing::warn!(process = %self.id, bytes, "output was given up while nobody listened");
                 }
@@ -153,7 +154,8 @@ impl Pump {
             Words::V1 => {
                 let start = Cursor(next.0 - bytes.len() as u64);
                 let seq = self.numbers.output(stream, (start, next), self.process.first());
-                v1::encode_output(&self.id, seq, stream_of(stream), bytes)
+                let offset = self.numbers.state().has_given_up.then_some(start.0);
+                v1::encode_output(&self.id, (seq, offset), stream_of(stream), bytes)
             }
         };
         self.send(outgoing, line).await;
@@ -184,7 +186,8 @@ impl Pump {
         }
         let seq = self.numbers.closed();
         if self.words == Words::V1 {
-            let told = v1::ExecClosedNotification { process_id: self.id.clone(), seq };
+            let output_offset = self.numbers.state().has_given_up.then_some(self.reader.cursor().0);
+            let told = v1::ExecClosedNotification { process_id: self.id.clone(), seq, output_offset };
             let line = envelope::notification(v1::PROCESS_CLOSED, &told);
             self.send(outgoing, line.unwrap_or_default()).await;
         }

@@ -61,11 +61,15 @@ async fn read(
     // Once as it is, once as text.
     answer.afford(pieces.iter().map(|piece| 3 * (piece.end.0 - piece.start.0)).sum()).await;
     let mut chunks = Vec::with_capacity(pieces.len());
+    let mut says_where = state.has_given_up;
     for piece in &pieces {
-        match fetch(process, piece).await {
+        match fetch(process, piece, says_where).await {
             Some(chunk) => chunks.push(chunk),
             // It was given up meanwhile, and with it whatever came before: what is told has no gap.
-            None => chunks.clear(),
+            None => {
+                chunks.clear();
+                says_where = true;
+            }
         }
     }
     numbers.was_read();
@@ -83,11 +87,13 @@ async fn read(
         closed: state.closed_at.is_some(),
         failure: None,
         sandbox_denied: Some(state.exited.is_some_and(|ended| ended.is_denied)),
+        output_offset: (says_where && state.closed_at.is_some()).then(|| process.facts().end.0),
     }
 }
 
-/// The bytes of a piece, from wherever the log has them; nothing if they are gone.
-async fn fetch(process: &Process, piece: &Piece) -> Option<v1::ProcessOutputChunk> {
+/// The bytes of a piece, from wherever the log has them; nothing if they are gone. Where some are, it is said where in
+/// all output these lie.
+async fn fetch(process: &Process, piece: &Piece, says_where: bool) -> Option<v1::ProcessOutputChunk> {
     let mut reader = process.reader(piece.start);
     let mut bytes = Vec::new();
     while reader.cursor() < piece.end {
@@ -101,5 +107,6 @@ async fn fetch(process: &Process, piece: &Piece) -> Option<v1::ProcessOutputChun
         seq: piece.seq,
         stream: stream_of(piece.stream),
         chunk: ByteChunk::from(bytes),
+        output_offset: says_where.then_some(piece.start.0),
     })
 }

@@ -1,14 +1,14 @@
 //! Listeners: what is served where, of what flags and the file say together.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::TlsFiles;
 use super::section::ConfigError;
-use super::server::ServerConfig;
+use super::{Config, TlsFiles};
 use crate::args::Serve;
 use crate::auth::is_loopback_address;
 
-/// Everything REXD is served on.
+/// Everything that is served on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listeners {
     /// Standard input and output.
@@ -21,13 +21,18 @@ pub struct Listeners {
     pub tls: Option<TlsFiles>,
     /// Who signs the certificates of clients.
     pub client_ca: Option<PathBuf>,
+    /// Codex's face, on this address.
+    pub exec_server: Option<SocketAddr>,
+    /// Codex's face, through a rendezvous.
+    pub registers: bool,
 }
 
 impl Listeners {
     /// Flags win over the file, key by key. `--stdio` alone is stdio alone, since whoever starts `rexd` through ssh
     /// must not open ports; a call without anything follows the file. Standard streams are served beside others
     /// only if a flag says so: to a service manager they are nobody.
-    pub fn new(flags: &Serve, file: &ServerConfig) -> Result<Self, ConfigError> {
+    pub fn new(flags: &Serve, config: &Config) -> Result<Self, ConfigError> {
+        let file = &config.server;
         let others = flags.exec_server.is_some() || flags.stringd.is_some() || flags.hub.is_some();
         let names_socket = flags.http.is_some() || flags.unix.is_some();
         let asks_stdio = flags.stdio && !flags.bare;
@@ -42,8 +47,11 @@ impl Listeners {
         if client_ca.is_some() && tls.is_none() && http.is_some() {
             return Err(ConfigError::ClientCaWithoutTls);
         }
-        let listens = http.is_some() || unix.is_some() || others;
-        Ok(Self { stdio: asks_stdio || (!listens && file.stdio), http, unix, tls, client_ca })
+        let exec_server = flags.exec_server.or(config.exec_server.listen);
+        let registers = config.exec_server.remote.is_some();
+        let listens = http.is_some() || unix.is_some() || others || exec_server.is_some() || registers;
+        let stdio = asks_stdio || (!listens && file.stdio);
+        Ok(Self { stdio, http, unix, tls, client_ca, exec_server, registers })
     }
 
     /// Whether there is nothing to serve; a service manager may still hand over sockets.
@@ -53,7 +61,8 @@ impl Listeners {
 
     /// Whether standard streams are all there is to serve.
     pub fn is_stdio_alone(&self) -> bool {
-        self.stdio && self.http.is_none() && self.unix.is_none()
+        let codex = self.exec_server.is_some() || self.registers;
+        self.stdio && self.http.is_none() && self.unix.is_none() && !codex
     }
 
     /// Whether the HTTP listener can be reached from elsewhere, and its tokens be read on the way.

@@ -4,6 +4,7 @@
 mod approvals;
 mod auth;
 mod environment;
+mod exec_server;
 mod find;
 mod keepers;
 mod limits;
@@ -18,6 +19,7 @@ mod telemetry;
 
 pub use approvals::ApprovalsConfig;
 pub use auth::{AuthConfig, CertificateConfig, TokenConfig, TokenSource};
+pub use exec_server::ExecServerConfig;
 pub use find::Places;
 pub use keepers::KeepersConfig;
 pub use link::listen::TlsFiles;
@@ -64,6 +66,8 @@ pub struct Config {
     pub audit: AuditConfig,
     /// What listens where.
     pub server: ServerConfig,
+    /// Where Codex finds it.
+    pub exec_server: ExecServerConfig,
     /// Whether a write is on the disk before it is answered.
     pub durable_writes: bool,
     /// Where telemetry goes.
@@ -85,6 +89,7 @@ pub struct Config {
 impl Config {
     /// Finds and reads the configuration.
     pub fn load(args: &ConfigArgs, places: &Places) -> Result<Self, ConfigError> {
+        server::check_flag_roots(&args.roots, places)?;
         match places.config_file(args.file.as_deref()) {
             Some(file) => {
                 let text = std::fs::read_to_string(&file)
@@ -117,6 +122,7 @@ impl Config {
             approvals: approvals::read(root.section("approvals")?)?,
             audit: server::audit(root.section("audit")?, places)?,
             server: server::server(root.section("server")?, places)?,
+            exec_server: exec_server::read(root.section("exec_server")?, places)?,
             durable_writes: server::durable_writes(root.section("files")?)?,
             telemetry: telemetry::telemetry(root.section("telemetry")?)?,
             keepers: keepers::read(root.section("keepers")?)?,

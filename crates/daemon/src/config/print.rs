@@ -67,6 +67,12 @@ fn access(config: &Config, places: &Places, out: &mut dyn Write) -> io::Result<(
     writeln!(out, "{:<28}{}", "http", server.http_listen.clone().unwrap_or_else(off))?;
     let unix = server.unix.as_ref().map_or_else(off, |path| path.display().to_string());
     writeln!(out, "{:<28}{unix}", "unix")?;
+    let codex = &config.exec_server;
+    let listen = codex.listen.map(|address| format!("ws://{address}"));
+    let remote = codex.remote.as_ref().map(|remote| format!("{} at {}", remote.executor_id, remote.url));
+    let found: Vec<String> = [listen, remote].into_iter().flatten().collect();
+    let found = if found.is_empty() { off() } else { found.join(", ") };
+    writeln!(out, "{:<28}{found}", "exec-server")?;
     let tls = server.tls.as_ref().map_or_else(off, |tls| tls.certificate.display().to_string());
     writeln!(out, "{:<28}{tls}", "tls")?;
     for token in auth::report(config, places) {
@@ -84,7 +90,7 @@ fn access(config: &Config, places: &Places, out: &mut dyn Write) -> io::Result<(
             certificate.scopes.names().join(" + ")
         )?;
     }
-    match Listeners::new(&Serve::default(), server) {
+    match Listeners::new(&Serve::default(), config) {
         Ok(listeners) if listeners.is_exposed() => writeln!(out, "warning: {EXPOSED}"),
         Ok(_) => Ok(()),
         Err(error) => writeln!(out, "warning: {error}"),

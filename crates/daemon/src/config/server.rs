@@ -140,7 +140,7 @@ fn number(section: &Section<'_, '_>, key: &'static str, default: u64) -> Result<
 }
 
 /// An absolute path; an empty one is none.
-fn file(
+pub(super) fn file(
     section: &Section<'_, '_>,
     key: &'static str,
     places: &Places,
@@ -278,4 +278,20 @@ pub(super) fn flag_roots(roots: &[PathBuf], places: &Places) -> Result<Vec<PathB
         Ok(places.current.join(root).components().collect())
     };
     roots.iter().map(absolute).collect()
+}
+
+/// Whoever types a root means a directory that is there. Those of the file may come later.
+pub(super) fn check_flag_roots(roots: &[PathBuf], places: &Places) -> Result<(), ConfigError> {
+    let check = |root: &PathBuf| {
+        let reason = match places.current.join(root).metadata() {
+            Ok(found) if found.is_dir() => return Ok(()),
+            Ok(_) => "it is no directory: name the one that holds it".to_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                "there is no such directory: make it first, or correct the name".to_owned()
+            }
+            Err(error) => error.to_string(),
+        };
+        Err(ConfigError::Root { root: root.clone(), reason })
+    };
+    roots.iter().try_for_each(check)
 }

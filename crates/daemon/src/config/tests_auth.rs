@@ -122,7 +122,7 @@ fn listeners(line: &str, file: &str) -> Listeners {
     let words = line.split_whitespace().map(Into::into);
     let Ok(Command::Serve(flags)) = crate::args::parse(words) else { panic!("{line}") };
     let file = read(&format!("[server]\n{file}\n")).unwrap();
-    Listeners::new(&flags, &file.server).unwrap()
+    Listeners::new(&flags, &file).unwrap()
 }
 
 /// Standard streams, HTTP, unix socket.
@@ -161,8 +161,40 @@ fn flags_win_over_the_file_and_stdio_alone_opens_no_port() {
 }
 
 #[test]
+fn codex_is_offered_what_the_file_says_unless_standard_streams_are_all() {
+    let text = "[exec_server]\nlisten = \"ws://127.0.0.1:7\"\nws_token_file = \"~/t\"\nremote = \"https://hub\"\n\
+                executor_id = \"box\"\nremote_token_file = \"/e\"\n";
+    let config = read(text).unwrap();
+    let codex = &config.exec_server;
+    assert_eq!(codex.ws_auth.file, Some("/home/u/t".into()));
+    assert_eq!(codex.ws_auth.way.as_deref(), Some("capability-token"));
+    assert_eq!(codex.remote.as_ref().map(|remote| remote.executor_id.as_str()), Some("box"));
+    let found = |line: &str| {
+        let words = line.split_whitespace().map(Into::into);
+        let Ok(Command::Serve(flags)) = crate::args::parse(words) else { panic!("{line}") };
+        let found = Listeners::new(&flags, &config).unwrap();
+        (found.stdio, found.exec_server.map(|address| address.port()), found.registers)
+    };
+    assert_eq!(found("serve"), (false, Some(7), true));
+    assert_eq!(found("serve --exec-server ws://127.0.0.1:8"), (false, Some(8), true));
+    assert_eq!(found("--stdio"), (true, None, false));
+    assert_eq!(found(""), (true, None, false));
+    for (line, expected) in [
+        ("listen = \"stdio\"", "c.toml:2:10: exec_server.listen must be ws://IP:PORT"),
+        ("remote = \"https://hub\"", "c.toml:2:10: exec_server.remote needs exec_server.executor_id"),
+        ("executor_id = \"box\"", "c.toml:2:15: exec_server.executor_id needs exec_server.remote"),
+        ("remote_token_file = \"/t\"", "c.toml:2:21: exec_server.remote_token_file needs exec_server.remote"),
+        ("ws_token_file = \"t\"", "c.toml:2:17: exec_server.ws_token_file must be absolute"),
+    ] {
+        let refused = refusal(&format!("[exec_server]\n{line}\n"));
+        assert!(refused.starts_with(expected), "{line}: {refused}");
+    }
+    assert!(!read("[exec_server]\nlisen = \"\"\n").unwrap().warnings.is_empty(), "a key that nobody knows");
+}
+
+#[test]
 fn a_client_ca_without_tls_is_refused_and_flags_may_bring_the_tls() {
-    let file = read("[server]\nclient_ca = \"/ca\"\nhttp_listen = \"127.0.0.1:1\"").unwrap().server;
+    let file = read("[server]\nclient_ca = \"/ca\"\nhttp_listen = \"127.0.0.1:1\"").unwrap();
     let refused = Listeners::new(&Serve::default(), &file).unwrap_err().to_string();
     assert!(refused.contains("needs TLS"), "{refused}");
     let flags = Serve { tls: Some(("/c".into(), "/k".into())), ..Serve::default() };

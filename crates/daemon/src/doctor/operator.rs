@@ -142,7 +142,7 @@ fn audit(config: &Config) -> Check {
 
 /// What `rexd serve` would listen on.
 fn listeners(config: &Config) -> Check {
-    let listeners = match Listeners::new(&Serve::default(), &config.server) {
+    let listeners = match Listeners::new(&Serve::default(), config) {
         Ok(listeners) => listeners,
         Err(error) => return Check::fail("listeners", "client_ca without TLS", error.to_string()),
     };
@@ -150,7 +150,10 @@ fn listeners(config: &Config) -> Check {
     let http = listeners.http.as_ref().map(|address| format!("http {address}{tls}"));
     let unix = listeners.unix.as_ref().map(|path| format!("unix {}", path.display()));
     let stdio = listeners.stdio.then(|| "stdio".to_owned());
-    let found: Vec<String> = [stdio, http, unix].into_iter().flatten().collect();
+    let codex = listeners.exec_server.map(|address| format!("exec-server ws://{address}"));
+    let remote = config.exec_server.remote.as_ref().filter(|_| listeners.registers);
+    let remote = remote.map(|remote| format!("executor {} at {}", remote.executor_id, remote.url));
+    let found: Vec<String> = [stdio, http, unix, codex, remote].into_iter().flatten().collect();
     match listeners.is_exposed() {
         true => Check::warn("listeners", found.join(", "), EXPOSED),
         false if found.is_empty() => {

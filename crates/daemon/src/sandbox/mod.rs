@@ -62,8 +62,10 @@ impl Sandbox {
         });
         let key = config.server.tls.as_ref().map(|tls| tls.key.clone());
         // Whoever reaches the socket has the daemon start what it likes, unconfined.
+        let codex = &config.exec_server;
         let more = [config.server.unix.clone(), config.audit.path.clone(), places.token_file.clone(), key];
-        let hide = places.state.iter().cloned().chain(tokens).chain(more.into_iter().flatten());
+        let more = more.into_iter().chain([codex.ws_auth.file.clone(), codex.remote_token_file.clone()]);
+        let hide = places.state.iter().cloned().chain(tokens).chain(more.flatten());
         let own = Own { protect: config.source.iter().cloned().collect(), hide: hide.collect() };
         let written = config.sandbox.profiles.iter().flat_map(|profile| &profile.write);
         let mut changeable: Vec<PathBuf> = config.roots.iter().chain(written).cloned().collect();

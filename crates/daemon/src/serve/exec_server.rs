@@ -1,6 +1,7 @@
 //! exec-server: alone, on standard streams or on an address, or beside the other faces over the same engine.
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,9 +14,9 @@ use super::{open_audit, service, signals, sink};
 use crate::args::{ExecServer, WsAuthFlags};
 use crate::auth::Caller;
 use crate::codex::listen::{ExecServerTransport, WebSockets, WsAuth, bind};
-use crate::codex::relay::{self, RemoteExecutorConfig};
+use crate::codex::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::codex::{self, Arrival};
-use crate::config::{Config, Places};
+use crate::config::{Config, ExecServerConfig, Listeners, Places};
 use crate::metrics::{Metrics, Transport};
 use crate::rexd;
 
@@ -58,15 +59,8 @@ pub async fn remote_executor(
     places: &Places,
     executor: &RemoteExecutorConfig,
 ) -> anyhow::Result<()> {
-    let (shared, service, stop) = alone(config, places, false)?;
-    let serve = |link| {
-        let arrival = Arrival { caller: Caller::through_rendezvous(), transport: Transport::Ws };
-        codex::serve(service.clone(), link, arrival, stop.child_token())
-    };
-    let ended = tokio::select! {
-        ended = relay::run(executor, serve) => ended.map(|never| match never {}),
-        () = stop.cancelled() => Ok(()),
-    };
+    let (shared, service, _stop) = alone(config, places, false)?;
+    let ended = register(&service, executor).await;
     service.shut_down().await;
     shared.shut_down().await;
     Ok(ended?)
@@ -88,19 +82,78 @@ fn alone(
     Ok((shared, face, stop))
 }
 
-/// Opens the listener of exec-server beside others, and tells where it is.
-pub(super) async fn beside(
-    shared: &rexd::Service,
-    (address, flags): (std::net::SocketAddr, &WsAuthFlags),
-    tasks: &TaskTracker,
-) -> anyhow::Result<(Arc<codex::Service>, String)> {
-    let auth = ws_auth(flags)?;
-    let listener = bind(address, &auth).await?;
-    let url = format!("ws://{}", listener.local_addr()?);
-    let service = Arc::new(of(shared));
-    let sockets = WebSockets { service: service.clone(), auth, tasks: service.tasks.clone() };
-    tasks.spawn(sockets.run(listener));
-    Ok((service, url))
+/// What Codex is offered beside the other faces, of what flags and the file say together.
+#[derive(Debug, Default)]
+pub struct Codex {
+    listen: Option<(SocketAddr, WsAuth)>,
+    executor: Option<RemoteExecutorConfig>,
+}
+
+impl Codex {
+    /// Flags win over the file: if they say anything of what clients have to show, the file says nothing.
+    pub fn new(listeners: &Listeners, flags: &WsAuthFlags, file: &ExecServerConfig) -> anyhow::Result<Codex> {
+        let shown = if *flags == WsAuthFlags::default() { &file.ws_auth } else { flags };
+        let listen = listeners.exec_server.map(|address| Ok::<_, anyhow::Error>((address, ws_auth(shown)?)));
+        let remote = file.remote.as_ref().filter(|_| listeners.registers);
+        let executor = remote.map(|remote| {
+            let executor = match &file.remote_token_file {
+                Some(path) => {
+                    let unusable =
+                        || format!("exec_server.remote_token_file {} cannot be used", path.display());
+                    let token = std::fs::read_to_string(path).with_context(unusable)?;
+                    RemoteExecutorConfig::with_bearer_token(&remote.url, &remote.executor_id, &token)
+                        .with_context(unusable)?
+                }
+                None => RemoteExecutorConfig::new(&remote.url, &remote.executor_id)?,
+            };
+            Ok::<_, anyhow::Error>(remote.name.iter().fold(executor, |executor, name| executor.named(name)))
+        });
+        Ok(Codex { listen: listen.transpose()?, executor: executor.transpose()? })
+    }
+
+    /// Opens what is offered; the face, and where it listens.
+    pub(super) async fn beside(
+        self,
+        shared: &rexd::Service,
+        tasks: &TaskTracker,
+    ) -> anyhow::Result<Option<(Arc<codex::Service>, Option<String>)>> {
+        if self.listen.is_none() && self.executor.is_none() {
+            return Ok(None);
+        }
+        let service = Arc::new(of(shared));
+        let mut url = None;
+        if let Some((address, auth)) = self.listen {
+            let listener = bind(address, &auth).await?;
+            url = Some(format!("ws://{}", listener.local_addr()?));
+            let sockets = WebSockets { service: service.clone(), auth, tasks: service.tasks.clone() };
+            tasks.spawn(sockets.run(listener));
+        }
+        if let Some(executor) = self.executor {
+            let service = service.clone();
+            tasks.spawn(async move {
+                // The other faces go on: what no waiting mends is for the operator to mend.
+                if let Err(error) = register(&service, &executor).await {
+                    tracing::error!("{error}; this daemon is no executor there until it is started again");
+                }
+            });
+        }
+        Ok(Some((service, url)))
+    }
+}
+
+/// Serves the streams of a rendezvous until the face ends, or something happens that no waiting mends.
+async fn register(
+    service: &Arc<codex::Service>,
+    executor: &RemoteExecutorConfig,
+) -> Result<(), RemoteExecutorError> {
+    let serve = |link| {
+        let arrival = Arrival { caller: Caller::through_rendezvous(), transport: Transport::Ws };
+        codex::serve(service.clone(), link, arrival, service.stop.child_token())
+    };
+    tokio::select! {
+        ended = relay::run(executor, serve) => ended.map(|never| match never {}),
+        () = service.stop.cancelled() => Ok(()),
+    }
 }
 
 fn ws_auth(flags: &WsAuthFlags) -> anyhow::Result<WsAuth> {

@@ -1,7 +1,6 @@
 //! `rexd serve`: opens every listener that was asked for, serves until a signal, and drains.
 
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,6 @@ use super::exec_server;
 use super::signals::{self, Ending};
 use super::sockets::Sockets;
 use super::{link_limits, open_audit, retention, service, sink};
-use crate::args::WsAuthFlags;
 use crate::auth::{Auth, Caller, Door, Gate, Refusals};
 use crate::codex;
 use crate::config::{Config, ConfigArgs, Listeners, Places};
@@ -41,15 +39,15 @@ pub struct Plan<'a> {
     pub places: &'a Places,
     /// What flags and configuration name.
     pub listeners: Listeners,
-    /// Where exec-server listens, and what its clients have to show.
-    pub exec_server: Option<(SocketAddr, WsAuthFlags)>,
+    /// What Codex is offered.
+    pub codex: exec_server::Codex,
     /// Sockets that the service manager passed.
     pub passed: Vec<OwnedFd>,
 }
 
 /// Serves everything until a signal asks for the end.
 pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
-    let Plan { config, source, places, listeners, exec_server, passed } = plan;
+    let Plan { config, source, places, listeners, codex, passed } = plan;
     // Every connection is one.
     engine::process::raise_open_files();
     let ending = signals::ending(false)?;
@@ -64,17 +62,13 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let auth = Auth::new(config, places)?;
     let (sockets, exporting) = sockets(config, places, &auth, &ending)?;
     let urls = open(&sockets, &listeners, &tls, passed).await?;
-    let codex = match &exec_server {
-        Some((address, flags)) => {
-            Some(exec_server::beside(&sockets.server.service, (*address, flags), &sockets.tasks).await?)
-        }
-        None => None,
-    };
+    let codex = codex.beside(&sockets.server.service, &sockets.tasks).await?;
     if urls.iter().any(|url| url.starts_with("http")) {
         tell_token(&auth)?;
     }
     let faces = urls.iter().map(|url| (rexd::FACE, url.as_str()));
-    let faces: Vec<_> = faces.chain(codex.iter().map(|(_, url)| (codex::FACE, url.as_str()))).collect();
+    let codex_url = codex.as_ref().and_then(|(_, url)| url.as_deref());
+    let faces: Vec<_> = faces.chain(codex_url.map(|url| (codex::FACE, url))).collect();
     say_where(&faces, listeners.stdio)?;
     notify.ready(&format!("listening on {}", urls.join(", ")));
     if listeners.stdio {

@@ -1,25 +1,22 @@
-//! HTTP: one POST to a collector over a connection of its own. Nothing more of HTTP is needed here.
+//! HTTP: one POST to a collector over a connection of its own.
 
-use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Method};
+use link::dial::{self, DialError, Request};
 
 use super::settings::SettingsError;
 
 /// The most that is read of an answer; a collector has no reason to say more.
 const MAX_ANSWER: usize = 64 * 1024;
+const OURSELVES: &str = concat!("rexd/", env!("CARGO_PKG_VERSION"));
 
 /// Where spans are posted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// What to resolve.
-    host: String,
-    port: u16,
-    /// Host and port as they were written, for the `Host` header.
-    authority: String,
-    path: String,
+    url: String,
 }
 
 /// What a collector answered.
@@ -54,29 +51,29 @@ impl Endpoint {
         {
             return Err(wrong());
         }
-        let (host, port) = host_and_port(authority).ok_or_else(wrong)?;
-        Ok(Endpoint { host: host.to_owned(), port, authority: authority.to_owned(), path })
+        host_and_port(authority).ok_or_else(wrong)?;
+        Ok(Endpoint { url: url.to_owned() })
     }
 
     /// Posts JSON and reads the answer. The caller bounds the time.
-    pub(super) async fn post(&self, headers: &[(String, String)], body: &[u8]) -> io::Result<Answer> {
-        let mut stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-        let mut head = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-             User-Agent: rexd/{}\r\nConnection: close\r\n",
-            self.path,
-            self.authority,
-            body.len(),
-            env!("CARGO_PKG_VERSION"),
-        );
+    pub(super) async fn post(&self, headers: &[(String, String)], body: &[u8]) -> Result<Answer, DialError> {
+        let mut request = Request::new(Method::POST, self.url.as_str());
+        request.body = Bytes::copy_from_slice(body);
+        request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        request.headers.insert(USER_AGENT, HeaderValue::from_static(OURSELVES));
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            let wrong = || DialError::Header(format!("{name} is no header"));
+            let name: HeaderName = name.parse().map_err(|_| wrong())?;
+            request.headers.insert(name, value.parse().map_err(|_| wrong())?);
         }
-        head.push_str("\r\n");
-        stream.write_all(head.as_bytes()).await?;
-        stream.write_all(body).await?;
-        stream.flush().await?;
-        read_answer(&mut stream).await
+        let answer = dial::http(request).await?;
+        let retry_after =
+            answer.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.trim().parse().ok());
+        Ok(Answer {
+            status: answer.status.as_u16(),
+            retry_after: retry_after.map(Duration::from_secs),
+            body: answer.bytes(MAX_ANSWER).await?,
+        })
     }
 }
 
@@ -96,53 +93,15 @@ fn host_and_port(authority: &str) -> Option<(&str, u16)> {
     (!host.is_empty()).then_some((host, port))
 }
 
-/// Reads until the answer is whole: its length is reached, or the collector closes.
-async fn read_answer(stream: &mut TcpStream) -> io::Result<Answer> {
-    let mut bytes = Vec::new();
-    loop {
-        let came = stream.read_buf(&mut bytes).await?;
-        let answer = answer(&bytes);
-        match answer {
-            Some((answer, is_whole)) if is_whole || came == 0 || bytes.len() >= MAX_ANSWER => {
-                return Ok(answer);
-            }
-            _ if came == 0 || bytes.len() >= MAX_ANSWER => return Err(io::ErrorKind::InvalidData.into()),
-            _ => {}
-        }
-    }
-}
-
-/// The answer so far and whether all of it is here, once its head is.
-fn answer(bytes: &[u8]) -> Option<(Answer, bool)> {
-    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
-    let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
-    let mut first = head.split("\r\n").next()?.splitn(3, ' ');
-    let status = first.next().filter(|version| version.starts_with("HTTP/1.")).and(first.next())?;
-    let status = status.parse().ok().filter(|status| (100..600).contains(status))?;
-    let body = bytes.get(end + 4..)?;
-    let header = |name: &str| {
-        let mut headers = head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
-        headers.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
-    };
-    let length: Option<usize> = header("content-length").and_then(|length| length.parse().ok());
-    let retry_after = header("retry-after").and_then(|wait| wait.parse().ok()).map(Duration::from_secs);
-    let is_whole = status == 204 || length.is_some_and(|length| body.len() >= length);
-    Some((Answer { status, retry_after, body: body.to_vec() }, is_whole))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn endpoints_are_plain_http() {
-        let parsed = |url: &str| Endpoint::parse(url).map(|it| (it.host, it.port, it.authority, it.path));
-        let of = |host: &str, port, authority: &str, path: &str| {
-            Ok((host.to_owned(), port, authority.to_owned(), path.to_owned()))
-        };
-        assert_eq!(parsed("http://a:4318/v1/traces"), of("a", 4318, "a:4318", "/v1/traces"));
-        assert_eq!(parsed("HTTP://a"), of("a", 80, "a", "/"));
-        assert_eq!(parsed("http://[::1]:1/x?y=z"), of("::1", 1, "[::1]:1", "/x?y=z"));
+        for url in ["http://a:4318/v1/traces", "HTTP://a", "http://[::1]:1/x?y=z"] {
+            assert_eq!(Endpoint::parse(url), Ok(Endpoint { url: url.to_owned() }));
+        }
         let error = Endpoint::parse("https://a/v1/traces").unwrap_err();
         assert!(error.to_string().contains("a collector on this machine"), "{error}");
         for url in [
@@ -165,21 +124,6 @@ mod tests {
             "http://a:70000",
         ]) {
             assert_eq!(Endpoint::parse(url), Err(SettingsError::Endpoint(url.to_owned())), "{url}");
-        }
-    }
-
-    #[test]
-    fn answers_are_read_as_far_as_they_matter() {
-        let whole = b"HTTP/1.1 503 Busy\r\nretry-after: 7\r\nContent-Length: 2\r\n\r\n{}";
-        let (answer, is_whole) = super::answer(whole).unwrap();
-        assert!(is_whole);
-        let retry_after = Some(Duration::from_secs(7));
-        assert_eq!(answer, Answer { status: 503, retry_after, body: b"{}".to_vec() });
-        assert!(!super::answer(&whole[..whole.len() - 1]).unwrap().1);
-        for bytes in
-            [&b"HTTP/1.1 200 OK\r\n"[..], b"SSH-2.0\r\n\r\n", b"HTTP/1.1 2000 x\r\n\r\n", b"\xff\r\n\r\n"]
-        {
-            assert_eq!(super::answer(bytes), None);
         }
     }
 }

@@ -32,16 +32,24 @@ pub struct CopyOptions {
     pub overwrite: bool,
     /// Whether FIFOs, sockets and devices in a tree are left out; otherwise one of them ends the copy.
     pub skip_special: bool,
+    /// Whether a link at the destination is written through, as `cp` does, rather than replaced; a link is then copied
+    /// only to where nothing is.
+    pub follows: bool,
 }
 
 /// Copies a file, link or tree. Links are copied as links, modes are kept, each file appears whole.
 /// Stopped midway, what was copied so far stays.
 pub fn copy(from: &RootedPath, to: &RootedPath, options: CopyOptions, scan: &Scan) -> Result<(), Error> {
-    let (source, target) = (named(from, Access::Read)?, named(to, Access::Write)?);
+    let source = named(from, Access::Read)?;
     let Some(stat) = source.stat(from.as_path())? else {
         return Err(refused("copy", from.as_path())(Errno::NOENT));
     };
-    let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    let is_directory = kind == FileType::Directory;
+    let target = match options.follows && kind != FileType::Symlink && !to.is_root() {
+        true => to.target(Access::Write)?,
+        false => named(to, Access::Write)?,
+    };
     if is_directory && !options.recursive {
         return Err(refused("copy", from.as_path())(Errno::ISDIR));
     }
@@ -128,7 +136,7 @@ impl Copy<'_> {
         let error = |errno| refused("copy", asked)(errno);
         let text = rustix::fs::readlinkat(&source.dir, &source.name, Vec::new()).map_err(error)?;
         match rustix::fs::symlinkat(&text, &target.dir, &target.name) {
-            Err(Errno::EXIST) if self.options.overwrite => {
+            Err(Errno::EXIST) if self.options.overwrite && !self.options.follows => {
                 let name = super::stray::temporary_name();
                 rustix::fs::symlinkat(&text, &target.dir, &name).map_err(error)?;
                 rustix::fs::renameat(&target.dir, &name, &target.dir, &target.name).map_err(error)

@@ -22,7 +22,7 @@ use super::sys;
 use super::tree::{Reach, Tree};
 use crate::Error;
 use crate::files::{Access, RootedPath};
-use crate::sandbox::{self, Prepared, Workshop};
+use crate::sandbox::{self, Prepared, StandIns, Workshop};
 
 /// The name of the mark in the environment of every process.
 pub(super) const MARK: &str = "REXD_TREE";
@@ -65,6 +65,8 @@ pub(super) struct Launched {
     pub(super) tree: Tree,
     /// What holds its limits, if it has any.
     pub(super) held: Option<Held>,
+    /// What is kept from being made as long as anything of the tree is left.
+    pub(super) stand_ins: StandIns,
     pub(super) input: Option<Input>,
     pub(super) outputs: Vec<Output>,
 }
@@ -99,7 +101,10 @@ impl Launcher {
             Some(confinement) if !confinement.is_off() => Some(self.workshop.prepare(confinement).await?),
             _ => None,
         };
-        self.launch_in(cwd, spec, confined, id).await.map_err(|reason| explain(reason, spec))
+        let (confined, stand_ins) = confined.unzip();
+        let launched = self.launch_in(cwd, spec, confined, id).await;
+        let stand_ins = stand_ins.unwrap_or_default();
+        launched.map(|live| Launched { stand_ins, ..live }).map_err(|reason| explain(reason, spec))
     }
 
     async fn launch_in(
@@ -123,7 +128,8 @@ impl Launcher {
             let outputs =
                 outputs.into_iter().map(|(fd, stream)| Output::new(fd, stream)).collect::<io::Result<_>>()?;
             let input = input.map(Input::new).transpose()?;
-            Ok(Launched { leader, pid: pid.as_raw_nonzero().get(), tree, held, input, outputs })
+            let (pid, stand_ins) = (pid.as_raw_nonzero().get(), StandIns::default());
+            Ok(Launched { leader, pid, tree, held, stand_ins, input, outputs })
         };
         match wired.await {
             Ok(launched) => Ok(launched),

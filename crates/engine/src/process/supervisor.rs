@@ -27,7 +27,7 @@ use super::waits::{discard, next_output, step_back, wait_ending, wait_exit};
 use super::{Bounds, Signal, WeakProcess};
 use crate::Error;
 use crate::registry::Registry;
-use crate::sandbox::Witness;
+use crate::sandbox::{StandIns, Witness};
 
 /// What others may ask of a supervisor.
 #[derive(Debug)]
@@ -166,6 +166,10 @@ impl Supervisor {
         while !self.is_closed() {
             let happening = self.next().await;
             self.handle(happening).await;
+        }
+        // Who hears that it ended finds no trace of it, unless something of it still runs.
+        if !self.live.stand_ins.is_empty() && self.live.tree.is_gone().await {
+            self.live.stand_ins = StandIns::default();
         }
         self.close().await;
         // Whoever waits for the end hears of it before the cleaning up: one turn for the reader, one for the writer.

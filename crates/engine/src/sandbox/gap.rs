@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::confinement::{Confinement, OF_KERNEL};
 use super::features::Features;
 use super::profile::Network;
+use super::standin;
 use crate::process::limits::{self, Controllers, LimitGap};
 
 /// Landlock's versions at which something became possible.
@@ -102,9 +103,12 @@ pub(super) fn find(confinement: &Confinement, features: &Features) -> Vec<Gap> {
     add(version < PORTS_SINCE && any(|network| matches!(network, Network::Ports { .. })), Gap::Ports);
     if !features.namespaces {
         add(any(|network| *network == Network::Loopback), Gap::Loopback);
+        for path in standin::wanted(confinement).into_keys() {
+            add(true, Gap::Protect(path));
+        }
         for layer in confinement.layers() {
             let is_writable = |path: &&PathBuf| layer.write.iter().any(|write| path.starts_with(write));
-            for path in layer.protect.iter().filter(|path| is_writable(path) && exists(path)) {
+            for path in layer.protect.iter().filter(|path| is_writable(path) && !standin::is_missing(path)) {
                 add(true, Gap::Protect(path.clone()));
             }
             let is_all_writable = layer.write.iter().any(|path| path == Path::new("/"));

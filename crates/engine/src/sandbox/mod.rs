@@ -16,6 +16,7 @@ mod prepared;
 mod profile;
 mod script;
 mod seccomp;
+mod standin;
 mod workshop;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 pub(crate) use denied::Witness;
 pub(crate) use enter::{Orders, Step, enter};
 pub(crate) use prepared::Prepared;
+pub(crate) use standin::StandIns;
 pub(crate) use workshop::Workshop;
 
 pub use confinement::Confinement;

@@ -5,13 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use super::confinement::{Confinement, DEVICES, OF_KERNEL, SHARED_MEMORY};
 use super::features::Features;
 use super::profile::Network;
 use super::script::{Failed, NO_DEVICES, NO_PROGRAMS, READ_ONLY, Script, Slot};
+use super::standin::{self, StandIns};
 use crate::files::clean;
 
 /// What can be kept in the private shared memory of a confinement; past it writers are told that it is full.
@@ -38,20 +40,14 @@ pub(super) struct Namespaces {
     pub(super) ipc: OwnedFd,
     /// The shared memory that exists only inside.
     pub(super) shared_memory: Option<OwnedFd>,
+    /// The stand-ins that were covered. Kept open, so that nothing else gets their numbers.
+    covered: Mutex<BTreeMap<PathBuf, OwnedFd>>,
 }
 
 impl View {
     pub(super) fn of(confinement: &Confinement) -> View {
         let layers = confinement.layers();
-        let mut writable: Option<Vec<PathBuf>> = None;
-        for layer in layers {
-            let paths = unlinked(&layer.write);
-            writable = Some(match writable {
-                None => paths,
-                Some(before) => overlap(&before, &paths),
-            });
-        }
-        let writable = outermost(writable.unwrap_or_default());
+        let writable = writable(confinement);
         let mut pinned = BTreeMap::new();
         for path in layers.iter().flat_map(|layer| &layer.protect) {
             pin(&mut pinned, &writable, path);
@@ -66,6 +62,11 @@ impl View {
             hidden,
             has_own_network: layers.iter().any(|layer| layer.network == Network::Loopback),
         }
+    }
+
+    /// Whether something can be made at this path: below what every layer lets be changed.
+    pub(super) fn is_writable(confinement: &Confinement, path: &Path) -> bool {
+        writable(confinement).iter().any(|root| path != root && path.starts_with(root))
     }
 
     /// Makes the namespaces.
@@ -93,7 +94,7 @@ impl View {
         let (user, network, shared_memory) = (take(user), take(network), take(shared_memory));
         let mounts = take(mounts).ok_or_else(|| Failed::missing("the namespace"))?;
         let ipc = take(ipc).ok_or_else(|| Failed::missing("the namespace"))?;
-        Ok(Namespaces { user, mounts, network, ipc, shared_memory })
+        Ok(Namespaces { user, mounts, network, ipc, shared_memory, covered: Mutex::default() })
     }
 
     fn mounts(&self, script: &mut Script) {
@@ -103,12 +104,7 @@ impl View {
             false => self.freeze(script),
         }
         for (path, is_read_only) in &self.pinned {
-            let at = script.open(path);
-            let copy = script.copy(at);
-            if *is_read_only {
-                script.forbid(copy, READ_ONLY);
-            }
-            script.mount(copy, at);
+            mount_over_itself(script, path, *is_read_only);
         }
         self.hide(script);
     }
@@ -151,6 +147,43 @@ impl View {
             script.mount(cover, at);
         }
     }
+}
+
+impl Namespaces {
+    /// Mounts stand-ins over themselves, where that has not been done yet. What was mounted on others went with them.
+    pub(super) fn cover(&self, stand_ins: &StandIns) -> Result<(), Failed> {
+        let mut covered = self.covered.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_covered = |path: &Path, identity| {
+            covered.get(path).is_some_and(|opened| standin::identity(opened.as_fd()) == identity)
+        };
+        let new: Vec<_> =
+            stand_ins.iter().filter(|stand_in| !is_covered(&stand_in.path, stand_in.identity())).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let mut script = Script::default();
+        self.raw().into_iter().filter(|fd| *fd >= 0).for_each(|fd| script.enter(fd));
+        let mut mount = |path: &Path, is_read_only| mount_over_itself(&mut script, path, is_read_only);
+        let slots: Vec<Slot> =
+            new.iter().map(|stand_in| mount(&stand_in.path, stand_in.is_read_only)).collect();
+        let mut opened = script.run(0)?;
+        for (stand_in, slot) in new.into_iter().zip(slots) {
+            let opened = slot.take(&mut opened).map_err(|_none| Failed::missing("what was covered"))?;
+            covered.insert(stand_in.path.clone(), opened);
+        }
+        Ok(())
+    }
+}
+
+/// Keeps a path in its place, and as it is if it is to be read-only. What was opened is what is mounted over.
+fn mount_over_itself(script: &mut Script, path: &Path, is_read_only: bool) -> Slot {
+    let at = script.open(path);
+    let copy = script.copy(at);
+    if is_read_only {
+        script.forbid(copy, READ_ONLY);
+    }
+    script.mount(copy, at);
+    at
 }
 
 /// Keeps what belongs to the kernel as it is where everything else may change: its settings and cgroups, through which
@@ -199,6 +232,19 @@ pub(super) fn can_be_made(needs_user_namespace: bool) -> bool {
     View::default().make(&features).is_ok()
 }
 
+/// What every layer lets be changed, as far as it exists.
+fn writable(confinement: &Confinement) -> Vec<PathBuf> {
+    let mut writable: Option<Vec<PathBuf>> = None;
+    for layer in confinement.layers() {
+        let paths = unlinked(&layer.write);
+        writable = Some(match writable {
+            None => paths,
+            Some(before) => overlap(&before, &paths),
+        });
+    }
+    outermost(writable.unwrap_or_default())
+}
+
 /// Those that exist and have no link in them.
 fn unlinked(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths
@@ -235,8 +281,12 @@ fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 /// Keeps `path` read-only inside what is writable, and every directory on the way to it in its place. A link cannot be
-/// kept from being replaced, so its directory is kept instead.
+/// kept from being replaced, so its directory is kept instead. What is missing gets a stand-in when a process starts.
 fn pin(pinned: &mut BTreeMap<PathBuf, bool>, writable: &[PathBuf], path: &Path) {
+    if let Some(missing) = standin::missing(path) {
+        pin_above(pinned, writable, &missing.first);
+        return;
+    }
     let Ok(found) = path.symlink_metadata() else { return };
     if let (true, Some(parent)) = (found.is_symlink(), path.parent()) {
         pin(pinned, writable, parent);

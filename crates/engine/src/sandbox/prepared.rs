@@ -13,6 +13,7 @@ use super::landlock::{Handled, Rights, Ruleset};
 use super::namespace::{Namespaces, View};
 use super::profile::{Network, Profile, Readable};
 use super::seccomp::{self, Instruction, Internet, Sockets};
+use super::standin::StandIns;
 
 /// What root keeps: files and users, but nothing that reaches the system as a whole.
 const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::CHOWN
@@ -55,6 +56,16 @@ impl Prepared {
         };
         let is_in_user_namespace = namespaces.as_ref().is_some_and(|made| made.user.is_some());
         Ok(Prepared { namespaces, rulesets, filter, capabilities: capabilities(is_in_user_namespace) })
+    }
+}
+
+impl Prepared {
+    /// Puts stand-ins out of reach.
+    pub(super) fn cover(&self, stand_ins: &StandIns) -> Result<(), String> {
+        match &self.namespaces {
+            Some(made) => made.cover(stand_ins).map_err(|failed| failed.to_string()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -103,6 +103,12 @@ impl Script {
         self.make(libc::SYS_openat, arguments, format!("open {path}"))
     }
 
+    /// Enters a namespace that was made before.
+    pub(super) fn enter(&mut self, namespace: i32) {
+        let arguments = [(namespace as usize).into(), 0.into(), 0.into(), 0.into(), 0.into()];
+        self.step(libc::SYS_setns, arguments, "enter a namespace".to_owned());
+    }
+
     /// Writes `text` to a file in one call.
     pub(super) fn write(&mut self, path: &str, text: &str) {
         let file = self.open_file(path, libc::O_WRONLY);
@@ -197,7 +203,7 @@ impl Script {
         self.step(libc::SYS_ioctl, [socket.into(), set, request, 0.into(), 0.into()], what());
     }
 
-    /// Runs the script in new namespaces of these kinds; every descriptor it opened.
+    /// Runs the script in new namespaces of these kinds, if any; every descriptor it opened.
     pub(super) fn run(self, namespaces: i32) -> Result<Vec<Option<OwnedFd>>, Failed> {
         let mut slots = vec![-1i32; self.slots];
         let mut job = Job {

@@ -1,5 +1,6 @@
 //! The workshop: keeps what was prepared for confinements, and notices when it no longer fits the machine.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +12,7 @@ use super::confinement::Confinement;
 use super::features::Features;
 use super::prepared::Prepared;
 use super::profile::{Readable, ResourceLimits};
+use super::standin::{self, StandIns};
 use super::{OnGap, Settings};
 use crate::Error;
 
@@ -47,16 +49,35 @@ impl Workshop {
         Workshop { settings, shelf: Mutex::default() }
     }
 
-    /// What a child of this confinement puts on.
+    /// What a child of this confinement puts on, and what stands in for protected paths that are missing: to be kept
+    /// until nothing of the child is left.
     pub(crate) async fn prepare(
         self: &Arc<Self>,
         confinement: &Arc<Confinement>,
-    ) -> Result<Arc<Prepared>, Error> {
+    ) -> Result<(Arc<Prepared>, StandIns), Error> {
         if Features::known().is_none() {
             // Only a runtime that shuts down does not run it; then it is looked up here.
             let _looked = tokio::task::spawn_blocking(Features::probe).await;
         }
         self.refuse_gaps(confinement)?;
+        let wanted = match self.settings.features().namespaces {
+            true => standin::wanted(confinement),
+            false => BTreeMap::new(),
+        };
+        if wanted.is_empty() {
+            return Ok((self.find_or_make(confinement).await?, StandIns::default()));
+        }
+        let refused = |reason| Error::Sandbox { profile: confinement.name(), reason };
+        let made = tokio::task::spawn_blocking(move || StandIns::make(wanted)).await;
+        let stand_ins = made.map_err(|_stopping| Error::Gone)?.map_err(refused)?;
+        let prepared = self.find_or_make(confinement).await?;
+        let inside = prepared.clone();
+        let cover = move || inside.cover(&stand_ins).map(|()| stand_ins);
+        let covered = tokio::task::spawn_blocking(cover).await.map_err(|_stopping| Error::Gone)?;
+        Ok((prepared, covered.map_err(refused)?))
+    }
+
+    async fn find_or_make(self: &Arc<Self>, confinement: &Arc<Confinement>) -> Result<Arc<Prepared>, Error> {
         let seen = look(confinement);
         if let Some(prepared) = self.shelf().find(confinement, &seen) {
             return Ok(prepared);
@@ -148,14 +169,18 @@ fn look(confinement: &Confinement) -> Vec<Seen> {
             // New directories there are allowed one by one.
             Readable::Everything => (&[], Some(Path::new("/"))),
         };
-        let named = [&layer.write[..], &layer.hide, &layer.protect, only];
-        seen.extend(named.into_iter().flatten().map(|path| stat(path).map(|stat| [stat.0, stat.1, 0, 0])));
+        let identity = |path: &Path| stat(path).map(|stat| [stat.0, stat.1, 0, 0]);
+        let named = [&layer.write[..], &layer.hide, only];
+        seen.extend(named.into_iter().flatten().map(|path| identity(path)));
+        // Of what is missing, the directories on the way to it are kept in their place.
+        seen.extend(layer.protect.iter().map(|path| path.ancestors().find_map(identity)));
         seen.extend(root.map(|root| stat(root).map(|stat| [stat.0, stat.1, stat.2, stat.3])));
     }
     seen
 }
 
 fn stat(path: &Path) -> Option<(i64, i64, i64, i64)> {
-    let stat = rustix::fs::stat(path).ok()?;
+    // A stand-in is nothing that belongs there.
+    let stat = rustix::fs::stat(path).ok().filter(|stat| !standin::is_marked(stat))?;
     Some((stat.st_dev as i64, stat.st_ino as i64, stat.st_mtime, stat.st_mtime_nsec as i64))
 }

@@ -241,8 +241,11 @@ impl Session {
     pub(super) fn fs_copy(&self, params: v1::FsCopy, answer: Answer, turn: Turn) {
         let key = params.idempotency_key.clone();
         let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
-        let options =
-            CopyOptions { recursive: params.recursive, overwrite: params.overwrite, skip_special: false };
+        let options = CopyOptions {
+            recursive: params.recursive,
+            overwrite: params.overwrite,
+            ..CopyOptions::default()
+        };
         match self.two_paths(&params.from, &params.to) {
             Ok((from, to)) => {
                 self.change(answer, turn, kept, move || {

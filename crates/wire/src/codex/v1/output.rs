@@ -9,14 +9,23 @@ use crate::text::push_json_string;
 /// Everything of the notification but its id and data, with room to spare.
 const ENVELOPE_BYTES: usize = 160;
 
-/// A `process/output` notification.
-pub fn encode_output(process_id: &str, seq: u64, stream: ExecOutputStream, bytes: &[u8]) -> Vec<u8> {
+/// A `process/output` notification, with the offset of what was written if some before it was given up.
+pub fn encode_output(
+    process_id: &str,
+    (seq, output_offset): (u64, Option<u64>),
+    stream: ExecOutputStream,
+    bytes: &[u8],
+) -> Vec<u8> {
     let room = ENVELOPE_BYTES + process_id.len() + base64_bytes(bytes);
     let mut out = Vec::with_capacity(room);
     out.extend_from_slice(b"{\"method\":\"process/output\",\"params\":{\"processId\":");
     push_json_string(&mut out, process_id);
     out.extend_from_slice(b",\"seq\":");
     push_u64(&mut out, seq);
+    if let Some(offset) = output_offset {
+        out.extend_from_slice(b",\"outputOffset\":");
+        push_u64(&mut out, offset);
+    }
     out.extend_from_slice(b",\"stream\":\"");
     out.extend_from_slice(stream.as_str().as_bytes());
     out.extend_from_slice(b"\",\"chunk\":\"");
@@ -68,7 +77,7 @@ mod tests {
     fn what_is_written_by_hand_reads_back_as_its_type() {
         let params =
             |line: &[u8]| serde_json::from_slice::<serde_json::Value>(line).unwrap()["params"].clone();
-        let line = encode_output("a\"b", 7, ExecOutputStream::Pty, b"\xffhi");
+        let line = encode_output("a\"b", (7, None), ExecOutputStream::Pty, b"\xffhi");
         let read: ExecOutputDeltaNotification = serde_json::from_value(params(&line)).unwrap();
         assert_eq!((read.process_id.as_str(), read.seq, read.stream), ("a\"b", 7, ExecOutputStream::Pty));
         assert_eq!(&read.chunk.0[..], b"\xffhi");

@@ -130,6 +130,9 @@ pub struct ReadResponse {
     /// Whether its sandbox seems to have been in the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_denied: Option<bool>,
+    /// Ours: where in all its output this is, said only if some before it was given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_offset: Option<u64>,
 }
 
 /// A piece of output with its number.
@@ -141,6 +144,9 @@ pub struct ProcessOutputChunk {
     pub stream: ExecOutputStream,
     /// What was written.
     pub chunk: ByteChunk,
+    /// Ours: where in all its output this is, said only if some before it was given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_offset: Option<u64>,
 }
 
 /// Where output came from.
@@ -245,6 +251,9 @@ pub struct ExecOutputDeltaNotification {
     pub stream: ExecOutputStream,
     /// What it wrote.
     pub chunk: ByteChunk,
+    /// Ours: where in all its output this is, said only if some before it was given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_offset: Option<u64>,
 }
 
 /// Params of `process/exited`.
@@ -270,4 +279,7 @@ pub struct ExecClosedNotification {
     pub process_id: String,
     /// Its number among all facts of the process: the last one.
     pub seq: u64,
+    /// Ours: where in all its output this is, said only if some before it was given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_offset: Option<u64>,
 }

@@ -1,0 +1,88 @@
+//! `[exec_server]`: what `rexd serve` offers Codex, unless flags say otherwise.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::find::Places;
+use super::section::{ConfigError, Section};
+use super::server::file;
+use crate::args::{Remote, WsAuthFlags};
+use crate::codex::listen::ExecServerTransport;
+
+/// Where Codex finds this daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExecServerConfig {
+    /// Where it listens.
+    pub listen: Option<SocketAddr>,
+    /// What clients of the listener have to show.
+    pub ws_auth: WsAuthFlags,
+    /// Where it registers as an executor.
+    pub remote: Option<Remote>,
+    /// The file with the executor's token; else it is in the environment.
+    pub remote_token_file: Option<PathBuf>,
+}
+
+/// The way that asks for a token.
+const TOKEN: &str = "capability-token";
+
+pub(super) fn read(section: Section<'_, '_>, places: &Places) -> Result<ExecServerConfig, ConfigError> {
+    let config = ExecServerConfig {
+        listen: listen(&section)?,
+        ws_auth: ws_auth(&section, places)?,
+        remote: remote(&section)?,
+        remote_token_file: file(&section, "remote_token_file", places)?,
+    };
+    if config.remote_token_file.is_some() && config.remote.is_none() {
+        return Err(needs(&section, "remote_token_file", "remote"));
+    }
+    section.finish();
+    Ok(config)
+}
+
+fn listen(section: &Section<'_, '_>) -> Result<Option<SocketAddr>, ConfigError> {
+    let Some(url) = text(section, "listen")? else { return Ok(None) };
+    match url.parse() {
+        Ok(ExecServerTransport::WebSocket { bind_address }) => Ok(Some(bind_address)),
+        _ => {
+            let reason = format!("{} must be ws://IP:PORT, not {url:?}", section.path_of("listen"));
+            Err(section.document.error(section.span_of("listen"), reason))
+        }
+    }
+}
+
+fn ws_auth(section: &Section<'_, '_>, places: &Places) -> Result<WsAuthFlags, ConfigError> {
+    let (file, sha256) = (file(section, "ws_token_file", places)?, text(section, "ws_token_sha256")?);
+    if file.is_some() && sha256.is_some() {
+        let reason = format!(
+            "{} and {} exclude each other",
+            section.path_of("ws_token_file"),
+            section.path_of("ws_token_sha256")
+        );
+        return Err(section.document.error(section.span_of("ws_token_sha256"), reason));
+    }
+    let way = (file.is_some() || sha256.is_some()).then(|| TOKEN.to_owned());
+    Ok(WsAuthFlags { way, file, sha256 })
+}
+
+fn remote(section: &Section<'_, '_>) -> Result<Option<Remote>, ConfigError> {
+    let (url, id, name) =
+        (text(section, "remote")?, text(section, "executor_id")?, text(section, "executor_name")?);
+    match (url, id) {
+        (Some(url), Some(executor_id)) => Ok(Some(Remote { url, executor_id, name })),
+        (Some(_), None) => Err(needs(section, "remote", "executor_id")),
+        (None, Some(_)) => Err(needs(section, "executor_id", "remote")),
+        (None, None) if name.is_some() => Err(needs(section, "executor_name", "remote")),
+        (None, None) => Ok(None),
+    }
+}
+
+/// What is written, without blanks around it; nothing if that is nothing.
+fn text(section: &Section<'_, '_>, key: &'static str) -> Result<Option<String>, ConfigError> {
+    let text = section.text(key)?.map(|text| text.trim().to_owned());
+    Ok(text.filter(|text| !text.is_empty()))
+}
+
+fn needs(section: &Section<'_, '_>, there: &str, other: &str) -> ConfigError {
+    let reason = format!("{} needs {} beside it", section.path_of(there), section.path_of(other));
+    section.document.error(section.span_of(there), reason)
+}

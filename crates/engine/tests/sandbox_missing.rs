@@ -1,0 +1,170 @@
+//! Protected paths that do not exist: nobody inside can make them, and nothing is left of what keeps them from it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+mod sandbox_support;
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::sync::Arc;
+
+use engine::Session;
+use engine::process::{Containment, Exit, Process, ProcessSpec, Stdin};
+use engine::sandbox::{self, Confinement, OnGap};
+use sandbox_support::Place;
+
+/// The mode of a stand-in, as the engine has it.
+const MARK: u32 = 0o1700;
+/// Ends with 0 if the protected path could be made or replaced in some way.
+const ATTACK: &str = "echo x > .codex || echo x > .codex/x || mkdir .codex/x || rmdir .codex || mv .codex y || \
+                      { mkdir .codex.new && mv -T .codex.new .codex; } || ln -sfn /etc .codex/etc || chmod 777 .codex";
+
+/// A shell in the workspace, where these paths are protected.
+fn spec(place: &Place, script: &str, protected: &[&str]) -> ProcessSpec {
+    let mut spec = place.spec(script, "workspace-write");
+    let mut profile = place.profile("workspace-write");
+    profile.protect.extend(protected.iter().map(|name| place.path(&format!("work/{name}"))));
+    spec.confinement = Some(Arc::new(Confinement::new([Arc::new(profile)])));
+    spec
+}
+
+async fn succeeds(session: &mut Session, spec: ProcessSpec) -> bool {
+    support::run(session, spec).await.closed.exit == Exit::Code(0)
+}
+
+/// Starts a shell that says `ready`, waits for a line, and then tries the attack.
+async fn waiting(session: &mut Session, place: &Place) -> Process {
+    let mut spec = spec(place, &format!("echo ready; read line; {ATTACK}"), &[".codex"]);
+    spec.stdin = Stdin::Open;
+    let process = session.start(spec).unwrap().running().await.unwrap();
+    support::read_until(&mut process.reader(process.first()), "ready").await;
+    process
+}
+
+async fn go_on(process: &Process) -> bool {
+    process.input("\n".into(), true).await.unwrap();
+    support::gather(process).await.closed.exit == Exit::Code(0)
+}
+
+#[tokio::test]
+async fn a_protected_path_that_is_missing_cannot_be_made_and_leaves_no_trace() {
+    let place = Place::new();
+    let mut session = support::engine(Containment::Best).open_session().unwrap();
+    for _ in 0..3 {
+        assert!(!succeeds(&mut session, spec(&place, ATTACK, &[".codex", "sub/.git"])).await);
+        assert!(!place.path("work/.codex").exists() && !place.path("work/sub").exists());
+        assert!(succeeds(&mut session, spec(&place, "echo x > new && rm new", &[".codex"])).await);
+    }
+    let mut free = spec(&place, "mkdir .codex", &[]);
+    free.confinement = None;
+    assert!(succeeds(&mut session, free).await);
+}
+
+#[test]
+fn it_holds_for_an_ordinary_user() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(home.path(), Some(65534), Some(65534)).unwrap();
+    let output = Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(std::env::current_exe().unwrap())
+        .envs([("HOME", home.path()), ("TMPDIR", home.path())])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[tokio::test]
+async fn what_lies_deeper_is_kept_from_being_made_and_the_way_to_it_is_free() {
+    let place = Place::new();
+    let mut session = support::engine(Containment::Best).open_session().unwrap();
+    let protected = ["deep/er/secret"];
+    let attack = "mkdir -p deep/er/secret && echo x > deep/er/secret/x || mv deep/er y || mv deep z";
+    assert!(!succeeds(&mut session, spec(&place, attack, &protected)).await);
+    assert!(!place.path("work/deep").exists());
+    assert!(succeeds(&mut session, spec(&place, "mkdir -p deep && echo x > deep/file", &protected)).await);
+    assert!(place.path("work/deep/file").exists() && !place.path("work/deep/er").exists());
+    let mode = fs::metadata(place.path("work/deep")).unwrap().permissions().mode() & 0o7777;
+    assert_ne!(mode, MARK, "what has become somebody's is no stand-in");
+    // Now that the way to it exists, it cannot be led elsewhere.
+    assert!(!succeeds(&mut session, spec(&place, "mv deep z && mkdir -p deep/er/secret", &protected)).await);
+}
+
+#[tokio::test]
+async fn commands_and_engines_share_what_keeps_it_from_being_made() {
+    let place = Place::new();
+    let (one, other) = (support::engine(Containment::Best), support::engine(Containment::Best));
+    let (mut mine, mut theirs) = (one.open_session().unwrap(), other.open_session().unwrap());
+    let processes = [
+        waiting(&mut mine, &place).await,
+        waiting(&mut mine, &place).await,
+        waiting(&mut theirs, &place).await,
+    ];
+    for process in &processes {
+        assert!(place.path("work/.codex").is_dir(), "somebody still runs");
+        assert!(!go_on(process).await);
+    }
+    assert!(!place.path("work/.codex").exists());
+}
+
+#[tokio::test]
+async fn it_is_kept_up_for_what_runs_in_the_background() {
+    let place = Place::new();
+    let mut session = support::engine(Containment::Best).open_session().unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.path("work/gate"), rustix::fs::Mode::RWXU).unwrap();
+    let script = format!("(read x < gate; ({ATTACK}) 2> /dev/null; echo $? > verdict) > /dev/null 2>&1 &");
+    let process = session.start(spec(&place, &script, &[".codex"])).unwrap().running().await.unwrap();
+    assert_eq!(support::gather(&process).await.closed.exit, Exit::Code(0));
+    assert!(place.path("work/.codex").is_dir());
+    fs::write(place.path("work/gate"), "go\n").unwrap();
+    process.gone().await;
+    assert_ne!(fs::read_to_string(place.path("work/verdict")).unwrap().trim(), "0");
+    assert!(!place.path("work/.codex").exists());
+}
+
+#[tokio::test]
+async fn what_a_killed_daemon_left_is_removed_and_what_is_somebodys_stays() {
+    let place = Place::new();
+    let mut session = support::engine(Containment::Best).open_session().unwrap();
+    let (left, own) = (place.path("work/.codex"), place.path("work/.agents"));
+    fs::create_dir(&left).unwrap();
+    fs::set_permissions(&left, fs::Permissions::from_mode(MARK)).unwrap();
+    fs::create_dir(&own).unwrap();
+    let protected = [".codex", ".agents"];
+    assert!(!succeeds(&mut session, spec(&place, &format!("{ATTACK} || rmdir .agents"), &protected)).await);
+    assert!(!left.exists() && own.is_dir());
+    // Somebody outside begins a repository while a command runs.
+    let process = waiting(&mut session, &place).await;
+    fs::write(left.join("config"), "mine").unwrap();
+    assert!(!go_on(&process).await);
+    assert_eq!(fs::read_to_string(left.join("config")).unwrap(), "mine");
+    assert_eq!(fs::metadata(&left).unwrap().permissions().mode() & 0o7777, 0o700);
+}
+
+#[tokio::test]
+async fn a_repository_that_a_command_makes_is_its_own_and_one_without_hooks_gets_none() {
+    let place = Place::new();
+    let mut session = support::engine(Containment::Best).open_session().unwrap();
+    fs::remove_dir_all(place.path("work/.git")).unwrap();
+    assert!(
+        succeeds(&mut session, spec(&place, "mkdir -p .git/hooks && echo x > .git/hooks/new", &[])).await
+    );
+    fs::remove_dir_all(place.path("work/.git/hooks")).unwrap();
+    let hook = "mkdir -p .git/hooks; echo x > .git/hooks/new || mv .git other";
+    assert!(!succeeds(&mut session, spec(&place, hook, &[])).await);
+    assert!(succeeds(&mut session, spec(&place, "echo x > .git/config", &[])).await);
+    assert!(place.path("work/.git/config").exists() && !place.path("work/.git/hooks").exists());
+}
+
+#[tokio::test]
+async fn without_namespaces_it_is_a_gap() {
+    let place = Place::new();
+    let refusing = sandbox::Settings { ceiling: "namespaces=off".parse().unwrap(), on_gap: OnGap::Refuse };
+    let missing = spec(&place, "true", &[".codex"]).confinement.unwrap();
+    let gaps = missing.gaps(&refusing.features());
+    let text = gaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    assert!(text.contains(".codex cannot be kept read-only"), "{text}");
+}
