@@ -15,9 +15,10 @@ pub(super) enum Letter {
     Call(Call),
     /// Somebody wants to hear what belongs to no process.
     Listen(queue::Sender<Notification>),
-    /// The connection is to end; answered when it has.
-    Close(oneshot::Sender<()>),
 }
+
+/// The connection is to end; answered when it has.
+pub(super) type Farewell = oneshot::Sender<()>;
 
 /// Something that is asked of the server.
 #[derive(Debug)]
