@@ -1,12 +1,14 @@
 //! Connections that are closed although the server takes nothing, or answers nothing: that ends, and soon.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
+mod scripted;
+
 use std::time::Duration;
 
-use client::codex::{ExecServerClient, ExecServerClientConnectOptions};
 use client::{Options, Session, Target};
+use scripted::{greeted, line};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, split};
 use tokio::net::UnixListener;
 
 /// More than may wait for an answer at the same time.
@@ -14,23 +16,6 @@ const MANY: usize = 600;
 /// More than a link takes before it is written.
 const FLOOD: usize = 2_000;
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn line(message: &Value) -> Vec<u8> {
-    format!("{message}\n").into_bytes()
-}
-
-/// A client, and the server's end of its streams after the handshake.
-async fn greeted() -> (ExecServerClient, DuplexStream, DuplexStream) {
-    let (ours, mut from_client) = duplex(256);
-    let (mut to_client, theirs) = duplex(1 << 20);
-    let options = ExecServerClientConnectOptions::default();
-    let connecting = tokio::spawn(ExecServerClient::connect_stdio(ours, theirs, options));
-    let mut lines = BufReader::new(&mut from_client).lines();
-    lines.next_line().await.unwrap().unwrap();
-    to_client.write_all(&line(&json!({"id": 1, "result": {"sessionId": "s"}}))).await.unwrap();
-    lines.next_line().await.unwrap().unwrap();
-    (connecting.await.unwrap().unwrap(), from_client, to_client)
-}
 
 #[tokio::test(start_paused = true)]
 async fn an_exec_server_that_answers_nothing_does_not_keep_its_connection_open() {
@@ -52,7 +37,7 @@ async fn an_exec_server_that_takes_nothing_does_not_keep_its_connection_open() {
         to_client.write_all(&line(&json!({"id": id, "method": "unknown"}))).await.unwrap();
     }
     to_client.write_all(&line(&json!({"method": "done"}))).await.unwrap();
-    heard.next().await.unwrap();
+    heard.next().await.unwrap().unwrap();
     tokio::time::timeout(PATIENCE, client.close()).await.expect("it is closed").unwrap();
 }
 

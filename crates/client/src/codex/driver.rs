@@ -16,11 +16,10 @@ use wire::jsonrpc::Id;
 
 use super::connect::Reach;
 use super::error::ExecServerError;
-use super::handle::Notification;
 use super::letter::{Again, Call, Farewell, Letter};
+use super::listeners::Listeners;
 use super::routes::{Heed, Routes, read_params, slice};
 use crate::connection::{Connection, Inbox, Post, Turn};
-use crate::queue;
 
 /// When a start is asked for again that may still be under way.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -34,7 +33,7 @@ pub(super) struct Driver {
     pub(super) inbox: Inbox<Letter, Farewell>,
     pub(super) pending: BTreeMap<u64, Waits>,
     pub(super) routes: Routes,
-    pub(super) listeners: Vec<queue::Sender<Notification>>,
+    pub(super) listeners: Listeners,
     /// Starts that are asked for again, and when.
     pub(super) later: VecDeque<(Instant, Call)>,
     next_id: Arc<AtomicU64>,
@@ -74,7 +73,7 @@ impl Driver {
             inbox,
             pending: BTreeMap::new(),
             routes: Routes::default(),
-            listeners: Vec::new(),
+            listeners: Listeners::default(),
             later: VecDeque::new(),
             next_id,
             drained,
@@ -107,7 +106,8 @@ impl Driver {
 
     async fn serve_link(&mut self) -> Over {
         loop {
-            let is_stalled = self.routes.is_stalled(self.pending.is_empty());
+            let nobody_waits = self.pending.is_empty();
+            let is_stalled = self.routes.is_stalled(nobody_waits) || self.listeners.is_stalled(nobody_waits);
             let takes_letters = self.connection.takes_requests(self.pending.len());
             let again_at = self.later.front().map(|(at, _)| *at);
             tokio::select! {
@@ -139,7 +139,7 @@ impl Driver {
     pub(super) fn open_letter(&mut self, letter: Letter) {
         match letter {
             Letter::Call(call) => self.send_call(call),
-            Letter::Listen(events) => self.listeners.push(events),
+            Letter::Listen(ear) => self.listeners.add(ear),
         }
     }
 
@@ -178,7 +178,7 @@ impl Driver {
             Ok(Message::Notification { method, params }) => {
                 let params = params.map_or("null", |raw| raw.get());
                 match self.routes.hear(&method, params) {
-                    Ok(Heed::Elsewhere) => self.tell(&method, slice_or_empty(line, params)),
+                    Ok(Heed::Elsewhere) => self.listeners.tell(&method, &slice_or_empty(line, params)),
                     Ok(heed) => self.heed(heed),
                     Err(error) => self.lose_unreadable(params, &error),
                 }
@@ -194,13 +194,6 @@ impl Driver {
     pub(super) fn heed(&mut self, heed: Heed) {
         if let Heed::Read { process_id, after } = heed {
             self.read(process_id.clone(), after, Waits::Process(process_id));
-        }
-    }
-
-    fn tell(&mut self, method: &str, params: Bytes) {
-        self.listeners.retain(|listener| !listener.is_unread());
-        for listener in self.listeners.iter().filter(|listener| !listener.is_flooded()) {
-            listener.push(Notification { method: method.to_owned(), params: params.clone() }, params.len());
         }
     }
 

@@ -41,12 +41,14 @@ pub struct Notification {
 
 /// Everything that belongs to no process, from when this was made.
 #[derive(Debug)]
-pub struct Notifications(queue::Receiver<Notification>);
+pub struct Notifications(queue::Receiver<Result<Notification, ExecServerError>>);
 
 impl Notifications {
-    /// The next one; nothing when the connection is over. Nothing is lost if this future is dropped.
-    pub async fn next(&mut self) -> Option<Notification> {
-        self.0.recv().await
+    /// The next one; nothing when the connection is over. [`ExecServerError::Missed`] stands where some are missing, and
+    /// more come after it. While they are not taken the connection is read no further, unless answers are waited for.
+    /// Nothing is lost if this future is dropped.
+    pub async fn next(&mut self) -> Result<Option<Notification>, ExecServerError> {
+        self.0.recv().await.transpose()
     }
 }
 

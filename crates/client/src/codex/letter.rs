@@ -4,9 +4,8 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::error::ExecServerError;
-use super::handle::Notification;
+use super::listeners::Ear;
 use super::routes::Route;
-use crate::queue;
 
 /// A letter to the task.
 #[derive(Debug)]
@@ -14,7 +13,7 @@ pub(super) enum Letter {
     /// Something is asked of the server.
     Call(Call),
     /// Somebody wants to hear what belongs to no process.
-    Listen(queue::Sender<Notification>),
+    Listen(Ear),
 }
 
 /// The connection is to end; answered when it has.

@@ -53,6 +53,7 @@ impl Driver {
     /// else is said to be in doubt.
     fn go_on(&mut self, link: Link) {
         self.connection = Connection::new(link, true);
+        self.listeners.miss(CUT);
         let later = std::mem::take(&mut self.later).into_iter().map(|(_, call)| Waits::Asker(call));
         let pending = std::mem::take(&mut self.pending).into_values().chain(later);
         let lost = ExecServerError::Lost(format!("{CUT}, and commands of v0 end with their connection"));
