@@ -34,6 +34,7 @@
 
 pub mod approvals;
 pub mod codex;
+mod connection;
 mod dial;
 pub mod error;
 pub mod files;

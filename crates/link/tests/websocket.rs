@@ -237,6 +237,26 @@ async fn a_peer_that_answers_pings_stays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_peer_is_not_taken_for_dead_while_nobody_reads_what_it_says() {
+    let (mut link, _closer, mut peer) = pair(100).await;
+    // Somebody who waited for a message, and then waits for it no more.
+    let no_longer = tokio::time::timeout(Duration::from_secs(1), link.incoming.recv()).await;
+    assert!(no_longer.is_err());
+    peer.send(Message::text("unread")).await.unwrap();
+    for _ in 0..40 {
+        tokio::select! {
+            ping = peer.next() => assert!(ping.unwrap().unwrap().is_ping()),
+            () = link.outgoing.closed() => panic!("it was cut"),
+        }
+        peer.flush().await.unwrap();
+    }
+    assert_eq!(link.incoming.recv().await, message("unread"));
+    // From here on it is listened to again, and what it does not say counts.
+    drop(tokio::spawn(async move { link.incoming.recv().await }));
+    assert_eq!(link.writing.finished().await.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_peer_that_takes_nothing_is_cut_although_it_talks() {
     let (ours, theirs) = duplex(1024);
     let (link, _closer) = websocket::link(ours, Bytes::new(), Role::Server, &settings(), &limits(1_000_000));

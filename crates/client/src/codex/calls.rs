@@ -32,7 +32,8 @@ impl ExecServerClient {
         self.look(v1::PROCESS_READ, &params).await
     }
 
-    /// `process/write`. A write without a name gets one, so that it is done once however often it is asked.
+    /// `process/write`. A write without a name gets one, by which a server knows it when it is asked again after a cut.
+    /// One that is too old to know names (0.131) is not asked again: the write is then [`ExecServerError::Ambiguous`].
     pub async fn write(&self, params: v1::WriteParams) -> Result<v1::WriteResponse, ExecServerError> {
         self.post_write(params).await?.wait().await
     }
@@ -43,7 +44,12 @@ impl ExecServerClient {
         mut params: v1::WriteParams,
     ) -> Result<Answer<v1::WriteResponse>, ExecServerError> {
         params.write_id.get_or_insert_with(|| self.fresh_name());
-        self.post(v1::PROCESS_WRITE, &params, Again::Safe).await
+        // Servers that do not know the name take it twice. They are older than those that say what the machine is like.
+        let again = match self.environment().is_some() {
+            true => Again::Safe,
+            false => Again::Never,
+        };
+        self.post(v1::PROCESS_WRITE, &params, again).await
     }
 
     /// `process/terminate`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use link::Link;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use wire::codex::v1::{InitializeParams, InitializeResponse};
 
 use super::driver::Driver;
@@ -14,6 +14,7 @@ use super::error::ExecServerError;
 use super::greet::{FIRST_FREE_ID, greet};
 use super::handle::{ExecServerClient, LETTERS};
 use super::options::{ExecServerClientConnectOptions, RemoteExecServerConnectArgs};
+use crate::connection::{Writers, inbox};
 use crate::dial;
 use crate::error::{ConnectError, Step};
 use crate::target::{HARNESS, Scheme, Target, Token, Url};
@@ -95,7 +96,7 @@ impl ExecServerClient {
         answered: InitializeResponse,
         reach: Reach,
     ) -> Result<ExecServerClient, ExecServerError> {
-        let (letters, inbox) = mpsc::channel(LETTERS);
+        let (Writers { letters, farewells }, inbox) = inbox(LETTERS);
         let drained = Arc::new(Notify::new());
         let next_id = Arc::new(AtomicU64::new(FIRST_FREE_ID));
         let names = crate::session::random_text()
@@ -104,7 +105,7 @@ impl ExecServerClient {
         let answered = Arc::new(answered);
         let driver = Driver::new((link, answered.clone()), reach, inbox, (next_id.clone(), drained.clone()));
         tokio::spawn(driver.run());
-        Ok(ExecServerClient { letters, answered, next_id, drained, names })
+        Ok(ExecServerClient { letters, farewells, answered, next_id, drained, names })
     }
 }
 

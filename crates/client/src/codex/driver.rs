@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use link::{Incoming, Link};
-use tokio::sync::{Notify, mpsc, oneshot};
+use link::Link;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use wire::codex::envelope::{self, Message};
 use wire::codex::v1::{self, InitializeResponse};
@@ -16,30 +16,24 @@ use wire::jsonrpc::Id;
 
 use super::connect::Reach;
 use super::error::ExecServerError;
-use super::handle::Notification;
-use super::letter::{Again, Call, Letter};
+use super::letter::{Again, Call, Farewell, Letter};
+use super::listeners::Listeners;
 use super::routes::{Heed, Routes, read_params, slice};
-use crate::queue;
+use crate::connection::{Connection, Inbox, Post, Turn};
 
-/// Requests that wait for their answer; past it no more are taken.
-const MOST_PENDING: usize = 512;
-/// How long the last words may take.
-const FAREWELL: Duration = Duration::from_secs(5);
 /// When a start is asked for again that may still be under way.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// How often a start is asked for.
 const MOST_STARTS: u32 = 250;
 
 pub(super) struct Driver {
-    pub(super) link: Link,
+    pub(super) connection: Connection,
     pub(super) reach: Reach,
     pub(super) answered: Arc<InitializeResponse>,
-    pub(super) inbox: mpsc::Receiver<Letter>,
+    pub(super) inbox: Inbox<Letter, Farewell>,
     pub(super) pending: BTreeMap<u64, Waits>,
     pub(super) routes: Routes,
-    pub(super) listeners: Vec<queue::Sender<Notification>>,
-    /// Messages that the link had no room for yet.
-    pub(super) unsent: VecDeque<Bytes>,
+    pub(super) listeners: Listeners,
     /// Starts that are asked for again, and when.
     pub(super) later: VecDeque<(Instant, Call)>,
     next_id: Arc<AtomicU64>,
@@ -60,7 +54,7 @@ pub(super) enum Waits {
 /// Why a link is no longer served.
 pub(super) enum Over {
     /// The connection was closed here.
-    Closed(Option<oneshot::Sender<()>>),
+    Closed(Option<Farewell>),
     /// The link was cut.
     Cut,
 }
@@ -69,18 +63,17 @@ impl Driver {
     pub(super) fn new(
         (link, answered): (Link, Arc<InitializeResponse>),
         reach: Reach,
-        inbox: mpsc::Receiver<Letter>,
+        inbox: Inbox<Letter, Farewell>,
         (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
     ) -> Driver {
         Driver {
-            link,
+            connection: Connection::new(link, reach.socket.is_some()),
             reach,
             answered,
             inbox,
             pending: BTreeMap::new(),
             routes: Routes::default(),
-            listeners: Vec::new(),
-            unsent: VecDeque::new(),
+            listeners: Listeners::default(),
             later: VecDeque::new(),
             next_id,
             drained,
@@ -101,15 +94,11 @@ impl Driver {
             }
         };
         self.fail_everything(&ExecServerError::Closed);
-        // Nothing that was said is to be lost: a request that ends something may be the last of it.
-        while let Some(message) = self.unsent.pop_front() {
-            if self.link.outgoing.respond(message).await.is_err() {
-                break;
-            }
-        }
-        let Link { incoming, outgoing, writing } = self.link;
-        drop((incoming, outgoing));
-        tokio::time::timeout(FAREWELL, writing.finished()).await.ok();
+        let writing_ends = async |Link { incoming, outgoing, writing }| {
+            drop((incoming, outgoing));
+            writing.finished().await.ok()
+        };
+        self.connection.part(writing_ends).await;
         if let Some(done) = done {
             done.send(()).ok();
         }
@@ -117,19 +106,25 @@ impl Driver {
 
     async fn serve_link(&mut self) -> Over {
         loop {
-            let is_stalled = self.routes.is_stalled(self.pending.is_empty());
-            let takes_letters = self.unsent.is_empty() && self.pending.len() < MOST_PENDING;
-            let stuck = self.unsent.front().cloned();
+            let nobody_waits = self.pending.is_empty();
+            let is_stalled = self.routes.is_stalled(nobody_waits) || self.listeners.is_stalled(nobody_waits);
+            let takes_letters = self.connection.takes_requests(self.pending.len());
             let again_at = self.later.front().map(|(at, _)| *at);
             tokio::select! {
-                letter = self.inbox.recv(), if takes_letters => match letter {
-                    Some(letter) => if let Some(over) = self.open_letter(letter) { return over },
-                    None => return Over::Closed(None),
+                post = self.inbox.next(takes_letters) => match post {
+                    Post::Letter(letter) => self.open_letter(letter),
+                    Post::Farewell(farewell) => {
+                        while let Some(letter) = self.inbox.left() {
+                            self.open_letter(letter);
+                        }
+                        return Over::Closed(farewell);
+                    }
                 },
-                incoming = self.link.incoming.recv(), if !is_stalled => match incoming {
-                    Some(Incoming::Message(line)) => self.take(&line),
-                    Some(Incoming::TooLong { bytes }) => self.fail_waiting(bytes),
-                    None => return Over::Cut,
+                turn = self.connection.next(!is_stalled) => match turn {
+                    Turn::Message(line) => self.take(&line),
+                    Turn::TooLong(bytes) => self.fail_waiting(bytes),
+                    Turn::Sent => {}
+                    Turn::Cut => return Over::Cut,
                 },
                 () = self.drained.notified(), if is_stalled => {}
                 () = sleep_until(again_at.unwrap_or_else(Instant::now)), if again_at.is_some() => {
@@ -137,24 +132,15 @@ impl Driver {
                         self.send_call(call);
                     }
                 }
-                sent = self.link.outgoing.respond(stuck.unwrap_or_default()), if !self.unsent.is_empty() => {
-                    // A link that is closed says so when it is read.
-                    self.unsent.pop_front();
-                    if sent.is_err() {
-                        self.unsent.clear();
-                    }
-                }
             }
         }
     }
 
-    pub(super) fn open_letter(&mut self, letter: Letter) -> Option<Over> {
+    pub(super) fn open_letter(&mut self, letter: Letter) {
         match letter {
             Letter::Call(call) => self.send_call(call),
-            Letter::Listen(events) => self.listeners.push(events),
-            Letter::Close(done) => return Some(Over::Closed(Some(done))),
+            Letter::Listen(ear) => self.listeners.add(ear),
         }
-        None
     }
 
     pub(super) fn send_call(&mut self, mut call: Call) {
@@ -170,26 +156,15 @@ impl Driver {
             self.routes.open(process_id, route);
         }
         call.sent += 1;
-        self.send(call.message.clone());
+        self.connection.send(call.message.clone());
         self.pending.insert(call.id, Waits::Asker(call));
-    }
-
-    fn send(&mut self, message: Bytes) {
-        if !self.unsent.is_empty() {
-            return self.unsent.push_back(message);
-        }
-        match self.link.outgoing.try_respond(message) {
-            Err(link::Refused::Full(message)) => self.unsent.push_back(message),
-            // A link that is closed says so when it is read.
-            Ok(()) | Err(link::Refused::Closed) => {}
-        }
     }
 
     /// Asks for facts of a process on behalf of whoever waits.
     pub(super) fn read(&mut self, process_id: String, after: u64, waits: Waits) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         if let Ok(message) = envelope::request(id, v1::PROCESS_READ, &read_params(process_id, after)) {
-            self.send(message.into());
+            self.connection.send(message.into());
             self.pending.insert(id, waits);
         }
     }
@@ -203,14 +178,14 @@ impl Driver {
             Ok(Message::Notification { method, params }) => {
                 let params = params.map_or("null", |raw| raw.get());
                 match self.routes.hear(&method, params) {
-                    Ok(Heed::Elsewhere) => self.tell(&method, slice_or_empty(line, params)),
+                    Ok(Heed::Elsewhere) => self.listeners.tell(&method, &slice_or_empty(line, params)),
                     Ok(heed) => self.heed(heed),
                     Err(error) => self.lose_unreadable(params, &error),
                 }
             }
             Ok(Message::Request { id, method, .. }) => {
                 let error = ErrorObject::new(code::METHOD_NOT_FOUND, format!("unknown method: {method}"));
-                self.send(envelope::error_response(&id, &error).into());
+                self.connection.send(envelope::error_response(&id, &error).into());
             }
             Err(error) => tracing::debug!(error, "the exec-server sent what is no message"),
         }
@@ -219,13 +194,6 @@ impl Driver {
     pub(super) fn heed(&mut self, heed: Heed) {
         if let Heed::Read { process_id, after } = heed {
             self.read(process_id.clone(), after, Waits::Process(process_id));
-        }
-    }
-
-    fn tell(&mut self, method: &str, params: Bytes) {
-        self.listeners.retain(|listener| !listener.is_unread());
-        for listener in self.listeners.iter().filter(|listener| !listener.is_flooded()) {
-            listener.push(Notification { method: method.to_owned(), params: params.clone() }, params.len());
         }
     }
 
@@ -308,13 +276,14 @@ impl Driver {
     /// The session is lost: everybody hears why.
     async fn give_up(mut self, error: &ExecServerError) {
         self.fail_everything(error);
-        self.inbox.close();
-        while let Some(letter) = self.inbox.recv().await {
-            match letter {
-                Letter::Call(call) => drop(call.answer.send(Err(error.clone()))),
-                Letter::Close(done) => drop(done.send(())),
-                Letter::Listen(_) => {}
+        let (letters, farewells) = self.inbox.close().await;
+        for letter in letters {
+            if let Letter::Call(call) = letter {
+                call.answer.send(Err(error.clone())).ok();
             }
+        }
+        for farewell in farewells {
+            farewell.send(()).ok();
         }
     }
 

@@ -30,6 +30,9 @@ pub enum ExecServerError {
         /// Why the link was cut.
         cut: String,
     },
+    /// The server said things that nobody heard; what is said from here on is heard.
+    #[error("notifications are missing: {0}")]
+    Missed(&'static str),
     /// The session is gone with everything in it.
     #[error("the session is lost: {0}")]
     Lost(String),

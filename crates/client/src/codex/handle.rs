@@ -11,7 +11,7 @@ use wire::codex::envelope;
 use wire::codex::v1::{EnvironmentInfo, InitializeResponse};
 
 use super::error::ExecServerError;
-use super::letter::{Again, Call, Letter};
+use super::letter::{Again, Call, Farewell, Letter};
 use crate::queue::{self, queue};
 
 /// Letters that wait for the task; past it whoever writes waits.
@@ -22,6 +22,7 @@ pub(super) const LETTERS: usize = 256;
 #[derive(Debug, Clone)]
 pub struct ExecServerClient {
     pub(super) letters: mpsc::Sender<Letter>,
+    pub(super) farewells: mpsc::Sender<Farewell>,
     pub(super) answered: Arc<InitializeResponse>,
     pub(super) next_id: Arc<AtomicU64>,
     pub(super) drained: Arc<Notify>,
@@ -40,12 +41,14 @@ pub struct Notification {
 
 /// Everything that belongs to no process, from when this was made.
 #[derive(Debug)]
-pub struct Notifications(queue::Receiver<Notification>);
+pub struct Notifications(queue::Receiver<Result<Notification, ExecServerError>>);
 
 impl Notifications {
-    /// The next one; nothing when the connection is over. Nothing is lost if this future is dropped.
-    pub async fn next(&mut self) -> Option<Notification> {
-        self.0.recv().await
+    /// The next one; nothing when the connection is over. [`ExecServerError::Missed`] stands where some are missing, and
+    /// more come after it. While they are not taken the connection is read no further, unless answers are waited for.
+    /// Nothing is lost if this future is dropped.
+    pub async fn next(&mut self) -> Result<Option<Notification>, ExecServerError> {
+        self.0.recv().await.transpose()
     }
 }
 
@@ -91,7 +94,7 @@ impl ExecServerClient {
     /// Closes the connection. The session lives on at the server for as long as that keeps it.
     pub async fn close(&self) -> Result<(), ExecServerError> {
         let (done, is_done) = oneshot::channel();
-        self.letters.send(Letter::Close(done)).await.map_err(|_| ExecServerError::Closed)?;
+        self.farewells.send(done).await.map_err(|_| ExecServerError::Closed)?;
         is_done.await.map_err(|_| ExecServerError::Closed)
     }
 

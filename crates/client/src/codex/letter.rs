@@ -4,9 +4,8 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::error::ExecServerError;
-use super::handle::Notification;
+use super::listeners::Ear;
 use super::routes::Route;
-use crate::queue;
 
 /// A letter to the task.
 #[derive(Debug)]
@@ -14,10 +13,11 @@ pub(super) enum Letter {
     /// Something is asked of the server.
     Call(Call),
     /// Somebody wants to hear what belongs to no process.
-    Listen(queue::Sender<Notification>),
-    /// The connection is to end; answered when it has.
-    Close(oneshot::Sender<()>),
+    Listen(Ear),
 }
+
+/// The connection is to end; answered when it has.
+pub(super) type Farewell = oneshot::Sender<()>;
 
 /// Something that is asked of the server.
 #[derive(Debug)]

@@ -36,6 +36,7 @@ mod error;
 mod greet;
 mod handle;
 mod letter;
+mod listeners;
 mod options;
 mod order;
 pub(crate) mod place;

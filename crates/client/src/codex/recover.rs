@@ -11,7 +11,8 @@ use wire::codex::v1::{InitializeResponse, PROCESS_START};
 use super::connect::Reach;
 use super::driver::{Driver, Over, Waits};
 use super::error::ExecServerError;
-use super::letter::{Again, Letter};
+use super::letter::Again;
+use crate::connection::{Connection, Post};
 
 /// How long a session is tried to be resumed: servers keep one for 30 s.
 const RESUME_WITHIN: Duration = Duration::from_secs(25);
@@ -29,7 +30,6 @@ impl Driver {
         else {
             return Err(ExecServerError::Lost(CUT.to_owned()));
         };
-        self.unsent.clear();
         let mut letters = Vec::new();
         let link = {
             let resumed = resume(&self.reach, &session_id);
@@ -37,23 +37,23 @@ impl Driver {
             loop {
                 tokio::select! {
                     link = &mut resumed => break link?,
-                    letter = self.inbox.recv(), if letters.len() < MOST_WAITING => match letter {
-                        Some(Letter::Close(done)) => return Ok(Some(Over::Closed(Some(done)))),
-                        Some(letter) => letters.push(letter),
-                        None => return Ok(Some(Over::Closed(None))),
+                    post = self.inbox.next(letters.len() < MOST_WAITING) => match post {
+                        Post::Letter(letter) => letters.push(letter),
+                        Post::Farewell(farewell) => return Ok(Some(Over::Closed(farewell))),
                     },
                 }
             }
         };
         self.go_on(link);
-        letters.into_iter().for_each(|letter| drop(self.open_letter(letter)));
+        letters.into_iter().for_each(|letter| self.open_letter(letter));
         Ok(None)
     }
 
     /// The session is as it was: processes are read from where they were, what can be asked again is, and everything
     /// else is said to be in doubt.
     fn go_on(&mut self, link: Link) {
-        self.link = link;
+        self.connection = Connection::new(link, true);
+        self.listeners.miss(CUT);
         let later = std::mem::take(&mut self.later).into_iter().map(|(_, call)| Waits::Asker(call));
         let pending = std::mem::take(&mut self.pending).into_values().chain(later);
         let lost = ExecServerError::Lost(format!("{CUT}, and commands of v0 end with their connection"));

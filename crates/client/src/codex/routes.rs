@@ -171,25 +171,26 @@ impl Routes {
         let Some(route) = self.processes.get_mut(&process_id) else { return Heed::Done };
         match (&mut route.order, seq) {
             (Some(order), Some(seq)) => order.take(seq, fact),
-            (None, None) => return self.take_plain(&process_id, fact),
+            (None, None) => return self.take_plain(process_id, fact),
             // A vocabulary that this process was not started with.
             _ => return Heed::Done,
         }
         self.settle(process_id, None)
     }
 
-    fn take_plain(&mut self, process_id: &str, fact: Fact) -> Heed {
+    fn take_plain(&mut self, process_id: String, fact: Fact) -> Heed {
         let is_last = matches!(fact, Fact::Exited { .. });
         let event = match fact {
             Fact::Output { stream, bytes, .. } => ExecServerEvent::Output { stream, bytes },
             Fact::Exited { code, .. } => ExecServerEvent::Exited { exit_code: code, sandbox_denied: None },
             Fact::Closed { .. } | Fact::Lost { .. } => return Heed::Done,
         };
-        if let Some(route) = self.processes.get_mut(process_id) {
-            route.push(event);
-        }
-        if is_last {
-            self.processes.remove(process_id);
+        let Some(route) = self.processes.get_mut(&process_id) else { return Heed::Done };
+        route.push(event);
+        if is_last || route.events.is_unread() {
+            self.processes.remove(&process_id);
+        } else if route.events.is_full() && !self.behind.contains(&process_id) {
+            self.behind.push(process_id);
         }
         Heed::Done
     }

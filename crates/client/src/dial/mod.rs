@@ -11,6 +11,7 @@ use link::child::Child;
 use websocket::Content;
 
 use crate::codex::bridge::Fate;
+use crate::connection::Connection;
 use crate::error::{ConnectError, Step};
 use crate::options::Options;
 use crate::target::{Target, Url};
@@ -85,6 +86,14 @@ pub(crate) async fn exec_server(url: &Url) -> Result<Link, ConnectError> {
 /// An exec-server may answer with a whole file in one message.
 pub(crate) fn exec_server_limits() -> link::Limits {
     link::Limits { line_bytes: MOST_MESSAGE, ..link::Limits::default() }
+}
+
+impl Dialed {
+    /// What a task serves, and what it keeps beside it.
+    pub(crate) fn into_connection(self) -> (Connection, Carrier) {
+        let can_resume = matches!(self.carrier, Carrier::Socket);
+        (Connection::new(self.link, can_resume), self.carrier)
+    }
 }
 
 impl Carrier {

@@ -1,13 +1,13 @@
 //! The one task that owns a session's link: it sends what handles ask, and hands on what arrives.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use link::Incoming;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 use wire::jsonrpc::{self, Item, Message, Response};
 use wire::rexd::v1::{Cancel, SessionClose, SessionOpenResult, codes};
@@ -15,27 +15,24 @@ use wire::rexd::v1::{Cancel, SessionClose, SessionOpenResult, codes};
 use super::greet::rpc_error;
 use super::letter::{Call, Farewell, Letter, Opens};
 use super::routes::Routes;
+use crate::connection::{Connection, Inbox, Post, Turn};
 use crate::dial::{Carrier, Dialed};
 use crate::error::Error;
 use crate::options::Options;
 use crate::target::Target;
 
-/// Requests that wait for their answer; past it no more are taken.
-const MOST_PENDING: usize = 512;
 /// When a request that is still under way is asked for again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// How long the end of a session may take: as long as trees take to die, and a slow link.
-const FAREWELL: Duration = Duration::from_secs(5);
+
 pub(super) struct Driver {
-    pub(super) dialed: Dialed,
+    pub(super) connection: Connection,
+    pub(super) carrier: Carrier,
     pub(super) target: Arc<Target>,
     pub(super) options: Options,
-    pub(super) inbox: mpsc::Receiver<Letter>,
+    pub(super) inbox: Inbox<Letter, Farewell>,
     pub(super) opened: watch::Sender<Arc<SessionOpenResult>>,
     pub(super) pending: BTreeMap<u64, Call>,
     pub(super) routes: Routes,
-    /// Messages that the link had no room for yet.
-    pub(super) unsent: VecDeque<Bytes>,
     /// Requests that were sent again while the first was still under way, and when to ask once more.
     pub(super) waiting: Vec<(Instant, Call)>,
     next_id: Arc<AtomicU64>,
@@ -54,18 +51,19 @@ impl Driver {
     pub(super) fn new(
         dialed: Dialed,
         (target, options): (Arc<Target>, Options),
-        (inbox, opened): (mpsc::Receiver<Letter>, watch::Sender<Arc<SessionOpenResult>>),
+        (inbox, opened): (Inbox<Letter, Farewell>, watch::Sender<Arc<SessionOpenResult>>),
         (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
     ) -> Driver {
+        let (connection, carrier) = dialed.into_connection();
         Driver {
-            dialed,
+            connection,
+            carrier,
             target,
             inbox,
             opened,
             pending: BTreeMap::new(),
             routes: Routes::new(options.output),
             options,
-            unsent: VecDeque::new(),
             waiting: Vec::new(),
             next_id,
             drained,
@@ -94,48 +92,44 @@ impl Driver {
     async fn serve_link(&mut self) -> Over {
         loop {
             let is_stalled = self.routes.is_stalled(self.pending.is_empty());
-            let takes_letters = self.unsent.is_empty() && self.pending.len() < MOST_PENDING;
-            let stuck = self.unsent.front().cloned();
+            let takes_letters = self.connection.takes_requests(self.pending.len());
             let again_at = self.waiting.first().map(|(at, _)| *at);
             tokio::select! {
-                letter = self.inbox.recv(), if takes_letters => match letter {
-                    Some(letter) => if let Some(over) = self.open_letter(letter) { return over },
-                    None => return Over::Closed(None),
+                post = self.inbox.next(takes_letters) => match post {
+                    Post::Letter(letter) => self.open_letter(letter),
+                    Post::Farewell(farewell) => {
+                        while let Some(letter) = self.inbox.left() {
+                            self.open_letter(letter);
+                        }
+                        return Over::Closed(farewell);
+                    }
                 },
-                incoming = self.dialed.link.incoming.recv(), if !is_stalled => match incoming {
-                    Some(Incoming::Message(line)) => self.take(&line),
-                    Some(Incoming::TooLong { bytes }) => self.fail_waiting(bytes),
-                    None => return Over::Cut(self.dialed.carrier.last_words()),
+                turn = self.connection.next(!is_stalled) => match turn {
+                    Turn::Message(line) => self.take(&line),
+                    Turn::TooLong(bytes) => self.fail_waiting(bytes),
+                    Turn::Sent => {}
+                    Turn::Cut => return Over::Cut(self.carrier.last_words()),
                 },
                 () = self.drained.notified(), if is_stalled => {}
                 () = sleep_until(again_at.unwrap_or_else(Instant::now)), if again_at.is_some() => {
                     let (_, call) = self.waiting.remove(0);
                     self.send_call(call);
                 }
-                sent = self.dialed.link.outgoing.respond(stuck.unwrap_or_default()), if !self.unsent.is_empty() => {
-                    // A link that is closed says so when it is read.
-                    self.unsent.pop_front();
-                    if sent.is_err() {
-                        self.unsent.clear();
-                    }
-                }
             }
         }
     }
 
-    fn open_letter(&mut self, letter: Letter) -> Option<Over> {
+    fn open_letter(&mut self, letter: Letter) {
         match letter {
             Letter::Call(call) => self.send_call(call),
             Letter::Withdraw(id) => self.withdraw(id),
             Letter::Attend(events) => self.routes.attend(events),
-            Letter::Close(farewell) => return Some(Over::Closed(Some(farewell))),
         }
-        None
     }
 
     pub(super) fn send_call(&mut self, mut call: Call) {
         call.sent += 1;
-        self.send(call.message.clone());
+        self.connection.send(call.message.clone());
         self.pending.insert(call.id, call);
     }
 
@@ -143,18 +137,7 @@ impl Driver {
         let is_pending = self.pending.remove(&id).is_some();
         let id = serde_json::value::RawValue::from_string(id.to_string());
         if let (true, Ok(id)) = (is_pending, id) {
-            self.send(jsonrpc::notification("$/cancel", &Cancel { id }).into());
-        }
-    }
-
-    pub(super) fn send(&mut self, message: Bytes) {
-        if !self.unsent.is_empty() {
-            return self.unsent.push_back(message);
-        }
-        match self.dialed.link.outgoing.try_respond(message) {
-            Err(link::Refused::Full(message)) => self.unsent.push_back(message),
-            // A link that is closed says so when it is read.
-            Ok(()) | Err(link::Refused::Closed) => {}
+            self.connection.send(jsonrpc::notification("$/cancel", &Cancel { id }).into());
         }
     }
 
@@ -203,23 +186,21 @@ impl Driver {
     }
 
     /// Ends the session on the server, and whoever waits for that hears it.
-    async fn say_goodbye(mut self, farewell: Option<Farewell>) {
+    async fn say_goodbye(self, farewell: Option<Farewell>) {
         let session_id = self.opened.borrow().session_id.clone();
         let closing_id = self.next_id();
         if let Ok(message) = jsonrpc::request(closing_id, "session.close", &SessionClose { session_id }) {
             // A bridge lives in this program: what is to end there must have ended when we do.
-            let is_ours = matches!(self.dialed.carrier, Carrier::Bridge(_));
+            let is_ours = matches!(self.carrier, Carrier::Bridge(_));
             let waits = is_ours || farewell.as_ref().is_none_or(|farewell| farewell.waits);
-            let saying = async {
-                for message in self.unsent.drain(..) {
-                    self.dialed.link.outgoing.respond(message).await.ok()?;
-                }
-                self.dialed.link.outgoing.respond_written(message.into()).await.ok()?;
+            // A server that does not answer ends the session with its link.
+            let saying = async |mut link: link::Link| {
+                link.outgoing.respond_written(message.into()).await.ok()?;
                 if !waits {
                     return Some(());
                 }
                 let closing = Some(closing_id.into());
-                while let Some(incoming) = self.dialed.link.incoming.recv().await {
+                while let Some(incoming) = link.incoming.recv().await {
                     let Incoming::Message(line) = incoming else { continue };
                     if let Ok(Message::Single(Item::Response(response))) = jsonrpc::parse(&line)
                         && response.id == closing
@@ -229,10 +210,9 @@ impl Driver {
                 }
                 Some(())
             };
-            // A server that does not answer ends the session with its link.
-            tokio::time::timeout(FAREWELL, saying).await.ok();
+            self.connection.part(saying).await;
         }
-        drop(self.dialed);
+        drop(self.carrier);
         if let Some(farewell) = farewell {
             farewell.done.send(()).ok();
         }
@@ -241,17 +221,14 @@ impl Driver {
     /// The session is lost: everybody hears why.
     async fn give_up(mut self, error: &Error) {
         self.fail_everything(error);
-        self.inbox.close();
-        while let Some(letter) = self.inbox.recv().await {
-            match letter {
-                Letter::Call(call) => {
-                    call.answer.send(Err(error.clone())).ok();
-                }
-                Letter::Close(farewell) => {
-                    farewell.done.send(()).ok();
-                }
-                Letter::Withdraw(_) | Letter::Attend(_) => {}
+        let (letters, farewells) = self.inbox.close().await;
+        for letter in letters {
+            if let Letter::Call(call) = letter {
+                call.answer.send(Err(error.clone())).ok();
             }
+        }
+        for farewell in farewells {
+            farewell.done.send(()).ok();
         }
     }
 

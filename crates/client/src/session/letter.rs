@@ -18,11 +18,9 @@ pub(crate) enum Letter {
     Withdraw(u64),
     /// Somebody wants to hear what waits for a decision.
     Attend(queue::Sender<ApprovalEvent>),
-    /// The session is to end; answered when it has, or when that was said.
-    Close(Farewell),
 }
 
-/// How a session is to end.
+/// How a session is to end; answered when it has, or when that was said.
 #[derive(Debug)]
 pub(crate) struct Farewell {
     pub(crate) done: oneshot::Sender<()>,

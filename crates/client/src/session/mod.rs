@@ -15,6 +15,7 @@ use wire::jsonrpc;
 use wire::rexd::v1::{self, Method, SessionOpenResult};
 
 use crate::approvals::Approvals;
+use crate::connection::{Writers, inbox};
 use crate::error::Error;
 use crate::files::Files;
 use crate::options::Options;
@@ -31,6 +32,7 @@ const LETTERS: usize = 256;
 #[derive(Debug, Clone)]
 pub struct Session {
     letters: mpsc::Sender<Letter>,
+    farewells: mpsc::Sender<Farewell>,
     opened: watch::Receiver<Arc<SessionOpenResult>>,
     next_id: Arc<AtomicU64>,
     drained: Arc<Notify>,
@@ -44,7 +46,7 @@ impl Session {
     pub async fn open(target: Target, options: Options) -> Result<Session, Error> {
         let (dialed, opened) = greet::open(&target, &options).await?;
         let opened = Arc::new(opened);
-        let (letters, inbox) = mpsc::channel(LETTERS);
+        let (Writers { letters, farewells }, inbox) = inbox(LETTERS);
         let (publish, published) = watch::channel(opened);
         let drained = Arc::new(Notify::new());
         let next_id = Arc::new(AtomicU64::new(greet::FIRST_FREE_ID));
@@ -53,7 +55,7 @@ impl Session {
         let driver = Driver::new(dialed, (target.clone(), options), (inbox, publish), counted);
         tokio::spawn(driver.run());
         let keys = random_text()?.into();
-        Ok(Session { letters, opened: published, next_id, drained, target, keys })
+        Ok(Session { letters, farewells, opened: published, next_id, drained, target, keys })
     }
 
     /// What the server said when the session was opened, or opened anew.
@@ -137,7 +139,7 @@ impl Session {
 
     async fn end(&self, waits: bool) -> Result<(), Error> {
         let (done, is_done) = oneshot::channel();
-        self.letters.send(Letter::Close(Farewell { done, waits })).await.map_err(|_| Error::Closed)?;
+        self.farewells.send(Farewell { done, waits }).await.map_err(|_| Error::Closed)?;
         is_done.await.map_err(|_| Error::Closed)
     }
 

@@ -10,6 +10,7 @@ use wire::rexd::v1::{ExecAttach, Method as _, SessionOpenResult, SessionResume};
 use super::driver::Driver;
 use super::greet::{self, NotResumed};
 use super::letter::{Again, Call, Farewell, Letter, Opens, ProcessRoute};
+use crate::connection::Post;
 use crate::dial::Dialed;
 use crate::error::Error;
 
@@ -35,7 +36,6 @@ impl Driver {
         if self.options.reconnect_within.is_zero() {
             return Err(Error::Lost(cut.to_owned()));
         }
-        self.unsent.clear();
         self.pending.extend(std::mem::take(&mut self.waiting).into_iter().map(|(_, call)| (call.id, call)));
         let opened = self.opened.borrow().clone();
         let resume = opened.resume_token.clone().map(|resume_token| SessionResume {
@@ -49,12 +49,11 @@ impl Driver {
         let back = loop {
             tokio::select! {
                 back = &mut reached => break back?,
-                letter = self.inbox.recv(), if self.pending.len() < MOST_WAITING => match letter {
-                    Some(Letter::Call(call)) => { self.pending.insert(call.id, call); }
-                    Some(Letter::Withdraw(id)) => { self.pending.remove(&id); }
-                    Some(Letter::Attend(events)) => self.routes.attend(events),
-                    Some(Letter::Close(farewell)) => return Ok(Some(Some(farewell))),
-                    None => return Ok(Some(None)),
+                post = self.inbox.next(self.pending.len() < MOST_WAITING) => match post {
+                    Post::Letter(Letter::Call(call)) => { self.pending.insert(call.id, call); }
+                    Post::Letter(Letter::Withdraw(id)) => { self.pending.remove(&id); }
+                    Post::Letter(Letter::Attend(events)) => self.routes.attend(events),
+                    Post::Farewell(farewell) => return Ok(Some(farewell)),
                 },
             }
         };
@@ -67,7 +66,7 @@ impl Driver {
 
     /// The session is as it was: what can be asked again is, everything else is said to be in doubt.
     fn go_on(&mut self, dialed: Dialed, opened: SessionOpenResult, cut: &str) {
-        self.dialed = dialed;
+        (self.connection, self.carrier) = dialed.into_connection();
         self.routes.missed(opened.lost.unwrap_or(0));
         let before = self.opened.borrow().resume_token.clone();
         let resume_token = opened.resume_token.clone().or(before);
@@ -86,7 +85,7 @@ impl Driver {
     /// The session is gone; another goes on. Detached processes are followed from where they were, all else is lost.
     fn begin_anew(&mut self, dialed: Dialed, opened: SessionOpenResult, why: &str) {
         let error = Error::Lost(why.to_owned());
-        self.dialed = dialed;
+        (self.connection, self.carrier) = dialed.into_connection();
         for (_, call) in std::mem::take(&mut self.pending) {
             // What was never sent still names the session that is gone.
             call.answer.send(Err(error.clone())).ok();

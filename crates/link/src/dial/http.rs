@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, LOCATION};
+use http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, LOCATION, PROXY_AUTHORIZATION,
+};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -140,18 +142,50 @@ fn elsewhere(from: &Endpoint, status: StatusCode, headers: &HeaderMap) -> Option
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
-    let place = headers.get(LOCATION)?.to_str().ok()?;
+    // Where in the answer to look is not for the server.
+    let place = headers.get(LOCATION)?.to_str().ok()?.split('#').next().unwrap_or_default();
     let scheme = if from.is_encrypted { "https" } else { "http" };
+    let here = format!("{scheme}://{}", from.authority);
+    let (path, _query) = from.path.split_once('?').unwrap_or((&from.path, ""));
     Some(match place {
-        _ if place.contains("://") => place.to_owned(),
+        "" => format!("{here}{}", from.path),
+        _ if has_scheme(place) => place.to_owned(),
         _ if place.starts_with("//") => format!("{scheme}:{place}"),
-        _ if place.starts_with('/') => format!("{scheme}://{}{place}", from.authority),
+        _ if place.starts_with('?') => format!("{here}{path}{place}"),
+        _ if place.starts_with('/') => format!("{here}{}", without_dots(place)),
         _ => {
-            let path = from.path.split('?').next().unwrap_or_default();
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            format!("{scheme}://{}{folder}/{place}", from.authority)
+            format!("{here}{}", without_dots(&format!("{folder}/{place}")))
         }
     })
+}
+
+/// Whether a place begins with a scheme, and so is a whole address.
+fn has_scheme(place: &str) -> bool {
+    let is_scheme = |text: &str| {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+        text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(is_part)
+    };
+    place.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme))
+}
+
+/// A path in which `.` and `..` are taken as what they mean.
+fn without_dots(place: &str) -> String {
+    let (path, query) = place.split_at(place.find('?').unwrap_or(place.len()));
+    let mut parts = Vec::new();
+    let mut rest = path.split('/').skip(1).peekable();
+    while let Some(part) = rest.next() {
+        let is_last = rest.peek().is_none();
+        match part {
+            "." => {}
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+        if is_last && matches!(part, "." | "..") {
+            parts.push("");
+        }
+    }
+    format!("/{}{query}", parts.join("/"))
 }
 
 /// The same request at another place: as browsers do it, and without secrets for another host.
@@ -170,6 +204,7 @@ fn redirect(request: &mut Request, status: StatusCode, from: &Endpoint, next: St
     if !to.is_ok_and(|to| same(&to)) {
         request.headers.remove(AUTHORIZATION);
         request.headers.remove(COOKIE);
+        request.headers.remove(PROXY_AUTHORIZATION);
     }
     request.url = next;
 }
@@ -198,5 +233,47 @@ impl Answer {
         }
         all.truncate(most);
         Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_from_where_it_was_said() {
+        let from = Endpoint::parse("https://h:1/a/b?page=1", ("http", "https")).unwrap();
+        for (place, next) in [
+            ("http://other/x?y", "http://other/x?y"),
+            ("HTTPS://other/", "HTTPS://other/"),
+            ("//other/x", "https://other/x"),
+            ("/login?next=https://x/", "https://h:1/login?next=https://x/"),
+            ("login?next=https://x/..", "https://h:1/a/login?next=https://x/.."),
+            ("?page=2", "https://h:1/a/b?page=2"),
+            ("c", "https://h:1/a/c"),
+            ("./c", "https://h:1/a/c"),
+            ("../c/", "https://h:1/c/"),
+            ("../../..", "https://h:1/"),
+            ("/x/./y/../z", "https://h:1/x/z"),
+            ("/c#part", "https://h:1/c"),
+            ("#part", "https://h:1/a/b?page=1"),
+        ] {
+            let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(place))]);
+            assert_eq!(elsewhere(&from, StatusCode::FOUND, &headers).as_deref(), Some(next), "{place}");
+        }
+        assert_eq!(elsewhere(&from, StatusCode::FOUND, &HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn another_host_gets_no_secrets() {
+        let from = Endpoint::parse("https://h/a", ("http", "https")).unwrap();
+        for (next, is_told) in [("https://h/b", true), ("https://other/b", false), ("http://h/b", false)] {
+            let mut request = Request::new(Method::GET, "https://h/a");
+            for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
+                request.headers.insert(name, HeaderValue::from_static("secret"));
+            }
+            redirect(&mut request, StatusCode::FOUND, &from, next.to_owned());
+            assert_eq!(request.headers.len(), if is_told { 3 } else { 0 }, "{next}");
+        }
     }
 }

@@ -3,7 +3,8 @@
 //! [`link`] carries JSON, [`binary`] any bytes. Reading JSON: text and binary frames are taken alike; a binary message that is a zstd frame is unpacked; a message over
 //! the limit is skipped without being kept and reported, and the next one arrives as usual. Writing: responses first,
 //! everything that is ready in one vectored write, without copies. A peer that gives no sign of life, or takes nothing
-//! of what is written, is cut off after [`Settings::deadline`].
+//! of what is written, is cut off after [`Settings::deadline`]. While nobody reads the link, its peer is not taken for
+//! dead: what it says lies unread.
 //!
 //! Frame headers are `tungstenite`'s. Its streams are not used: they copy every message, and end the connection at one
 //! that is too long.
@@ -39,7 +40,7 @@ pub enum Role {
 pub struct Settings {
     /// A ping goes out when nothing was heard for so long.
     pub ping_every: Duration,
-    /// The connection is cut when nothing was heard for so long, or when a write makes no progress for so long.
+    /// The connection is cut when somebody listened and nothing was heard for so long, or when a write makes no progress for so long.
     pub deadline: Duration,
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Cursor};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::Stream;
@@ -272,7 +272,11 @@ impl<R: AsyncRead + Unpin> Stream for Frames<R> {
                 Step::Starved => {}
             }
             let Some(input) = this.input.as_mut() else { return Poll::Ready(None) };
-            match ready!(this.intake.poll_fill(cx, input)) {
+            let Poll::Ready(filled) = this.intake.poll_fill(cx, input) else {
+                this.shared.starve(cx.waker());
+                return Poll::Pending;
+            };
+            match filled {
                 Ok(0) => this.end(None),
                 Ok(_) => this.shared.hear(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -1,6 +1,7 @@
 //! What the reading and the writing side of one WebSocket tell each other.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -37,6 +38,20 @@ pub(super) enum Asked {
     Close(Close),
     /// End: nobody is there to be told.
     Gone,
+    /// End: nothing was heard for too long, and nothing has come that was only not read yet.
+    Silent,
+}
+
+/// What is known of the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// It gave a sign of life in time.
+    Shown,
+    /// It gave none in time, as far as was read: whether that is all, the reader has to say. A link that nobody reads
+    /// hears nothing however much the peer says.
+    Doubted,
+    /// The reader has looked, and there was nothing.
+    Denied,
 }
 
 #[derive(Debug)]
@@ -48,7 +63,10 @@ pub(super) struct Shared {
 #[derive(Debug)]
 struct State {
     heard: Instant,
+    life: Life,
     is_read: bool,
+    /// Whoever waits for the next message.
+    reader: Option<Waker>,
     /// Only the latest ping needs an answer.
     pong: Option<Bytes>,
     end: Option<Option<Close>>,
@@ -61,7 +79,9 @@ impl Shared {
     pub(super) fn new() -> Arc<Shared> {
         let state = State {
             heard: Instant::now(),
+            life: Life::Shown,
             is_read: true,
+            reader: None,
             pong: None,
             end: None,
             farewell: Close::new(Close::NORMAL, ""),
@@ -76,7 +96,37 @@ impl Shared {
 
     /// The peer gave a sign of life.
     pub(super) fn hear(&self) {
-        self.state().heard = Instant::now();
+        let mut state = self.state();
+        state.heard = Instant::now();
+        state.life = Life::Shown;
+    }
+
+    /// Everything that has come was read, and whoever reads waits for more.
+    pub(super) fn starve(&self, reader: &Waker) {
+        let mut state = self.state();
+        match &mut state.reader {
+            Some(known) => known.clone_from(reader),
+            None => state.reader = Some(reader.clone()),
+        }
+        if state.life == Life::Doubted {
+            state.life = Life::Denied;
+            self.changed.notify_one();
+        }
+    }
+
+    /// Asks the reader whether there really is no sign of life. If nobody reads, nobody answers.
+    pub(super) fn doubt(&self) {
+        let mut state = self.state();
+        state.life = Life::Doubted;
+        if let Some(reader) = state.reader.take() {
+            drop(state);
+            reader.wake();
+        }
+    }
+
+    /// Whether the peer's life is in doubt.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.state().life != Life::Shown
     }
 
     /// When the peer gave its last sign of life; nothing when nobody listens for one any more.
@@ -126,6 +176,7 @@ impl Shared {
         match state.end.take() {
             Some(Some(close)) => Some(Asked::Close(close)),
             Some(None) => Some(Asked::Gone),
+            None if state.life == Life::Denied => Some(Asked::Silent),
             None => state.pong.take().map(Asked::Pong),
         }
     }

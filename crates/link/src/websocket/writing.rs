@@ -21,6 +21,8 @@ use crate::queue::{Framed, Framing, Head, Queue};
 
 /// How long a connection that has ended is still listened to, so that the kernel does not throw away our last words.
 const LINGER: Duration = Duration::from_secs(2);
+/// How much more often a peer is pinged whose life is in doubt.
+const HASTE: u32 = 4;
 /// The longest reason a close frame has room for.
 const MOST_REASON: usize = 123;
 
@@ -57,7 +59,7 @@ impl<W: AsyncWrite + Unpin + Send> Writer<W> {
                     Some(first) => self.queue.begin(first),
                     None => self.end(&shared.farewell()),
                 },
-                () = sleep_until(self.next_due()) => self.look_for_life()?,
+                () = sleep_until(self.next_due()) => self.look_for_life(),
             }
             self.drain(&mut lanes).await?;
         }
@@ -117,6 +119,7 @@ impl<W: AsyncWrite + Unpin + Send> Writer<W> {
                 self.end(&close);
             }
             Asked::Gone => return Err(io::ErrorKind::BrokenPipe.into()),
+            Asked::Silent => return Err(too_late("gives no sign of life")),
         }
         Ok(())
     }
@@ -133,22 +136,35 @@ impl<W: AsyncWrite + Unpin + Send> Writer<W> {
     /// When to look for a sign of life.
     fn next_due(&self) -> Instant {
         let Some(heard) = self.shared.heard() else { return Instant::now() + self.settings.deadline };
-        (heard + self.settings.deadline).min(heard.max(self.pinged) + self.settings.ping_every)
+        match self.shared.is_doubted() {
+            true => self.next_ping(heard),
+            false => (heard + self.settings.deadline).min(self.next_ping(heard)),
+        }
     }
 
-    fn look_for_life(&mut self) -> io::Result<()> {
-        // When nobody reads, only what is written tells.
-        let Some(heard) = self.shared.heard() else { return Ok(()) };
+    fn next_ping(&self, heard: Instant) -> Instant {
+        // A link that nobody reads learns of its end only by writing, and a session is kept for a while only.
+        let every = match self.shared.is_doubted() {
+            true => self.settings.ping_every / HASTE,
+            false => self.settings.ping_every,
+        };
+        heard.max(self.pinged) + every
+    }
+
+    fn look_for_life(&mut self) {
+        // When nobody reads ever again, only what is written tells.
+        let Some(heard) = self.shared.heard() else { return };
         let now = Instant::now();
-        if now >= heard + self.settings.deadline {
-            return Err(too_late("gives no sign of life"));
+        if now >= heard + self.settings.deadline && !self.shared.is_doubted() {
+            // Whoever reads answers before the next ping is due.
+            self.pinged = now;
+            return self.shared.doubt();
         }
-        if now >= heard.max(self.pinged) + self.settings.ping_every {
+        if now >= self.next_ping(heard) {
             self.pinged = now;
             let framed = frame(self.role, OpCode::Control(Control::Ping), Bytes::new(), Receipt::default());
             self.queue.put_first(framed);
         }
-        Ok(())
     }
 }
 

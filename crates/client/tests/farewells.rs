@@ -1,0 +1,88 @@
+//! Connections that are closed although the server takes nothing, or answers nothing: that ends, and soon.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+mod scripted;
+
+use std::time::Duration;
+
+use client::{Options, Session, Target};
+use scripted::{greeted, line};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, split};
+use tokio::net::UnixListener;
+
+/// More than may wait for an answer at the same time.
+const MANY: usize = 600;
+/// More than a link takes before it is written.
+const FLOOD: usize = 2_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test(start_paused = true)]
+async fn an_exec_server_that_answers_nothing_does_not_keep_its_connection_open() {
+    let (client, _unread, _to_client) = greeted().await;
+    for _ in 0..MANY {
+        let client = client.clone();
+        tokio::spawn(async move { client.environment_status().await });
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::timeout(PATIENCE, client.close()).await.expect("it is closed").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exec_server_that_takes_nothing_does_not_keep_its_connection_open() {
+    let (client, _unread, mut to_client) = greeted().await;
+    let mut heard = client.notifications().await.unwrap();
+    // Each of these is answered, and nobody takes the answers.
+    for id in 0..FLOOD {
+        to_client.write_all(&line(&json!({"id": id, "method": "unknown"}))).await.unwrap();
+    }
+    to_client.write_all(&line(&json!({"method": "done"}))).await.unwrap();
+    heard.next().await.unwrap().unwrap();
+    tokio::time::timeout(PATIENCE, client.close()).await.expect("it is closed").unwrap();
+}
+
+#[tokio::test]
+async fn a_session_closes_although_many_answers_are_missing() {
+    let folder = testkit::sandbox::Sandbox::new();
+    let path = folder.path("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let (asked, mut is_asked) = tokio::sync::mpsc::unbounded_channel();
+    let serving = tokio::spawn(async move {
+        let (input, mut output) = split(listener.accept().await.unwrap().0);
+        let mut lines = BufReader::new(input).lines();
+        while let Some(text) = lines.next_line().await.unwrap() {
+            let request: Value = serde_json::from_str(&text).unwrap();
+            let result = match request["method"].as_str().unwrap() {
+                "session.open" => opened(),
+                "session.close" => json!({}),
+                _ => {
+                    asked.send(()).ok();
+                    continue;
+                }
+            };
+            let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+            output.write_all(&line(&answer)).await.unwrap();
+        }
+    });
+    let session = Session::open(Target::Unix(path), Options::default()).await.unwrap();
+    for _ in 0..MANY {
+        let session = session.clone();
+        tokio::spawn(async move { session.processes().await });
+    }
+    for _ in 0..512 {
+        is_asked.recv().await.unwrap();
+    }
+    tokio::time::timeout(PATIENCE, session.close()).await.expect("it is closed").unwrap();
+    serving.abort();
+}
+
+fn opened() -> Value {
+    json!({
+        "session_id": "s", "protocol": "rexd/1", "server_version": "1", "capabilities": [],
+        "limits": {
+            "default_timeout_ms": 1, "hard_timeout_ms": 1, "max_output_bytes": 1, "max_file_read_bytes": 1,
+            "max_processes_per_session": 1, "max_concurrent_sessions": 1,
+        },
+        "workspace_roots": ["/"], "server_name": "scripted", "implementation_version": "1",
+    })
+}

@@ -1,0 +1,22 @@
+//! An exec-server over streams, of which a test says every word.
+
+use client::codex::{ExecServerClient, ExecServerClientConnectOptions};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex};
+
+pub(crate) fn line(message: &Value) -> Vec<u8> {
+    format!("{message}\n").into_bytes()
+}
+
+/// A client, and the server's end of its streams after the handshake: what the client says, and what it hears.
+pub(crate) async fn greeted() -> (ExecServerClient, DuplexStream, DuplexStream) {
+    let (ours, mut from_client) = duplex(256);
+    let (mut to_client, theirs) = duplex(1 << 20);
+    let options = ExecServerClientConnectOptions::default();
+    let connecting = tokio::spawn(ExecServerClient::connect_stdio(ours, theirs, options));
+    let mut lines = BufReader::new(&mut from_client).lines();
+    lines.next_line().await.unwrap().unwrap();
+    to_client.write_all(&line(&json!({"id": 1, "result": {"sessionId": "s"}}))).await.unwrap();
+    lines.next_line().await.unwrap().unwrap();
+    (connecting.await.unwrap().unwrap(), from_client, to_client)
+}
