@@ -176,7 +176,7 @@ fn a_copy_goes_through_a_link_where_that_is_asked_for_and_never_out_of_the_roots
         symlink(leads, at(name)).unwrap();
     }
     let scan = Scan::unbounded();
-    let through = CopyOptions { recursive: true, overwrite: true, follows: true };
+    let through = CopyOptions { recursive: true, overwrite: true, follows: true, ..CopyOptions::default() };
     let copy = |from: &str, to: &str, how| files::copy(&folder.path(from), &folder.path(to), how, &scan);
     copy("new", "link", through).unwrap();
     copy("new", "dangling", through).unwrap();
