@@ -143,8 +143,18 @@ impl Tokens {
         loop {
             // One that is newer than what was read last is asked for by itself.
             let is_known = known.borrow_and_update().contains(&token);
-            if !is_known && matches!(self.store.has_token(token).await, Ok(false)) {
-                return;
+            let is_there = match is_known {
+                true => Ok(true),
+                false => self.store.has_token(token).await,
+            };
+            match is_there {
+                Ok(true) => {}
+                Ok(false) => return,
+                // Nothing may change that would have it looked for again.
+                Err(_told_by_look) => {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                    continue;
+                }
             }
             if known.changed().await.is_err() {
                 std::future::pending::<()>().await;

@@ -64,15 +64,16 @@ impl Default for Limits {
             connections: 4096,
             handshake: Duration::from_secs(10),
             drain: Duration::from_secs(5),
-            // What Codex's own library takes in one piece, and room for the envelope.
-            frame_bytes: (16 << 20) + (64 << 10),
+            // A released executor sends an answer as one frame, whatever its size, and a frame that is refused costs it
+            // its connection and everybody theirs.
+            frame_bytes: wire::limits::MAX_LINE_BYTES + (64 << 10),
             executors_per_token: 1024,
             ticket: Duration::from_secs(60),
             tickets_per_executor: 8,
             harnesses_per_executor: 256,
             streams_per_harness: 1024,
             streams_per_executor: 16 * 1024,
-            queued_bytes: 64 << 20,
+            queued_bytes: 96 << 20,
             in_flight_bytes: 1 << 20,
             executor_away: Duration::from_secs(8),
             ping: Duration::from_secs(30),

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio_util::sync::CancellationToken;
 
 use super::socket::Farewell;
 
@@ -49,7 +51,12 @@ pub(super) enum Next {
 
 /// A queue of frames that cost at most so much together.
 pub(super) fn queue(most: usize) -> (Outbox, Inbox) {
-    let shared = Arc::new(Shared { most, state: Mutex::default(), changed: Notify::new() });
+    let shared = Arc::new(Shared {
+        most,
+        state: Mutex::default(),
+        changed: Notify::new(),
+        ended: CancellationToken::new(),
+    });
     (Outbox(shared.clone()), Inbox(shared))
 }
 
@@ -66,6 +73,7 @@ struct Shared {
     most: usize,
     state: Mutex<State>,
     changed: Notify,
+    ended: CancellationToken,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +81,8 @@ struct State {
     frames: VecDeque<Frame>,
     cost: usize,
     end: Option<Farewell>,
+    /// How the end came about, whoever has heard of it.
+    why: Option<(Farewell, Rest)>,
     is_closed: bool,
 }
 
@@ -116,9 +126,10 @@ impl Outbox {
         if rest == Rest::Discard {
             (state.frames, state.cost) = (VecDeque::new(), 0);
         }
-        (state.end, state.is_closed) = (Some(farewell), true);
+        (state.end, state.why, state.is_closed) = (Some(farewell), Some((farewell, rest)), true);
         drop(state);
         self.0.changed.notify_one();
+        self.0.ended.cancel();
     }
 }
 
@@ -131,6 +142,11 @@ impl Inbox {
             }
             self.0.changed.notified().await;
         }
+    }
+
+    /// For somebody who has to know of the end although nothing is taken.
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline(self.0.clone())
     }
 
     /// Whether nothing waits.
@@ -146,6 +162,26 @@ impl Inbox {
                 Some(Next::Frame(frame))
             }
             None => state.end.take().map(Next::End),
+        }
+    }
+}
+
+/// The end of a connection, whether or not its peer takes anything.
+#[derive(Debug)]
+pub(super) struct Deadline(Arc<Shared>);
+
+impl Deadline {
+    /// Waits until the end was asked for; what is still to be delivered before it has so long.
+    pub(super) async fn passed(&self, patience: Duration) -> Farewell {
+        self.0.ended.cancelled().await;
+        let why = self.0.state().why;
+        match why {
+            Some((farewell, Rest::Discard)) => farewell,
+            Some((farewell, Rest::Deliver)) => {
+                tokio::time::sleep(patience).await;
+                farewell
+            }
+            None => std::future::pending().await,
         }
     }
 }

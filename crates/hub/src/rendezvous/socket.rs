@@ -123,9 +123,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     ) -> Ended<S> {
         let Socket { stream, pulse, limits } = self;
         let (mut sink, mut frames) = stream.split();
+        let deadline = inbox.deadline();
         let why = tokio::select! {
-            why = read(&mut frames, source, &pulse, limits.silence) => why,
+            biased;
             why = write(&mut sink, inbox, limits.ping) => why,
+            why = read(&mut frames, source, &pulse, limits.silence) => why,
+            // A peer that takes nothing holds up what it is to be told, not the end.
+            why = deadline.passed(GOODBYE) => Some(why),
             why = ended => Some(why),
         };
         let stream = frames.reunite(sink).ok().filter(|_| why.is_some());
