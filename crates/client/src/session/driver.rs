@@ -56,8 +56,8 @@ impl Driver {
         (target, options): (Arc<Target>, Options),
         (inbox, opened): (mpsc::Receiver<Letter>, watch::Sender<Arc<SessionOpenResult>>),
         (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
-    ) -> Driver {
-        Driver {
+    ) -> Box<Driver> {
+        Box::new(Driver {
             dialed,
             target,
             inbox,
@@ -69,21 +69,26 @@ impl Driver {
             waiting: Vec::new(),
             next_id,
             drained,
-        }
+        })
     }
 
     pub(super) fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) async fn run(mut self) {
+    /// Serves the session in a task of its own.
+    pub(super) fn start(self: Box<Self>) {
+        tokio::spawn(self.run());
+    }
+
+    async fn run(mut self: Box<Self>) {
         loop {
             let over = self.serve_link().await;
             let cut = match over {
                 Over::Closed(done) => return self.say_goodbye(done).await,
                 Over::Cut(cut) => cut,
             };
-            match self.recover(&cut).await {
+            match Box::pin(self.recover(&cut)).await {
                 Ok(None) => {}
                 Ok(Some(done)) => return self.say_goodbye(done).await,
                 Err(error) => return self.give_up(&error).await,
