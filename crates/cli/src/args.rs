@@ -1,6 +1,7 @@
 //! What can be asked on the command line.
 #![allow(rustdoc::broken_intra_doc_links, reason = "the help says [USER@]HOST as people write it")]
 
+mod alone;
 mod examples;
 mod target;
 
@@ -9,19 +10,16 @@ use std::time::Duration;
 
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 
+pub use alone::parse;
 pub use target::{TargetAdd, TargetAsk, TargetInstall};
 
 /// Commands, terminals and files on any machine.
 #[derive(Debug, Parser)]
 #[command(name = "rex", version, after_help = examples::REX, propagate_version = true, max_term_width = 100)]
 pub struct Args {
-    /// Where: local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or an alias (`rex target list`)
-    #[arg(short = 't', long, global = true, value_name = "TARGET", help_heading = EVERYWHERE)]
-    pub target: Option<String>,
-
-    /// Results as JSON, one line each; errors as JSON on stderr
-    #[arg(long, global = true, help_heading = EVERYWHERE)]
-    pub json: bool,
+    /// What every command takes
+    #[command(flatten)]
+    pub everywhere: Everywhere,
 
     /// What to do
     #[command(subcommand)]
@@ -29,6 +27,18 @@ pub struct Args {
 }
 
 /// What every command takes.
+#[derive(Debug, ArgGroup)]
+pub struct Everywhere {
+    /// Where: local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or an alias (`rex target list`)
+    #[arg(short = 't', long, global = true, value_name = "TARGET", help_heading = EVERYWHERE)]
+    pub target: Option<String>,
+
+    /// Results as JSON, one line each; errors as JSON on stderr
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    pub json: bool,
+}
+
+/// The heading of what every command takes.
 const EVERYWHERE: &str = "Options of every command";
 
 /// What to do.
@@ -482,7 +492,7 @@ mod tests {
     #[test]
     fn the_target_may_stand_before_or_after_the_command() {
         for line in [["rex", "-t", "x", "exec", "--", "true"], ["rex", "exec", "-t", "x", "--", "true"]] {
-            assert_eq!(Args::parse_from(line).target.as_deref(), Some("x"));
+            assert_eq!(Args::parse_from(line).everywhere.target.as_deref(), Some("x"));
         }
     }
 

@@ -2,17 +2,16 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use cli::args::Args;
+use cli::args;
 use cli::failure::{Failure, OWN_FAILURE};
 use cli::{commands, output};
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args = match args::parse() {
         Ok(args) => args,
         Err(error) => return misused(&error),
     };
-    let wants_json = args.json;
+    let wants_json = args.everywhere.json;
     // One thread: a command line waits for one thing at a time, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = match runtime {

@@ -27,6 +27,8 @@ mod wait;
 mod watch;
 mod write;
 
+use std::pin::Pin;
+
 use crate::app::{App, leave_all};
 use crate::args::{Args, Ask};
 use crate::failure::{Failure, Status};
@@ -40,33 +42,43 @@ pub async fn run(args: Args) -> Result<Status, Failure> {
     done
 }
 
+/// A command that is being done.
+type Doing<'a> = Pin<Box<dyn Future<Output = Result<Status, Failure>> + 'a>>;
+
 async fn dispatch(args: Args) -> Result<Status, Failure> {
-    let (target, json) = (args.target.as_deref(), args.json);
+    let (target, json) = (args.everywhere.target.as_deref(), args.everywhere.json);
     match args.command {
-        Ask::Approvals(ask) => approvals::run(&App::new(target, json)?, ask).await,
-        Ask::Attach(ask) => attach::run(&App::new(target, json)?, ask).await,
-        Ask::Call(ask) => call::run(target, json, ask).await,
+        Ask::Approvals(ask) => apart(async move || approvals::run(&App::new(target, json)?, ask).await).await,
+        Ask::Attach(ask) => apart(async move || attach::run(&App::new(target, json)?, ask).await).await,
+        Ask::Call(ask) => apart(async move || call::run(target, json, ask).await).await,
         Ask::Completions(ask) => completions::run(&ask),
-        Ask::Cp(ask) => cp::run(target, json, ask).await,
-        Ask::Edit(ask) => edit::run(target, json, ask).await,
-        Ask::Exec(ask) => exec::run(&App::new(target, json)?, ask).await,
-        Ask::Glob(ask) => glob::run(target, json, ask).await,
-        Ask::Grep(ask) => grep::run(target, json, ask).await,
-        Ask::Kill(ask) => kill::run(&App::new(target, json)?, ask).await,
-        Ask::Logs(ask) => logs::run(&App::new(target, json)?, ask).await,
-        Ask::Ls(ask) => ls::run(target, json, ask).await,
+        Ask::Cp(ask) => apart(async move || cp::run(target, json, ask).await).await,
+        Ask::Edit(ask) => apart(async move || edit::run(target, json, ask).await).await,
+        Ask::Exec(ask) => apart(async move || exec::run(&App::new(target, json)?, ask).await).await,
+        Ask::Glob(ask) => apart(async move || glob::run(target, json, ask).await).await,
+        Ask::Grep(ask) => apart(async move || grep::run(target, json, ask).await).await,
+        Ask::Kill(ask) => apart(async move || kill::run(&App::new(target, json)?, ask).await).await,
+        Ask::Logs(ask) => apart(async move || logs::run(&App::new(target, json)?, ask).await).await,
+        Ask::Ls(ask) => apart(async move || ls::run(target, json, ask).await).await,
         Ask::Man(ask) => man::run(&ask),
-        Ask::Mcp(ask) => mcp::run(target, json, ask).await,
-        Ask::Patch(ask) => patch::run(&App::new(target, json)?, ask).await,
-        Ask::Ps(ask) => ps::run(&App::new(target, json)?, ask).await,
-        Ask::Read(ask) => read::run(target, json, ask).await,
-        Ask::Shell(ask) => shell::run(&App::new(target, json)?, ask).await,
-        Ask::Stat(ask) => stat::run(target, json, ask).await,
-        Ask::Target(ask) => target::run(target, json, ask).await,
-        Ask::Tools(ask) => tools::run(target, json, ask).await,
-        Ask::Up(ask) => up::run(ask).await,
-        Ask::Wait(ask) => wait::run(&App::new(target, json)?, ask).await,
-        Ask::Watch(ask) => watch::run(target, json, ask).await,
-        Ask::Write(ask) => write::run(target, json, ask).await,
+        Ask::Mcp(ask) => apart(async move || mcp::run(target, json, ask).await).await,
+        Ask::Patch(ask) => apart(async move || patch::run(&App::new(target, json)?, ask).await).await,
+        Ask::Ps(ask) => apart(async move || ps::run(&App::new(target, json)?, ask).await).await,
+        Ask::Read(ask) => apart(async move || read::run(target, json, ask).await).await,
+        Ask::Shell(ask) => apart(async move || shell::run(&App::new(target, json)?, ask).await).await,
+        Ask::Stat(ask) => apart(async move || stat::run(target, json, ask).await).await,
+        Ask::Target(ask) => apart(async move || target::run(target, json, ask).await).await,
+        Ask::Tools(ask) => apart(async move || tools::run(target, json, ask).await).await,
+        Ask::Up(ask) => apart(async move || up::run(ask).await).await,
+        Ask::Wait(ask) => apart(async move || wait::run(&App::new(target, json)?, ask).await).await,
+        Ask::Watch(ask) => apart(async move || watch::run(target, json, ask).await).await,
+        Ask::Write(ask) => apart(async move || write::run(target, json, ask).await).await,
     }
+}
+
+/// A command on the heap. All of them side by side on the stack would have every start touch as many pages as the largest
+/// needs; for the same reason this is no part of whoever calls it.
+#[inline(never)]
+fn apart<'a, F: Future<Output = Result<Status, Failure>> + 'a>(command: impl FnOnce() -> F) -> Doing<'a> {
+    Box::pin(command())
 }

@@ -53,9 +53,9 @@ impl Driver {
         (target, options): (Arc<Target>, Options),
         (inbox, opened): (Inbox<Letter, Farewell>, watch::Sender<Arc<SessionOpenResult>>),
         (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
-    ) -> Driver {
+    ) -> Box<Driver> {
         let (connection, carrier) = dialed.into_connection();
-        Driver {
+        Box::new(Driver {
             connection,
             carrier,
             target,
@@ -67,21 +67,26 @@ impl Driver {
             waiting: Vec::new(),
             next_id,
             drained,
-        }
+        })
     }
 
     pub(super) fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) async fn run(mut self) {
+    /// Serves the session in a task of its own.
+    pub(super) fn start(self: Box<Self>) {
+        tokio::spawn(self.run());
+    }
+
+    async fn run(mut self: Box<Self>) {
         loop {
             let over = self.serve_link().await;
             let cut = match over {
                 Over::Closed(done) => return self.say_goodbye(done).await,
                 Over::Cut(cut) => cut,
             };
-            match self.recover(&cut).await {
+            match Box::pin(self.recover(&cut)).await {
                 Ok(None) => {}
                 Ok(Some(done)) => return self.say_goodbye(done).await,
                 Err(error) => return self.give_up(&error).await,

@@ -44,7 +44,8 @@ pub struct Session {
 impl Session {
     /// Reaches the target and opens a session there. Must be called within a tokio runtime.
     pub async fn open(target: Target, options: Options) -> Result<Session, Error> {
-        let (dialed, opened) = greet::open(&target, &options).await?;
+        // On the heap, as the driver: what only the first moments need must not weigh on every later frame.
+        let (dialed, opened) = Box::pin(greet::open(&target, &options)).await?;
         let opened = Arc::new(opened);
         let (Writers { letters, farewells }, inbox) = inbox(LETTERS);
         let (publish, published) = watch::channel(opened);
@@ -52,8 +53,7 @@ impl Session {
         let next_id = Arc::new(AtomicU64::new(greet::FIRST_FREE_ID));
         let target = Arc::new(target);
         let counted = (next_id.clone(), drained.clone());
-        let driver = Driver::new(dialed, (target.clone(), options), (inbox, publish), counted);
-        tokio::spawn(driver.run());
+        Driver::new(dialed, (target.clone(), options), (inbox, publish), counted).start();
         let keys = random_text()?.into();
         Ok(Session { letters, farewells, opened: published, next_id, drained, target, keys })
     }

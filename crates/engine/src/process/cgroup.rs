@@ -22,6 +22,8 @@ const BATCH: usize = 8;
 /// Kept for the next commands; more than that were only needed for a moment.
 const KEPT: usize = 64;
 const FOLDER_PREFIX: &str = "rexd-";
+/// Enough for most of what the kernel tells about cgroups and mounts.
+const ROOM: usize = 8 * 1024;
 /// Two engines in one process must not share a cgroup: to end a process of one would end one of the other.
 static POOLS_MADE: AtomicUsize = AtomicUsize::new(0);
 
@@ -67,7 +69,6 @@ impl Pool {
 
     /// A pool beneath this cgroup.
     pub(super) fn beneath(parent: &Path) -> io::Result<Arc<Pool>> {
-        each_stray(parent, remove_stray);
         let pool = Arc::new(Pool { folder: parent.join(new_name()), free: Mutex::default() });
         // A cgroup can be made by some who may not put a process into it; ask before relying on it.
         let first = pool.make()?;
@@ -83,6 +84,13 @@ impl Pool {
         }
         pool.free().idle.push(first);
         Ok(pool)
+    }
+
+    /// Ends and removes what daemons that are gone have left.
+    pub(super) fn sweep(&self) {
+        if let Some(parent) = self.folder.parent() {
+            each_stray(parent, remove_stray);
+        }
     }
 
     /// A cgroup for one process.
@@ -318,14 +326,20 @@ pub(super) fn each_stray(parent: &Path, clean: impl Fn(&Path)) {
 
 /// The folder of the cgroup v2 hierarchy this process is in. It may be mounted beside a v1 hierarchy.
 pub(super) fn own_folder() -> io::Result<PathBuf> {
-    let mut text = String::new();
-    fs::File::open("/proc/self/cgroup")?.read_to_string(&mut text)?;
+    let text = read_at_once("/proc/self/cgroup")?;
     let own = text.lines().find_map(|line| line.strip_prefix("0::")).ok_or(io::ErrorKind::NotFound)?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let mounts = read_at_once("/proc/self/mountinfo")?;
     let (root, mount) = mounts.lines().find_map(cgroup2_mount).ok_or(io::ErrorKind::NotFound)?;
     // In a container the mount may show only a part of the hierarchy.
     let relative = Path::new(own).strip_prefix(&root).map_err(|_outside| io::ErrorKind::NotFound)?;
     Ok(mount.join(relative))
+}
+
+/// A file whose length the kernel does not tell: with room from the start, it takes no dozen of small reads.
+fn read_at_once(path: &str) -> io::Result<String> {
+    let mut text = String::with_capacity(ROOM);
+    fs::File::open(path)?.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Root and mount point of a line of `mountinfo` that mounts cgroup v2.

@@ -43,6 +43,8 @@ pub(crate) struct Launcher {
     containment: Containment,
     /// Opened by the first start, so that a daemon that runs nothing makes nothing.
     pool: OnceLock<Option<Arc<Pool>>>,
+    /// Whether what daemons that are gone have left was looked for.
+    swept: Once,
     limiter: Limiter,
     adopting: Once,
     /// Whether the daemon has a terminal that commands must not reach.
@@ -77,6 +79,7 @@ impl Launcher {
         Launcher {
             containment,
             pool: OnceLock::new(),
+            swept: Once::new(),
             limiter: Limiter::default(),
             adopting: Once::new(),
             has_terminal: terminal.is_ok(),
@@ -122,6 +125,10 @@ impl Launcher {
         let Wiring { child, input, outputs } = wiring;
         drop(child);
         let Started { pid, pidfd, pending } = started;
+        // While the first child executes there is nothing else to do; before that, its start would wait for this.
+        if let Some(Some(pool)) = self.pool.get() {
+            self.swept.call_once(|| pool.sweep());
+        }
         let wired = async {
             let leader = sys::watch(pidfd, Interest::READABLE)?;
             verdict(pending).await?;

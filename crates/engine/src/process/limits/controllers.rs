@@ -89,6 +89,7 @@ fn hands_on(folder: &Path) -> Option<Unified> {
 pub(super) fn limited_pool() -> io::Result<Arc<Pool>> {
     let unified = unified().as_ref().ok_or(io::ErrorKind::Unsupported)?;
     let pool = Pool::beneath(&unified.folder)?;
+    pool.sweep();
     for kind in [Kind::Memory, Kind::Processes] {
         if unified.has(kind) {
             pool.hand_on(kind.controller())?;
