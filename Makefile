@@ -62,21 +62,16 @@ fuzz:           ## every decoder for a minute each
 	  RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=4096 -verbosity=0 || exit 1; \
 	done
 
-# Static and, where Rust's own linker is the default, with functions that are the same kept once.
-STATIC = -C target-feature=+crt-static $(if $(findstring x86_64,$(TRIPLE)),-C link-arg=-Wl$(comma)--icf=all)
-# A program that can lie anywhere relocates itself at every start, with the relocations packed.
-ANYWHERE = -C link-arg=-Wl,-z,pack-relative-relocs
-# One that is started for every command lies at a fixed place: relocating takes as long as all the rest of its start
-# (docs/decisions/0020). PIE=1 lets it lie anywhere.
-PLACED = $(if $(PIE),$(ANYWHERE),-C relocation-model=static)
+# Static, with relocations packed and, where Rust's own linker is the default, functions that are the same kept once.
+STATIC = -C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs $(if $(findstring x86_64,$(TRIPLE)),-C link-arg=-Wl$(comma)--icf=all)
 comma := ,
 # Of zstd's ways to compress only the fastest is used.
 FASTEST_ONLY = $(foreach way,DFAST GREEDY LAZY LAZY2 BTLAZY2 BTOPT BTULTRA,-DZSTD_EXCLUDE_$(way)_BLOCK_COMPRESSOR)
 
 # rexhub is built by itself: with it, the others would get what only it needs.
 dist:           ## a static rexd, rex and rexhub in dist/
-	RUSTFLAGS="$(STATIC) $(PLACED)" CFLAGS="$(FASTEST_ONLY)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd --bin rex
-	RUSTFLAGS="$(STATIC) $(ANYWHERE)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) -p hub
+	RUSTFLAGS="$(STATIC)" CFLAGS="$(FASTEST_ONLY)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd --bin rex
+	RUSTFLAGS="$(STATIC)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) -p hub
 	@mkdir -p dist && cp $(foreach program,rexd rex rexhub,target/$(TRIPLE)/release/$(program)) dist/ && ls -l dist/rexd dist/rex dist/rexhub
 
 install: dist install-files   ## rexd, rex and rexhub, units, manual pages and completions below $(PREFIX)
