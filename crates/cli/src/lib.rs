@@ -9,6 +9,7 @@ pub mod commands;
 pub mod copy;
 pub mod failure;
 mod install;
+mod interrupt;
 pub mod mcp;
 pub mod output;
 pub mod relay;

@@ -10,6 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::failure::{Failure, NOT_FOUND, Status, TIMED_OUT};
+use crate::interrupt;
 use crate::output;
 use crate::terminal::{self, Escape};
 
@@ -55,7 +56,7 @@ pub enum End {
 pub async fn relay(process: &mut Process, manner: Manner) -> Result<End, Failure> {
     let control = process.control();
     let mut out = Sinks::open(manner.json)?;
-    let mut signals = Signals::listen(manner.input)?;
+    let mut signals = Signals::listen()?;
     let mut input = JoinSet::new();
     match manner.input {
         Input::Nothing => {
@@ -212,7 +213,8 @@ enum Caught {
 }
 
 impl Signals {
-    fn listen(_input: Input) -> Result<Signals, Failure> {
+    fn listen() -> Result<Signals, Failure> {
+        interrupt::take();
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
             quit: signal(SignalKind::quit())?,
@@ -251,7 +253,11 @@ impl Signals {
 impl Caught {
     async fn send(self, control: &ProcessControl) -> Result<(), Error> {
         match self {
-            Caught::Signal(name) => control.kill(Some(name)).await.map(drop),
+            Caught::Signal(name) => match control.kill(Some(name)).await {
+                // Whoever signals wants it to arrive: twice is better than not at all.
+                Err(Error::Ambiguous { .. }) => control.kill(Some(name)).await.map(drop),
+                sent => sent.map(drop),
+            },
             Caught::End | Caught::Insists(_) => control.kill(None).await.map(drop),
             Caught::Resize => control.resize(terminal::size()).await,
         }

@@ -100,6 +100,14 @@ impl Carrier {
         }
     }
 
+    /// Ends what was started to carry the link: nobody will use it.
+    pub(crate) fn end(&mut self) {
+        match self {
+            Carrier::Local(child) | Carrier::Ssh(child, _) => child.ask_to_end(),
+            Carrier::Socket | Carrier::Bridge(_) => {}
+        }
+    }
+
     /// What the carrier has said about its end, in one line.
     pub(crate) fn last_words(&self) -> String {
         let errors = match self {
@@ -110,6 +118,21 @@ impl Carrier {
         match errors.lines().next_back() {
             Some(line) => line.to_owned(),
             None => "the connection was closed".to_owned(),
+        }
+    }
+}
+
+/// What to do about a target that says nothing.
+pub(crate) fn silent(target: &Target) -> String {
+    match target {
+        Target::Local(_) => "`rexd doctor` says what is wrong on this machine".to_owned(),
+        Target::Ssh(ssh) => ssh::silent(ssh),
+        Target::Unix(path) => {
+            format!("does a rexd listen there? `rexd serve --unix {}` does", path.display())
+        }
+        Target::Url(url) => format!("is it a rexd that listens at {}, and is its machine up?", url.authority),
+        Target::Codex(url) => {
+            format!("is it an exec-server that listens at {}, and is its machine up?", url.authority)
         }
     }
 }

@@ -13,6 +13,9 @@ use crate::target::{RemoteCommand, Ssh, Target};
 /// Finds the daemon where `rex target install` puts it, whatever the login shell there is and knows.
 const DEFAULT_COMMAND: &str =
     r#"exec sh -c 'PATH="/usr/local/bin:$HOME/.local/bin:$PATH"; export PATH; exec rexd --stdio'"#;
+/// Keys at the terminal are for the command there, which hears of them from us: an ssh that died of them would take the
+/// link along. It keeps what was ignored when it was started ignored, and hands that on to the jumps it makes.
+const SHELTER: &str = r#"trap "" HUP INT QUIT; exec ssh "$@""#;
 /// The status of a shell that did not find a program.
 const NOT_FOUND: i32 = 127;
 /// The status of an ssh that failed itself.
@@ -20,10 +23,15 @@ const SSH_FAILED: i32 = 255;
 
 pub(super) fn dial(ssh: &Ssh, options: &Options) -> Result<Dialed, ConnectError> {
     let target = Target::Ssh(ssh.clone());
-    let (link, child) = child::spawn(command(ssh, options), &limits()).map_err(|error| {
+    let missing = |error: std::io::Error| {
         ConnectError::new(&target, Step::Find, format!("cannot run ssh: {error}"))
             .hint("install OpenSSH's client (openssh-client)")
-    })?;
+    };
+    let command = match options.interactive {
+        true => sheltered(&command(ssh, options)).map_err(missing)?,
+        false => command(ssh, options),
+    };
+    let (link, child) = child::spawn(command, &limits()).map_err(missing)?;
     Ok(Dialed { link, carrier: Carrier::Ssh(child, ssh.to_string()) })
 }
 
@@ -32,6 +40,17 @@ pub(crate) fn command(ssh: &Ssh, options: &Options) -> Command {
     let mut command = login(ssh, options);
     command.arg("--").arg(place(ssh)).arg(remote_line(ssh));
     command
+}
+
+/// The same where a terminal is, which ssh may ask at: it has to stay in the foreground there, and must not hear keys.
+fn sheltered(ssh: &Command) -> std::io::Result<Command> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|folder| folder.join("ssh").is_file()) {
+        return Err(std::io::ErrorKind::NotFound.into());
+    }
+    let mut command = Command::new("sh");
+    command.args(["-c", SHELTER, "ssh"]).args(ssh.get_args());
+    Ok(command)
 }
 
 /// ssh and its options up to the host, for whatever is to be run there.
@@ -83,6 +102,18 @@ pub(crate) fn quote(argument: &str) -> String {
 pub(super) async fn explain(child: &mut Child, host: &str) -> ConnectError {
     let status = child.ended().await.and_then(|status| status.code());
     failure(host, status, &child.errors().text())
+}
+
+/// What to do about an ssh, or what it has started, that says nothing.
+pub(super) fn silent(ssh: &Ssh) -> String {
+    let by_hand = by_hand(&ssh.to_string());
+    match &ssh.command {
+        None => format!("does `{by_hand}` answer by hand?"),
+        Some(_) => format!(
+            "does `{by_hand}` answer by hand? What the target's `command` starts there must speak REXD on its \
+             standard streams"
+        ),
+    }
 }
 
 /// Why an ssh that ended did so, by its status and what it said.
