@@ -85,6 +85,8 @@ impl From<Error> for Failure {
             Error::Ambiguous { .. } => {
                 Failure::new(message).hint("look whether it was done before you ask again")
             }
+            Error::TooLong { .. } => Failure::new(message)
+                .hint("do it in smaller parts; `rex write` and `rex cp` do so by themselves"),
             Error::Protocol(_) => Failure::new(message)
                 .hint("another server, or another version of it, may be there: `rex target install HOST` puts this one there"),
             _ => Failure::new(message),
