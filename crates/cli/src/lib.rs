@@ -5,6 +5,7 @@
 pub mod app;
 pub mod args;
 pub mod asking;
+pub mod bounds;
 pub mod commands;
 pub mod copy;
 pub mod failure;

@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
+use crate::bounds::Bounds;
 use crate::failure::{Failure, NOT_FOUND, Status, TIMED_OUT};
 use crate::interrupt;
 use crate::output;
@@ -265,7 +266,7 @@ impl Caught {
 }
 
 /// The status that we end with, as the process did; and a word about a limit that ended it.
-pub fn status(exit: &Exit, json: bool) -> Status {
+pub fn status(exit: &Exit, bounds: Bounds, json: bool) -> Status {
     // Who reads events finds all of this in the last one.
     let remark = |text: std::fmt::Arguments<'_>| {
         if !json {
@@ -273,7 +274,7 @@ pub fn status(exit: &Exit, json: bool) -> Status {
         }
     };
     if exit.output_limit_exceeded {
-        remark(format_args!("it wrote more than this host allows (max_output_bytes) and was ended"));
+        remark(format_args!("{}", bounds.output()));
     }
     if let Some(reason) = &exit.reason {
         remark(format_args!("it was ended: {}", reason.replace('_', " ")));
@@ -283,7 +284,7 @@ pub fn status(exit: &Exit, json: bool) -> Status {
         remark(format_args!("the sandbox refused to {} {path}", denied.access));
     }
     if exit.timed_out {
-        remark(format_args!("its time was up (--timeout, or the host's hard_timeout_ms)"));
+        remark(format_args!("{}", bounds.time()));
         return Status(TIMED_OUT);
     }
     Status(u8::try_from(exit.status()).unwrap_or(255))

@@ -119,6 +119,29 @@ fn a_command_whose_time_is_up_is_124_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn whoever_hits_a_limit_hears_which_it_was() {
+    let sandbox = Sandbox::new();
+    let config = sandbox.expand(
+        "[limits]\nhard_timeout_ms = 300\nhard_output_bytes = 10000\n[[security.allowed_roots]]\npath = \"$ROOT\"\n",
+    );
+    sandbox.write("home/config/rexd/config.toml", config);
+    for (asked, limit) in [
+        (&[][..], "hard_timeout_ms = 300"),
+        (&["--timeout", "100ms"], "--timeout 100ms"),
+        (&["--timeout", "1h"], "hard_timeout_ms = 300"),
+    ] {
+        let arguments = [&["exec"], asked, &["--", "sleep", "1000"]].concat();
+        let output = run(&sandbox, &arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(status(&output), 124, "{asked:?}: {said}");
+        assert!(said.ends_with(&format!("{limit}\n")), "{asked:?}: {said}");
+    }
+    let said = run(&sandbox, &["exec", "--", "head", "-c", "20000", "/dev/zero"]).stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("(hard_output_bytes = 10000)"), "{said}");
+}
+
+#[test]
 fn signals_are_handed_on_and_the_status_tells() {
     let sandbox = Sandbox::new();
     for (signal, line, expected) in [

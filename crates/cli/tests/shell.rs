@@ -3,7 +3,12 @@
 
 mod support;
 
+use std::process::Stdio;
+use std::time::Instant;
+
 use support::{rex, text};
+use testkit::daemon::PATIENCE;
+use testkit::proc::watch;
 use testkit::sandbox::Sandbox;
 use testkit::screen::Screen;
 
@@ -112,6 +117,29 @@ fn without_a_command_the_users_own_shell_opens() {
     screen.type_in("echo $((6 * 7)) $0; exit 5\r");
     screen.shows("42");
     assert_eq!(screen.end().0.code(), Some(5));
+}
+
+#[test]
+fn without_a_terminal_the_shell_does_what_comes_on_stdin_and_ends_with_it() {
+    let sandbox = Sandbox::new();
+    let script = sandbox.write("outside/script", "echo piped; test -t 0 || echo plain; exit 3\n");
+    for (input, said, status) in [
+        (std::fs::File::open(script).unwrap(), "piped\nplain\n", 3),
+        (std::fs::File::open("/dev/null").unwrap(), "", 0),
+    ] {
+        let mut command = rex(&sandbox, &["shell"]);
+        command.env("SHELL", "/bin/sh").stdin(input).stdout(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let watched = watch(i32::try_from(child.id()).unwrap());
+        assert!(watched.ends_before(Instant::now() + PATIENCE), "it does not end");
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            (String::from_utf8_lossy(&output.stdout).as_ref(), output.status.code()),
+            (said, Some(status))
+        );
+    }
+    let listed: serde_json::Value = serde_json::from_str(&text(&sandbox, &["ps", "-a", "--json"])).unwrap();
+    assert_eq!(listed["processes"], serde_json::json!([]), "nothing is left running");
 }
 
 #[test]

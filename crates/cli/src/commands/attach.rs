@@ -8,6 +8,7 @@ use super::processes::find;
 use super::shell::left;
 use crate::app::App;
 use crate::args::Attach;
+use crate::bounds::Bounds;
 use crate::failure::{Failure, Status};
 use crate::relay::{self, End, Input, Manner};
 use crate::terminal::{self, Raw};
@@ -65,7 +66,7 @@ pub(super) async fn stay(
     }
     drop(raw);
     let status = match end? {
-        End::Exit(exit) => relay::status(&exit, app.json),
+        End::Exit(exit) => relay::status(&exit, Bounds::unknown(&session), app.json),
         End::Left => {
             left(&session, control.id());
             Status::OK

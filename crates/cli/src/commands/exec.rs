@@ -4,6 +4,7 @@ use client::Command;
 
 use crate::app::App;
 use crate::args::Exec;
+use crate::bounds::Bounds;
 use crate::failure::{Failure, Status};
 use crate::output;
 use crate::relay::{self, End, Input, Manner};
@@ -35,7 +36,7 @@ pub(super) async fn run(app: &App, ask: Exec) -> Result<Status, Failure> {
     let end = relay::relay(&mut process, Manner { json: app.json, input, outlives: false }).await;
     drop(raw);
     let status = match end? {
-        End::Exit(exit) => relay::status(&exit, app.json),
+        End::Exit(exit) => relay::status(&exit, Bounds::asked(&session, ask.timeout), app.json),
         End::Left => Status::OK,
     };
     // The output is out: what is still being cleaned up there does not hold us.
@@ -67,7 +68,7 @@ fn command(app: &App, ask: &Exec) -> Command {
 }
 
 /// Whether there is nothing to read, and never will be.
-fn is_empty(stdin: impl rustix::fd::AsFd) -> bool {
+pub(super) fn is_empty(stdin: impl rustix::fd::AsFd) -> bool {
     let null = rustix::fs::stat("/dev/null").map(|found| found.st_rdev);
     let ours = rustix::fs::fstat(stdin);
     matches!((ours, null), (Ok(ours), Ok(null)) if ours.st_rdev == null && null != 0)
