@@ -9,8 +9,10 @@ use std::time::Instant;
 use support::{rex, text};
 use testkit::daemon::PATIENCE;
 use testkit::proc::watch;
+use testkit::programs::program;
 use testkit::sandbox::Sandbox;
 use testkit::screen::Screen;
+use testkit::serve::Served;
 
 /// A shell that prints nothing but what it is told to.
 fn shell(sandbox: &Sandbox, cols: u16, rows: u16) -> Screen {
@@ -71,6 +73,39 @@ fn whoever_leaves_and_comes_back_finds_the_screen_as_it_was() {
     again.type_in("stty size; exit\r");
     let (status, seen) = again.end();
     assert!(status.success() && seen.contains("28 90"), "{seen}");
+}
+
+#[test]
+fn whoever_leaves_another_target_than_the_usual_is_told_how_to_come_back_there() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&program("rexd"), &sandbox);
+    text(&sandbox, &["target", "add", "box", &format!("unix:{}", served.doors.unix.display())]);
+    let command = rex(&sandbox, &["-t", "box", "shell", "--", "env", "PS1=ready> ", "sh", "-i"]);
+    let mut screen = Screen::start(&command, 120, 24);
+    screen.shows("ready>");
+    screen.type_in("\r~.");
+    let (_, seen) = screen.end();
+    let id = seen
+        .split("`rex -t box attach ")
+        .nth(1)
+        .and_then(|rest| rest.get(..14))
+        .unwrap_or_else(|| panic!("{seen}"));
+    let mut again = Screen::start(&rex(&sandbox, &["-t", "box", "attach", id]), 120, 24);
+    again.type_in("exit 6\r");
+    assert_eq!(again.end().0.code(), Some(6));
+}
+
+#[test]
+fn names_from_elsewhere_do_not_speak_to_the_terminal() {
+    let sandbox = Sandbox::new();
+    sandbox.write("root/a\x1b[2Jb", "");
+    for arguments in [&["glob", "a*"][..], &["stat", "a\x1b[2Jb"], &["ls"]] {
+        let mut screen = Screen::start(&rex(&sandbox, arguments), 200, 24);
+        let (status, seen) = screen.end();
+        // What it would have cleared is still to be seen.
+        assert!(status.success() && seen.contains("[2Jb"), "{arguments:?}: {seen}");
+    }
+    assert!(text(&sandbox, &["glob", "a*"]).ends_with("/a\x1b[2Jb\n"), "programs get the name as it is");
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub(super) async fn stay(
     let status = match end? {
         End::Exit(exit) => relay::status(&exit, Bounds::unknown(&session), app.json),
         End::Left => {
-            left(&session, control.id());
+            left(app, control.id());
             Status::OK
         }
     };

@@ -12,6 +12,7 @@ use crate::bounds::Bounds;
 use crate::failure::{Failure, Status};
 use crate::output;
 use crate::relay::{self, End, Input, Manner};
+use crate::route;
 use crate::terminal;
 
 /// Opens a terminal and stays in it.
@@ -70,7 +71,15 @@ fn terminal_kind() -> Option<(String, String)> {
     std::env::var("TERM").ok().filter(|kind| !kind.is_empty()).map(|kind| ("TERM".to_owned(), kind))
 }
 
-/// Tells how to come back.
-pub(super) fn left(session: &Session, id: &str) {
-    output::remark(format_args!("left {id} running on {}; `rex attach {id}` comes back", session.target()));
+/// Tells how to come back, with the target where `rex` alone would choose another.
+pub(super) fn left(app: &App, id: &str) {
+    let choice = &app.choice;
+    let flag = match route::current(None) {
+        Ok(usual) if usual.target == choice.target => String::new(),
+        _ => format!(" -t {}", choice.alias.clone().unwrap_or_else(|| choice.target.to_string())),
+    };
+    output::remark(format_args!(
+        "left {id} running on {}; `rex{flag} attach {id}` comes back",
+        choice.target
+    ));
 }

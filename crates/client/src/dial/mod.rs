@@ -13,7 +13,7 @@ use websocket::Content;
 use crate::codex::bridge::Fate;
 use crate::error::{ConnectError, Step};
 use crate::options::Options;
-use crate::target::{Target, Url};
+use crate::target::{Ssh, Target, Url};
 
 /// Where a daemon has its WebSocket if the URL names no path.
 const DAEMON_PATH: &str = "/ws";
@@ -34,8 +34,8 @@ pub(crate) struct Dialed {
 pub(crate) enum Carrier {
     /// A daemon that we started.
     Local(Child),
-    /// An ssh that we started, to this host.
-    Ssh(Child, String),
+    /// An ssh that we started.
+    Ssh(Child, Ssh),
     /// A socket; it lives with the link.
     Socket,
     /// A bridge to an exec-server; it lives with the link.
@@ -92,7 +92,7 @@ impl Carrier {
     pub(crate) async fn explain(&mut self, target: &Target) -> ConnectError {
         match self {
             Carrier::Local(child) => local::explain(child).await,
-            Carrier::Ssh(child, host) => ssh::explain(child, host).await,
+            Carrier::Ssh(child, ssh) => ssh::explain(child, ssh).await,
             Carrier::Socket => {
                 ConnectError::new(target, Step::Greet, "the server closed the connection").passing()
             }
@@ -146,12 +146,12 @@ pub(crate) fn find_rexd() -> Option<std::path::PathBuf> {
     local::find_program()
 }
 
-pub(crate) fn ssh_command(ssh: &crate::target::Ssh, options: &Options) -> std::process::Command {
+pub(crate) fn ssh_command(ssh: &Ssh, options: &Options) -> std::process::Command {
     let mut command = ssh::login(ssh, options);
     command.arg("--").arg(ssh::place(ssh));
     command
 }
 
-pub(crate) fn ssh_failure(ssh: &crate::target::Ssh, status: Option<i32>, said: &str) -> ConnectError {
-    ssh::failure(&ssh.to_string(), status, said)
+pub(crate) fn ssh_failure(ssh: &Ssh, status: Option<i32>, said: &str) -> ConnectError {
+    ssh::failure(ssh, status, said)
 }

@@ -9,6 +9,9 @@ use link::websocket::Settings;
 use crate::error::{ConnectError, Step};
 use crate::target::{Target, Url};
 
+/// Where a hub has its executors.
+const HUB_PATH: &str = "/cloud/";
+
 /// What goes over a WebSocket, and how large it may be.
 pub(super) enum Content {
     /// Messages.
@@ -26,7 +29,7 @@ pub(super) async fn dial(
     let wrong = |step, cause: &dyn std::fmt::Display| ConnectError::new(target, step, cause);
     let headers = headers(url).map_err(|error| wrong(Step::Find, &error))?;
     let socket = link::dial::websocket(&address(url, path), &headers, &url.tls).await;
-    let socket = socket.map_err(|error| failure(error, hint, &wrong))?;
+    let socket = socket.map_err(|error| failure(error, (url, hint), &wrong))?;
     let (link, _closer) = match content {
         Content::Json(limits) => socket.json(&Settings::default(), &limits),
         Content::Frames(limits) => socket.binary(&Settings::default(), &limits),
@@ -64,16 +67,20 @@ fn headers(url: &Url) -> Result<HeaderMap, String> {
 
 fn failure(
     error: DialError,
-    hint: &str,
+    (url, hint): (&Url, &str),
     wrong: &dyn Fn(Step, &dyn std::fmt::Display) -> ConnectError,
 ) -> ConnectError {
     match error {
         DialError::Url { .. } | DialError::Header(_) => wrong(Step::Find, &error),
         DialError::Reach { source, .. } => wrong(Step::Reach, &source).hint(hint).passing(),
+        DialError::Tls { source, .. } if source.kind() == std::io::ErrorKind::Unsupported => {
+            wrong(Step::Login, &source)
+                .hint("ws:// or http:// in place of wss:// or https://, if that is meant")
+        }
         DialError::Tls { source, .. } => {
             wrong(Step::Login, &source).hint("name the authority of its certificate as the target's caFile")
         }
-        DialError::Refused { status, said } => refused(status, &said, wrong),
+        DialError::Refused { status, said } => refused(status, &said, url, wrong),
         DialError::Broken(_) | DialError::Late(_) => wrong(Step::Greet, &error).passing(),
     }
 }
@@ -81,12 +88,20 @@ fn failure(
 fn refused(
     status: StatusCode,
     said: &str,
+    url: &Url,
     wrong: &dyn Fn(Step, &dyn std::fmt::Display) -> ConnectError,
 ) -> ConnectError {
-    let cause = format!("the server answers {status} {said}");
+    let cause = format!("the server answers {status} {}", words(said));
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => wrong(Step::Login, &cause.trim_end())
-            .hint("set REX_TOKEN, or tokenFile in the target, to a token of that daemon"),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            wrong(Step::Login, &cause.trim_end()).hint(match url.path.starts_with(HUB_PATH) {
+                true => {
+                    "set REX_TOKEN, or tokenFile in the target, to a token of that hub: \
+                         `rexhub token add NAME --kind harness` there makes one"
+                }
+                false => "set REX_TOKEN, or tokenFile in the target, to a token of that daemon",
+            })
+        }
         StatusCode::NOT_FOUND => {
             wrong(Step::Greet, &cause.trim_end()).hint("is there a rexd at that address?")
         }
@@ -96,6 +111,39 @@ fn refused(
                 true => error.passing(),
                 false => error,
             }
+        }
+    }
+}
+
+/// What a server says in words, out of the JSON it may have put them into.
+fn words(said: &str) -> String {
+    let Ok(json) = serde_json::from_str::<serde_json::Value>(said) else { return said.to_owned() };
+    let places = [&json["error"]["message"], &json["message"], &json["error"]];
+    places.into_iter().find_map(serde_json::Value::as_str).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_in_words_with_whose_token_is_wanted() {
+        let said = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"a token is needed"}}"#;
+        for (url, hint) in [
+            ("ws://h/cloud/executor/e/rendezvous?role=harness", "rexhub token add NAME --kind harness"),
+            ("ws://h/", "a token of that daemon"),
+        ] {
+            let target: Target = format!("codex:{url}").parse().unwrap();
+            let Target::Codex(url) = &target else { panic!("{target}") };
+            let wrong = |step, cause: &dyn std::fmt::Display| ConnectError::new(&target, step, cause);
+            let error = refused(StatusCode::UNAUTHORIZED, said, url, &wrong);
+            assert_eq!(error.cause, "the server answers 401 Unauthorized a token is needed");
+            assert!(error.hint.as_ref().unwrap().contains(hint), "{error:?}");
+        }
+        for (said, plain) in
+            [("gone", "gone"), (r#"{"error":"no"}"#, "no"), (r#"{"message":"x"}"#, "x"), ("[1]", "")]
+        {
+            assert_eq!(words(said), plain);
         }
     }
 }
