@@ -294,13 +294,26 @@ fn the_command_may_stand_without_dashes_and_keeps_its_own() {
     let sandbox = Sandbox::new();
     assert_eq!(text(&sandbox, &["exec", "printf", "%s|", "-t", "--", "--json"]), "-t|--|--json|");
     assert_eq!(text(&sandbox, &["exec", "--", "printf", "%s|", "--", "-n"]), "--|-n|");
+    assert_eq!(status(&run(&sandbox, &["exec", "--", "--no-such-program"])), 127);
 }
 
 #[test]
 fn a_mistake_on_the_command_line_is_our_own_failure() {
     let sandbox = Sandbox::new();
-    for arguments in [&["bogus"][..], &["exec", "--timeout", "abc", "--", "true"], &["read"]] {
+    for arguments in [
+        &["bogus"][..],
+        &["exec", "--timeout", "abc", "--", "true"],
+        &["exec", "--timeuot", "5s", "--", "true"],
+        &["shell", "--cwdd", "/", "--", "true"],
+        &["read"],
+    ] {
         assert_eq!(status(&run(&sandbox, arguments)), 255, "{arguments:?}");
+    }
+    for later in ["login", "hosts", "runs"] {
+        let output = run(&sandbox, &[later]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(status(&output), 255, "{said}");
+        assert!(said.contains(&format!("`rex {later}` is not in this version yet")), "{said}");
     }
     let output = run(&sandbox, &["--json", "bogus"]);
     let said: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
@@ -316,6 +329,14 @@ fn large_files_are_read_whole() {
     let hashed = Command::new("sha256sum").stdin(read).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&hashed.stdout), expected);
     assert_eq!(status(&run(&sandbox, &["read", "--json", "large"])), 0);
+}
+
+#[test]
+fn a_path_outside_the_roots_is_named() {
+    let sandbox = Sandbox::new();
+    let output = run(&sandbox, &["read", "/etc/hostname"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("outside allowed roots: /etc/hostname\n"), "{said}");
 }
 
 #[test]
