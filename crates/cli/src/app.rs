@@ -3,10 +3,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use client::{Options, OutputForm, Session};
+use client::{Options, OutputForm, Session, Target};
 
 use crate::asking;
 use crate::failure::Failure;
+use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::route::{self, Choice};
 
 /// What every command has.
@@ -53,7 +54,20 @@ impl App {
     pub async fn session(&self) -> Result<Session, Failure> {
         let options = self.options();
         let asks = options.approvals;
-        let session = Session::open(self.choice.target.clone(), options).await?;
+        let shelters = options.interactive && matches!(self.choice.target, Target::Ssh(_));
+        let opening = Session::open(self.choice.target.clone(), options);
+        let session = match shelters {
+            true => {
+                let mut interrupt = Interrupt::listen()?;
+                let session = tokio::select! {
+                    session = opening => session?,
+                    () = interrupt.came() => return Err(Failure::new("interrupted").status(INTERRUPTED)),
+                };
+                tokio::spawn(interrupt.end_with_it());
+                session
+            }
+            false => opening.await?,
+        };
         opened().push(session.clone());
         if asks && session.can("approvals") {
             tokio::spawn(asking::attend(session.clone()));

@@ -131,7 +131,8 @@ pub struct Exec {
     #[arg(short = 'n', long)]
     pub no_stdin: bool,
     /// The command and its arguments; no shell looks at them
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]
+    // A flag that is not ours before the command is a mistake; behind its first word everything is its own.
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub command: Vec<String>,
 }
 
@@ -145,7 +146,7 @@ pub struct Shell {
     #[arg(short, long, value_name = "K=V", value_parser = variable)]
     pub env: Vec<(String, String)>,
     /// Run this in the terminal instead of the shell
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<String>,
 }
 

@@ -3,6 +3,8 @@
 use client::{Error, v1};
 use serde_json::{Value, json};
 
+use crate::table::plain;
+
 /// Our own failures end with this, as ssh's do.
 pub const OWN_FAILURE: u8 = 255;
 /// A command whose time was up ends with this, as `timeout` does.
@@ -75,16 +77,21 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let message = error.to_string();
         match error {
-            Error::Refused(error) => Failure {
-                hint: hint_for(&error),
-                code: error.code,
-                data: error.data,
-                ..Failure::new(message)
-            },
+            Error::Refused(error) => {
+                let message = match (error.code, error.data["path"].as_str()) {
+                    (v1::codes::FORBIDDEN_PATH, Some(path)) if !message.contains(path) => {
+                        format!("{message}: {}", plain(path))
+                    }
+                    _ => message,
+                };
+                Failure { hint: hint_for(&error), code: error.code, data: error.data, ..Failure::new(message) }
+            }
             Error::Connect(error) => Failure { hint: error.hint.clone(), ..Failure::new(message) },
             Error::Ambiguous { .. } => {
                 Failure::new(message).hint("look whether it was done before you ask again")
             }
+            Error::TooLong { .. } => Failure::new(message)
+                .hint("do it in smaller parts; `rex write` and `rex cp` do so by themselves"),
             Error::Protocol(_) => Failure::new(message)
                 .hint("another server, or another version of it, may be there: `rex target install HOST` puts this one there"),
             _ => Failure::new(message),

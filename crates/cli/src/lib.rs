@@ -5,10 +5,12 @@
 pub mod app;
 pub mod args;
 pub mod asking;
+pub mod bounds;
 pub mod commands;
 pub mod copy;
 pub mod failure;
 mod install;
+mod interrupt;
 pub mod mcp;
 pub mod output;
 pub mod relay;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use cli::args;
 use cli::failure::{Failure, OWN_FAILURE};
 use cli::{commands, output};
@@ -29,6 +30,9 @@ fn main() -> ExitCode {
     }
 }
 
+/// What a later version does.
+const LATER: [&str; 3] = ["login", "hosts", "runs"];
+
 /// What was typed is no command, or asks for help. The status of a mistake is ours, not one a command could have.
 fn misused(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
@@ -36,7 +40,16 @@ fn misused(error: &clap::Error) -> ExitCode {
         error.print().ok();
         return ExitCode::SUCCESS;
     }
-    if std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json") {
+    let wants_json =
+        std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json");
+    if let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand)
+        && LATER.contains(&name.as_str())
+    {
+        let failure = Failure::new(format!("`rex {name}` is not in this version yet"))
+            .hint("it is for machines behind a hub; `rex target list` shows the ones that are named here");
+        return output::report(&failure, wants_json);
+    }
+    if wants_json {
         let text = error.to_string();
         return output::report(&Failure::new(text.trim_start_matches("error: ").trim()), true);
     }

@@ -29,6 +29,14 @@ pub fn line(text: impl std::fmt::Display) -> Result<(), Failure> {
     write_out(format!("{text}\n").as_bytes())
 }
 
+/// A name from elsewhere: as it is for programs, without anything that a terminal would obey for people.
+pub fn name(text: &str) -> String {
+    match io::stdout().is_terminal() {
+        true => crate::table::plain(text),
+        false => text.to_owned(),
+    }
+}
+
 /// Why output could not be written; who reads it may have gone.
 pub fn gone(error: io::Error) -> Failure {
     // 128 and SIGPIPE, as a program ends that writes into a closed pipe.

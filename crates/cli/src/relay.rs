@@ -9,7 +9,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
+use crate::bounds::Bounds;
 use crate::failure::{Failure, NOT_FOUND, Status, TIMED_OUT};
+use crate::interrupt;
 use crate::output;
 use crate::terminal::{self, Escape};
 
@@ -57,7 +59,7 @@ pub enum End {
 pub async fn relay(process: &mut Process, manner: Manner) -> Result<End, Failure> {
     let control = process.control();
     let mut out = Sinks::open(manner.json)?;
-    let mut signals = Signals::listen(manner.input)?;
+    let mut signals = Signals::listen()?;
     let mut input = JoinSet::new();
     match manner.input {
         Input::Nothing => {
@@ -225,7 +227,8 @@ enum Caught {
 }
 
 impl Signals {
-    fn listen(_input: Input) -> Result<Signals, Failure> {
+    fn listen() -> Result<Signals, Failure> {
+        interrupt::take();
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
             quit: signal(SignalKind::quit())?,
@@ -264,7 +267,11 @@ impl Signals {
 impl Caught {
     async fn send(self, control: &ProcessControl) -> Result<(), Error> {
         match self {
-            Caught::Signal(name) => control.kill(Some(name)).await.map(drop),
+            Caught::Signal(name) => match control.kill(Some(name)).await {
+                // Whoever signals wants it to arrive: twice is better than not at all.
+                Err(Error::Ambiguous { .. }) => control.kill(Some(name)).await.map(drop),
+                sent => sent.map(drop),
+            },
             Caught::End | Caught::Insists(_) => control.kill(None).await.map(drop),
             Caught::Resize => control.resize(terminal::size()).await,
         }
@@ -272,7 +279,7 @@ impl Caught {
 }
 
 /// The status that we end with, as the process did; and a word about a limit that ended it.
-pub fn status(exit: &Exit, json: bool) -> Status {
+pub fn status(exit: &Exit, bounds: Bounds, json: bool) -> Status {
     // Who reads events finds all of this in the last one.
     let remark = |text: std::fmt::Arguments<'_>| {
         if !json {
@@ -280,7 +287,7 @@ pub fn status(exit: &Exit, json: bool) -> Status {
         }
     };
     if exit.output_limit_exceeded {
-        remark(format_args!("it wrote more than this host allows (max_output_bytes) and was ended"));
+        remark(format_args!("{}", bounds.output()));
     }
     if let Some(reason) = &exit.reason {
         remark(format_args!("it was ended: {}", reason.replace('_', " ")));
@@ -290,7 +297,7 @@ pub fn status(exit: &Exit, json: bool) -> Status {
         remark(format_args!("the sandbox refused to {} {path}", denied.access));
     }
     if exit.timed_out {
-        remark(format_args!("its time was up (--timeout, or the host's hard_timeout_ms)"));
+        remark(format_args!("{}", bounds.time()));
         return Status(TIMED_OUT);
     }
     Status(u8::try_from(exit.status()).unwrap_or(255))

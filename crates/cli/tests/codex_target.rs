@@ -4,6 +4,7 @@
 mod support;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
@@ -24,6 +25,16 @@ impl World {
     fn new() -> World {
         let sandbox = Sandbox::new();
         let served = ExecServed::start(&sandbox);
+        World { sandbox, served }
+    }
+
+    /// With the released 0.131.0, which reads only whole files and tells no sizes; `make setup` puts it there.
+    fn released() -> World {
+        let sandbox = Sandbox::new();
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let program = target.join("codex-clients/codex-0.131.0");
+        assert!(program.exists(), "the released codex is missing: run `make setup`");
+        let served = ExecServed::start_program(&program, &sandbox, &[]);
         World { sandbox, served }
     }
 
@@ -151,6 +162,29 @@ fn files_are_read_written_listed_edited_and_copied() {
     assert_eq!(world.text(&["exec", "--", &world.root("copy/sub/run.sh")]), "ran\n");
     world.text(&["cp", &format!(":{}", world.root("copy")), "back"]);
     assert!(std::fs::read(sandbox.path("outside/back/large")).unwrap() == large);
+}
+
+#[test]
+fn a_server_that_tells_no_sizes_gives_whole_files_all_the_same() {
+    let world = World::released();
+    let sandbox = &world.sandbox;
+    let large: Vec<u8> = (0..9_000_000_u32).map(|number| number.to_le_bytes()[number as usize % 4]).collect();
+    sandbox.write("root/tree/large", &large);
+    sandbox.write("root/tree/sub/small", "small\n");
+    sandbox.write("root/tree/sub/empty", "");
+    let file = world.root("tree/large");
+    assert!(world.run(&["read", &file]).stdout == large, "read");
+    let part = world.run(&["read", "--offset", "8999990", "--length", "100", &file]);
+    assert!(part.stdout == large[8_999_990..], "a part of it");
+    assert!(world.text(&["stat", &file]).contains("size   9000000"));
+    world.text(&["cp", &format!(":{file}"), "copy"]);
+    assert!(std::fs::read(sandbox.path("outside/copy")).unwrap() == large, "cp");
+    world.text(&["cp", &format!(":{}", world.root("tree")), "tree"]);
+    assert!(std::fs::read(sandbox.path("outside/tree/large")).unwrap() == large, "cp of a tree");
+    assert_eq!(sandbox.read("outside/tree/sub/small"), "small\n");
+    assert_eq!(sandbox.read("outside/tree/sub/empty"), "");
+    world.text(&["edit", &world.root("tree/sub/small"), "small", "edited"]);
+    assert_eq!(world.text(&["read", &world.root("tree/sub/small")]), "edited\n");
 }
 
 #[test]

@@ -119,6 +119,29 @@ fn a_command_whose_time_is_up_is_124_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn whoever_hits_a_limit_hears_which_it_was() {
+    let sandbox = Sandbox::new();
+    let config = sandbox.expand(
+        "[limits]\nhard_timeout_ms = 300\nhard_output_bytes = 10000\n[[security.allowed_roots]]\npath = \"$ROOT\"\n",
+    );
+    sandbox.write("home/config/rexd/config.toml", config);
+    for (asked, limit) in [
+        (&[][..], "hard_timeout_ms = 300"),
+        (&["--timeout", "100ms"], "--timeout 100ms"),
+        (&["--timeout", "1h"], "hard_timeout_ms = 300"),
+    ] {
+        let arguments = [&["exec"], asked, &["--", "sleep", "1000"]].concat();
+        let output = run(&sandbox, &arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(status(&output), 124, "{asked:?}: {said}");
+        assert!(said.ends_with(&format!("{limit}\n")), "{asked:?}: {said}");
+    }
+    let said = run(&sandbox, &["exec", "--", "head", "-c", "20000", "/dev/zero"]).stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("(hard_output_bytes = 10000)"), "{said}");
+}
+
+#[test]
 fn signals_are_handed_on_and_the_status_tells() {
     let sandbox = Sandbox::new();
     for (signal, line, expected) in [
@@ -271,13 +294,26 @@ fn the_command_may_stand_without_dashes_and_keeps_its_own() {
     let sandbox = Sandbox::new();
     assert_eq!(text(&sandbox, &["exec", "printf", "%s|", "-t", "--", "--json"]), "-t|--|--json|");
     assert_eq!(text(&sandbox, &["exec", "--", "printf", "%s|", "--", "-n"]), "--|-n|");
+    assert_eq!(status(&run(&sandbox, &["exec", "--", "--no-such-program"])), 127);
 }
 
 #[test]
 fn a_mistake_on_the_command_line_is_our_own_failure() {
     let sandbox = Sandbox::new();
-    for arguments in [&["bogus"][..], &["exec", "--timeout", "abc", "--", "true"], &["read"]] {
+    for arguments in [
+        &["bogus"][..],
+        &["exec", "--timeout", "abc", "--", "true"],
+        &["exec", "--timeuot", "5s", "--", "true"],
+        &["shell", "--cwdd", "/", "--", "true"],
+        &["read"],
+    ] {
         assert_eq!(status(&run(&sandbox, arguments)), 255, "{arguments:?}");
+    }
+    for later in ["login", "hosts", "runs"] {
+        let output = run(&sandbox, &[later]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(status(&output), 255, "{said}");
+        assert!(said.contains(&format!("`rex {later}` is not in this version yet")), "{said}");
     }
     let output = run(&sandbox, &["--json", "bogus"]);
     let said: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
@@ -293,6 +329,14 @@ fn large_files_are_read_whole() {
     let hashed = Command::new("sha256sum").stdin(read).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&hashed.stdout), expected);
     assert_eq!(status(&run(&sandbox, &["read", "--json", "large"])), 0);
+}
+
+#[test]
+fn a_path_outside_the_roots_is_named() {
+    let sandbox = Sandbox::new();
+    let output = run(&sandbox, &["read", "/etc/hostname"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("outside allowed roots: /etc/hostname\n"), "{said}");
 }
 
 #[test]

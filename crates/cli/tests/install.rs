@@ -130,6 +130,7 @@ fn what_would_not_run_there_is_refused_and_what_is_there_stays() {
         (foreign, "it is a program for"),
         (broken, "that rexd does not run there"),
         (b"#!/bin/sh\n".to_vec(), "no program for Linux"),
+        (std::fs::read("/bin/ls").unwrap(), "is not rexd"),
     ] {
         let file = machine.sandbox.write("odd-rexd", content);
         let output = install(&machine, &["--rexd", file.to_str().unwrap()]);

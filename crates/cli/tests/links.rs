@@ -11,7 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use support::{REX, run};
 use testkit::proc::{children, watch};
 use testkit::programs::program;
+use testkit::proxy::{How, Proxy, Toward};
 use testkit::sandbox::Sandbox;
+use testkit::screen::Screen;
+use testkit::serve::Served;
 use testkit::sshd::Sshd;
 use testkit::tries::Tries;
 
@@ -40,10 +43,15 @@ fn far_rex(sandbox: &Sandbox, arguments: &[&str]) -> Command {
 
 /// The ssh that a `rex` has started.
 fn ssh_of(rex: &Child) -> Pid {
-    let mut tries = Tries::within(Duration::from_secs(30), "an ssh below rex");
+    below(i32::try_from(rex.id()).unwrap(), "ssh")
+}
+
+/// The child of a process that runs a program of this name.
+fn below(parent: i32, program: &str) -> Pid {
+    let mut tries = Tries::within(Duration::from_secs(30), &format!("{program} below {parent}"));
     loop {
-        let found = children(i32::try_from(rex.id()).unwrap()).into_iter().find(|pid| {
-            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "ssh")
+        let found = children(parent).into_iter().find(|pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == program)
         });
         if let Some(pid) = found.and_then(Pid::from_raw) {
             return pid;
@@ -87,6 +95,61 @@ fn an_ssh_that_is_killed_again_and_again_costs_no_byte() {
     let expected: String = (0..8).flat_map(|_| 1..=LINES / 8).map(|number| format!("{number}\n")).collect();
     assert!(seen == expected.as_bytes(), "{} bytes of {}", seen.len(), expected.len());
     assert_eq!(sandbox.read("root/pulse").lines().count(), 8, "it ran once");
+}
+
+#[test]
+fn ctrl_c_at_a_terminal_is_for_the_command_and_not_for_ssh() {
+    let sandbox = Sandbox::new();
+    let _sshd = far(&sandbox);
+    let line = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.01; done";
+    for _ in 0..3 {
+        let mut screen = Screen::start(&far_rex(&sandbox, &["exec", "--", "sh", "-c", line]), 80, 24);
+        screen.shows("ready");
+        screen.type_in("\x03");
+        let (status, seen) = screen.end();
+        assert_eq!(status.code(), Some(9), "{seen}");
+        assert!(seen.contains("caught"), "{seen}");
+    }
+    assert!(!sandbox.read("audit.log").contains("session.resume"), "the link lived on");
+}
+
+#[test]
+fn ctrl_c_before_anything_answers_ends_rex_and_its_ssh() {
+    let sandbox = Sandbox::new();
+    let _sshd = far(&sandbox);
+    let registry = sandbox.read("home/config/rexd/targets.json");
+    let mut registry: serde_json::Value = serde_json::from_str(&registry).unwrap();
+    registry["targets"]["far"]["command"] = format!("touch {}/up; exec cat", sandbox.root().display()).into();
+    sandbox.write("home/config/rexd/targets.json", registry.to_string());
+    let mut screen = Screen::start(&far_rex(&sandbox, &["exec", "--", "true"]), 80, 24);
+    sandbox.appears("root/up", Instant::now() + Duration::from_secs(60));
+    let ssh = watch(below(screen.pid(), "ssh").as_raw_pid());
+    screen.type_in("\x03");
+    let (status, seen) = screen.end();
+    assert_eq!(status.code(), Some(130), "{seen}");
+    assert!(ssh.ends_before(Instant::now() + Duration::from_secs(60)), "ssh lives on");
+}
+
+#[test]
+fn a_signal_that_was_on_its_way_when_the_link_was_cut_arrives_all_the_same() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&program("rexd"), &sandbox);
+    let proxy = Proxy::start(&served.doors, &sandbox.path("."));
+    let target = format!("unix:{}", proxy.doors.unix.display());
+    let line = "trap 'exit 9' INT; echo ready; while :; do sleep 0.01; done";
+    let mut rex = support::rex(&sandbox, &["-t", &target, "exec", "--", "sh", "-c", line])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    rex.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+    // Nothing is typed: the next bytes toward the daemon are the signal's.
+    proxy.cut_after(Toward::Daemon, 3, How::Closed);
+    kill_process(Pid::from_child(&rex), Signal::INT).unwrap();
+    let watched = watch(i32::try_from(rex.id()).unwrap());
+    assert!(watched.ends_before(Instant::now() + Duration::from_secs(60)), "the signal was lost");
+    assert_eq!((rex.wait().unwrap().code(), proxy.cuts()), (Some(9), 1));
 }
 
 #[test]

@@ -56,6 +56,22 @@ fn opencode_connects_to_what_was_written() {
 }
 
 #[test]
+fn with_json_one_line_says_what_was_done() {
+    let place = Place::open();
+    for (more, changed, written) in
+        [("--dry-run", true, false), ("--yes", true, true), ("--yes", false, false)]
+    {
+        let mut command = place.command(REX);
+        command.env_remove("XDG_CONFIG_HOME").args(["--json", "mcp", "install", "cursor", more]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&said["changed"], &said["written"]), (&json!(changed), &json!(written)), "{said}");
+        assert!(said["file"].as_str().unwrap().ends_with("mcp.json"), "{said}");
+    }
+}
+
+#[test]
 fn everything_else_in_a_file_stays_and_twice_changes_nothing() {
     let place = Place::open();
     let commented =

@@ -3,9 +3,16 @@
 
 mod support;
 
+use std::process::Stdio;
+use std::time::Instant;
+
 use support::{rex, text};
+use testkit::daemon::PATIENCE;
+use testkit::proc::watch;
+use testkit::programs::program;
 use testkit::sandbox::Sandbox;
 use testkit::screen::Screen;
+use testkit::serve::Served;
 
 /// A shell that prints nothing but what it is told to.
 fn shell(sandbox: &Sandbox, cols: u16, rows: u16) -> Screen {
@@ -69,6 +76,39 @@ fn whoever_leaves_and_comes_back_finds_the_screen_as_it_was() {
 }
 
 #[test]
+fn whoever_leaves_another_target_than_the_usual_is_told_how_to_come_back_there() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&program("rexd"), &sandbox);
+    text(&sandbox, &["target", "add", "box", &format!("unix:{}", served.doors.unix.display())]);
+    let command = rex(&sandbox, &["-t", "box", "shell", "--", "env", "PS1=ready> ", "sh", "-i"]);
+    let mut screen = Screen::start(&command, 120, 24);
+    screen.shows("ready>");
+    screen.type_in("\r~.");
+    let (_, seen) = screen.end();
+    let id = seen
+        .split("`rex -t box attach ")
+        .nth(1)
+        .and_then(|rest| rest.get(..14))
+        .unwrap_or_else(|| panic!("{seen}"));
+    let mut again = Screen::start(&rex(&sandbox, &["-t", "box", "attach", id]), 120, 24);
+    again.type_in("exit 6\r");
+    assert_eq!(again.end().0.code(), Some(6));
+}
+
+#[test]
+fn names_from_elsewhere_do_not_speak_to_the_terminal() {
+    let sandbox = Sandbox::new();
+    sandbox.write("root/a\x1b[2Jb", "");
+    for arguments in [&["glob", "a*"][..], &["stat", "a\x1b[2Jb"], &["ls"]] {
+        let mut screen = Screen::start(&rex(&sandbox, arguments), 200, 24);
+        let (status, seen) = screen.end();
+        // What it would have cleared is still to be seen.
+        assert!(status.success() && seen.contains("[2Jb"), "{arguments:?}: {seen}");
+    }
+    assert!(text(&sandbox, &["glob", "a*"]).ends_with("/a\x1b[2Jb\n"), "programs get the name as it is");
+}
+
+#[test]
 fn the_terminal_is_put_back_as_it_was() {
     let sandbox = Sandbox::new();
     let rex_shell = rex(&sandbox, &["shell", "--", "true"]);
@@ -112,6 +152,29 @@ fn without_a_command_the_users_own_shell_opens() {
     screen.type_in("echo $((6 * 7)) $0; exit 5\r");
     screen.shows("42");
     assert_eq!(screen.end().0.code(), Some(5));
+}
+
+#[test]
+fn without_a_terminal_the_shell_does_what_comes_on_stdin_and_ends_with_it() {
+    let sandbox = Sandbox::new();
+    let script = sandbox.write("outside/script", "echo piped; test -t 0 || echo plain; exit 3\n");
+    for (input, said, status) in [
+        (std::fs::File::open(script).unwrap(), "piped\nplain\n", 3),
+        (std::fs::File::open("/dev/null").unwrap(), "", 0),
+    ] {
+        let mut command = rex(&sandbox, &["shell"]);
+        command.env("SHELL", "/bin/sh").stdin(input).stdout(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let watched = watch(i32::try_from(child.id()).unwrap());
+        assert!(watched.ends_before(Instant::now() + PATIENCE), "it does not end");
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            (String::from_utf8_lossy(&output.stdout).as_ref(), output.status.code()),
+            (said, Some(status))
+        );
+    }
+    let listed: serde_json::Value = serde_json::from_str(&text(&sandbox, &["ps", "-a", "--json"])).unwrap();
+    assert_eq!(listed["processes"], serde_json::json!([]), "nothing is left running");
 }
 
 #[test]

@@ -22,6 +22,16 @@ pub enum Error {
         /// Why the link was cut.
         cut: String,
     },
+    /// It was not sent: no server takes a message of that length.
+    #[error("`{method}` needs a message of {bytes} bytes and {most} is the most that is taken")]
+    TooLong {
+        /// What was asked.
+        method: &'static str,
+        /// How long the message would be.
+        bytes: usize,
+        /// How long one may be.
+        most: usize,
+    },
     /// The session is gone with everything attached to it.
     #[error("the session is lost: {0}")]
     Lost(String),

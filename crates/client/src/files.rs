@@ -41,8 +41,12 @@ impl<'a> Files<'a> {
         let (session_id, encoding) = (self.session.id(), Some("base64".to_owned()));
         let mut result = self.session.call(&v1::FsRead { session_id, encoding, ..params }).await?;
         let content = std::mem::take(&mut result.content);
-        let bytes = wire::base64::decode(&content)
-            .map_err(|_| Error::Protocol("a file's content that is not base64".to_owned()))?;
+        let bytes = match result.encoding.as_str() {
+            // A server may know no other.
+            "utf8" => content.into_bytes(),
+            _ => wire::base64::decode(&content)
+                .map_err(|_| Error::Protocol("a file's content that is not base64".to_owned()))?,
+        };
         Ok((Bytes::from(bytes), result))
     }
 
@@ -71,6 +75,21 @@ impl<'a> Files<'a> {
             ..v1::FsWrite::default()
         };
         self.write_with(params).await
+    }
+
+    /// Text as it is, unless it is shorter as base64: every control character takes six bytes of a message.
+    pub fn content(bytes: &[u8]) -> (String, &'static str) {
+        let escaped = |byte: &u8| match byte {
+            b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+            ..0x20 => 6,
+            _ => 1,
+        };
+        match std::str::from_utf8(bytes) {
+            Ok(text) if bytes.iter().map(escaped).sum::<usize>() <= bytes.len().div_ceil(3) * 4 => {
+                (text.to_owned(), "utf8")
+            }
+            _ => (wire::base64::encode(bytes), "base64"),
+        }
     }
 
     /// Writes as the params say; session and key are filled in.

@@ -89,7 +89,7 @@ fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
         true => runtime.block_on(serve::stdio(&config, places))?,
         false => {
             let source = &faces.config;
-            let codex = serve::Codex::new(&listeners, &faces.ws_auth, &config.exec_server)?;
+            let codex = serve::Codex::new(&listeners, &faces.ws_auth, &config)?;
             let plan = serve::Plan { config: &config, source, places, listeners, codex, passed };
             runtime.block_on(serve::serve(plan))?;
         }

@@ -57,6 +57,23 @@ fn a_token_is_needed_where_one_is_set_and_everywhere_but_on_loopback() {
 }
 
 #[test]
+fn strangers_who_say_nothing_make_room_for_others() {
+    let sandbox = Sandbox::new();
+    let served = Served::start(&sandbox, &[]);
+    let mut known = served.client();
+    let mut strangers: Vec<TcpStream> =
+        (0..300).map(|_| TcpStream::connect(served.address).unwrap()).collect();
+    served.client();
+    strangers[0].set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(
+        strangers[0].read(&mut [0; 1]).unwrap(),
+        0,
+        "the first is sent away, long before its time is up"
+    );
+    assert_eq!(known.call("environment/status", json!({}))["status"], "ready");
+}
+
+#[test]
 fn nonsense_is_answered_and_the_connection_lives() {
     let sandbox = Sandbox::new();
     let served = Served::start(&sandbox, &[]);

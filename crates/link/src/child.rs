@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
@@ -64,6 +64,16 @@ impl Child {
     /// The child's number.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|running| running.process.id())
+    }
+
+    /// Asks it to end now, for a link that nobody will use.
+    pub fn ask_to_end(&mut self) {
+        // Only a child that was not waited for still has its number.
+        if let Some(running) = &mut self.running
+            && let Ok(None) = running.process.try_wait()
+        {
+            kill_process(Pid::from_child(&running.process), Signal::TERM).ok();
+        }
     }
 
     /// Waits until the child has ended, for as long as it may take to end by itself; nothing if it has not. What it
@@ -145,6 +155,8 @@ fn watch(process: &std::process::Child) -> Option<pipe::Receiver> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use super::*;
     use crate::Incoming;
 
@@ -173,6 +185,16 @@ mod tests {
             assert_eq!(child.ended().await.and_then(|status| status.code()), Some(3));
             assert_eq!(child.errors().text(), "no");
         }
+    }
+
+    #[tokio::test]
+    async fn a_child_that_is_asked_to_end_does_not_wait_for_its_input() {
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        let (_link, mut child) = spawn(command, &Limits::default()).unwrap();
+        child.ask_to_end();
+        assert_eq!(child.ended().await.and_then(|status| status.signal()), Some(15));
+        child.ask_to_end();
     }
 
     #[test]

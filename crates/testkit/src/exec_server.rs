@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 
 use crate::log::Log;
@@ -39,8 +39,13 @@ impl ExecServed {
 
     /// The same with further arguments.
     pub fn start_with(sandbox: &Sandbox, arguments: &[&str]) -> ExecServed {
+        ExecServed::start_program(&exec_server(), sandbox, arguments)
+    }
+
+    /// The same, of a program that is named.
+    pub fn start_program(program: &Path, sandbox: &Sandbox, arguments: &[&str]) -> ExecServed {
         let log = Log::new();
-        let mut command = sandbox.command(exec_server());
+        let mut command = sandbox.command(program);
         command.args(["exec-server", "--listen", "ws://127.0.0.1:0"]).args(arguments);
         command.stdout(Stdio::piped()).stderr(log.stdio()).current_dir(sandbox.root());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));

@@ -8,6 +8,7 @@ use super::processes::find;
 use super::shell::left;
 use crate::app::App;
 use crate::args::Attach;
+use crate::bounds::Bounds;
 use crate::failure::{Failure, Status};
 use crate::output;
 use crate::relay::{self, End, Input, Manner};
@@ -68,14 +69,14 @@ pub(super) async fn stay(
     }
     drop(raw);
     let status = match end? {
-        End::Exit(exit) | End::Incomplete(exit) => relay::status(&exit, app.json),
+        End::Exit(exit) | End::Incomplete(exit) => relay::status(&exit, Bounds::unknown(&session), app.json),
         End::Left if ends => {
             let (id, target) = (control.id(), session.target());
             output::remark(format_args!("{id} ends: on {target} a terminal lives as long as its connection"));
             Status::OK
         }
         End::Left => {
-            left(&session, control.id());
+            left(app, control.id());
             Status::OK
         }
     };

@@ -7,11 +7,13 @@ use crate::app::{App, two_targets};
 use crate::args::Cp;
 use crate::copy::{self, Manner, Side};
 use crate::failure::{Failure, Status};
+use crate::interrupt;
 use crate::route::{self, Place};
 
 /// Copies; ends with 1 if some files could not be copied.
 pub(super) async fn run(target: Option<&str>, json: bool, ask: Cp) -> Result<Status, Failure> {
     let manner = Manner { verify: !ask.no_verify, follow: ask.follow, quiet: ask.quiet, json };
+    interrupt::take();
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut ended = signal(SignalKind::terminate())?;
     let stopped = |status| {

@@ -4,6 +4,7 @@ use client::Command;
 
 use crate::app::App;
 use crate::args::Exec;
+use crate::bounds::Bounds;
 use crate::failure::{Failure, Status};
 use crate::output;
 use crate::relay::{self, End, Input, Manner};
@@ -34,18 +35,22 @@ pub(super) async fn run(app: &App, ask: Exec) -> Result<Status, Failure> {
     };
     let end = relay::relay(&mut process, Manner { json: app.json, input, outlives: false }).await;
     drop(raw);
-    let status = match end? {
-        End::Exit(exit) => relay::status(&exit, app.json),
-        End::Incomplete(exit) => match relay::status(&exit, app.json) {
-            // Whoever reads the output of a success takes it for all of it.
-            Status::OK => return Err(incomplete()),
-            status => status,
-        },
-        End::Left => Status::OK,
-    };
+    let status = ended(end?, Bounds::asked(&session, ask.timeout), app.json)?;
     // The output is out: what is still being cleaned up there does not hold us.
     session.leave().await.ok();
     Ok(status)
+}
+
+/// The status of a command that has ended. Whoever reads the output of a success takes it for all of it.
+pub(super) fn ended(end: End, bounds: Bounds, json: bool) -> Result<Status, Failure> {
+    match end {
+        End::Exit(exit) => Ok(relay::status(&exit, bounds, json)),
+        End::Incomplete(exit) => match relay::status(&exit, bounds, json) {
+            Status::OK => Err(incomplete()),
+            status => Ok(status),
+        },
+        End::Left => Ok(Status::OK),
+    }
 }
 
 fn incomplete() -> Failure {
@@ -77,7 +82,7 @@ fn command(app: &App, ask: &Exec) -> Command {
 }
 
 /// Whether there is nothing to read, and never will be.
-fn is_empty(stdin: impl rustix::fd::AsFd) -> bool {
+pub(super) fn is_empty(stdin: impl rustix::fd::AsFd) -> bool {
     let null = rustix::fs::stat("/dev/null").map(|found| found.st_rdev);
     let ours = rustix::fs::fstat(stdin);
     matches!((ours, null), (Ok(ours), Ok(null)) if ours.st_rdev == null && null != 0)

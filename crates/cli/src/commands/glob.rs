@@ -15,7 +15,7 @@ pub(super) async fn run(target: Option<&str>, json: bool, ask: Glob) -> Result<S
     let params = FsGlob { pattern: ask.pattern, cwd, ..FsGlob::default() };
     let found = session.files().glob(params).await?;
     session.close().await.ok();
-    let text: String = found.matches.iter().map(|path| format!("{path}\n")).collect();
+    let text: String = found.matches.iter().map(|path| format!("{}\n", output::name(path))).collect();
     match json {
         true => output::json_line(&found)?,
         false => output::write_out(text.as_bytes())?,

@@ -8,7 +8,7 @@ use crate::mcp::{http, install, stdio};
 use crate::tools::Setting;
 
 /// Serves MCP, or writes a configuration.
-pub(super) async fn run(target: Option<&str>, _json: bool, ask: Mcp) -> Result<Status, Failure> {
+pub(super) async fn run(target: Option<&str>, json: bool, ask: Mcp) -> Result<Status, Failure> {
     let setting = Setting {
         target: target.map(str::to_owned),
         client_name: "rex-mcp".to_owned(),
@@ -17,7 +17,8 @@ pub(super) async fn run(target: Option<&str>, _json: bool, ask: Mcp) -> Result<S
     };
     match (ask.ask, ask.http) {
         (Some(McpAsk::Install { client, project, yes, dry_run }), _) => {
-            install::run(client, &install::Manner { project, yes, dry_run, target: setting.target })?;
+            let manner = install::Manner { project, yes, dry_run, json, target: setting.target };
+            install::run(client, &manner)?;
         }
         (None, Some(address)) => http::serve(&address, setting).await?,
         (None, None) => stdio::serve(setting).await?,

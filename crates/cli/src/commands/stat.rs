@@ -6,6 +6,7 @@ use crate::app::App;
 use crate::args::Stat;
 use crate::failure::{Failure, Status};
 use crate::output;
+use crate::table::plain;
 
 /// Tells; status 1 if nothing is there.
 pub(super) async fn run(target: Option<&str>, json: bool, ask: Stat) -> Result<Status, Failure> {
@@ -25,10 +26,10 @@ pub(super) async fn run(target: Option<&str>, json: bool, ask: Stat) -> Result<S
 
 fn show(stat: &FsStatResult) -> Result<(), Failure> {
     if !stat.exists {
-        output::remark(format_args!("{}: nothing is there", stat.path));
+        output::remark(format_args!("{}: nothing is there", plain(&stat.path)));
         return Ok(());
     }
-    output::line(&stat.path)?;
+    output::line(output::name(&stat.path))?;
     let member = |name: &str, value: Option<String>| match value {
         Some(value) => output::line(format_args!("  {name:6} {value}")),
         None => Ok(()),
@@ -38,5 +39,5 @@ fn show(stat: &FsStatResult) -> Result<(), Failure> {
     member("mode", stat.mode.clone())?;
     member("owner", stat.uid.zip(stat.gid).map(|(uid, gid)| format!("{uid}:{gid}")))?;
     member("mtime", stat.mtime.map(super::ls::time))?;
-    member("link", stat.symlink_target.clone())
+    member("link", stat.symlink_target.as_deref().map(output::name))
 }

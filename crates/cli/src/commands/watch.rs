@@ -8,6 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::app::App;
 use crate::args::Watch;
 use crate::failure::{Failure, Status};
+use crate::interrupt;
 use crate::output;
 use crate::table::plain;
 
@@ -16,6 +17,7 @@ pub(super) async fn run(target: Option<&str>, json: bool, ask: Watch) -> Result<
     let (app, path) = App::for_path(target, json, ask.path.as_deref().unwrap_or("."))?;
     let session = app.session().await?;
     let mut watch = session.files().watch(&path, !ask.flat).await?;
+    interrupt::take();
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut changes = 0_u64;
     loop {

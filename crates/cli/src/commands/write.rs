@@ -1,7 +1,7 @@
 //! `rex write`: a file from stdin.
 
 use client::v1::{FsWrite, FsWriteResult};
-use client::{Session, stdio};
+use client::{Files, Session, stdio};
 use tokio::io::AsyncReadExt as _;
 
 use crate::app::App;
@@ -59,10 +59,7 @@ async fn piece(stdin: &mut stdio::Input) -> Result<(Vec<u8>, bool), Failure> {
 }
 
 async fn put(session: &Session, path: &str, bytes: &[u8], mode: &str) -> Result<FsWriteResult, Failure> {
-    let (content, encoding) = match std::str::from_utf8(bytes) {
-        Ok(text) => (text.to_owned(), "utf8"),
-        Err(_) => (client::base64(bytes), "base64"),
-    };
+    let (content, encoding) = Files::content(bytes);
     let params = FsWrite {
         path: path.to_owned(),
         content,

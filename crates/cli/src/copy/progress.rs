@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::tally::Tally;
+use crate::terminal;
 
 /// A copy that is done by then shows nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -26,7 +27,8 @@ impl Progress {
                 tokio::time::sleep(PATIENCE).await;
                 loop {
                     let (passed, total, seconds) = watched.progress();
-                    watched.show(&line(passed, total, seconds));
+                    let width = usize::from(terminal::size().cols).saturating_sub(1);
+                    watched.show(&line(passed, total, seconds).chars().take(width).collect::<String>());
                     tokio::time::sleep(EVERY).await;
                 }
             })

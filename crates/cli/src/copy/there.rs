@@ -9,6 +9,8 @@ use super::wrong::Wrong;
 
 /// The kind of hash that is compared.
 const HASH: &str = "sha256";
+/// What a server that does not tell how much it reads at once is asked for.
+const LEAST_READ: u64 = 64 * 1024;
 /// Links that are followed one after the other, as the kernel does.
 const MOST_LINKS: usize = 40;
 
@@ -167,7 +169,7 @@ impl There {
 
     /// The most that one answer holds of a file.
     pub(super) fn most_read(&self) -> u64 {
-        self.session.opened().limits.max_file_read_bytes.max(1)
+        self.session.opened().limits.max_file_read_bytes.unwrap_or(LEAST_READ).max(1)
     }
 }
 

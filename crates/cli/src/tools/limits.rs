@@ -19,7 +19,7 @@ impl Limits {
         let held = |limit: u64| Some(limit).filter(|limit| *limit < v1::UNLIMITED);
         Limits {
             asked,
-            hard_timeout_ms: held(limits.hard_timeout_ms),
+            hard_timeout_ms: limits.hard_timeout_ms.and_then(held),
             output_bytes: limits.hard_output_bytes.and_then(held),
         }
     }

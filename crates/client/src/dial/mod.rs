@@ -14,7 +14,7 @@ use crate::codex::bridge::Fate;
 use crate::connection::Connection;
 use crate::error::{ConnectError, Step};
 use crate::options::Options;
-use crate::target::{Target, Url};
+use crate::target::{Ssh, Target, Url};
 
 /// Where a daemon has its WebSocket if the URL names no path.
 const DAEMON_PATH: &str = "/ws";
@@ -35,8 +35,8 @@ pub(crate) struct Dialed {
 pub(crate) enum Carrier {
     /// A daemon that we started.
     Local(Child),
-    /// An ssh that we started, to this host.
-    Ssh(Child, String),
+    /// An ssh that we started.
+    Ssh(Child, Ssh),
     /// A socket; it lives with the link.
     Socket,
     /// A bridge to an exec-server; it lives with the link.
@@ -101,11 +101,19 @@ impl Carrier {
     pub(crate) async fn explain(&mut self, target: &Target) -> ConnectError {
         match self {
             Carrier::Local(child) => local::explain(child).await,
-            Carrier::Ssh(child, host) => ssh::explain(child, host).await,
+            Carrier::Ssh(child, ssh) => ssh::explain(child, ssh).await,
             Carrier::Socket => {
                 ConnectError::new(target, Step::Greet, "the server closed the connection").passing()
             }
             Carrier::Bridge(fate) => ConnectError::new(target, Step::Greet, fate.text()).passing(),
+        }
+    }
+
+    /// Ends what was started to carry the link: nobody will use it.
+    pub(crate) fn end(&mut self) {
+        match self {
+            Carrier::Local(child) | Carrier::Ssh(child, _) => child.ask_to_end(),
+            Carrier::Socket | Carrier::Bridge(_) => {}
         }
     }
 
@@ -123,6 +131,21 @@ impl Carrier {
     }
 }
 
+/// What to do about a target that says nothing.
+pub(crate) fn silent(target: &Target) -> String {
+    match target {
+        Target::Local(_) => "`rexd doctor` says what is wrong on this machine".to_owned(),
+        Target::Ssh(ssh) => ssh::silent(ssh),
+        Target::Unix(path) => {
+            format!("does a rexd listen there? `rexd serve --unix {}` does", path.display())
+        }
+        Target::Url(url) => format!("is it a rexd that listens at {}, and is its machine up?", url.authority),
+        Target::Codex(url) => {
+            format!("is it an exec-server that listens at {}, and is its machine up?", url.authority)
+        }
+    }
+}
+
 /// Our bounds for a link: answers to requests are few, so one lane serves all.
 pub(crate) fn limits() -> link::Limits {
     link::Limits::default()
@@ -132,12 +155,12 @@ pub(crate) fn find_rexd() -> Option<std::path::PathBuf> {
     local::find_program()
 }
 
-pub(crate) fn ssh_command(ssh: &crate::target::Ssh, options: &Options) -> std::process::Command {
+pub(crate) fn ssh_command(ssh: &Ssh, options: &Options) -> std::process::Command {
     let mut command = ssh::login(ssh, options);
     command.arg("--").arg(ssh::place(ssh));
     command
 }
 
-pub(crate) fn ssh_failure(ssh: &crate::target::Ssh, status: Option<i32>, said: &str) -> ConnectError {
-    ssh::failure(&ssh.to_string(), status, said)
+pub(crate) fn ssh_failure(ssh: &Ssh, status: Option<i32>, said: &str) -> ConnectError {
+    ssh::failure(ssh, status, said)
 }

@@ -13,6 +13,11 @@ use crate::target::{RemoteCommand, Ssh, Target};
 /// Finds the daemon where `rex target install` puts it, whatever the login shell there is and knows.
 const DEFAULT_COMMAND: &str =
     r#"exec sh -c 'PATH="/usr/local/bin:$HOME/.local/bin:$PATH"; export PATH; exec rexd --stdio'"#;
+/// The doctor of that daemon.
+const DEFAULT_DOCTOR: &str = r#"PATH="/usr/local/bin:$HOME/.local/bin:$PATH" rexd doctor"#;
+/// Keys at the terminal are for the command there, which hears of them from us: an ssh that died of them would take the
+/// link along. It keeps what was ignored when it was started ignored, and hands that on to the jumps it makes.
+const SHELTER: &str = r#"trap "" HUP INT QUIT; exec ssh "$@""#;
 /// The status of a shell that did not find a program.
 const NOT_FOUND: i32 = 127;
 /// The status of an ssh that failed itself.
@@ -20,11 +25,16 @@ const SSH_FAILED: i32 = 255;
 
 pub(super) fn dial(ssh: &Ssh, options: &Options) -> Result<Dialed, ConnectError> {
     let target = Target::Ssh(ssh.clone());
-    let (link, child) = child::spawn(command(ssh, options), &limits()).map_err(|error| {
+    let missing = |error: std::io::Error| {
         ConnectError::new(&target, Step::Find, format!("cannot run ssh: {error}"))
             .hint("install OpenSSH's client (openssh-client)")
-    })?;
-    Ok(Dialed { link, carrier: Carrier::Ssh(child, ssh.to_string()) })
+    };
+    let command = match options.interactive {
+        true => sheltered(&command(ssh, options)).map_err(missing)?,
+        false => command(ssh, options),
+    };
+    let (link, child) = child::spawn(command, &limits()).map_err(missing)?;
+    Ok(Dialed { link, carrier: Carrier::Ssh(child, ssh.clone()) })
 }
 
 /// The ssh that carries a session. Settings that the user's own configuration may know better are left to it.
@@ -32,6 +42,17 @@ pub(crate) fn command(ssh: &Ssh, options: &Options) -> Command {
     let mut command = login(ssh, options);
     command.arg("--").arg(place(ssh)).arg(remote_line(ssh));
     command
+}
+
+/// The same where a terminal is, which ssh may ask at: it has to stay in the foreground there, and must not hear keys.
+fn sheltered(ssh: &Command) -> std::io::Result<Command> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|folder| folder.join("ssh").is_file()) {
+        return Err(std::io::ErrorKind::NotFound.into());
+    }
+    let mut command = Command::new("sh");
+    command.args(["-c", SHELTER, "ssh"]).args(ssh.get_args());
+    Ok(command)
 }
 
 /// ssh and its options up to the host, for whatever is to be run there.
@@ -80,13 +101,26 @@ pub(crate) fn quote(argument: &str) -> String {
     format!("'{}'", argument.replace('\'', r"'\''"))
 }
 
-pub(super) async fn explain(child: &mut Child, host: &str) -> ConnectError {
+pub(super) async fn explain(child: &mut Child, ssh: &Ssh) -> ConnectError {
     let status = child.ended().await.and_then(|status| status.code());
-    failure(host, status, &child.errors().text())
+    failure(ssh, status, &child.errors().text())
+}
+
+/// What to do about an ssh, or what it has started, that says nothing.
+pub(super) fn silent(ssh: &Ssh) -> String {
+    let by_hand = by_hand(&ssh.to_string());
+    match &ssh.command {
+        None => format!("does `{by_hand}` answer by hand?"),
+        Some(_) => format!(
+            "does `{by_hand}` answer by hand? What the target's `command` starts there must speak REXD on its \
+             standard streams"
+        ),
+    }
 }
 
 /// Why an ssh that ended did so, by its status and what it said.
-pub(crate) fn failure(host: &str, status: Option<i32>, said: &str) -> ConnectError {
+pub(crate) fn failure(ssh: &Ssh, status: Option<i32>, said: &str) -> ConnectError {
+    let host = &ssh.to_string();
     let wrong = |step, cause: &str| ConnectError::new(format_args!("ssh:{host}"), step, cause);
     let by_hand = by_hand(host);
     let last = said.lines().next_back().unwrap_or("ssh ended without a word").to_owned();
@@ -95,11 +129,37 @@ pub(crate) fn failure(host: &str, status: Option<i32>, said: &str) -> ConnectErr
         Some(NOT_FOUND) => wrong(Step::Start, "there is no rexd on that machine")
             .hint(format!("rex target install {host} --root DIR   puts it there")),
         Some(_) if !said.is_empty() => {
-            wrong(Step::Start, said).hint(format!("`{by_hand} rexd doctor` says what is wrong there"))
+            wrong(Step::Start, said).hint(format!("`{by_hand} {}` says what is wrong there", doctor(ssh)))
         }
         Some(code) => wrong(Step::Start, &format!("what was started there ended with status {code}"))
             .hint("what the target's `command` starts must speak REXD on its standard streams"),
         None => wrong(Step::Reach, "ssh does not answer").passing(),
+    }
+}
+
+/// The command there that tells what is wrong with what is started there, protected from the shell here.
+fn doctor(ssh: &Ssh) -> String {
+    let line = match &ssh.command {
+        None => DEFAULT_DOCTOR.to_owned(),
+        // What does not serve stdio only who wrote it knows; by hand it says the same.
+        Some(RemoteCommand::Line(line)) => line.replacen(" --stdio", " doctor", 1),
+        Some(RemoteCommand::Argv(argv)) => {
+            let words = argv.iter().map(|word| plain_or_quoted(word)).collect::<Vec<_>>();
+            words.join(" ").replacen(" --stdio", " doctor", 1)
+        }
+    };
+    match line.contains(['\'', '"', '$', '\\', '`', ';', '&', '|', '<', '>', '(', ')']) {
+        true => quote(&line),
+        false => line,
+    }
+}
+
+/// Quoted only if it has to be, for people to read.
+fn plain_or_quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => quote(word),
     }
 }
 
@@ -134,5 +194,31 @@ fn by_hand(host: &str) -> String {
             None => format!("ssh {}", place(&ssh)),
         },
         _ => format!("ssh {host}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_doctor_is_the_one_of_what_is_started_there() {
+        let argv = |argv: &[&str]| RemoteCommand::Argv(argv.iter().map(|word| (*word).to_owned()).collect());
+        for (command, hint) in [
+            (None, r#"`ssh h 'PATH="/usr/local/bin:$HOME/.local/bin:$PATH" rexd doctor'`"#),
+            (Some(RemoteCommand::Line("/opt/rexd --stdio".to_owned())), "`ssh h /opt/rexd doctor`"),
+            (
+                Some(RemoteCommand::Line("'/a b/rexd' --stdio".to_owned())),
+                r"`ssh h ''\''/a b/rexd'\'' doctor'`",
+            ),
+            (
+                Some(argv(&["/opt/rexd", "--stdio", "--config", "/etc/r.toml"])),
+                "`ssh h /opt/rexd doctor --config /etc/r.toml`",
+            ),
+        ] {
+            let ssh = Ssh { host: "h".to_owned(), command, ..Ssh::default() };
+            let error = failure(&ssh, Some(1), "the config makes no sense");
+            assert_eq!(error.hint, Some(format!("{hint} says what is wrong there")));
+        }
     }
 }

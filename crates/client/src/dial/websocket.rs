@@ -70,6 +70,10 @@ fn failure(
     match error {
         DialError::Url { .. } | DialError::Header(_) => wrong(Step::Find, &error),
         DialError::Reach { source, .. } => wrong(Step::Reach, &source).hint(hint).passing(),
+        DialError::Tls { source, .. } if source.kind() == std::io::ErrorKind::Unsupported => {
+            wrong(Step::Login, &source)
+                .hint("ws:// or http:// in place of wss:// or https://, if that is meant")
+        }
         DialError::Tls { source, .. } => {
             wrong(Step::Login, &source).hint("name the authority of its certificate as the target's caFile")
         }
@@ -84,7 +88,7 @@ fn refused(
     target: &Target,
     wrong: &dyn Fn(Step, &dyn std::fmt::Display) -> ConnectError,
 ) -> ConnectError {
-    let cause = format!("the server answers {status} {said}");
+    let cause = format!("the server answers {status} {}", words(said));
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             wrong(Step::Login, &cause.trim_end()).hint(token_hint(target))
@@ -114,5 +118,37 @@ fn token_hint(target: &Target) -> &'static str {
             "set REX_TOKEN, or tokenFile in the target, to the token of that exec-server: what is in its --ws-token-file"
         }
         _ => "set REX_TOKEN, or tokenFile in the target, to a token of that daemon",
+    }
+}
+
+/// What a server says in words, out of the JSON it may have put them into.
+fn words(said: &str) -> String {
+    let Ok(json) = serde_json::from_str::<serde_json::Value>(said) else { return said.to_owned() };
+    let places = [&json["error"]["message"], &json["message"], &json["error"]];
+    places.into_iter().find_map(serde_json::Value::as_str).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_in_words_with_whose_token_is_wanted() {
+        let said = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"a token is needed"}}"#;
+        for (url, hint) in [
+            ("ws://h/cloud/executor/e/rendezvous?role=harness", "rexhub token add NAME --kind harness"),
+            ("ws://h/", "the token of that exec-server"),
+        ] {
+            let target: Target = format!("codex:{url}").parse().unwrap();
+            let wrong = |step, cause: &dyn std::fmt::Display| ConnectError::new(&target, step, cause);
+            let error = refused(StatusCode::UNAUTHORIZED, said, &target, &wrong);
+            assert_eq!(error.cause, "the server answers 401 Unauthorized a token is needed");
+            assert!(error.hint.as_ref().unwrap().contains(hint), "{error:?}");
+        }
+        for (said, plain) in
+            [("gone", "gone"), (r#"{"error":"no"}"#, "no"), (r#"{"message":"x"}"#, "x"), ("[1]", "")]
+        {
+            assert_eq!(words(said), plain);
+        }
     }
 }

@@ -61,7 +61,7 @@ impl Command {
         Command { program: Program::Line { line: line.into(), login: false }, ..Command::default() }
     }
 
-    /// The user's shell; it needs a [`terminal`](Command::terminal).
+    /// The user's shell; without a [`terminal`](Command::terminal) it reads what to do from its input.
     pub fn shell() -> Command {
         Command { program: Program::Shell, ..Command::default() }
     }
@@ -178,10 +178,10 @@ impl Command {
         let (argv, command, login) = match self.program {
             Program::Argv(argv) => (argv, None, false),
             Program::Line { line, login } => (Vec::new(), Some(line), login),
-            Program::Shell => (vec!["sh".to_owned()], None, false),
+            Program::Shell => (Vec::new(), Some(LOGIN_SHELL.to_owned()), false),
         };
         // A detached process has no timeout unless it is given one; another has the longest there is.
-        let ceiling = (!self.is_detached).then_some(limits.hard_timeout_ms);
+        let ceiling = limits.hard_timeout_ms.filter(|_| !self.is_detached);
         let timeout_ms = self.timeout.map(milliseconds).or_else(|| ceiling.and_then(asked));
         let output = self.output_limit.or(limits.hard_output_bytes);
         v1::ExecStart {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use link::Incoming;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
-use wire::jsonrpc::{self, Item, Message, Response};
+use wire::jsonrpc::{self, Item, Message, Response, RpcError, code};
 use wire::rexd::v1::{Cancel, SessionClose, SessionOpenResult, codes};
 
 use super::greet::rpc_error;
@@ -168,6 +168,9 @@ impl Driver {
     }
 
     fn answer(&mut self, line: &Bytes, response: &Response<'_>) {
+        if let (None, Some(error)) = (&response.id, response.error) {
+            return self.fail_unread(rpc_error(error.get()));
+        }
         let id = response.id.as_ref().and_then(|id| id.to_string().parse::<u64>().ok());
         let Some(call) = id.and_then(|id| self.pending.remove(&id)) else { return };
         let result = match (response.result, response.error) {
@@ -188,6 +191,21 @@ impl Driver {
         };
         // Whoever asked may have gone.
         call.answer.send(result).ok();
+    }
+
+    /// The server could not read a message and so cannot say which. If it was too long, it was the longest; else it may
+    /// have been any, and nobody is left waiting for it.
+    fn fail_unread(&mut self, error: RpcError) {
+        let longest = self.pending.values().max_by_key(|call| call.message.len()).map(|call| call.id);
+        let unread = match (error.code, longest.and_then(|id| self.pending.remove(&id))) {
+            (code::RESOURCE_LIMIT, Some(call)) => vec![call],
+            (_, longest) => {
+                longest.into_iter().chain(std::mem::take(&mut self.pending).into_values()).collect()
+            }
+        };
+        for call in unread {
+            call.answer.send(Err(Error::from(error.clone()))).ok();
+        }
     }
 
     /// Ends the session on the server, and whoever waits for that hears it.

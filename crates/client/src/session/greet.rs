@@ -1,7 +1,8 @@
 //! The first words on a new link: opening a session, or taking one up again.
 
 use link::{Incoming, Link};
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use wire::jsonrpc::{self, Item, Message, RpcError};
 use wire::rexd::v1::{Method, PROTOCOL, SessionOpenResult, SessionResume, codes};
 
@@ -28,12 +29,34 @@ pub(super) enum NotResumed {
 
 /// Reaches the target and opens a session.
 pub(super) async fn open(target: &Target, options: &Options) -> Result<(Dialed, SessionOpenResult), Error> {
-    let greeted = tokio::time::timeout(options.connect_within, async {
-        let mut dialed = dial(target, options).await?;
-        let opened = greet(&mut dialed, target, &options.greeting(target)).await?;
-        Ok((dialed, opened))
-    });
-    greeted.await.unwrap_or_else(|_| Err(too_late(target, options)))
+    let greeting = options.greeting(target);
+    tokio::time::timeout(options.connect_within, reach(target, options, &greeting))
+        .await
+        .unwrap_or_else(|_| Err(too_late(target, options)))
+}
+
+/// A link with a session on it. If there will be none, for whatever reason, its carrier ends with this.
+async fn reach<M: Method<Result = SessionOpenResult>>(
+    target: &Target,
+    options: &Options,
+    greeting: &M,
+) -> Result<(Dialed, SessionOpenResult), Error> {
+    let mut ungreeted = Ungreeted(Some(dial(target, options).await?));
+    let Some(dialed) = ungreeted.0.as_mut() else { return Err(Error::Closed) };
+    let opened = greet(dialed, target, greeting).await?;
+    let dialed = ungreeted.0.take().ok_or(Error::Closed)?;
+    Ok((dialed, opened))
+}
+
+/// A link on which no session is open yet.
+struct Ungreeted(Option<Dialed>);
+
+impl Drop for Ungreeted {
+    fn drop(&mut self) {
+        if let Some(dialed) = &mut self.0 {
+            dialed.carrier.end();
+        }
+    }
 }
 
 /// Reaches the target and takes the session up again.
@@ -42,11 +65,7 @@ pub(super) async fn resume(
     options: &Options,
     session: &SessionResume,
 ) -> Result<(Dialed, SessionOpenResult), NotResumed> {
-    let greeted = tokio::time::timeout(options.connect_within, async {
-        let mut dialed = dial(target, options).await?;
-        let opened = greet(&mut dialed, target, session).await?;
-        Ok((dialed, opened))
-    });
+    let greeted = tokio::time::timeout(options.connect_within, reach(target, options, session));
     greeted.await.unwrap_or_else(|_| Err(too_late(target, options))).map_err(|error| match error {
         Error::Refused(error) if error.code == codes::UNAUTHORIZED && error.data["retry"] != true => {
             NotResumed::Gone(*error)
@@ -69,7 +88,7 @@ impl NotResumed {
 fn too_late(target: &Target, options: &Options) -> Error {
     let patience = options.connect_within.as_secs();
     let error = ConnectError::new(target, Step::Reach, format!("no answer within {patience} s"));
-    error.passing().into()
+    error.hint(crate::dial::silent(target)).passing().into()
 }
 
 async fn greet<M: Method<Result = SessionOpenResult>>(
@@ -77,24 +96,30 @@ async fn greet<M: Method<Result = SessionOpenResult>>(
     target: &Target,
     params: &M,
 ) -> Result<SessionOpenResult, Error> {
-    let opened: SessionOpenResult = match first_answer(&mut dialed.link, params).await? {
-        Some(opened) => opened,
-        None => return Err(dialed.carrier.explain(target).await.into()),
+    let Some(result) = first_answer(&mut dialed.link, params).await? else {
+        return Err(dialed.carrier.explain(target).await.into());
     };
-    if opened.protocol != PROTOCOL {
-        let cause = format!("it speaks {} and we speak {PROTOCOL}", opened.protocol);
+    // Another version may say everything else in another way.
+    let spoken = serde_json::from_str::<Spoken>(result.get()).ok().and_then(|spoken| spoken.protocol);
+    if let Some(spoken) = spoken.filter(|spoken| spoken != PROTOCOL) {
+        let cause = format!("it speaks {spoken} and we speak {PROTOCOL}");
         let error =
             ConnectError::new(target, Step::Greet, cause).hint("rex target install HOST   updates it");
         return Err(error.into());
     }
-    Ok(opened)
+    serde_json::from_str(result.get())
+        .map_err(|error| Error::Protocol(format!("the answer to {} is odd: {error}", M::NAME)))
+}
+
+/// What is spoken there.
+#[derive(Deserialize)]
+struct Spoken {
+    #[serde(default)]
+    protocol: Option<String>,
 }
 
 /// Asks and waits for the answer; nothing if the link ended first.
-async fn first_answer<M: Method, T: DeserializeOwned>(
-    link: &mut Link,
-    params: &M,
-) -> Result<Option<T>, Error> {
+async fn first_answer<M: Method>(link: &mut Link, params: &M) -> Result<Option<Box<RawValue>>, Error> {
     let message = jsonrpc::request(GREETING_ID, M::NAME, params)
         .map_err(|error| Error::Protocol(format!("the greeting is not JSON: {error}")))?;
     if link.outgoing.respond(message.into()).await.is_err() {
@@ -108,9 +133,7 @@ async fn first_answer<M: Method, T: DeserializeOwned>(
             continue;
         }
         return match (response.result, response.error) {
-            (Some(result), _) => serde_json::from_str(result.get())
-                .map(Some)
-                .map_err(|error| Error::Protocol(format!("the answer to {} is odd: {error}", M::NAME))),
+            (Some(result), _) => Ok(Some(result.to_owned())),
             (None, error) => Err(rpc_error(error.map(|raw| raw.get()).unwrap_or("null")).into()),
         };
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use wire::jsonrpc;
+use wire::limits::MAX_LINE_BYTES;
 use wire::rexd::v1::{self, Method, SessionOpenResult};
 
 use crate::approvals::Approvals;
@@ -162,8 +163,11 @@ impl Session {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let message = write(id)
             .map_err(|error| Error::Protocol(format!("the params of {} are not JSON: {error}", M::NAME)))?;
+        let (method, bytes) = (M::NAME, message.len());
+        if bytes > MAX_LINE_BYTES {
+            return Err(Error::TooLong { method, bytes, most: MAX_LINE_BYTES });
+        }
         let (answer, answered) = oneshot::channel();
-        let method = M::NAME;
         let call = Call { id, method, message: Bytes::from(message), again, opens, answer, sent: 0 };
         self.letters.send(Letter::Call(call)).await.map_err(|_| Error::Closed)?;
         let mut withdrawal = Withdrawal { id, letters: Some(&self.letters) };

@@ -37,6 +37,8 @@ pub(super) struct Routes {
 struct Piece<'a> {
     #[serde(borrow)]
     process_id: Cow<'a, str>,
+    /// Servers that keep no sessions do not count.
+    #[serde(default)]
     event_id: u64,
     #[serde(default)]
     cursor: Option<u64>,

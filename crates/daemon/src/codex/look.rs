@@ -100,7 +100,7 @@ fn described(itself: &Metadata, found: &Metadata, made_ms: Option<i64>) -> FsGet
         is_directory: found.kind == Kind::Dir,
         is_file: found.kind == Kind::File,
         is_symlink: itself.kind == Kind::Symlink,
-        size: found.size,
+        size: Some(found.size),
         created_at_ms: made_ms.unwrap_or(0),
         modified_at_ms: found.mtime_ms,
     }

@@ -277,12 +277,12 @@ pub(super) fn limits_report(limits: &Limits) -> LimitsReport {
     let bytes = |limit: Option<u64>| limit.unwrap_or(UNLIMITED);
     LimitsReport {
         default_timeout_ms: time(limits.default_timeout),
-        hard_timeout_ms: time(limits.hard_timeout),
+        hard_timeout_ms: Some(time(limits.hard_timeout)),
         max_output_bytes: bytes(limits.max_output_bytes),
         hard_output_bytes: Some(bytes(limits.hard_output_bytes)),
-        max_file_read_bytes: limits.max_file_read_bytes,
-        max_processes_per_session: limits.max_processes_per_session as u64,
-        max_concurrent_sessions: limits.max_concurrent_sessions as u64,
+        max_file_read_bytes: Some(limits.max_file_read_bytes),
+        max_processes_per_session: Some(limits.max_processes_per_session as u64),
+        max_concurrent_sessions: Some(limits.max_concurrent_sessions as u64),
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use engine::Roots;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{open_audit, service, signals, sink};
@@ -16,7 +15,7 @@ use crate::auth::Caller;
 use crate::codex::listen::{ExecServerTransport, WebSockets, WsAuth, bind};
 use crate::codex::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::codex::{self, Arrival};
-use crate::config::{Config, ExecServerConfig, Listeners, Places};
+use crate::config::{Config, Listeners, Places};
 use crate::metrics::{Metrics, Transport};
 use crate::rexd;
 
@@ -27,14 +26,13 @@ pub async fn exec_server(config: &Config, places: &Places, face: &ExecServer) ->
         let executor = remote.name.iter().fold(executor, |executor, name| executor.named(name));
         return remote_executor(config, places, &executor).await;
     }
-    let is_stdio = face.transport == ExecServerTransport::Stdio;
-    let (shared, service, stop) = alone(config, places, is_stdio)?;
+    let (shared, service, ending) = alone(config, places)?;
     match face.transport {
         ExecServerTransport::Stdio => {
             let link =
                 link::stdio::open(&codex::link_limits()).context("cannot use standard input and output")?;
             let arrival = Arrival { caller: Caller::on_stdio(), transport: Transport::Stdio };
-            codex::serve(service.clone(), link, arrival, stop.clone()).await;
+            codex::serve(service.clone(), link, arrival, ending.stop.clone()).await;
         }
         ExecServerTransport::WebSocket { bind_address } => {
             let auth = ws_auth(&face.ws_auth)?;
@@ -43,12 +41,10 @@ pub async fn exec_server(config: &Config, places: &Places, face: &ExecServer) ->
             writeln!(out, "ws://{}", listener.local_addr()?)?;
             out.flush()?;
             drop(out);
-            let sockets = WebSockets { service: service.clone(), auth, tasks: service.tasks.clone() };
-            sockets.run(listener).await;
+            WebSockets::new(service.clone(), auth, config.server.max_connections).run(listener).await;
         }
     }
-    service.shut_down().await;
-    shared.shut_down().await;
+    shut_down(&shared, &service, &ending).await;
     Ok(())
 }
 
@@ -59,39 +55,53 @@ pub async fn remote_executor(
     places: &Places,
     executor: &RemoteExecutorConfig,
 ) -> anyhow::Result<()> {
-    let (shared, service, _stop) = alone(config, places, false)?;
+    let (shared, service, ending) = alone(config, places)?;
     let ended = register(&service, executor).await;
-    service.shut_down().await;
-    shared.shut_down().await;
+    shut_down(&shared, &service, &ending).await;
     Ok(ended?)
 }
 
-/// An engine for this face alone, the face over it, and what a signal cancels.
+/// Ends every session, unless a second signal wants the end at once: the kernel then takes the processes along.
+async fn shut_down(shared: &rexd::Service, service: &codex::Service, ending: &signals::Ending) {
+    let orderly = async {
+        service.shut_down().await;
+        shared.shut_down().await;
+    };
+    tokio::select! {
+        () = orderly => {}
+        () = ending.at_once.cancelled() => {}
+    }
+}
+
+/// An engine for this face alone, the face over it, and what signals ask for: a terminal that closes is one.
 fn alone(
     config: &Config,
     places: &Places,
-    is_stdio: bool,
-) -> anyhow::Result<(rexd::Service, Arc<codex::Service>, CancellationToken)> {
+) -> anyhow::Result<(rexd::Service, Arc<codex::Service>, signals::Ending)> {
     engine::process::raise_open_files();
-    let stop = signals::ending(is_stdio)?.stop;
+    let ending = signals::ending(true)?;
+    let stop = ending.stop.clone();
     let metrics = Metrics::off();
     let audit = open_audit(config, &metrics)?;
     audit.iter().for_each(|file| file.start());
     let shared = service(config, places, (sink(audit), metrics), stop.clone())?;
     let face = Arc::new(of(&shared));
-    Ok((shared, face, stop))
+    Ok((shared, face, ending))
 }
 
 /// What Codex is offered beside the other faces, of what flags and the file say together.
 #[derive(Debug, Default)]
 pub struct Codex {
+    /// Connections at a time.
+    most: usize,
     listen: Option<(SocketAddr, WsAuth)>,
     executor: Option<RemoteExecutorConfig>,
 }
 
 impl Codex {
     /// Flags win over the file: if they say anything of what clients have to show, the file says nothing.
-    pub fn new(listeners: &Listeners, flags: &WsAuthFlags, file: &ExecServerConfig) -> anyhow::Result<Codex> {
+    pub fn new(listeners: &Listeners, flags: &WsAuthFlags, config: &Config) -> anyhow::Result<Codex> {
+        let file = &config.exec_server;
         let shown = if *flags == WsAuthFlags::default() { &file.ws_auth } else { flags };
         let listen = listeners.exec_server.map(|address| Ok::<_, anyhow::Error>((address, ws_auth(shown)?)));
         let remote = file.remote.as_ref().filter(|_| listeners.registers);
@@ -108,7 +118,11 @@ impl Codex {
             };
             Ok::<_, anyhow::Error>(remote.name.iter().fold(executor, |executor, name| executor.named(name)))
         });
-        Ok(Codex { listen: listen.transpose()?, executor: executor.transpose()? })
+        Ok(Codex {
+            most: config.server.max_connections,
+            listen: listen.transpose()?,
+            executor: executor.transpose()?,
+        })
     }
 
     /// Opens what is offered; the face, and where it listens.
@@ -125,7 +139,7 @@ impl Codex {
         if let Some((address, auth)) = self.listen {
             let listener = bind(address, &auth).await?;
             url = Some(format!("ws://{}", listener.local_addr()?));
-            let sockets = WebSockets { service: service.clone(), auth, tasks: service.tasks.clone() };
+            let sockets = WebSockets::new(service.clone(), auth, self.most);
             tasks.spawn(sockets.run(listener));
         }
         if let Some(executor) = self.executor {

@@ -22,10 +22,18 @@ pub struct Tls {
     pub key_file: Option<PathBuf>,
 }
 
-/// Encrypts a connection to `host`.
+/// Encrypts a connection to `host`. One that is answered without encryption is an error of the kind `Unsupported`.
 pub(super) async fn wrap(stream: TcpStream, host: &str, tls: &Tls) -> io::Result<TlsStream<TcpStream>> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    TlsConnector::from(Arc::new(config(tls)?)).connect(name, stream).await
+    TlsConnector::from(Arc::new(config(tls)?)).connect(name, stream).await.map_err(|error| {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match inner {
+            Some(rustls::Error::InvalidMessage(_)) => {
+                io::Error::new(io::ErrorKind::Unsupported, "what answers there does not speak TLS")
+            }
+            _ => error,
+        }
+    })
 }
 
 fn config(tls: &Tls) -> io::Result<ClientConfig> {

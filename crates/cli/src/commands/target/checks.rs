@@ -161,7 +161,11 @@ fn reached(
     steps: &[&'static str],
     opened: &v1::SessionOpenResult,
 ) -> Result<(), Failure> {
-    let version = format!("{} {}", opened.server_name, opened.implementation_version);
+    // Both are additions of rexd's: another server tells only which version a client may count on.
+    let version = match (opened.server_name.as_str(), opened.implementation_version.as_str()) {
+        ("", _) | (_, "") => format!("a server of version {}", opened.server_version),
+        (name, version) => format!("{name} {version}"),
+    };
     for step in steps.iter().take_while(|step| **step != "roots") {
         match *step {
             "reach" => checks.ok(step, choice.target.to_string())?,
@@ -171,7 +175,7 @@ fn reached(
             step => checks.ok(step, "")?,
         }
     }
-    let is_rexd = !matches!(choice.target, Target::Codex(_));
+    let is_rexd = !matches!(choice.target, Target::Codex(_)) && !opened.implementation_version.is_empty();
     if is_rexd && opened.implementation_version != env!("CARGO_PKG_VERSION") {
         output::remark(format_args!(
             "rex is {} and rexd there {}: rex target install updates it",

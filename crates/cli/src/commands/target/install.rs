@@ -112,9 +112,9 @@ fn put(remote: &Remote, folder: &str, program: &Program) -> Result<(Option<Strin
     );
     let answer = remote.run(&same, "looking for rexd there")?;
     let answer = answer.text();
-    let before = said(&answer, "before").map(version);
-    if said(&answer, "same").is_some() {
-        let version = before.clone().unwrap_or_default();
+    let before = said(&answer, "before").and_then(version);
+    // The same bytes, and they answer as rexd does.
+    if let (Some(_), Some(version)) = (said(&answer, "same"), before.clone()) {
         return Ok((before, version));
     }
     let copy = format!(
@@ -126,16 +126,23 @@ fn put(remote: &Remote, folder: &str, program: &Program) -> Result<(Option<Strin
         if command -v sha256sum >/dev/null 2>&1; then
         [ "$(sha256sum < "$t" | cut -d" " -f1)" = "$sum" ] || {{ echo "it arrived changed" >&2; exit 6; }}; fi;
         v=$("$t" --version 2>&1) || {{ echo "$v" >&2; exit 7; }};
+        case "$v" in "rexd "*) ;; *) echo "$v" | head -n 1 >&2; exit 8;; esac;
         mv -f "$t" "$d/rexd" || exit 5;
         echo "rex after $v""#
     );
     let what = format!("copying {} ({} KiB)", program.file.display(), size / 1024);
     let answer = remote.run_with(&copy, &program.content, &what)?;
-    match (answer.status, said(&answer.text(), "after").map(version)) {
+    match (answer.status, said(&answer.text(), "after").and_then(version)) {
         (Some(0), Some(after)) => Ok((before, after)),
         (Some(7), _) => Err(Failure::new(format!("that rexd does not run there: {}", answer.errors)).hint(
             "name one that was built for that machine: --rexd FILE (a release build needs no libraries)",
         )),
+        (Some(8), _) => Err(Failure::new(format!(
+            "{} is not rexd: asked for its version there, it says `{}`",
+            program.file.display(),
+            answer.errors
+        ))
+        .hint("name a rexd: --rexd FILE; nothing was changed")),
         _ => Err(Failure::new(format!("cannot put rexd into {folder} there: {}", answer.errors))
             .hint("--into DIR names a directory that user may write; nothing was changed")),
     }
@@ -153,9 +160,9 @@ fn is_newer(one: &str, other: &str) -> bool {
     numbers(one) > numbers(other)
 }
 
-/// The version in `rexd 1.2.3`.
-fn version(said: &str) -> String {
-    said.split_whitespace().next_back().unwrap_or("of unknown version").to_owned()
+/// The version in `rexd 1.2.3`; nothing if it is no rexd that says so.
+fn version(said: &str) -> Option<String> {
+    said.strip_prefix("rexd ")?.split_whitespace().next().map(str::to_owned)
 }
 
 fn moved(folder: &str, before: Option<&str>, after: &str) -> String {

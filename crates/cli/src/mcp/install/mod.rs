@@ -9,6 +9,7 @@ mod write;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
+use serde_json::json;
 use similar::TextDiff;
 
 use self::clients::{Entry, Place};
@@ -25,6 +26,8 @@ pub struct Manner {
     pub yes: bool,
     /// Only show it.
     pub dry_run: bool,
+    /// Say what was done as one line of JSON.
+    pub json: bool,
     /// The target the server is to work on, if it is not to follow the rules.
     pub target: Option<String>,
 }
@@ -35,17 +38,30 @@ pub fn run(client: McpClient, manner: &Manner) -> Result<(), Failure> {
     let entry = Entry { program: program()?, target: manner.target.clone() };
     let before = write::read(&place.file)?;
     let after = changed(client, &place, &entry, before.as_deref().unwrap_or_default())?;
+    let done = |changed: bool, written: bool| {
+        output::json_line(&json!({ "file": place.file, "changed": changed, "written": written }))
+    };
     if before.as_deref() == Some(after.as_str()) {
+        if manner.json {
+            return done(false, false);
+        }
         return output::line(format_args!("{} has it already: nothing to change", place.file.display()));
     }
-    show(&place.file, before.as_deref(), &after)?;
-    if manner.dry_run {
-        return Ok(());
+    if !manner.json {
+        show(&place.file, before.as_deref(), &after)?;
+    }
+    match (manner.dry_run, manner.json) {
+        (true, true) => return done(true, false),
+        (true, false) => return Ok(()),
+        (false, _) => {}
     }
     if !manner.yes && !is_wanted(&place.file)? {
         return Err(Failure::new("nothing was written").status(1));
     }
     write::replace(&place.file, &after)?;
+    if manner.json {
+        return done(true, true);
+    }
     output::line(format_args!("wrote {}", place.file.display()))
 }
 

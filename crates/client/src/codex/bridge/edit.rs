@@ -1,7 +1,6 @@
 //! Editing: exec-server has no word for it, so the text is read, changed here and written back.
 
 use serde_json::json;
-use wire::codex::v1::FsReadFileParams;
 use wire::rexd::v1::{self, RpcError, codes};
 
 use super::{Bridge, refusal};
@@ -41,11 +40,8 @@ impl Bridge {
     }
 
     async fn text(&self, path: &str) -> Result<String, RpcError> {
-        let params = FsReadFileParams { path: self.there(path), ..FsReadFileParams::default() };
-        let read = self.client.fs_read_file(params).await.map_err(|error| self.wrong_file(error, path))?;
-        let bytes = wire::base64::decode(&read.data_base64)
-            .map_err(|_| RpcError::internal("the exec-server sent what is not base64"))?;
-        String::from_utf8(bytes).map_err(|_| wrong("file is not UTF-8 text", "path"))
+        let bytes = self.fetch(path).await?;
+        String::from_utf8(bytes.into()).map_err(|_| wrong("file is not UTF-8 text", "path"))
     }
 }
 

@@ -74,7 +74,7 @@ impl Bridge {
     /// With size and time, if it is still there.
     async fn described(&self, entry: ListEntry) -> ListEntry {
         let Ok(Some(found)) = self.metadata(&entry.path).await else { return entry };
-        let size = found.is_file.then_some(found.size);
+        let size = self.size(&entry.path, &found).await.filter(|_| found.is_file);
         let kind = look::kind(&found).to_owned();
         ListEntry { kind, size, mtime: Some(found.modified_at_ms), ..entry }
     }

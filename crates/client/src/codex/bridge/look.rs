@@ -5,7 +5,6 @@ use sha2::{Digest as _, Sha256};
 use wire::codex::code;
 use wire::codex::v1::{
     FsGetMetadataParams, FsGetMetadataResponse, FsHandle, FsOpenMode, FsOpenParams, FsReadBlockParams,
-    FsReadFileParams,
 };
 use wire::rexd::v1::{self, RpcError};
 
@@ -43,7 +42,7 @@ impl Bridge {
         let mut result = v1::FsStatResult {
             exists: true,
             kind: Some(kind(&found).to_owned()),
-            size: Some(found.size),
+            size: self.size(&path, &found).await,
             mtime: Some(found.modified_at_ms),
             ..v1::FsStatResult::default()
         };
@@ -53,11 +52,20 @@ impl Bridge {
         }
         if ask.hash.is_some() && found.is_file {
             let most = ask.hash_bytes.and_then(|most| u64::try_from(most).ok()).filter(|most| *most > 0);
-            let (hash, bytes) = self.hash(&path, most.unwrap_or(u64::MAX)).await?;
+            let file = (path.as_str(), found.modified_at_ms);
+            let (hash, bytes) = self.hash(file, most.unwrap_or(u64::MAX)).await?;
             (result.hash, result.hash_bytes) = (Some(hash), Some(bytes));
             result.mode = self.mode(&path).await;
         }
         Ok(v1::FsStatResult { path, ..result })
+    }
+
+    /// How large it is. Servers before that member do not tell: then where the machine has a `stat`.
+    pub(super) async fn size(&self, path: &str, found: &FsGetMetadataResponse) -> Option<u64> {
+        match found.size {
+            Some(size) => Some(size),
+            None => self.tool(&["stat", "-L", "-c", "%s", "--", path], None).await.ok()?.trim().parse().ok(),
+        }
     }
 
     /// Permissions as `ls` shows them, where the machine has a `stat`.
@@ -67,10 +75,10 @@ impl Bridge {
     }
 
     /// The hash of a file's first bytes, and how many there were.
-    async fn hash(&self, path: &str, most: u64) -> Result<(String, u64), RpcError> {
+    async fn hash(&self, file: (&str, i64), most: u64) -> Result<(String, u64), RpcError> {
         let (mut hash, mut at) = (Sha256::new(), 0);
         loop {
-            let piece = self.read_range(path, at, BLOCK.min(most - at)).await?;
+            let piece = self.read_range(file, at, BLOCK.min(most - at)).await?;
             hash.update(&piece.bytes);
             at += piece.bytes.len() as u64;
             if piece.bytes.is_empty() || piece.is_end || at >= most {
@@ -90,11 +98,12 @@ impl Bridge {
         let length = number(ask.length).filter(|length| *length > 0).unwrap_or(crate::files::PIECE);
         let length = length.min(crate::files::PIECE);
         let mut bytes = Vec::new();
-        let mut is_end = false;
+        let (mut is_end, mut seen) = (false, None);
         while (bytes.len() as u64) < length && !is_end {
             let at = offset + bytes.len() as u64;
-            let piece = self.read_range(&path, at, length - bytes.len() as u64).await?;
-            is_end = piece.is_end || piece.bytes.is_empty();
+            let file = (path.as_str(), found.modified_at_ms);
+            let piece = self.read_range(file, at, length - bytes.len() as u64).await?;
+            (is_end, seen) = (piece.is_end || piece.bytes.is_empty(), piece.size);
             bytes.extend_from_slice(&piece.bytes);
         }
         let end = offset + bytes.len() as u64;
@@ -102,8 +111,7 @@ impl Bridge {
             Some(_) => (Some(hex(&Sha256::digest(&bytes))), self.mode(&path).await),
             None => (None, None),
         };
-        // Servers before that member tell no size.
-        let size = found.size.max(end);
+        let size = found.size.or(seen).unwrap_or(end).max(end);
         let (encoding, content) = match (ask.encoding.as_deref(), String::from_utf8(bytes)) {
             (None | Some("utf8"), Ok(text)) => ("utf8", text),
             (_, Ok(text)) => ("base64", wire::base64::encode(text.as_bytes())),
@@ -114,7 +122,8 @@ impl Bridge {
     }
 
     /// A piece of a file: through a handle where the server has those, else cut out of the whole.
-    async fn read_range(&self, path: &str, offset: u64, len: u64) -> Result<Piece, RpcError> {
+    async fn read_range(&self, file: (&str, i64), offset: u64, len: u64) -> Result<Piece, RpcError> {
+        let (path, _) = file;
         for _ in 0..TRIES {
             let handle_id = self.client.fresh_name();
             let open = FsOpenParams {
@@ -126,7 +135,7 @@ impl Bridge {
             match self.client.fs_open(open).await {
                 Ok(_) => {}
                 Err(error) if error.code() == Some(code::METHOD_NOT_FOUND) => {
-                    return self.read_whole(path, offset, len).await;
+                    return self.cut_out(file, offset, len).await;
                 }
                 Err(error) => return Err(self.wrong_file(error, path)),
             }
@@ -134,7 +143,9 @@ impl Bridge {
             let read = self.client.fs_read_block(block).await;
             self.client.fs_close(FsHandle { handle_id }).await.ok();
             match read {
-                Ok(read) => return Ok(Piece { bytes: read.chunk.into_inner(), is_end: read.eof }),
+                Ok(read) => {
+                    return Ok(Piece { bytes: read.chunk.into_inner(), is_end: read.eof, size: None });
+                }
                 // The connection was cut between the two, and handles end with it.
                 Err(error) if error.code() == Some(code::NOT_FOUND) => {}
                 Err(error) => return Err(self.wrong_file(error, path)),
@@ -142,23 +153,14 @@ impl Bridge {
         }
         Err(RpcError::internal(format!("{path}: the connection is cut too often to read it")))
     }
-
-    async fn read_whole(&self, path: &str, offset: u64, len: u64) -> Result<Piece, RpcError> {
-        let params = FsReadFileParams { path: self.there(path), ..FsReadFileParams::default() };
-        let read = self.client.fs_read_file(params).await.map_err(|error| self.wrong_file(error, path))?;
-        let whole = wire::base64::decode(&read.data_base64)
-            .map(Bytes::from)
-            .map_err(|_| RpcError::internal("the exec-server sent what is not base64"))?;
-        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(whole.len());
-        let (start, end) = (place(offset), place(offset.saturating_add(len)));
-        Ok(Piece { bytes: whole.slice(start..end), is_end: end == whole.len() })
-    }
 }
 
 /// A piece of a file.
-struct Piece {
-    bytes: Bytes,
-    is_end: bool,
+pub(super) struct Piece {
+    pub(super) bytes: Bytes,
+    pub(super) is_end: bool,
+    /// How large the file is, where that was seen.
+    pub(super) size: Option<u64>,
 }
 
 /// REXD's word for what a path is.

@@ -14,6 +14,7 @@ mod refusal;
 mod session;
 mod start;
 mod tool;
+mod whole;
 mod write;
 
 use std::collections::HashMap;
@@ -32,6 +33,7 @@ use super::error::ExecServerError;
 use super::handle::ExecServerClient;
 use super::place;
 use processes::Known;
+use whole::Whole;
 
 /// What a session's requests share.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ struct Bridge {
     cwd: Mutex<String>,
     encoding: Mutex<Encoding>,
     processes: Mutex<HashMap<String, Arc<Known>>>,
+    /// A file that is being read piece by piece from a server that reads only whole ones.
+    whole: Mutex<Option<Arc<Whole>>>,
     events: Arc<AtomicU64>,
     outgoing: Outgoing,
     fate: watch::Sender<Option<String>>,
@@ -78,6 +82,7 @@ pub(crate) async fn open(client: ExecServerClient) -> Result<(Link, Fate), ExecS
         cwd: Mutex::new(cwd.unwrap_or_else(|| "/".to_owned())),
         encoding: Mutex::new(Encoding::default()),
         processes: Mutex::new(HashMap::new()),
+        whole: Mutex::default(),
         events: Arc::default(),
         outgoing: ours.outgoing.clone(),
         fate,

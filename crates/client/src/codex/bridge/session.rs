@@ -106,11 +106,11 @@ impl Bridge {
 fn limits() -> LimitsReport {
     LimitsReport {
         default_timeout_ms: UNLIMITED,
-        hard_timeout_ms: UNLIMITED,
+        hard_timeout_ms: Some(UNLIMITED),
         max_output_bytes: UNLIMITED,
         hard_output_bytes: Some(UNLIMITED),
-        max_file_read_bytes: crate::files::PIECE,
-        max_processes_per_session: MOST_PROCESSES,
-        max_concurrent_sessions: UNLIMITED,
+        max_file_read_bytes: Some(crate::files::PIECE),
+        max_processes_per_session: Some(MOST_PROCESSES),
+        max_concurrent_sessions: Some(UNLIMITED),
     }
 }

@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use super::super::{Arrival, Service, link_limits, serve};
 use super::{BadWsAuth, WsAuth};
 use crate::auth::Caller;
-use crate::http::{Body, switching};
+use crate::http::{Body, Crowd, Place, switching};
 use crate::listen::{accept, counted};
 use crate::metrics::Transport;
 
@@ -57,35 +57,42 @@ pub enum BindError {
 /// A listener and what it serves.
 #[derive(Debug, Clone)]
 pub struct WebSockets {
-    /// What is served.
-    pub service: Arc<Service>,
-    /// Who may come in.
-    pub auth: WsAuth,
-    /// The connections.
-    pub tasks: TaskTracker,
+    service: Arc<Service>,
+    auth: WsAuth,
+    /// Everybody who is connected: strangers cannot keep out those who are known.
+    crowd: Arc<Crowd>,
+    tasks: TaskTracker,
 }
 
 impl WebSockets {
+    /// What is served, to whom, and to how many at a time.
+    pub fn new(service: Arc<Service>, auth: WsAuth, most: usize) -> WebSockets {
+        let tasks = service.tasks.clone();
+        WebSockets { service, auth, crowd: Crowd::new(most), tasks }
+    }
+
     /// Serves until the daemon ends.
     pub async fn run(self, listener: TcpListener) {
         let stop = self.service.stop.clone();
         loop {
             let (stream, _address) = tokio::select! {
                 () = stop.cancelled() => return,
-                accepted = accept(|| listener.accept(), || {}) => accepted,
+                accepted = accept(|| listener.accept(), || self.crowd.make_room()) => accepted,
             };
+            // Without a place it is closed at once.
+            let Some(place) = self.crowd.enter() else { continue };
             let this = self.clone();
-            self.tasks.spawn(async move { this.connection(stream).await });
+            self.tasks.spawn(async move { this.connection(stream, Arc::new(place)).await });
         }
     }
 
-    async fn connection(self, stream: TcpStream) {
+    async fn connection(self, stream: TcpStream, place: Arc<Place>) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "small messages may be late");
         }
         let stop = self.service.stop.clone();
         let service = service_fn(|request| {
-            let response = self.answer(request);
+            let response = self.answer(request, &place);
             async move { Ok::<_, Infallible>(response) }
         });
         let mut builder = hyper::server::conn::http1::Builder::new();
@@ -95,29 +102,32 @@ impl WebSockets {
             ended = connection => if let Err(error) = ended {
                 tracing::debug!(%error, "a handshake came to nothing");
             },
+            () = place.evicted() => {}
             () = stop.cancelled() => {}
         }
     }
 
-    fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    fn answer(&self, request: Request<Incoming>, place: &Arc<Place>) -> Response<Body> {
         let caller = match self.auth.admit(&request) {
             Ok(caller) => caller,
             Err(status) => return empty(status),
         };
+        place.known();
         match request.uri().path() {
-            "/" => self.upgrade(request, caller),
+            "/" => self.upgrade(request, caller, place.clone()),
             "/readyz" if request.method() == Method::GET => empty(StatusCode::OK),
             _ => empty(StatusCode::NOT_FOUND),
         }
     }
 
-    fn upgrade(&self, mut request: Request<Incoming>, caller: Caller) -> Response<Body> {
+    fn upgrade(&self, mut request: Request<Incoming>, caller: Caller, place: Arc<Place>) -> Response<Body> {
         let response = match switching(request.version(), request.headers()) {
             Ok(response) => response,
             Err(_no_handshake) => return empty(StatusCode::BAD_REQUEST),
         };
         let (this, upgraded) = (self.clone(), hyper::upgrade::on(&mut request));
         self.tasks.spawn(async move {
+            let _place = place;
             match upgraded.await.map(hyper::upgrade::Upgraded::downcast::<TokioIo<TcpStream>>) {
                 Ok(Ok(parts)) => this.serve(parts.io.into_inner(), parts.read_buf, caller).await,
                 // It broke in the very moment, or the daemon ends.

@@ -126,8 +126,8 @@ pub struct FsGetMetadataResponse {
     /// Whether the path itself is a link.
     pub is_symlink: bool,
     /// Its size; servers before this member say nothing.
-    #[serde(default)]
-    pub size: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
     /// When it was made, in milliseconds; 0 when unknown.
     pub created_at_ms: i64,
     /// When it last changed, in milliseconds; 0 when unknown.

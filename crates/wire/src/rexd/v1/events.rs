@@ -30,14 +30,19 @@ pub struct ExecExit {
     /// `KILL`, `TERM`… or `null`.
     pub signal: Option<String>,
     /// Whether its timeout ended it.
+    #[serde(default)]
     pub timed_out: bool,
     /// How long it ran.
+    #[serde(default)]
     pub duration_ms: u64,
     /// Written to its output.
+    #[serde(default)]
     pub bytes_stdout: u64,
     /// Written to its error output.
+    #[serde(default)]
     pub bytes_stderr: u64,
     /// The event's number in its session.
+    #[serde(default)]
     pub event_id: u64,
     /// Whether the output limit ended it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -80,10 +85,13 @@ pub struct PtyExit {
     /// `KILL`, `TERM`… or `null`.
     pub signal: Option<String>,
     /// Whether its timeout ended it.
+    #[serde(default)]
     pub timed_out: bool,
     /// How long it ran.
+    #[serde(default)]
     pub duration_ms: u64,
     /// The event's number in its session.
+    #[serde(default)]
     pub event_id: u64,
     /// Who still holds the terminal open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -111,8 +119,10 @@ pub struct ExecError {
     /// What happened.
     pub message: String,
     /// What it happened to.
+    #[serde(default)]
     pub data: Value,
     /// The event's number in its session.
+    #[serde(default)]
     pub event_id: u64,
 }
 

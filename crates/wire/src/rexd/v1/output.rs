@@ -122,6 +122,7 @@ pub struct Output {
     /// Counts from 1 in each stream of a process.
     pub seq: u64,
     /// The event's number in its session.
+    #[serde(default)]
     pub event_id: u64,
     /// Where in the log this piece ends, for readers that attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -31,8 +31,10 @@ pub struct SessionOpenResult {
     /// The roots of the session, absolute.
     pub workspace_roots: Vec<String>,
     /// Which implementation this is.
+    #[serde(default)]
     pub server_name: String,
     /// Its own version, whatever `server_version` says.
+    #[serde(default)]
     pub implementation_version: String,
     /// Shown to take the session up again; only when asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,24 +56,29 @@ pub struct SessionOpenResult {
     pub sandbox: Option<SandboxReport>,
 }
 
-/// The limits in force: numbers only, [`super::UNLIMITED`] where there is none.
+/// The limits in force: numbers only, [`super::UNLIMITED`] where there is none. Servers may tell only the first and the
+/// third.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitsReport {
     /// Timeout of a command that asks for none.
     pub default_timeout_ms: u64,
     /// Longest timeout a command may ask for.
-    pub hard_timeout_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hard_timeout_ms: Option<u64>,
     /// Output of a command that asks for no other bound.
     pub max_output_bytes: u64,
     /// Most output a command may ask for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hard_output_bytes: Option<u64>,
     /// Bytes of one read.
-    pub max_file_read_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_file_read_bytes: Option<u64>,
     /// Processes at the same time.
-    pub max_processes_per_session: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_processes_per_session: Option<u64>,
     /// Sessions at the same time.
-    pub max_concurrent_sessions: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrent_sessions: Option<u64>,
 }
 
 /// `session.info`.

@@ -1,0 +1,48 @@
+//! A machine that is reached and says nothing: the error says what to look at, and nothing is left behind.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+use std::time::{Duration, Instant};
+
+use client::target::{RemoteCommand, Ssh};
+use client::{Error, Options, Session, Target};
+use testkit::daemon::PATIENCE;
+use testkit::proc::{Watched, children, watch};
+use testkit::sandbox::Sandbox;
+use testkit::sshd::Sshd;
+use testkit::tries::Tries;
+
+/// The ssh that this program starts.
+fn our_ssh() -> Watched {
+    let ours = i32::try_from(std::process::id()).unwrap();
+    let is_ssh = |pid: &i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "ssh")
+    };
+    let mut tries = Tries::within(PATIENCE, "an ssh");
+    loop {
+        if let Some(pid) = children(ours).into_iter().find(is_ssh) {
+            return watch(pid);
+        }
+        tries.again();
+    }
+}
+
+#[tokio::test]
+async fn a_machine_that_says_nothing_leaves_no_ssh_behind() {
+    let sandbox = Sandbox::new();
+    let sshd = Sshd::start(&sandbox);
+    let target = Target::Ssh(Ssh {
+        host: "far".to_owned(),
+        options: vec!["-F".to_owned(), sshd.client_config(&sandbox).to_str().unwrap().to_owned()],
+        // It reads what is said and sends it back: that is no answer.
+        command: Some(RemoteCommand::Line("exec cat".to_owned())),
+        ..Ssh::default()
+    });
+    let options = Options { connect_within: Duration::from_secs(2), ..Options::default() };
+    let ssh = std::thread::spawn(our_ssh);
+    let Err(Error::Connect(error)) = Session::open(target, options).await else { panic!("it answers") };
+    assert_eq!(error.to_string(), "cannot reach ssh:far: no answer within 2 s");
+    let hint = error.hint.unwrap();
+    assert!(hint.contains("`ssh far`") && hint.contains("must speak REXD"), "{hint}");
+    // Nothing of ours runs any more but this thread: it is not a later task that ends it.
+    assert!(ssh.join().unwrap().ends_before(Instant::now() + PATIENCE), "ssh lives on");
+}
