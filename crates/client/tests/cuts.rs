@@ -79,8 +79,12 @@ async fn every_byte_of_a_stream_comes_once_wherever_it_is_cut() {
             (1_500_000, How::Closed),
         ] {
             let before = world.proxy.cuts();
-            let mut process = session.start(Command::argv(["seq", "1", &LINES.to_string()])).await.unwrap();
+            // Nothing is written before the cut is planned, so that all of it counts.
+            let go = format!("go-{way:?}-{bytes}");
+            let line = format!("until test -e {go}; do sleep 0.01; done; seq 1 {LINES}");
+            let mut process = session.start(Command::line(line)).await.unwrap();
             world.proxy.cut_after(Toward::Client, bytes, how);
+            world.sandbox.write(&format!("root/{go}"), "");
             let (written, exit) = gather(&mut process).await.unwrap();
             assert_eq!(exit.status(), 0);
             assert!(
