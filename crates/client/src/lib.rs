@@ -42,6 +42,7 @@ pub mod options;
 pub mod process;
 mod queue;
 pub mod session;
+mod shown;
 pub mod target;
 
 pub use approvals::{ApprovalEvent, Approvals};

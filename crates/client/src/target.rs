@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::shown::shown;
+
 pub use link::dial::Tls;
 
 /// Where work is to be done. Parsed from `local`, `ssh:[USER@]HOST[:PORT]`, `unix:PATH`, `http(s)://…`, `ws(s)://…` or
@@ -66,7 +68,7 @@ pub enum RemoteCommand {
 }
 
 /// A daemon that listens, and how to be let in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     /// `http`, `https`, `ws` or `wss`.
     pub scheme: Scheme,
@@ -106,7 +108,7 @@ pub(crate) const HARNESS: &str = "role=harness";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no target: {problem}")]
 pub struct NoTarget {
-    /// What was written.
+    /// What was written, without secrets.
     pub text: String,
     /// What is wrong with it.
     pub problem: String,
@@ -155,7 +157,7 @@ impl FromStr for Target {
     type Err = NoTarget;
 
     fn from_str(text: &str) -> Result<Target, NoTarget> {
-        let wrong = |problem: &str| NoTarget { text: text.to_owned(), problem: problem.to_owned() };
+        let wrong = |problem: &str| NoTarget { text: shown(text), problem: problem.to_owned() };
         if text == "local" {
             return Ok(Target::local());
         }
@@ -290,20 +292,20 @@ impl fmt::Display for Target {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}", self.scheme.as_str(), self.authority)?;
         // A rendezvous takes a token in the query; whoever reads this is not to have it.
-        match self.path.split_once("token=") {
-            Some((before, value)) => {
-                let rest = value.split_once('&').map(|(_, rest)| rest);
-                write!(
-                    f,
-                    "{before}token=…{}{}",
-                    if rest.is_some() { "&" } else { "" },
-                    rest.unwrap_or_default()
-                )
-            }
-            None => f.write_str(&self.path),
-        }
+        f.write_str(&shown(&self.to_text()))
+    }
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>();
+        f.debug_struct("Url")
+            .field("address", &shown(&self.to_text()))
+            .field("token", &self.token)
+            .field("headers", &names)
+            .field("tls", &self.tls)
+            .finish()
     }
 }
 
@@ -383,7 +385,12 @@ mod tests {
         for text in [text.to_owned(), format!("{text}&x=1")] {
             let Ok(Target::Codex(url)) = format!("codex:{text}").parse() else { panic!("{text}") };
             assert_eq!(url.to_text(), text);
+            assert!(!format!("{url:?}").contains("secret"), "{url:?}");
             assert_eq!(Target::Codex(url).to_string(), format!("codex:{}", text.replace("secret", "…")));
+        }
+        for text in ["codex:https://hub/x?token=secret", "https://secret@host/", "x:y?ticket=secret"] {
+            let error = text.parse::<Target>().unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use client::codex::{ExecServerClient, ExecServerClientConnectOptions, ExecServerError};
+use client::codex::{ExecServerClient, ExecServerClientConnectOptions, ExecServerError, exec_server_limits};
 use link::child::{self, Child};
 
 /// What to start.
@@ -37,7 +37,7 @@ pub async fn spawn_local_exec_server(
     let program = command.program.display().to_string();
     let failed = |cause: &dyn std::fmt::Display| ExecServerError::Spawn(format!("{program}: {cause}"));
     let (link, mut child) =
-        child::spawn(command.to_command(), &link::Limits::default()).map_err(|error| failed(&error))?;
+        child::spawn(command.to_command(), &exec_server_limits()).map_err(|error| failed(&error))?;
     match ExecServerClient::connect_link(link, options).await {
         Ok(client) => Ok(SpawnedExecServer { client, child }),
         Err(ExecServerError::Lost(_)) => {

@@ -150,6 +150,22 @@ async fn a_child_ends_with_its_handle_and_one_that_cannot_serve_says_why() {
     assert!(matches!(error, ExecServerError::Spawn(_)), "{error}");
 }
 
+#[tokio::test]
+async fn a_child_answers_with_a_file_of_fifty_mebibytes() {
+    const BYTES: usize = 50 * 1024 * 1024;
+    let sandbox = Sandbox::new();
+    let place = sandbox.root().join("large");
+    std::fs::File::create(&place).unwrap().set_len(BYTES as u64).unwrap();
+    let command = ExecServerLaunchCommand::exec_server(exec_server());
+    let server = spawn_local_exec_server(command, ExecServerClientConnectOptions::default()).await.unwrap();
+    let path = format!("file://{}", place.display());
+    let params = FsReadFileParams { path, ..FsReadFileParams::default() };
+    let read = server.client().fs_read_file(params).await.unwrap();
+    // Base64 is four characters for three bytes.
+    assert_eq!(read.data_base64.len(), BYTES.div_ceil(3) * 4);
+    server.shut_down().await.unwrap();
+}
+
 #[test]
 fn where_to_listen_is_a_literal_address_or_the_standard_streams() {
     assert_eq!("stdio://".parse(), Ok(ExecServerTransport::Stdio));

@@ -18,6 +18,7 @@ use axum::{Json, Router};
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, StatusCode, Uri};
 use serde::{Deserialize, Serialize};
+use wire::codex::uri::name_part;
 
 use crate::auth::bearer;
 use crate::config::PublicUrl;
@@ -119,7 +120,7 @@ impl Site {
         let base = self.public.as_ref().unwrap_or(&self.own);
         let asked = authority(headers).filter(|_| self.public.is_none());
         let (authority, prefix) = (asked.unwrap_or(&base.authority), &base.prefix);
-        let (scheme, id) = (if base.secure { "wss" } else { "ws" }, percent_encoded(executor.as_str()));
+        let (scheme, id) = (if base.secure { "wss" } else { "ws" }, name_part(executor.as_str()));
         format!("{scheme}://{authority}{prefix}/cloud/executor/{id}/rendezvous?ticket={ticket}")
     }
 
@@ -143,28 +144,4 @@ fn authority(headers: &HeaderMap) -> Option<&str> {
     let host = headers.get(HOST)?.to_str().ok()?;
     let authority: http::uri::Authority = host.parse().ok()?;
     (authority.as_str() == host && !host.contains('@')).then_some(host)
-}
-
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                encoded.push(char::from(byte));
-            }
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_encoded_so_that_they_stay_one_part_of_a_path() {
-        assert_eq!(percent_encoded("build-1.a_b~"), "build-1.a_b~");
-        assert_eq!(percent_encoded("a/b ä?"), "a%2Fb%20%C3%A4%3F");
-    }
 }

@@ -199,9 +199,9 @@ fn beside(file: PathBuf, inputs: &Inputs) -> PathBuf {
 }
 
 fn parse(said: &Said, inputs: &Inputs) -> Result<Target, Failure> {
-    let problem = match said.name.parse::<Target>() {
+    let wrong = match said.name.parse::<Target>() {
         Ok(target) => return Ok(target),
-        Err(error) => error.problem,
+        Err(wrong) => wrong,
     };
     let by = match &said.rule {
         Rule::Flag => String::new(),
@@ -213,7 +213,7 @@ fn parse(said: &Said, inputs: &Inputs) -> Result<Target, Failure> {
         Rule::Default => String::new(),
     };
     let registry = inputs.registry.as_ref().ok();
-    Err(unknown(&said.name, registry, &problem, &by))
+    Err(unknown(&wrong.text, registry, &wrong.problem, &by))
 }
 
 /// A name that is neither an alias nor a target.

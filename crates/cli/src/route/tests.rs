@@ -209,6 +209,9 @@ fn an_unknown_name_is_told_with_what_was_meant_and_who_said_it() {
     let failure = said(Inputs { environment: Some("nothing-like-it".to_owned()), ..silent() });
     assert!(failure.message.contains("REX_TARGET says it"), "{failure}");
     assert!(failure.hint.unwrap().contains("rex target add nothing-like-it ssh:HOST"));
+    let failure = said(Inputs { asked: Some("codex:https://hub/x?token=SECRET".to_owned()), ..silent() });
+    assert!(failure.message.contains("https://hub/x?token=…"), "{failure}");
+    assert!(!format!("{failure:?}").contains("SECRET"), "{failure:?}");
     let failure = said(Inputs { asked: Some("hub:host-a".to_owned()), ..silent() });
     assert!(failure.message.contains("not in this version yet"), "{failure}");
 }

@@ -46,7 +46,8 @@ impl ExecServerClient {
         .await
     }
 
-    /// Speaks over a link that somebody made.
+    /// Speaks over a link that somebody made, with [`exec_server_limits`](super::exec_server_limits) if long answers are
+    /// to be taken.
     pub async fn connect_link(
         link: Link,
         options: ExecServerClientConnectOptions,

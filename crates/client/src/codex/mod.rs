@@ -44,6 +44,7 @@ mod process;
 mod recover;
 mod routes;
 
+pub use crate::dial::exec_server_limits;
 pub use error::ExecServerError;
 pub use handle::{ExecServerClient, Notification, Notifications};
 pub use options::{ExecServerClientConnectOptions, RemoteExecServerConnectArgs};

@@ -83,8 +83,8 @@ pub(crate) async fn exec_server(url: &Url) -> Result<Link, ConnectError> {
     Ok(link::mux::harness(link, &stream_id, limits))
 }
 
-/// An exec-server may answer with a whole file in one message.
-pub(crate) fn exec_server_limits() -> link::Limits {
+/// The bounds of a link to an exec-server, which may answer with a whole file in one message.
+pub fn exec_server_limits() -> link::Limits {
     link::Limits { line_bytes: MOST_MESSAGE, ..link::Limits::default() }
 }
 

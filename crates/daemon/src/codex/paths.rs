@@ -4,64 +4,26 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use wire::codex::ErrorObject;
+use wire::codex::{ErrorObject, uri};
 
 /// The absolute path that `text` names.
 pub(super) fn native(text: &str) -> Result<PathBuf, ErrorObject> {
     if text.starts_with('/') {
         return Ok(PathBuf::from(text));
     }
-    let Some(rest) = text.strip_prefix("file:") else {
+    if !text.starts_with("file:") {
         let message = format!("{text:?} is neither an absolute path nor a file: URI");
         return Err(ErrorObject::invalid_params(message));
-    };
-    let path = match rest.strip_prefix("//") {
-        // Whatever host is named before the path must be this one.
-        Some(located) => located.strip_prefix("localhost").unwrap_or(located),
-        None => rest,
-    };
-    match decoded(path).filter(|path| path.is_absolute()) {
-        Some(path) => Ok(path),
+    }
+    match uri::file_path(text) {
+        Some(path) => Ok(PathBuf::from(OsString::from_vec(path))),
         None => Err(ErrorObject::invalid_params(format!("{text:?} names no path on this machine"))),
     }
 }
 
 /// The `file:` URI of a path.
 pub(super) fn uri(path: &Path) -> String {
-    let mut uri = String::from("file://");
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => uri.push(char::from(*byte)),
-            b'/' | b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+'
-            | b',' | b';' | b'=' | b':' | b'@' => uri.push(char::from(*byte)),
-            _ => {
-                for digit in [byte >> 4, byte & 15] {
-                    uri.push(char::from_digit(u32::from(digit), 16).unwrap_or('0').to_ascii_uppercase());
-                }
-                let place = uri.len() - 2;
-                uri.insert(place, '%');
-            }
-        }
-    }
-    uri
-}
-
-/// Percent signs and what they stand for; a query or fragment is no part of a path.
-fn decoded(text: &str) -> Option<PathBuf> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'%' => {
-                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-                let value = digit(rest.next())? * 16 + digit(rest.next())?;
-                bytes.push(u8::try_from(value).ok()?);
-            }
-            b'?' | b'#' => return None,
-            byte => bytes.push(byte),
-        }
-    }
-    Some(PathBuf::from(OsString::from_vec(bytes)))
+    uri::file_uri(path.as_os_str().as_bytes())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ pub mod bytes;
 pub mod envelope;
 pub mod http;
 pub mod relay;
+pub mod uri;
 pub mod v0;
 pub mod v1;
 

@@ -181,8 +181,10 @@ impl Fields {
 
     fn url(&self) -> Result<Url, String> {
         let text = self.text("url")?.ok_or("it needs `url`")?;
-        let Ok(Target::Url(mut url)) = text.parse::<Target>() else {
-            return Err(format!("`url`: `{text}` is no http(s):// or ws(s):// address"));
+        let mut url = match text.parse::<Target>() {
+            Ok(Target::Url(url)) => url,
+            Ok(other) => return Err(format!("`url`: `{other}` is no http(s):// or ws(s):// address")),
+            Err(wrong) => return Err(format!("`url`: {wrong}; it is an http(s):// or ws(s):// address")),
         };
         url.headers =
             self.get::<BTreeMap<String, String>>("headers")?.unwrap_or_default().into_iter().collect();

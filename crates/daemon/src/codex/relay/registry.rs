@@ -1,12 +1,13 @@
 //! Registration: asking the registry where the rendezvous is.
 
-use std::fmt::Write as _;
+use std::fmt;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION};
 use http::{HeaderValue, Method, StatusCode};
 use link::dial::{self, Request};
 use serde::Deserialize;
+use wire::codex::uri::name_part;
 
 use super::{RemoteExecutorConfig, RemoteExecutorError};
 
@@ -18,11 +19,17 @@ const MOST_ANSWER: usize = 64 * 1024;
 const MOST_SAID: usize = 4_096;
 
 /// Where the rendezvous is.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 pub(super) struct Place {
     pub(super) executor_id: String,
     /// To be dialled as it is. It may hold a ticket, so nothing prints it.
     pub(super) url: String,
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("executor_id", &self.executor_id).finish_non_exhaustive()
+    }
 }
 
 /// What a registry says about an error.
@@ -39,7 +46,7 @@ struct RefusalError {
 
 /// Asks the registry once.
 pub(super) async fn register(config: &RemoteExecutorConfig) -> Result<Place, RemoteExecutorError> {
-    let url = format!("{}/cloud/executor/{}/register", config.base_url, escaped(&config.executor_id));
+    let url = format!("{}/cloud/executor/{}/register", config.base_url, name_part(&config.executor_id));
     let reach = |source| RemoteExecutorError::Reach { url: url.clone(), source };
     let answer = dial::http(request(&url, config)?).await.map_err(reach)?;
     let status = answer.status;
@@ -95,16 +102,4 @@ fn said(body: &[u8]) -> String {
         true => text,
         false => format!(": {}", text.chars().take(MOST_SAID).collect::<String>()),
     }
-}
-
-/// The id as a part of a path.
-fn escaped(id: &str) -> String {
-    id.bytes().fold(String::new(), |mut path, byte| {
-        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            true => path.push(char::from(byte)),
-            // Writing into a string does not fail.
-            false => write!(path, "%{byte:02X}").unwrap_or_default(),
-        }
-        path
-    })
 }

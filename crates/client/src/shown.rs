@@ -1,0 +1,64 @@
+//! Addresses as people may see them: without what lets others in.
+
+/// Words in the name of a setting whose value is a secret.
+const SECRETS: [&str; 8] = ["token", "ticket", "secret", "key", "pass", "auth", "sig", "credential"];
+
+/// An address, or what was meant to be one, with `…` for every secret that it may hold: before the host, and in a
+/// query.
+pub(crate) fn shown(address: &str) -> String {
+    let is_joint = |c: char| "?&#;".contains(c);
+    let mut text = String::with_capacity(address.len());
+    for (number, part) in address.split_inclusive(is_joint).enumerate() {
+        match (number, part.split_once('=')) {
+            (0, _) => text.push_str(&without_user(part)),
+            (_, Some((name, value))) if is_secret(name) => {
+                text.push_str(name);
+                text.push_str("=…");
+                text.push_str(value.matches(is_joint).next_back().unwrap_or_default());
+            }
+            _ => text.push_str(part),
+        }
+    }
+    text
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRETS.iter().any(|secret| name.contains(secret))
+}
+
+/// Whoever `https://NAME:PASSWORD@HOST` names is left out; a user of ssh has no password there and stays.
+fn without_user(place: &str) -> String {
+    let Some((scheme, rest)) = place.split_once("://").filter(|(scheme, _)| !scheme.ends_with("ssh")) else {
+        return place.to_owned();
+    };
+    match rest.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://…@{host}"),
+        None => place.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_left_out_wherever_they_stand() {
+        for (address, seen) in [
+            ("codex:https://hub/x?token=SECRET", "codex:https://hub/x?token=…"),
+            ("wss://h/x?role=harness&access_token=SECRET&x=1", "wss://h/x?role=harness&access_token=…&x=1"),
+            ("ws://h/x?ticket=SECRET#top", "ws://h/x?ticket=…#top"),
+            ("ws://h/#token=SECRET", "ws://h/#token=…"),
+            ("ws://h/?Api-Key=SECRET=&y", "ws://h/?Api-Key=…&y"),
+            ("https://SECRET@host/", "https://…@host/"),
+            ("https://me:SEC@RET@host/?a=1", "https://…@host/?a=1"),
+            ("ssh://me@host", "ssh://me@host"),
+            ("ssh:me@host", "ssh:me@host"),
+            ("wss://h/rexd/ws?x=1", "wss://h/rexd/ws?x=1"),
+            ("unix:/run/rexd.sock", "unix:/run/rexd.sock"),
+            ("", ""),
+        ] {
+            assert_eq!(shown(address), seen);
+        }
+    }
+}
