@@ -1,5 +1,4 @@
 //! What the operator's configuration does to exec-server: roots, rules, questions, the environment, the audit, bounds.
-#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 mod exec_server;
 

@@ -12,6 +12,8 @@ use crate::tools::questions::Question;
 
 /// Characters of an operation that are shown: a diff may be long, a dialogue may not.
 const MOST_SHOWN: usize = 8_000;
+/// The same for each thing that tells what it means.
+const MOST_FACT: usize = 1_000;
 
 /// Whether a question is about this call.
 pub(super) fn belongs(asked: &ApprovalRequested, tool: &str, arguments: &Map<String, Value>) -> bool {
@@ -94,34 +96,49 @@ fn decision(answer: &ElicitResult) -> (bool, Option<&'static str>) {
     (approve, scope)
 }
 
-/// What is asked, in full as far as it fits.
+/// What is asked: first all that tells what it means, then the operation, in full as far as it fits. Whoever sees only
+/// a part of it is told so before everything else.
 fn message(request: &ApprovalRequested) -> String {
-    let mut text = format!("{}\n", request.summary);
     let operation = &request.operation;
-    match operation["command"].as_str() {
-        Some(command) => text.push_str(&format!("\ncommand: {}\n", plain(command))),
-        None => {
-            let mut whole = operation.clone();
-            let diff = whole.as_object_mut().and_then(|whole| whole.remove("diff"));
-            text.push_str(&format!("\n{whole:#}\n"));
-            if let Some(diff) = diff.as_ref().and_then(Value::as_str) {
-                text.push_str(&format!("\n{diff}\n"));
-            }
-        }
-    }
+    let mut facts = vec![request.summary.clone()];
     for (name, value) in [
         ("in", operation["cwd"].as_str()),
         ("rule", request.rule.as_deref()),
         ("reason", request.reason.as_deref()),
         ("risk", request.risk.as_deref()),
     ] {
-        if let Some(value) = value {
-            text.push_str(&format!("{name}: {value}\n"));
-        }
+        facts.extend(value.map(|value| format!("{name}: {value}")));
     }
-    match text.char_indices().nth(MOST_SHOWN) {
-        Some((end, _)) => format!("{}\n… ({} bytes more)", &text[..end], text.len() - end),
-        None => text,
+    let mut hidden = 0;
+    let mut fit = |text: &str, most: usize| match text.char_indices().nth(most) {
+        Some((end, _)) => {
+            hidden += text.len() - end;
+            format!("{}…", &text[..end])
+        }
+        None => text.to_owned(),
+    };
+    let facts = facts.iter().map(|fact| fit(fact, MOST_FACT)).collect::<Vec<_>>().join("\n");
+    let whole = fit(&in_full(operation), MOST_SHOWN);
+    let warning = match hidden {
+        0 => String::new(),
+        _ => format!(
+            "NOT ALL OF IT IS SHOWN: {hidden} bytes are left out. `rex approvals list --json` shows approval {} whole.\n\n",
+            request.approval_id
+        ),
+    };
+    format!("{warning}{facts}\n\n{whole}\n")
+}
+
+/// The operation itself.
+fn in_full(operation: &Value) -> String {
+    if let Some(command) = operation["command"].as_str() {
+        return format!("command: {}", plain(command));
+    }
+    let mut whole = operation.clone();
+    let diff = whole.as_object_mut().and_then(|whole| whole.remove("diff"));
+    match diff.as_ref().and_then(Value::as_str) {
+        Some(diff) => format!("{whole:#}\n\n{diff}"),
+        None => format!("{whole:#}"),
     }
 }
 
@@ -163,8 +180,29 @@ mod tests {
         );
         let text = message(&asked("fs.write", json!({ "kind": "write", "paths": ["/x"], "diff": "-a\n+b" })));
         assert!(text.contains("-a\n+b\n") && text.contains("\"/x\""), "{text}");
-        let long = message(&asked("fs.write", json!({ "diff": "✓".repeat(20_000) })));
-        assert!(long.contains("bytes more"));
+        assert!(!text.contains("NOT ALL"), "{text}");
+    }
+
+    #[test]
+    fn what_it_means_comes_first_and_a_part_is_called_a_part_before_it() {
+        for operation in [
+            json!({ "cwd": "/srv", "command": format!("echo {}; rm -rf /", "✓".repeat(20_000)) }),
+            json!({ "cwd": "/srv", "diff": "✓".repeat(20_000) }),
+        ] {
+            let mut request = asked("exec.start", operation);
+            (request.reason, request.risk) = (Some("it is shared".to_owned()), Some("high".to_owned()));
+            let text = message(&request);
+            assert!(text.starts_with("NOT ALL OF IT IS SHOWN") && text.contains("approval a "), "{text}");
+            let operation = text.find('✓').unwrap();
+            for fact in ["rex approvals", "run git push", "in: /srv", "rule: pushes", "shared", "risk: high"]
+            {
+                assert!(text.find(fact).is_some_and(|place| place < operation), "{fact}");
+            }
+        }
+        let mut long = asked("exec.start", json!({ "command": "true", "cwd": "/x".repeat(3_000) }));
+        long.summary = "s".repeat(5_000);
+        let text = message(&long);
+        assert!(text.starts_with("NOT ALL") && text.contains("command: true"), "{text}");
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl Driver {
 
     pub(super) fn open_letter(&mut self, letter: Letter) {
         match letter {
-            Letter::Call(call) => self.send_call(call),
+            Letter::Call(call) => self.send_call(*call),
             Letter::Listen(ear) => self.listeners.add(ear),
         }
     }

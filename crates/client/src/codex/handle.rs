@@ -120,7 +120,7 @@ impl ExecServerClient {
         })?;
         let (answer, answered) = oneshot::channel();
         let call = Call { id, method, message: Bytes::from(message), again, answer, sent: 0 };
-        self.letters.send(Letter::Call(call)).await.map_err(|_| ExecServerError::Closed)?;
+        self.letters.send(Letter::Call(Box::new(call))).await.map_err(|_| ExecServerError::Closed)?;
         Ok(Answer { method, answered, result: std::marker::PhantomData })
     }
 

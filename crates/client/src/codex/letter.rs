@@ -11,7 +11,7 @@ use super::routes::Route;
 #[derive(Debug)]
 pub(super) enum Letter {
     /// Something is asked of the server.
-    Call(Call),
+    Call(Box<Call>),
     /// Somebody wants to hear what belongs to no process.
     Listen(Ear),
 }
