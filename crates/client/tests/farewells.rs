@@ -6,7 +6,7 @@ mod scripted;
 use std::time::Duration;
 
 use client::{Options, Session, Target};
-use scripted::{greeted, line};
+use scripted::{greeted, line, settled};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, split};
 use tokio::net::UnixListener;
@@ -24,7 +24,7 @@ async fn an_exec_server_that_answers_nothing_does_not_keep_its_connection_open()
         let client = client.clone();
         tokio::spawn(async move { client.environment_status().await });
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    settled().await;
     tokio::time::timeout(PATIENCE, client.close()).await.expect("it is closed").unwrap();
 }
 

@@ -6,7 +6,7 @@ mod scripted;
 use std::time::Duration;
 
 use client::codex::{ExecServerClient, ExecServerError, ExecServerEvent, v0};
-use scripted::{greeted, line};
+use scripted::{greeted, line, settled};
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt as _, DuplexStream};
 
@@ -39,7 +39,7 @@ async fn numbers(client: &ExecServerClient) -> Told {
     let (tell, told) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
         // Long enough for the server to have said what it can.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        settled().await;
         loop {
             let number = match heard.next().await {
                 Ok(None) => return,
@@ -116,7 +116,7 @@ async fn a_slow_reader_of_a_command_of_v0_holds_the_server_back_and_reads_everyt
         }
         to_client
     });
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    settled().await;
     for number in 0..PIECES {
         match process.next().await.unwrap().unwrap() {
             ExecServerEvent::Output { bytes, .. } => assert_eq!(bytes.len(), PIECE / 4 * 3),

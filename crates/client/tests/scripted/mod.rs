@@ -1,5 +1,7 @@
 //! An exec-server over streams, of which a test says every word.
 
+use std::time::Duration;
+
 use client::codex::{ExecServerClient, ExecServerClientConnectOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex};
@@ -19,4 +21,9 @@ pub(crate) async fn greeted() -> (ExecServerClient, DuplexStream, DuplexStream) 
     to_client.write_all(&line(&json!({"id": 1, "result": {"sessionId": "s"}}))).await.unwrap();
     lines.next_line().await.unwrap().unwrap();
     (connecting.await.unwrap().unwrap(), from_client, to_client)
+}
+
+/// Waits until nobody has anything to do: the clock is paused, and goes on only then.
+pub(crate) async fn settled() {
+    tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>()).await.unwrap_err();
 }
