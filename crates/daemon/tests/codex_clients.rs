@@ -56,11 +56,14 @@ fn shut_in(sandbox: &str) -> (Place, testkit::model::Model) {
     let place = Place::new();
     prepare(&place);
     let serving = Serving::start(&place, Server::under_test(Release::V0_166));
-    let outside = place.text("outside/written.txt");
+    // Codex lets commands write below /tmp, and a checkout may lie there.
+    let elsewhere = tempfile::tempdir_in("/var/tmp").expect("a folder that is not below /tmp");
+    let outside = elsewhere.path().join("written.txt");
     let script = vec![
         run("reads", "cat AGENTS.md", json!({})).until(ENDED),
         run("inside", "echo in >inside.txt; echo \"status $?\"", json!({})).until(ENDED),
-        run("outside", &format!("echo out >{outside}; echo \"status $?\""), json!({})).until(ENDED),
+        run("outside", &format!("echo out >{}; echo \"status $?\"", outside.display()), json!({}))
+            .until(ENDED),
         run(
             "patch",
             "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: patched.txt\n+p\n*** End Patch\nEOF",
@@ -71,7 +74,7 @@ fn shut_in(sandbox: &str) -> (Place, testkit::model::Model) {
     let way = Way::Url(serving.url.clone());
     let model = Conversation { place: &place, client: Release::V0_166, way, sandbox }.hold(script);
     assert!(model.output("reads").contains("MARKER-agents"), "{}", model.output("reads"));
-    assert!(!place.path("outside/written.txt").exists(), "written outside: {}", model.output("outside"));
+    assert!(!outside.exists(), "written outside: {}", model.output("outside"));
     assert!(model.output("outside").contains("status 1"), "{}", model.output("outside"));
     serving.stop();
     place.nothing_is_left();

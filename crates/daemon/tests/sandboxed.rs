@@ -287,14 +287,18 @@ fn the_temporary_directory_goes_with_the_session() {
 }
 
 #[test]
-fn a_root_that_a_command_swapped_for_a_link_leads_nowhere() {
+fn a_root_that_was_swapped_for_a_link_leads_nowhere_and_no_command_can_swap_it() {
     let root = |path: &str| format!("[[security.allowed_roots]]\npath = \"{path}\"\n");
     let roots = root("$ROOT/inner") + &root("$ROOT");
     let mut stage = Stage::new(&format!("{roots}[sandbox]\nprofile = \"workspace-write\"\n"));
     std::fs::create_dir(stage.sandbox.root().join("inner")).unwrap();
     let session = stage.daemon.open();
     let swap = "mv $ROOT/inner $ROOT/moved && ln -s $OUTSIDE $ROOT/inner";
-    assert!(stage.run(&session, "pipe", swap, None).0);
+    let (worked, exit) = stage.run(&session, "pipe", swap, None);
+    assert!(!worked, "with its root a command could move what is protected there: {exit}");
+    let root = stage.sandbox.root();
+    std::fs::rename(root.join("inner"), root.join("moved")).unwrap();
+    std::os::unix::fs::symlink(stage.sandbox.outside(), root.join("inner")).unwrap();
     for session in [session, stage.daemon.open()] {
         for how in HOW {
             let (worked, exit) = stage.run(&session, how, "echo x > $OUTSIDE/made", None);

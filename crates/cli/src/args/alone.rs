@@ -48,7 +48,6 @@ mod tests {
             "rex -t x exec -- sh -c true",
             "rex exec -t x --json --env A=B -e C=D --cwd /tmp --timeout 5s -n -- cat -n",
             "rex --json exec --tty --detach --sandbox read-only exec exec",
-            "rex exec --wrong x",
             "rex exec ls --version",
             "rex exec help",
         ] {
@@ -63,6 +62,7 @@ mod tests {
         for line in [
             "rex exec",
             "rex exec -h",
+            "rex exec --wrong x",
             "rex exec --help",
             "rex exec --version",
             "rex exec -V",
