@@ -283,6 +283,9 @@ impl Slot {
     }
 }
 
+/// How often a call is tried that finds something busy.
+const MOST_TRIES: usize = 10_000;
+
 /// What the child works on.
 struct Job {
     calls: *const Call,
@@ -336,7 +339,14 @@ extern "C" fn follow(job: usize) -> ! {
                 };
                 index += 1;
             }
-            let result = call(next.number, arguments);
+            let mut result = call(next.number, arguments);
+            let mut tries = 0;
+            // A mount that somebody writes to in this very moment cannot be made read-only; soon it can.
+            while result as i32 == -libc::EBUSY && tries < MOST_TRIES {
+                call(libc::SYS_sched_yield as usize, [0; 5]);
+                result = call(next.number, arguments);
+                tries += 1;
+            }
             if result < 0 {
                 job.errno = -(result as i32);
                 break;
