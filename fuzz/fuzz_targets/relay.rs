@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use link::mux::{Limits, Role, Streams};
-use wire::codex::relay::{Body, Data, RelayFrame, stream_id_of};
+use wire::exec_server::relay::{Body, Data, RelayFrame, stream_id_of};
 
 const TOTAL: usize = 100_000;
 

@@ -9,7 +9,7 @@ use crate::tree::root;
 
 /// The page.
 pub(crate) const PAGE: &str = "docs/reference/exec-server-differences.md";
-const TABLE: &str = "spec/codex-v1/differences.toml";
+const TABLE: &str = "spec/exec-server-v1/differences.toml";
 const RELEASES: [&str; 2] = ["0.131.0", "0.166.0"];
 
 /// The text of the page.
@@ -19,7 +19,7 @@ pub(crate) fn page() -> Result<String> {
     let mut text = format!(
         "# exec-server: what differs from the released servers\n\nWritten by `cargo xtask generate` from `{TABLE}`; do not \
          edit. The same requests go to `rexd exec-server` and to `codex exec-server` of each release; \
-         `crates/daemon/tests/codex_differences.rs` fails when something differs that is not listed, and when something \
+         `crates/daemon/tests/exec_server_differences.rs` fails when something differs that is not listed, and when something \
          listed differs no more.\n\n| difference | from | reason |\n|---|---|---|\n"
     );
     for entry in table.get("difference").and_then(toml::Value::as_array).context("no differences")? {

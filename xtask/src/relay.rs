@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use crate::tree::root;
 
 /// Where the bindings are kept.
-pub(crate) const BINDINGS: &str = "crates/wire/src/codex/relay/generated.rs";
+pub(crate) const BINDINGS: &str = "crates/wire/src/exec_server/relay/generated.rs";
 /// The folder of the schema, and its name in there.
-const SCHEMA: (&str, &str) = ("crates/wire/src/codex", "relay.proto");
+const SCHEMA: (&str, &str) = ("crates/wire/src/exec_server", "relay.proto");
 /// Every source says what it is for; this one is read by nobody, so its items need no sentence each.
 const HEAD: &str = "//! The relay's frames as protobuf has them. Written by `cargo xtask generate` from `relay.proto`.\n\
                     #![allow(missing_docs, unreachable_pub, reason = \"generated\")]\n\n";

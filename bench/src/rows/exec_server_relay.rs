@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use client::codex::{ExecServerClient, ExecServerEvent, RemoteExecServerConnectArgs, v1::ExecParams};
+use client::exec_server::{ExecServerClient, ExecServerEvent, RemoteExecServerConnectArgs, v1::ExecParams};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 

@@ -29,14 +29,14 @@
 //! | [`process`] | commands, their output, input and end |
 //! | [`files`] | everything about files |
 //! | [`approvals`] | what waits for somebody to decide |
-//! | [`codex`] | Codex's exec-server, by its own names |
+//! | [`exec_server`] | Codex's exec-server, by its own names |
 //! | [`error`] | what can go wrong, and what is known then |
 
 pub mod approvals;
-pub mod codex;
 mod connection;
 mod dial;
 pub mod error;
+pub mod exec_server;
 pub mod files;
 pub mod options;
 pub mod process;

@@ -5,7 +5,7 @@ mod scripted;
 
 use std::time::Duration;
 
-use client::codex::{ExecServerClient, ExecServerError, ExecServerEvent, v0};
+use client::exec_server::{ExecServerClient, ExecServerError, ExecServerEvent, v0};
 use scripted::{greeted, line, settled};
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt as _, DuplexStream};

@@ -1,24 +1,10 @@
-//! The faces of the daemon over one engine.
+//! `rexd`: one engine, the core that every face uses, the faces, and the network they are reached on.
 
-pub mod approvals;
-pub mod args;
-pub mod audit;
-pub mod auth;
-pub mod codex;
+pub mod cli;
 pub mod config;
-pub mod doctor;
-pub mod guard;
-pub mod http;
+pub mod core;
+pub mod faces;
 pub mod keeper;
-pub mod linger;
-pub mod listen;
-pub mod log;
-pub mod metrics;
-pub mod notify;
-mod permission;
-pub mod policy_cli;
-pub mod rexd;
-pub mod sandbox;
+pub mod net;
+pub mod observe;
 pub mod serve;
-mod state;
-pub mod traces;

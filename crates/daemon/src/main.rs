@@ -4,10 +4,11 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use daemon::args::{self, Command, ExecServer, HELP, Serve};
+use daemon::cli::args::{self, Command, ExecServer, HELP, Serve};
+use daemon::cli::doctor::{Doctor, colours_wanted};
 use daemon::config::{Config, ConfigArgs, Listeners, Places, check_config};
-use daemon::doctor::{Doctor, colours_wanted};
-use daemon::{audit, keeper, log, serve};
+use daemon::observe::{audit, log};
+use daemon::{keeper, serve};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
@@ -89,8 +90,8 @@ fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
         true => runtime.block_on(serve::stdio(&config, places))?,
         false => {
             let source = &faces.config;
-            let codex = serve::Codex::new(&listeners, &faces.ws_auth, &config)?;
-            let plan = serve::Plan { config: &config, source, places, listeners, codex, passed };
+            let exec_server = serve::ExecServerFace::new(&listeners, &faces.ws_auth, &config)?;
+            let plan = serve::Plan { config: &config, source, places, listeners, exec_server, passed };
             runtime.block_on(serve::serve(plan))?;
         }
     }

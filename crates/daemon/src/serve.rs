@@ -1,11 +1,12 @@
 //! From a configuration to a running daemon: one engine, the faces over it, and an orderly end.
 
-mod exec_server;
+mod exec_server_face;
 mod listeners;
+pub mod notify;
 mod signals;
 mod sockets;
 
-pub use exec_server::{Codex, exec_server, remote_executor};
+pub use exec_server_face::{ExecServerFace, exec_server, remote_executor};
 pub use listeners::{Plan, serve};
 pub use sockets::Sockets;
 
@@ -22,16 +23,16 @@ use engine::{Engine, Limits, Roots, Settings};
 use link::stdio::Streams;
 use tokio_util::sync::CancellationToken;
 
-use crate::approvals::FileLedger;
-use crate::audit::{self, AuditFile};
-use crate::auth::Caller;
 use crate::config::{Config, Places, ServerConfig};
-use crate::guard::{Guard, Guarding};
+use crate::core::approvals::FileLedger;
+use crate::core::resume::{Crossing, LINGER, Lingering};
+use crate::core::runtime_policy::{Guard, Guarding};
+use crate::faces::rexd::{self, Arrival};
 use crate::keeper::{self, Keepers};
-use crate::linger::{Crossing, LINGER, Lingering};
-use crate::metrics::{Metrics, Transport};
-use crate::rexd::{self, Arrival};
-use crate::traces::Traces;
+use crate::net::auth::Caller;
+use crate::observe::audit::{self, AuditFile};
+use crate::observe::metrics::{Metrics, Transport};
+use crate::observe::traces::Traces;
 
 /// How long the clients of waiting sessions may take to go when the daemon ends.
 const LANDINGS_GONE_WITHIN: Duration = Duration::from_secs(1);
@@ -86,7 +87,7 @@ pub fn service(
     (audit, metrics): (Arc<dyn AuditSink>, Metrics),
     stop: CancellationToken,
 ) -> anyhow::Result<rexd::Service> {
-    let sandbox = crate::sandbox::settings(config)?;
+    let sandbox = crate::core::sandbox::settings(config)?;
     let settings = Settings {
         bounds: bounds(&config.limits, places),
         containment: containment(),

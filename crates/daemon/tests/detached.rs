@@ -223,5 +223,5 @@ fn the_end_of_a_detached_process_is_on_record_once_whoever_was_there() {
     assert_eq!(ends.len(), 1, "{ends:?}");
     assert_eq!((&ends[0]["exit_code"], &ends[0]["caller"]), (&json!(7), &json!("stdio")), "{ends:?}");
     assert_eq!(ends[0]["params"]["process_id"], id);
-    daemon::audit::verify(&sandbox.audit()).unwrap();
+    daemon::observe::audit::verify(&sandbox.audit()).unwrap();
 }

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use daemon::auth::{Auth, Door, Gate, Refusals, Secret};
 use daemon::config::{Config, ConfigArgs, Places};
-use daemon::http::{self, Crowd, Deadlines, Peer, Server};
-use daemon::metrics::Metrics;
+use daemon::net::auth::{Auth, Door, Gate, Refusals, Secret};
+use daemon::net::http::{self, Crowd, Deadlines, Peer, Server};
+use daemon::observe::metrics::Metrics;
 use engine::audit::NoAudit;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio_util::sync::CancellationToken;

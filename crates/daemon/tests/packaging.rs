@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use daemon::args::HELP;
+use daemon::cli::args::HELP;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 const COMMANDS: [&str; 6] = ["serve", "doctor", "check-config", "audit", "policy", "version"];

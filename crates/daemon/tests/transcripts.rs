@@ -78,13 +78,13 @@ fn verify_accepts_what_the_daemon_wrote_and_nothing_else() {
     let name = path.to_str().unwrap().to_owned();
     let accepts = || run(&sandbox, REXD, &["audit", "verify", &name]).code == Some(0);
     assert!(accepts(), "as it was written");
-    let summary = daemon::audit::verify(&path).unwrap();
+    let summary = daemon::observe::audit::verify(&path).unwrap();
 
     for at in 0..good.len() - 1 {
         let mut bad = good.clone();
         bad[at] ^= 0x04;
         fs::write(&path, &bad).unwrap();
-        assert!(daemon::audit::verify(&path).is_err(), "byte {at} was flipped and nobody noticed");
+        assert!(daemon::observe::audit::verify(&path).is_err(), "byte {at} was flipped and nobody noticed");
         // The binary says the same; a sample is enough, it is the same code.
         if at % 251 == 0 {
             assert!(!accepts(), "byte {at} was flipped and the command says ok");
@@ -94,7 +94,7 @@ fn verify_accepts_what_the_daemon_wrote_and_nothing_else() {
     let mut torn = good.clone();
     *torn.last_mut().unwrap() ^= 0x04;
     fs::write(&path, &torn).unwrap();
-    let found = daemon::audit::verify(&path).unwrap();
+    let found = daemon::observe::audit::verify(&path).unwrap();
     assert!(found.torn_bytes > 0 && found.records == summary.records - 1, "{found:?}");
 
     let all: Vec<&[u8]> = good.split_inclusive(|byte| *byte == b'\n').collect();
@@ -105,7 +105,7 @@ fn verify_accepts_what_the_daemon_wrote_and_nothing_else() {
         match at + 1 == all.len() {
             false => assert!(!accepts(), "line {at} was deleted and nobody noticed"),
             // Cut off at the end, the chain is whole but shorter: its last hash is another one.
-            true => assert_ne!(daemon::audit::verify(&path).unwrap().last_hash, summary.last_hash),
+            true => assert_ne!(daemon::observe::audit::verify(&path).unwrap().last_hash, summary.last_hash),
         }
     }
     for at in 1..all.len() {
@@ -140,7 +140,7 @@ fn daemons_that_share_an_audit_file_keep_one_chain() {
             });
         }
     });
-    let summary = daemon::audit::verify(&sandbox.audit()).unwrap();
+    let summary = daemon::observe::audit::verify(&sandbox.audit()).unwrap();
     assert_eq!(summary.records, daemons * (requests + 1), "{summary:?}");
     assert_eq!((summary.recovered, summary.torn_bytes), (0, 0), "{summary:?}");
     let audit = lines(&sandbox.audit());
@@ -165,7 +165,7 @@ fn a_daemon_that_was_killed_leaves_an_audit_that_the_next_one_goes_on_with() {
     let mut next = Rexd::start(REXD, &sandbox);
     next.open();
     assert_eq!(next.end().0.code(), Some(0));
-    let summary = daemon::audit::verify(&sandbox.audit()).unwrap();
+    let summary = daemon::observe::audit::verify(&sandbox.audit()).unwrap();
     assert_eq!((summary.recovered, summary.torn_bytes), (1, 0), "{summary:?}");
 }
 

@@ -15,12 +15,14 @@
 mod serve;
 mod spawn;
 
-pub use client::codex::{
+pub use client::exec_server::{
     ByteChunk, ErrorObject, ExecServerClient, ExecServerClientConnectOptions, ExecServerError,
     ExecServerEvent, ExecServerProcess, Notification, Notifications, RemoteExecServerConnectArgs, code,
 };
-pub use client::codex::{http::*, v0, v1::*};
-pub use daemon::codex::listen::{DEFAULT_LISTEN_URL, ExecServerListenUrlParseError, ExecServerTransport};
-pub use daemon::codex::relay::{RemoteExecutorConfig, RemoteExecutorError};
+pub use client::exec_server::{http::*, v0, v1::*};
+pub use daemon::faces::exec_server::listen::{
+    DEFAULT_LISTEN_URL, ExecServerListenUrlParseError, ExecServerTransport,
+};
+pub use daemon::faces::exec_server::relay::{RemoteExecutorConfig, RemoteExecutorError};
 pub use serve::{ExecServerRuntimePaths, run_main, run_main_with_transport, run_remote_executor};
 pub use spawn::{ExecServerLaunchCommand, SpawnedExecServer, spawn_local_exec_server};

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use daemon::args::{ExecServer, WsAuthFlags};
-use daemon::codex::listen::ExecServerTransport;
-use daemon::codex::relay::RemoteExecutorConfig;
+use daemon::cli::args::{ExecServer, WsAuthFlags};
 use daemon::config::{Config, ConfigArgs, Places};
+use daemon::faces::exec_server::listen::ExecServerTransport;
+use daemon::faces::exec_server::relay::RemoteExecutorConfig;
 
 /// Where a server finds what it needs at run time. Everything has a default, as for `rexd`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

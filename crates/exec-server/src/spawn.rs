@@ -5,7 +5,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use client::codex::{ExecServerClient, ExecServerClientConnectOptions, ExecServerError, exec_server_limits};
+use client::exec_server::{
+    ExecServerClient, ExecServerClientConnectOptions, ExecServerError, exec_server_limits,
+};
 use link::child::{self, Child};
 
 /// What to start.

@@ -16,7 +16,7 @@ use through_hub::raw::Raw;
 use through_hub::{Executor, World, gather};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use wire::codex::relay::Body;
+use wire::exec_server::relay::Body;
 
 /// Streams that talk; one more is reset, or two more are not read.
 const TALKERS: usize = 99;

@@ -18,7 +18,7 @@ use axum::{Json, Router};
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, StatusCode, Uri};
 use serde::{Deserialize, Serialize};
-use wire::codex::uri::name_part;
+use wire::exec_server::uri::name_part;
 
 use crate::auth::bearer;
 use crate::config::PublicUrl;

@@ -8,7 +8,7 @@ use link::mux::{self, Acceptor, Limits};
 use link::websocket::{self, Role, Settings};
 use link::{Incoming, Link};
 use tokio::time::timeout;
-use wire::codex::relay::{Body, RelayFrame};
+use wire::exec_server::relay::{Body, RelayFrame};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,7 +65,7 @@ fn rendezvous(to_executor: Link, harnesses: Vec<(String, Link)>) {
     }
     tokio::spawn(async move {
         while let Some(Incoming::Message(frame)) = incoming.recv().await {
-            let id = wire::codex::relay::stream_id_of(&frame).expect("a stream").to_owned();
+            let id = wire::exec_server::relay::stream_id_of(&frame).expect("a stream").to_owned();
             if let Some(to_harness) = back.get(&id) {
                 // A harness that has left takes nothing more.
                 to_harness.event(frame).await.ok();

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use link::Incoming;
 use link::mux::{Event, Key, Limits, Peer, Role, Stream, Streams};
 use proptest::prelude::*;
-use wire::codex::relay::{Body, Data, RelayFrame};
+use wire::exec_server::relay::{Body, Data, RelayFrame};
 
 /// What the way does to a frame.
 #[derive(Debug, Clone, Copy)]

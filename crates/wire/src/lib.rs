@@ -4,14 +4,14 @@
 //! |---|---|---|---|
 //! | JSON-RPC | 2.0 | [`jsonrpc`] | – |
 //! | REXD | 1 | [`rexd::v1`] | `spec/rexd-v1` |
-//! | exec-server | 0, 1 and its relay | [`codex`] | `spec/codex-v0`, `spec/codex-v1` |
+//! | exec-server | 0, 1 and its relay | [`exec_server`] | `spec/exec-server-v0`, `spec/exec-server-v1` |
 //! | keeper's socket | 1, 2 | [`keeper`] | – |
 //!
 //! A face decodes with these types and converts them into the engine's own; nothing here decides what a value
 //! means. Bulk output has encoders of its own ([`text`], [`base64`]) because it passes through them byte by byte.
 
 pub mod base64;
-pub mod codex;
+pub mod exec_server;
 pub mod jsonrpc;
 pub mod keeper;
 pub mod limits;

@@ -1,6 +1,6 @@
 //! Reaching a target: from its name to a link, and why that failed.
 
-mod codex;
+mod exec_server;
 mod local;
 mod ssh;
 mod websocket;
@@ -10,9 +10,9 @@ use link::child::Child;
 
 use websocket::Content;
 
-use crate::codex::bridge::Fate;
 use crate::connection::Connection;
 use crate::error::{ConnectError, Step};
+use crate::exec_server::bridge::Fate;
 use crate::options::Options;
 use crate::target::{Ssh, Target, Url};
 
@@ -64,7 +64,7 @@ pub(crate) async fn dial(target: &Target, options: &Options) -> Result<Dialed, C
             let link = websocket::dial(url, (target, &hint), (DAEMON_PATH, Content::Json(limits()))).await?;
             Ok(Dialed { link, carrier: Carrier::Socket })
         }
-        Target::Codex(url) => codex::dial(url, options).await,
+        Target::Codex(url) => exec_server::dial(url, options).await,
     }
 }
 

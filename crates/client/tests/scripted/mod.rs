@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::codex::{ExecServerClient, ExecServerClientConnectOptions};
+use client::exec_server::{ExecServerClient, ExecServerClientConnectOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex};
 

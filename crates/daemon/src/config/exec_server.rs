@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::find::Places;
 use super::section::{ConfigError, Section};
 use super::server::file;
-use crate::args::{Remote, WsAuthFlags};
-use crate::codex::listen::ExecServerTransport;
+use crate::cli::args::{Remote, WsAuthFlags};
+use crate::faces::exec_server::listen::ExecServerTransport;
 
 /// Where Codex finds this daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::auth::Secret;
+use crate::net::auth::Secret;
 
 /// The file that is looked for on a machine with an administrator.
 const SYSTEM_FILE: &str = "/etc/rexd/config.toml";

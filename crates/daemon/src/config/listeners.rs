@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::section::ConfigError;
 use super::{Config, TlsFiles};
-use crate::args::Serve;
-use crate::auth::is_loopback_address;
+use crate::cli::args::Serve;
+use crate::net::auth::is_loopback_address;
 
 /// Everything that is served on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,8 +61,8 @@ impl Listeners {
 
     /// Whether standard streams are all there is to serve.
     pub fn is_stdio_alone(&self) -> bool {
-        let codex = self.exec_server.is_some() || self.registers;
-        self.stdio && self.http.is_none() && self.unix.is_none() && !codex
+        let exec_server = self.exec_server.is_some() || self.registers;
+        self.stdio && self.http.is_none() && self.unix.is_none() && !exec_server
     }
 
     /// Whether the HTTP listener can be reached from elsewhere, and its tokens be read on the way.

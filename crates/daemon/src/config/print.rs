@@ -8,8 +8,8 @@ use engine::policy::PolicySettings;
 use engine::sandbox::OnGap;
 
 use super::{Config, ConfigArgs, Listeners, OFF, Places};
-use crate::args::Serve;
-use crate::auth;
+use crate::cli::args::Serve;
+use crate::net::auth;
 
 /// Reads the configuration and prints what it comes to, or what is wrong. Returns the status to exit with.
 pub fn check_config(args: &ConfigArgs, places: &Places, out: &mut dyn Write) -> io::Result<u8> {
@@ -67,9 +67,10 @@ fn access(config: &Config, places: &Places, out: &mut dyn Write) -> io::Result<(
     writeln!(out, "{:<28}{}", "http", server.http_listen.clone().unwrap_or_else(off))?;
     let unix = server.unix.as_ref().map_or_else(off, |path| path.display().to_string());
     writeln!(out, "{:<28}{unix}", "unix")?;
-    let codex = &config.exec_server;
-    let listen = codex.listen.map(|address| format!("ws://{address}"));
-    let remote = codex.remote.as_ref().map(|remote| format!("{} at {}", remote.executor_id, remote.url));
+    let exec_server = &config.exec_server;
+    let listen = exec_server.listen.map(|address| format!("ws://{address}"));
+    let remote =
+        exec_server.remote.as_ref().map(|remote| format!("{} at {}", remote.executor_id, remote.url));
     let found: Vec<String> = [listen, remote].into_iter().flatten().collect();
     let found = if found.is_empty() { off() } else { found.join(", ") };
     writeln!(out, "{:<28}{found}", "exec-server")?;

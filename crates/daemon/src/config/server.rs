@@ -7,7 +7,7 @@ use link::listen::TlsFiles;
 
 use super::find::Places;
 use super::section::{ConfigError, Section};
-use crate::auth::{Host, Network, WebOrigin};
+use crate::net::auth::{Host, Network, WebOrigin};
 
 /// What listens where.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! `[telemetry]`: what is sent to whoever watches the daemon.
 
 use super::section::{ConfigError, Section};
-use crate::traces::Endpoint;
+use crate::observe::traces::Endpoint;
 
 /// Where telemetry goes.
 #[derive(Debug, Clone, PartialEq, Eq)]

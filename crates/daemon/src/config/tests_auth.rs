@@ -2,8 +2,8 @@
 
 use super::tests::{places, read, refusal};
 use super::*;
-use crate::args::{Command, Serve};
-use crate::auth::{Digest, Scopes};
+use crate::cli::args::{Command, Serve};
+use crate::net::auth::{Digest, Scopes};
 
 const HEX: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
@@ -120,7 +120,7 @@ fn what_is_wrong_with_the_server_is_refused_with_its_place() {
 
 fn listeners(line: &str, file: &str) -> Listeners {
     let words = line.split_whitespace().map(Into::into);
-    let Ok(Command::Serve(flags)) = crate::args::parse(words) else { panic!("{line}") };
+    let Ok(Command::Serve(flags)) = crate::cli::args::parse(words) else { panic!("{line}") };
     let file = read(&format!("[server]\n{file}\n")).unwrap();
     Listeners::new(&flags, &file).unwrap()
 }
@@ -165,13 +165,13 @@ fn codex_is_offered_what_the_file_says_unless_standard_streams_are_all() {
     let text = "[exec_server]\nlisten = \"ws://127.0.0.1:7\"\nws_token_file = \"~/t\"\nremote = \"https://hub\"\n\
                 executor_id = \"box\"\nremote_token_file = \"/e\"\n";
     let config = read(text).unwrap();
-    let codex = &config.exec_server;
-    assert_eq!(codex.ws_auth.file, Some("/home/u/t".into()));
-    assert_eq!(codex.ws_auth.way.as_deref(), Some("capability-token"));
-    assert_eq!(codex.remote.as_ref().map(|remote| remote.executor_id.as_str()), Some("box"));
+    let exec_server = &config.exec_server;
+    assert_eq!(exec_server.ws_auth.file, Some("/home/u/t".into()));
+    assert_eq!(exec_server.ws_auth.way.as_deref(), Some("capability-token"));
+    assert_eq!(exec_server.remote.as_ref().map(|remote| remote.executor_id.as_str()), Some("box"));
     let found = |line: &str| {
         let words = line.split_whitespace().map(Into::into);
-        let Ok(Command::Serve(flags)) = crate::args::parse(words) else { panic!("{line}") };
+        let Ok(Command::Serve(flags)) = crate::cli::args::parse(words) else { panic!("{line}") };
         let found = Listeners::new(&flags, &config).unwrap();
         (found.stdio, found.exec_server.map(|address| address.port()), found.registers)
     };

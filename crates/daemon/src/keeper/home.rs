@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::folder::{Folder, LIFE, LOG, RECORD, SOCKET, STATUS, STATUS_DRAFT, UNFINISHED};
 use super::record::{Record, Status};
-use crate::state::{make_private, private_folder};
+use crate::core::state::{make_private, private_folder};
 
 /// Room that is kept for the status.
 const STATUS_BYTES: usize = 4096;

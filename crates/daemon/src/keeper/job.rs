@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layers::{self, Layer};
 use super::settings::Settings;
-use crate::sandbox::{FEATURES_VARIABLE, lasting_temp};
+use crate::core::sandbox::{FEATURES_VARIABLE, lasting_temp};
 
 /// Bytes that need not be text, as base64.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,9 +23,9 @@ use super::quota::Quota;
 use super::record::{Record, Status, boot_id, to_ms};
 use super::scribe;
 use super::segments::Segments;
-use crate::audit::AuditFile;
-use crate::sandbox::remove_temp;
-use crate::state::let_go_of_streams;
+use crate::core::sandbox::remove_temp;
+use crate::core::state::let_go_of_streams;
+use crate::observe::audit::AuditFile;
 
 /// A job larger than this is refused: its environment and input are bounded long before.
 const LARGEST_JOB: u64 = 64 * 1024 * 1024;
@@ -260,7 +260,7 @@ impl Kept {
             caller: Arc::from(self.by.as_str()),
             address: None,
             client: Arc::from(""),
-            face: crate::rexd::FACE,
+            face: crate::faces::rexd::FACE,
             session: None,
             operation: operation.into(),
             details: vec![("process_id".into(), Detail::Text(self.id.clone()))],

@@ -7,7 +7,7 @@ use engine::process::Description;
 use serde::{Deserialize, Serialize};
 use wire::keeper::Closed;
 
-pub(super) use crate::state::to_ms;
+pub(super) use crate::core::state::to_ms;
 
 /// `record.json`: written once the process runs. Fields are only ever added.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -10,20 +10,20 @@ use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::exec_server;
+use super::exec_server_face::ExecServerFace;
 use super::signals::{self, Ending};
 use super::sockets::Sockets;
 use super::{link_limits, open_audit, retention, service, sink};
-use crate::auth::{Auth, Caller, Door, Gate, Refusals};
-use crate::codex;
 use crate::config::{Config, ConfigArgs, Listeners, Places};
-use crate::guard::Guard;
-use crate::http::{Crowd, Deadlines, Server};
-use crate::listen::{self, Passed, Tls, Unix, bind};
-use crate::metrics::{Metrics, Transport};
-use crate::notify::Notify;
-use crate::rexd::{self, Arrival};
-use crate::traces::{self, Exporting, Traces};
+use crate::core::runtime_policy::Guard;
+use crate::faces::exec_server;
+use crate::faces::rexd::{self, Arrival};
+use crate::net::auth::{Auth, Caller, Door, Gate, Refusals};
+use crate::net::http::{Crowd, Deadlines, Server};
+use crate::net::listen::{self, Passed, Tls, Unix, bind};
+use crate::observe::metrics::{Metrics, Transport};
+use crate::observe::traces::{self, Exporting, Traces};
+use crate::serve::notify::Notify;
 
 /// The least time between a ping and the end of a connection that does not answer.
 const PING_GRACE: Duration = Duration::from_secs(10);
@@ -40,14 +40,14 @@ pub struct Plan<'a> {
     /// What flags and configuration name.
     pub listeners: Listeners,
     /// What Codex is offered.
-    pub codex: exec_server::Codex,
+    pub exec_server: ExecServerFace,
     /// Sockets that the service manager passed.
     pub passed: Vec<OwnedFd>,
 }
 
 /// Serves everything until a signal asks for the end.
 pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
-    let Plan { config, source, places, listeners, codex, passed } = plan;
+    let Plan { config, source, places, listeners, exec_server, passed } = plan;
     // Every connection is one.
     engine::process::raise_open_files();
     let ending = signals::ending(false)?;
@@ -62,13 +62,13 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let auth = Auth::new(config, places)?;
     let (sockets, exporting) = sockets(config, places, &auth, &ending)?;
     let urls = open(&sockets, &listeners, &tls, passed).await?;
-    let codex = codex.beside(&sockets.server.service, &sockets.tasks).await?;
+    let exec_server = exec_server.beside(&sockets.server.service, &sockets.tasks).await?;
     if urls.iter().any(|url| url.starts_with("http")) {
         tell_token(&auth)?;
     }
     let faces = urls.iter().map(|url| (rexd::FACE, url.as_str()));
-    let codex_url = codex.as_ref().and_then(|(_, url)| url.as_deref());
-    let faces: Vec<_> = faces.chain(codex_url.map(|url| (codex::FACE, url))).collect();
+    let exec_server_url = exec_server.as_ref().and_then(|(_, url)| url.as_deref());
+    let faces: Vec<_> = faces.chain(exec_server_url.map(|url| (exec_server::FACE, url))).collect();
     say_where(&faces, listeners.stdio)?;
     notify.ready(&format!("listening on {}", urls.join(", ")));
     if listeners.stdio {
@@ -90,8 +90,8 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
         }
     }
     notify.stopping();
-    let codex = codex.map(|(service, _)| service);
-    drain(&sockets, codex.as_deref(), config.server.drain, &ending).await;
+    let exec_server = exec_server.map(|(service, _)| service);
+    drain(&sockets, exec_server.as_deref(), config.server.drain, &ending).await;
     if let Some(exporting) = exporting {
         exporting.finish().await;
     }
@@ -263,12 +263,17 @@ async fn end_revoked(server: &Server, stop: CancellationToken) {
 }
 
 /// Ends sessions and connections; at once if asked a second time.
-async fn drain(sockets: &Sockets, codex: Option<&codex::Service>, patience: Duration, ending: &Ending) {
+async fn drain(
+    sockets: &Sockets,
+    exec_server: Option<&exec_server::Service>,
+    patience: Duration,
+    ending: &Ending,
+) {
     let drained = async {
         sockets.tasks.close();
         let done = async {
-            if let Some(codex) = codex {
-                codex.shut_down().await;
+            if let Some(exec_server) = exec_server {
+                exec_server.shut_down().await;
             }
             tokio::join!(sockets.server.service.shut_down(), sockets.tasks.wait())
         };

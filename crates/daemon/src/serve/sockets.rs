@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
 
-use crate::http::{self, Crowd, Peer, Place, Server};
-use crate::listen::{Tls, accept, counted, peer};
-use crate::metrics::{Refusal, Transport};
-use crate::rexd::{self, Arrival};
+use crate::faces::rexd::{self, Arrival};
+use crate::net::http::{self, Crowd, Peer, Place, Server};
+use crate::net::listen::{Tls, accept, counted, peer};
+use crate::observe::metrics::{Refusal, Transport};
 
 /// A peer that acknowledges nothing for so long is gone.
 const DEAD_AFTER: Duration = Duration::from_secs(60);

@@ -100,7 +100,7 @@ fn check_audit(text: &str, sandbox: &Sandbox, caller: &str) -> Result<(), String
     if kept != asked {
         return Err(format!("asked {asked:?}, but the audit has {kept:?}:\n{audit}"));
     }
-    daemon::audit::verify(&path).map(drop).map_err(|error| format!("audit: {error}"))
+    daemon::observe::audit::verify(&path).map(drop).map_err(|error| format!("audit: {error}"))
 }
 
 /// How often each method is asked for: requests and notifications, alone and in batches, answered well or not. What

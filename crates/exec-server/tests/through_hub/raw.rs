@@ -7,7 +7,7 @@ use link::{Incoming, Link};
 use serde_json::{Value, json};
 use testkit::daemon::PATIENCE;
 use tokio::time::timeout;
-use wire::codex::relay::{Body, Data, RelayFrame};
+use wire::exec_server::relay::{Body, Data, RelayFrame};
 
 use super::World;
 

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::queue::{Frame, Full, Outbox, Rest};
 use super::socket::Farewell;
 use crate::config::Limits;
-use wire::codex::relay::{Body, Kind, RelayFrame, Route, route};
+use wire::exec_server::relay::{Body, Kind, RelayFrame, Route, route};
 
 /// Letters that wait to be opened; who writes the next one waits.
 const MAILBOX: usize = 256;

@@ -38,7 +38,7 @@ impl Farewell {
         Farewell { code: CloseCode::Policy, reason: "the token was removed" };
     /// Its code is one of ours, so that an executor knows: coming back at once would only throw the other one out.
     pub(super) const REPLACED: Farewell = Farewell {
-        code: CloseCode::Library(wire::codex::relay::REPLACED),
+        code: CloseCode::Library(wire::exec_server::relay::REPLACED),
         reason: "another executor with this id connected",
     };
     pub(super) const EXECUTOR_GONE: Farewell =

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tungstenite::client::IntoClientRequest as _;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Message, WebSocket};
-use wire::codex::relay::{Body, Data, RelayFrame};
+use wire::exec_server::relay::{Body, Data, RelayFrame};
 
 /// A running hub.
 pub(crate) struct Running {

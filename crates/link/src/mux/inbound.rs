@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
-use wire::codex::relay::Data;
+use wire::exec_server::relay::Data;
 
 use super::serial::{nearest, on_wire};
 use super::{Limits, Peer};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use wire::codex::relay::Data;
+use wire::exec_server::relay::Data;
 
 use super::serial::{nearest, on_wire};
 use super::{Limits, Peer};

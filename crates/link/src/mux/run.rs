@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tokio::sync::mpsc;
-use wire::codex::relay::RelayFrame;
+use wire::exec_server::relay::RelayFrame;
 
 use super::streams::Event;
 use super::virtual_link::{self, Asked, Bells, Handle, Ring};

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use wire::codex::relay::{Body, RelayFrame};
+use wire::exec_server::relay::{Body, RelayFrame};
 
 use super::inbound::{Arrival, Inbound};
 use super::outbound::{Outbound, Wanted};

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
 use bytes::Bytes;
-use wire::codex::relay::{Body, RelayFrame};
+use wire::exec_server::relay::{Body, RelayFrame};
 
 use super::{Limits, Peer, Role, Stream};
 use crate::Incoming;

@@ -1,0 +1,53 @@
+//! A client of Codex's exec-server, over any link.
+//!
+//! One task owns the link; [`ExecServerClient`] is a handle to it. A WebSocket that is cut is dialled again, the session
+//! is resumed, and whoever reads an [`ExecServerProcess`] sees each of its facts once and in order. What would be done
+//! twice by asking again is not asked again: it fails as [`ExecServerError::Ambiguous`].
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), client::exec_server::ExecServerError> {
+//! use client::exec_server::{ExecServerClient, ExecServerEvent, RemoteExecServerConnectArgs, v1::ExecParams};
+//!
+//! let args = RemoteExecServerConnectArgs::new("ws://127.0.0.1:7000", "example");
+//! let client = ExecServerClient::connect_websocket(args).await?;
+//! let mut process = client
+//!     .start(ExecParams {
+//!         process_id: "p-1".to_owned(),
+//!         argv: vec!["uname".to_owned()],
+//!         cwd: "file:///".to_owned(),
+//!         ..ExecParams::default()
+//!     })
+//!     .await?;
+//! while let Some(event) = process.next().await? {
+//!     if let ExecServerEvent::Output { bytes, .. } = event {
+//!         print!("{}", String::from_utf8_lossy(&bytes));
+//!     }
+//! }
+//! client.close().await
+//! # }
+//! ```
+
+pub(crate) mod bridge;
+mod calls;
+mod calls_v0;
+mod connect;
+mod driver;
+mod error;
+mod greet;
+mod handle;
+mod letter;
+mod listeners;
+mod options;
+mod order;
+pub(crate) mod place;
+mod process;
+mod recover;
+mod routes;
+
+pub use crate::dial::exec_server_limits;
+pub use error::ExecServerError;
+pub use handle::{ExecServerClient, Notification, Notifications};
+pub use options::{ExecServerClientConnectOptions, RemoteExecServerConnectArgs};
+pub use process::{ExecServerEvent, ExecServerProcess};
+/// The wire's own types.
+pub use wire::exec_server::{ByteChunk, ErrorObject, code, http, v0, v1};

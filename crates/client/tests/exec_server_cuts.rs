@@ -1,0 +1,151 @@
+//! Connections to an exec-server that are cut: what a process wrote comes once and in order, what was asked is done once.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+
+use client::exec_server::v1::ExecParams;
+use client::exec_server::{
+    ExecServerClient, ExecServerError, ExecServerEvent, ExecServerProcess, RemoteExecServerConnectArgs,
+};
+use testkit::exec_server::ExecServed;
+use testkit::proxy::{How, Proxy, Toward};
+use testkit::sandbox::Sandbox;
+
+/// Few enough that a server which keeps the last mebibyte of a process has all of it.
+const LINES: u32 = 100_000;
+
+struct World {
+    sandbox: Sandbox,
+    proxy: Proxy,
+    _served: ExecServed,
+}
+
+impl World {
+    fn new() -> World {
+        let sandbox = Sandbox::new();
+        let served = ExecServed::start(&sandbox);
+        let proxy = Proxy::start(&served.doors, &sandbox.path("."));
+        World { sandbox, proxy, _served: served }
+    }
+
+    async fn connect(&self) -> ExecServerClient {
+        let url = format!("ws://{}", self.proxy.doors.http);
+        ExecServerClient::connect_websocket(RemoteExecServerConnectArgs::new(url, "tests")).await.unwrap()
+    }
+
+    fn shell(&self, name: &str, line: &str) -> ExecParams {
+        ExecParams {
+            process_id: name.to_owned(),
+            argv: ["sh", "-c", line].map(str::to_owned).to_vec(),
+            cwd: format!("file://{}", self.sandbox.root().display()),
+            env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
+            pipe_stdin: true,
+            ..ExecParams::default()
+        }
+    }
+}
+
+/// Everything that a process wrote, and its exit code.
+async fn gather(process: &mut ExecServerProcess) -> Result<(Vec<u8>, i32), ExecServerError> {
+    let (mut bytes, mut code) = (Vec::new(), None);
+    while let Some(event) = process.next().await? {
+        match event {
+            ExecServerEvent::Output { bytes: more, .. } => bytes.extend_from_slice(&more),
+            ExecServerEvent::Exited { exit_code, .. } => assert_eq!(code.replace(exit_code), None),
+            ExecServerEvent::Closed => return Ok((bytes, code.expect("it exited before it closed"))),
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("its events ended without a last one")
+}
+
+fn counted() -> Vec<u8> {
+    (1..=LINES).flat_map(|number| format!("{number}\n").into_bytes()).collect()
+}
+
+#[tokio::test]
+async fn what_a_process_writes_comes_once_wherever_the_connection_is_cut() {
+    let world = World::new();
+    let client = world.connect().await;
+    for (at, how) in [
+        (1, How::Closed),
+        (60, How::Reset),
+        (130, How::Closed),
+        (700, How::Reset),
+        (9_000, How::Closed),
+        (65_536, How::Reset),
+        (300_000, How::Closed),
+        (700_000, How::Reset),
+    ] {
+        let before = world.proxy.cuts();
+        let params = world.shell(&format!("seq-{at}"), &format!("seq 1 {LINES}; exit 3"));
+        world.proxy.cut_after(Toward::Client, at, how);
+        let mut process = client.start(params).await.unwrap();
+        let (written, code) = gather(&mut process).await.unwrap();
+        assert!(written == counted(), "cut after {at}: {} bytes", written.len());
+        assert_eq!(code, 3);
+        world.proxy.call_off();
+        assert_eq!(world.proxy.cuts(), before + 1, "the connection was not cut after {at}");
+    }
+}
+
+#[tokio::test]
+async fn a_start_that_is_cut_off_starts_one_process() {
+    let world = World::new();
+    let client = world.connect().await;
+    for (toward, at) in
+        [(Toward::Client, 1), (Toward::Client, 20), (Toward::Daemon, 30), (Toward::Daemon, 4_000)]
+    {
+        let name = format!("{toward:?}-{at}");
+        let line = format!("echo started >> {name}; seq 1 {LINES} # {}", "x".repeat(8_000));
+        world.proxy.cut_after(toward, at, How::Closed);
+        let mut process = client.start(world.shell(&name, &line)).await.unwrap();
+        let (written, _) = gather(&mut process).await.unwrap();
+        assert!(written == counted(), "{name}: {} bytes", written.len());
+        assert_eq!(world.sandbox.read(&format!("root/{name}")), "started\n", "{name}: it ran once");
+        assert!(!world.proxy.call_off(), "{name}: nothing was cut");
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_is_cut_off_is_written_once() {
+    let world = World::new();
+    let client = world.connect().await;
+    let mut process =
+        client.start(world.shell("cat", "while read -r line; do echo \"$line\"; done")).await.unwrap();
+    let mut expected = Vec::new();
+    for number in 0..12_usize {
+        let line = format!("{number} {}\n", "y".repeat(50));
+        let toward = [Toward::Client, Toward::Daemon][number % 2];
+        world.proxy.cut_after(toward, 1 + number * 13, How::Closed);
+        process.write(line.clone().into_bytes()).await.unwrap();
+        expected.extend_from_slice(line.as_bytes());
+        world.proxy.call_off();
+    }
+    let mut heard = Vec::new();
+    while heard.len() < expected.len() {
+        match process.next().await.unwrap() {
+            Some(ExecServerEvent::Output { bytes, .. }) => heard.extend_from_slice(&bytes),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(String::from_utf8_lossy(&heard), String::from_utf8_lossy(&expected));
+    assert!(process.terminate().await.unwrap());
+    let (more, code) = gather(&mut process).await.unwrap();
+    assert_eq!((more, code), (Vec::new(), 137));
+}
+
+#[tokio::test]
+async fn what_may_have_been_done_is_not_asked_again() {
+    let world = World::new();
+    let client = world.connect().await;
+    let place = world.sandbox.root().join("made");
+    let params = client::exec_server::v1::FsCreateDirectoryParams {
+        path: format!("file://{}", place.display()),
+        recursive: Some(false),
+        ..Default::default()
+    };
+    world.proxy.cut_after(Toward::Client, 1, How::Closed);
+    let error = client.fs_create_directory(params.clone()).await.unwrap_err();
+    assert!(matches!(error, ExecServerError::Ambiguous { method: "fs/createDirectory", .. }), "{error:?}");
+    assert!(place.is_dir(), "it had been done");
+    assert!(client.fs_create_directory(params).await.unwrap_err().code().is_some(), "the session goes on");
+}

@@ -1,0 +1,406 @@
+//! Arguments: what the command line of `rexd` asks for, as exact types.
+//!
+//! Every long flag is also accepted with a single dash, because the tools that start `rexd` spell it so.
+
+mod asking;
+mod exec_server;
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use crate::cli::policy::PolicyCommand;
+use crate::config::{ConfigArgs, nearest};
+use crate::observe::audit::Show;
+pub use exec_server::{ExecServer, Remote, WsAuthFlags};
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Serve faces; standard input and output when nothing else is named.
+    Serve(Box<Serve>),
+    /// Serve Codex's exec-server alone.
+    ExecServer(Box<ExecServer>),
+    /// Say what works on this machine and what does not.
+    Doctor {
+        /// As one JSON object.
+        json: bool,
+        /// Which configuration to look at.
+        config: ConfigArgs,
+    },
+    /// Read the configuration and print what it comes to.
+    CheckConfig(ConfigArgs),
+    /// Check the chain of an audit file.
+    AuditVerify(PathBuf),
+    /// Show records of an audit file.
+    AuditShow {
+        /// Which of them.
+        show: Box<Show>,
+        /// Which configuration names the file.
+        config: ConfigArgs,
+    },
+    /// Ask the policy.
+    Policy(Box<PolicyCommand>),
+    /// Keep one detached process. Not for people: a daemon executes it and hands it a job.
+    Keeper,
+    /// Print the version.
+    Version,
+    /// Print [`HELP`].
+    Help,
+}
+
+/// Which faces to serve, as far as flags say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Serve {
+    /// Where the configuration comes from.
+    pub config: ConfigArgs,
+    /// REXD on standard input and output: asked for, or called without anything else to serve.
+    pub stdio: bool,
+    /// Called without a subcommand and without anything to serve: the configuration may say what instead of stdio.
+    pub bare: bool,
+    /// REXD over HTTP and WebSocket on this address.
+    pub http: Option<String>,
+    /// REXD on a unix socket.
+    pub unix: Option<PathBuf>,
+    /// The exec-server face on this `ws://` address.
+    pub exec_server: Option<SocketAddr>,
+    /// What its clients have to show.
+    pub ws_auth: WsAuthFlags,
+    /// The stringd face on this port of the loopback interface.
+    pub stringd: Option<u16>,
+    /// The hub to dial.
+    pub hub: Option<String>,
+    /// Certificate chain and key of the listeners.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Who signs the certificates of clients.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// A command line that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageError {
+    /// What is wrong, in one line.
+    pub message: String,
+    /// What to do about it, in one line.
+    pub hint: String,
+    /// The status to exit with.
+    pub exit_code: u8,
+}
+
+impl UsageError {
+    /// The status to exit with.
+    pub const EXIT_CODE: u8 = 2;
+    /// The same for `rexd policy`, where 2 is a verdict.
+    pub const POLICY_EXIT_CODE: u8 = 64;
+
+    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into(), exit_code: Self::EXIT_CODE }
+    }
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rexd: {}\nhint: {}", self.message, self.hint)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// What `rexd --help` prints, on standard output.
+pub const HELP: &str = include_str!("help.txt");
+
+/// A flag and the subcommands that take it.
+struct Flag {
+    name: &'static str,
+    takes_value: bool,
+    /// Subcommands that take it; the empty name is the call without one.
+    used_by: &'static [&'static str],
+}
+
+const EVERYWHERE: &[&str] =
+    &["", "serve", "exec-server", "doctor", "check-config", "audit", "policy", "version", "help"];
+const CONFIGURED: &[&str] = &["", "serve", "exec-server", "doctor", "check-config"];
+const READING: &[&str] = &["", "serve", "exec-server", "doctor", "check-config", "audit", "policy"];
+const ASKING: &[&str] = &["audit", "policy"];
+const SERVING: &[&str] = &["", "serve"];
+const EXEC_SERVER: &[&str] = &["exec-server"];
+const WS_AUTH: &[&str] = &["", "serve", "exec-server"];
+
+const FLAGS: &[Flag] = &[
+    Flag { name: "config", takes_value: true, used_by: READING },
+    Flag { name: "root", takes_value: true, used_by: CONFIGURED },
+    Flag { name: "stdio", takes_value: false, used_by: SERVING },
+    Flag { name: "http", takes_value: true, used_by: SERVING },
+    Flag { name: "unix", takes_value: true, used_by: SERVING },
+    Flag { name: "exec-server", takes_value: true, used_by: SERVING },
+    Flag { name: "stringd", takes_value: true, used_by: SERVING },
+    Flag { name: "hub", takes_value: true, used_by: SERVING },
+    Flag { name: "tls-cert", takes_value: true, used_by: SERVING },
+    Flag { name: "tls-key", takes_value: true, used_by: SERVING },
+    Flag { name: "client-ca", takes_value: true, used_by: SERVING },
+    Flag { name: "listen", takes_value: true, used_by: EXEC_SERVER },
+    Flag { name: "remote", takes_value: true, used_by: EXEC_SERVER },
+    Flag { name: "executor-id", takes_value: true, used_by: EXEC_SERVER },
+    Flag { name: "name", takes_value: true, used_by: EXEC_SERVER },
+    Flag { name: "ws-auth", takes_value: true, used_by: WS_AUTH },
+    Flag { name: "ws-token-file", takes_value: true, used_by: WS_AUTH },
+    Flag { name: "ws-token-sha256", takes_value: true, used_by: WS_AUTH },
+    Flag { name: "json", takes_value: false, used_by: &["doctor", "audit", "policy"] },
+    Flag { name: "face", takes_value: true, used_by: ASKING },
+    Flag { name: "client", takes_value: true, used_by: ASKING },
+    Flag { name: "caller", takes_value: true, used_by: ASKING },
+    Flag { name: "cwd", takes_value: true, used_by: &["policy"] },
+    Flag { name: "shell", takes_value: true, used_by: &["policy"] },
+    Flag { name: "read", takes_value: true, used_by: &["policy"] },
+    Flag { name: "write", takes_value: true, used_by: &["policy"] },
+    Flag { name: "remove", takes_value: true, used_by: &["policy"] },
+    Flag { name: "session", takes_value: true, used_by: &["audit"] },
+    Flag { name: "operation", takes_value: true, used_by: &["audit"] },
+    Flag { name: "decision", takes_value: true, used_by: &["audit"] },
+    Flag { name: "rule", takes_value: true, used_by: &["audit"] },
+    Flag { name: "since", takes_value: true, used_by: &["audit"] },
+    Flag { name: "until", takes_value: true, used_by: &["audit"] },
+    Flag { name: "limit", takes_value: true, used_by: &["audit"] },
+    Flag { name: "failed", takes_value: false, used_by: &["audit"] },
+    Flag { name: "check-config", takes_value: false, used_by: &[""] },
+    Flag { name: "help", takes_value: false, used_by: EVERYWHERE },
+    Flag { name: "version", takes_value: false, used_by: EVERYWHERE },
+];
+
+const SUBCOMMANDS: &[&str] =
+    &["serve", "exec-server", "doctor", "check-config", "audit", "policy", "version", "help"];
+/// Faces of their own and the run command: named in the help, served by later builds.
+const NOT_YET: &[&str] = &["stringd", "host", "run"];
+
+/// Reads a command line, the program's own name not included.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, UsageError> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let asks_policy = arguments.iter().any(|argument| argument == "policy");
+    Raw::read(arguments).and_then(Raw::command).map_err(|error| match asks_policy {
+        true => UsageError { exit_code: UsageError::POLICY_EXIT_CODE, ..error },
+        false => error,
+    })
+}
+
+/// The same for a program called by this name: as `codex-exec-server` it is that face on standard streams, and takes
+/// the flags of it.
+pub fn parse_as(name: &OsStr, arguments: impl IntoIterator<Item = OsString>) -> Result<Command, UsageError> {
+    let is_exec_server = Path::new(name).file_name().is_some_and(|name| name == "codex-exec-server");
+    if !is_exec_server {
+        return parse(arguments);
+    }
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let is_named = |argument: &OsString| {
+        argument.to_str().is_some_and(|text| text.starts_with("--listen") || text.starts_with("--remote"))
+    };
+    let usual =
+        if arguments.iter().any(is_named) { Vec::new() } else { vec!["--listen".into(), "stdio".into()] };
+    parse(std::iter::once("exec-server".into()).chain(arguments).chain(usual))
+}
+
+/// The command line as it was written: loose, and turned into a [`Command`] in one place.
+#[derive(Default)]
+struct Raw {
+    words: Vec<OsString>,
+    flags: Vec<(&'static str, OsString)>,
+}
+
+impl Raw {
+    fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
+        let mut is_operand = false;
+        let mut parser = lexopt::Parser::from_args(arguments.into_iter().map(|argument| {
+            // What follows `--` is somebody else's command line.
+            is_operand |= argument == "--";
+            if is_operand { argument } else { with_two_dashes(argument) }
+        }));
+        let mut raw = Self::default();
+        while let Some(argument) = parser.next().map_err(|error| bad_syntax(&error))? {
+            match argument {
+                lexopt::Arg::Short('h') => raw.flags.push(("help", OsString::new())),
+                lexopt::Arg::Short('V') => raw.flags.push(("version", OsString::new())),
+                lexopt::Arg::Short(letter) => return Err(unknown_flag(&format!("-{letter}"))),
+                lexopt::Arg::Long(name) => {
+                    let flag = FLAGS.iter().find(|flag| flag.name == name);
+                    let flag = flag.ok_or_else(|| unknown_flag(&format!("--{name}")))?;
+                    let value = match flag.takes_value {
+                        true => parser.value().map_err(|error| bad_syntax(&error))?,
+                        false => OsString::new(),
+                    };
+                    raw.flags.push((flag.name, value));
+                }
+                lexopt::Arg::Value(word) => {
+                    if raw.words.is_empty() && NOT_YET.iter().any(|name| word == **name) {
+                        return Err(not_yet(&word));
+                    }
+                    raw.words.push(word);
+                }
+            }
+        }
+        Ok(raw)
+    }
+
+    fn command(self) -> Result<Command, UsageError> {
+        if self.has("help") {
+            return Ok(Command::Help);
+        }
+        if self.has("version") {
+            return Ok(Command::Version);
+        }
+        let name = self.words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        let operands = self.words.get(1..).unwrap_or_default();
+        if name == "keeper" {
+            return none_left(operands).map(|()| Command::Keeper);
+        }
+        if !name.is_empty() && !SUBCOMMANDS.contains(&name.as_str()) {
+            return Err(unknown_command(&name));
+        }
+        self.check_flags(&name)?;
+        match name.as_str() {
+            "" if self.has("check-config") => Ok(Command::CheckConfig(self.config(operands)?)),
+            "" | "serve" => self.serve(&name, operands).map(|serve| Command::Serve(Box::new(serve))),
+            "exec-server" => self.exec_server(operands).map(|face| Command::ExecServer(Box::new(face))),
+            "doctor" => Ok(Command::Doctor { json: self.has("json"), config: self.config(operands)? }),
+            "check-config" => Ok(Command::CheckConfig(self.config(operands)?)),
+            "audit" => self.audit(operands),
+            "policy" => self.policy(operands),
+            "version" => none_left(operands).map(|()| Command::Version),
+            _ => Ok(Command::Help),
+        }
+    }
+
+    /// Every flag belongs to this subcommand.
+    fn check_flags(&self, command: &str) -> Result<(), UsageError> {
+        for (name, _) in &self.flags {
+            let known = FLAGS.iter().any(|flag| flag.name == *name && flag.used_by.contains(&command));
+            if !known {
+                let hint = format!("`rexd --help` shows what `rexd {command}` takes");
+                return Err(UsageError::new(format!("`rexd {command}` takes no --{name}"), hint));
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(&self, name: &str, operands: &[OsString]) -> Result<Serve, UsageError> {
+        none_left(operands)?;
+        let stringd = self.text("stringd")?.map(|port| {
+            port.parse()
+                .map_err(|_| UsageError::new(format!("{port:?} is not a port"), "--stringd takes 0 to 65535"))
+        });
+        let serve = Serve {
+            config: self.config(&[])?,
+            stdio: self.has("stdio"),
+            bare: false,
+            http: self.text("http")?,
+            unix: self.last("unix").map(PathBuf::from),
+            exec_server: self.exec_server_address()?,
+            ws_auth: self.ws_auth()?,
+            stringd: stringd.transpose()?,
+            hub: self.text("hub")?,
+            tls: self.tls()?,
+            client_ca: self.last("client-ca").map(PathBuf::from),
+        };
+        let listens = serve.http.is_some()
+            || serve.unix.is_some()
+            || serve.exec_server.is_some()
+            || serve.stringd.is_some()
+            || serve.hub.is_some();
+        // Called with nothing at all, it speaks on its own standard streams.
+        let bare = name.is_empty() && !listens && !serve.stdio;
+        Ok(Serve { stdio: serve.stdio || bare, bare, ..serve })
+    }
+
+    fn tls(&self) -> Result<Option<(PathBuf, PathBuf)>, UsageError> {
+        match (self.last("tls-cert"), self.last("tls-key")) {
+            (Some(cert), Some(key)) => Ok(Some((cert.into(), key.into()))),
+            (None, None) => Ok(None),
+            (Some(_), None) => Err(UsageError::new("--tls-cert without --tls-key", "name both files")),
+            (None, Some(_)) => Err(UsageError::new("--tls-key without --tls-cert", "name both files")),
+        }
+    }
+
+    /// Where the configuration comes from: `--config`, or the operand of `check-config`.
+    fn config(&self, operands: &[OsString]) -> Result<ConfigArgs, UsageError> {
+        let mut files = self.last("config").into_iter().chain(operands.iter().map(OsString::as_os_str));
+        let file = files.next().map(PathBuf::from);
+        if let Some(extra) = files.next() {
+            return Err(UsageError::new(
+                format!("{extra:?} is one file too many"),
+                "name one configuration file",
+            ));
+        }
+        let roots =
+            self.flags.iter().filter(|(name, _)| *name == "root").map(|(_, value)| value.into()).collect();
+        Ok(ConfigArgs { file, roots })
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.flags.iter().any(|(flag, _)| *flag == name)
+    }
+
+    fn last(&self, name: &str) -> Option<&OsStr> {
+        self.flags.iter().rfind(|(flag, _)| *flag == name).map(|(_, value)| value.as_os_str())
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, UsageError> {
+        let value = self.last(name).map(|value| value.to_str().map(str::to_owned));
+        match value {
+            Some(None) => {
+                Err(UsageError::new(format!("the value of --{name} is not UTF-8"), "check its spelling"))
+            }
+            Some(Some(text)) => Ok(Some(text)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// `-config F` as `--config F`, for exactly the flags there are.
+fn with_two_dashes(argument: OsString) -> OsString {
+    let long = argument.to_str().and_then(|text| text.strip_prefix('-')).filter(|text| {
+        let name = text.split('=').next().unwrap_or(text);
+        FLAGS.iter().any(|flag| flag.name == name)
+    });
+    match long {
+        Some(long) => format!("--{long}").into(),
+        None => argument,
+    }
+}
+
+fn none_left(operands: &[OsString]) -> Result<(), UsageError> {
+    match operands.first() {
+        None => Ok(()),
+        Some(extra) => {
+            Err(UsageError::new(format!("unexpected argument {extra:?}"), "`rexd --help` shows the commands"))
+        }
+    }
+}
+
+fn bad_syntax(error: &lexopt::Error) -> UsageError {
+    UsageError::new(error.to_string(), "`rexd --help` shows the flags and which of them take a value")
+}
+
+fn unknown_flag(flag: &str) -> UsageError {
+    let names = FLAGS.iter().map(|flag| flag.name);
+    let hint = match nearest(flag.trim_start_matches('-'), names) {
+        Some(name) => format!("did you mean --{name}?"),
+        None => "`rexd --help` shows the flags".to_owned(),
+    };
+    UsageError::new(format!("unknown flag {flag}"), hint)
+}
+
+fn unknown_command(name: &str) -> UsageError {
+    let hint = match nearest(name, SUBCOMMANDS.iter().chain(NOT_YET).copied()) {
+        Some(close) => format!("did you mean `rexd {close}`?"),
+        None => "`rexd --help` shows the commands".to_owned(),
+    };
+    UsageError::new(format!("unknown command {name:?}"), hint)
+}
+
+fn not_yet(name: &OsStr) -> UsageError {
+    let message = format!("`rexd {}` is not in this build yet", name.to_string_lossy());
+    UsageError::new(message, "this build serves REXD: `rexd --stdio`")
+}
+
+#[cfg(test)]
+#[path = "args_tests.rs"]
+mod tests;

@@ -1,0 +1,216 @@
+//! What command lines mean, and what is said about those that mean nothing.
+
+use super::*;
+use crate::cli::policy::Wanted;
+use engine::policy::Access;
+
+fn parsed(line: &str) -> Result<Command, UsageError> {
+    parse(line.split_whitespace().map(OsString::from))
+}
+
+fn serve(line: &str) -> Serve {
+    match parsed(line) {
+        Ok(Command::Serve(serve)) => *serve,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn without_arguments_it_serves_its_standard_streams() {
+    for line in ["", "--stdio", "-stdio", "--config f --stdio", "--root ."] {
+        assert!(serve(line).stdio, "{line}");
+    }
+    for line in ["--http :8080", "serve", "serve --unix s", "-http=:1"] {
+        assert!(!serve(line).stdio, "{line}");
+    }
+    assert!(serve("--http :8080 --stdio").stdio);
+}
+
+#[test]
+fn flags_may_have_one_dash_or_two_and_an_equals_sign_or_none() {
+    for line in ["--config a/b", "-config a/b", "--config=a/b", "-config=a/b"] {
+        assert_eq!(serve(line).config.file, Some(PathBuf::from("a/b")), "{line}");
+    }
+    assert_eq!(serve("-root a --root=b").config.roots, [PathBuf::from("a"), PathBuf::from("b")]);
+}
+
+#[test]
+fn serve_takes_every_face() {
+    let expected = Serve {
+        bare: false,
+        config: ConfigArgs { file: Some("c".into()), roots: vec!["r".into()] },
+        stdio: false,
+        http: Some("127.0.0.1:0".to_owned()),
+        unix: Some("s".into()),
+        exec_server: Some("127.0.0.1:0".parse().unwrap()),
+        ws_auth: Default::default(),
+        stringd: Some(3100),
+        hub: Some("http://h".to_owned()),
+        tls: Some(("c.pem".into(), "k.pem".into())),
+        client_ca: Some("ca.pem".into()),
+    };
+    let line = "serve --config c --root r --http 127.0.0.1:0 --unix s --exec-server ws://127.0.0.1:0 --stringd 3100 \
+                --hub http://h --tls-cert c.pem --tls-key k.pem --client-ca ca.pem";
+    assert_eq!(serve(line), expected);
+    assert_eq!(serve(&line.replace("serve --config", "--config")), expected);
+}
+
+#[test]
+fn the_other_commands_are_understood() {
+    let table = [
+        ("doctor", Command::Doctor { json: false, config: ConfigArgs::default() }),
+        ("doctor --json", Command::Doctor { json: true, config: ConfigArgs::default() }),
+        ("check-config", Command::CheckConfig(ConfigArgs::default())),
+        ("check-config f", Command::CheckConfig(ConfigArgs { file: Some("f".into()), roots: vec![] })),
+        ("--check-config", Command::CheckConfig(ConfigArgs::default())),
+        (
+            "--check-config -config f",
+            Command::CheckConfig(ConfigArgs { file: Some("f".into()), roots: vec![] }),
+        ),
+        ("audit verify f", Command::AuditVerify("f".into())),
+        ("version", Command::Version),
+        ("--version", Command::Version),
+        ("-V", Command::Version),
+        ("-h", Command::Help),
+        ("-help", Command::Help),
+        ("help", Command::Help),
+        ("serve --help", Command::Help),
+    ];
+    for (line, expected) in table {
+        assert_eq!(parsed(line), Ok(expected), "{line}");
+    }
+}
+
+#[test]
+fn a_mistake_gets_one_clear_line_and_a_hint() {
+    let table = [
+        ("--htpp :1", "rexd: unknown flag --htpp\nhint: did you mean --http?"),
+        ("--colour", "rexd: unknown flag --colour\nhint: `rexd --help` shows the flags"),
+        ("-x", "rexd: unknown flag -x\nhint: `rexd --help` shows the flags"),
+        ("docter", "rexd: unknown command \"docter\"\nhint: did you mean `rexd doctor`?"),
+        (
+            "doctor --http :1",
+            "rexd: `rexd doctor` takes no --http\nhint: `rexd --help` shows what `rexd doctor` takes",
+        ),
+        ("serve x", "rexd: unexpected argument \"x\"\nhint: `rexd --help` shows the commands"),
+        ("--stringd x", "rexd: \"x\" is not a port\nhint: --stringd takes 0 to 65535"),
+        ("--tls-cert x", "rexd: --tls-cert without --tls-key\nhint: name both files"),
+        (
+            "audit",
+            "rexd: `rexd audit` needs to know what to do\nhint: rexd audit verify FILE, or rexd audit show [FILE] [FLAGS]",
+        ),
+        ("check-config a b", "rexd: \"b\" is one file too many\nhint: name one configuration file"),
+        (
+            "run -- ls",
+            "rexd: `rexd run` is not in this build yet\nhint: this build serves REXD: `rexd --stdio`",
+        ),
+        (
+            "--config",
+            "rexd: missing argument for option '--config'\nhint: `rexd --help` shows the flags and which of them take a value",
+        ),
+    ];
+    for (line, expected) in table {
+        assert_eq!(parsed(line).unwrap_err().to_string(), expected, "{line}");
+    }
+    for face in ["stringd 3100", "host --hub u", "run"] {
+        assert!(parsed(face).unwrap_err().message.ends_with("is not in this build yet"), "{face}");
+    }
+}
+
+#[test]
+fn exec_server_listens_or_registers() {
+    let face = |line: &str| match parsed(line) {
+        Ok(Command::ExecServer(face)) => *face,
+        other => panic!("{line}: {other:?}"),
+    };
+    let default = face("exec-server");
+    assert_eq!(default.transport, "ws://127.0.0.1:0".parse().unwrap());
+    assert_eq!(face("exec-server --listen stdio://").transport, "stdio".parse().unwrap());
+    let remote = face("exec-server --remote https://hub --executor-id e1 --name box").remote.unwrap();
+    assert_eq!((remote.url.as_str(), remote.executor_id.as_str()), ("https://hub", "e1"));
+    let named = parse_as("/usr/bin/codex-exec-server".as_ref(), std::iter::empty()).unwrap();
+    assert!(matches!(named, Command::ExecServer(face) if face.transport == "stdio".parse().unwrap()));
+    for bad in [
+        "exec-server --listen ws://localhost:1",
+        "exec-server --listen stdio --remote u --executor-id e",
+        "exec-server --remote u",
+        "exec-server --executor-id e",
+        "exec-server --http :1",
+        "serve --exec-server stdio",
+        "doctor --listen stdio",
+    ] {
+        assert!(parsed(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn the_help_names_every_flag_and_every_command() {
+    for flag in FLAGS.iter().filter(|flag| flag.name != "check-config") {
+        assert!(HELP.contains(&format!("--{}", flag.name)), "{}", flag.name);
+    }
+    for command in SUBCOMMANDS.iter().filter(|command| **command != "help") {
+        assert!(HELP.contains(&format!("rexd {command}")), "{command}");
+    }
+    assert!(HELP.lines().all(|line| line.len() <= 120));
+    assert!(HELP.contains("/etc/rexd/config.toml"));
+}
+
+#[test]
+fn a_question_to_the_policy_is_a_command_a_text_or_files() {
+    let wanted = |line: &[&str]| {
+        let command = parse(line.iter().map(OsString::from)).unwrap();
+        let Command::Policy(command) = command else { panic!("{command:?}") };
+        let (PolicyCommand::Test(question) | PolicyCommand::Explain(question)) = *command else { panic!() };
+        question.wanted
+    };
+    let words = |words: &[&str]| Wanted::Argv(words.iter().map(|word| (*word).to_owned()).collect());
+    assert_eq!(wanted(&["policy", "test", "--", "git", "-config", "x"]), words(&["git", "-config", "x"]));
+    assert_eq!(wanted(&["policy", "explain", "ls"]), words(&["ls"]));
+    assert_eq!(wanted(&["policy", "test", "ls | wc"]), Wanted::Shell("ls | wc".to_owned()));
+    assert_eq!(wanted(&["policy", "test", "--shell", "ls"]), Wanted::Shell("ls".to_owned()));
+    let files = Wanted::Files(vec![(Access::Write, "a".into()), (Access::Remove, "b".into())]);
+    assert_eq!(wanted(&["policy", "test", "--write", "a", "--remove", "b"]), files);
+}
+
+#[test]
+fn a_mistaken_question_to_the_policy_is_no_verdict() {
+    for line in [
+        "policy",
+        "policy test",
+        "policy tset -- ls",
+        "policy replay",
+        "policy test --read a ls",
+        "policy test --bad",
+    ] {
+        assert_eq!(parsed(line).unwrap_err().exit_code, 64, "{line}");
+    }
+    assert_eq!(parsed("doctor --bad").unwrap_err().exit_code, 2);
+}
+
+#[test]
+fn the_filters_of_the_audit_are_understood() {
+    let show = |line: &str| match parsed(line) {
+        Ok(Command::AuditShow { show, .. }) => *show,
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(show("audit show"), Show::default());
+    assert_eq!(show("audit show f --limit 3 --failed").limit, Some(3));
+    assert_eq!(
+        show("audit show --since 2026-11-15").since.as_deref(),
+        Some("2026-11-15T00:00:00.000000000Z")
+    );
+    assert_eq!(
+        show("audit show --until 2026-11-15T08:00:00+02:00").until.as_deref(),
+        Some("2026-11-15T06:00:00.000000000Z")
+    );
+    assert!(show("audit show --since 2h").since.is_some());
+    for line in [
+        "audit show --since soon",
+        "audit show --decision perhaps",
+        "audit show --limit many",
+        "audit show a b",
+        "audit verify f --failed",
+    ] {
+        assert!(parsed(line).is_err(), "{line}");
+    }
+}

@@ -1,0 +1,5 @@
+//! The command line of `rexd`: arguments, `doctor` and `policy`.
+
+pub mod args;
+pub mod doctor;
+pub mod policy;

@@ -1,0 +1,19 @@
+//! The configuration in `docs/policy.md` is one that loads without a warning.
+
+use std::path::Path;
+
+use crate::config::{Config, ConfigArgs, Places};
+
+#[test]
+fn every_example_of_the_page_is_loaded() {
+    let page = include_str!("../../../../../docs/policy.md");
+    let blocks: Vec<&str> =
+        page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 3);
+    let places = Places { home: Some("/home/u".into()), ..Places::default() };
+    for block in blocks {
+        let config = Config::parse(block, Path::new("policy.md"), &ConfigArgs::default(), &places).unwrap();
+        let odd: Vec<_> = config.warnings.iter().filter(|warning| !warning.contains("no roots")).collect();
+        assert!(odd.is_empty(), "{odd:?}\n{block}");
+    }
+}

@@ -1,0 +1,97 @@
+//! The ledger: writes questions down, finds those that a daemon left behind, and forgets old ones.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Once, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use engine::approval::{Approval, Grant, Ledger, Outcome};
+
+use super::folder::{Folder, read};
+use super::record::{Daemon, GrantRecord, Record, State};
+use crate::core::state::{process_start, to_ms};
+
+/// How long settled questions are kept.
+const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Keeps approvals in a folder of the state.
+#[derive(Debug)]
+pub struct FileLedger {
+    folder: Folder,
+    /// Who asks, once anybody is asked.
+    daemon: OnceLock<Daemon>,
+    swept: Once,
+}
+
+impl FileLedger {
+    /// A ledger in this folder, which is made when it is needed.
+    pub fn new(folder: PathBuf) -> FileLedger {
+        FileLedger { folder: Folder::new(folder), daemon: OnceLock::new(), swept: Once::new() }
+    }
+
+    fn daemon(&self) -> Daemon {
+        let look = || {
+            let pid = std::process::id();
+            Daemon { pid, started: process_start(pid).unwrap_or(0) }
+        };
+        self.daemon.get_or_init(look).clone()
+    }
+
+    /// The answers that hold until their rules change.
+    pub fn grants(&self) -> Vec<Grant> {
+        let records = self.folder.grants();
+        records.iter().filter_map(|path| read::<GrantRecord>(path)).map(GrantRecord::grant).collect()
+    }
+
+    /// Settles what daemons that are gone left waiting, and forgets what was settled long ago.
+    fn sweep(&self) {
+        let now = to_ms(SystemTime::now());
+        let oldest = now.saturating_sub(u64::try_from(KEPT_FOR.as_millis()).unwrap_or(u64::MAX));
+        for path in self.folder.questions() {
+            let Some(mut record) = read::<Record>(&path) else { continue };
+            if record.state == State::Pending && !is_alive(&record.daemon) {
+                record.settle(&Outcome::Abandoned);
+                self.warn(self.folder.write(&path, &record));
+            } else if record.settled_at_ms.is_some_and(|settled| settled < oldest) {
+                // If it stays, it is only old.
+                let _removed = std::fs::remove_file(&path);
+            }
+        }
+    }
+
+    fn warn(&self, written: io::Result<()>) {
+        if let Err(error) = written {
+            tracing::warn!(%error, "an approval cannot be written down");
+        }
+    }
+}
+
+impl Ledger for FileLedger {
+    fn opened(&self, approval: &Approval) -> io::Result<()> {
+        self.swept.call_once(|| self.sweep());
+        let path = self.folder.question(&approval.id).ok_or(io::ErrorKind::InvalidInput)?;
+        self.folder.write(&path, &Record::new(approval, self.daemon()))
+    }
+
+    fn settled(&self, approval: &Approval, outcome: &Outcome) {
+        let Some(path) = self.folder.question(&approval.id) else { return };
+        let mut record = Record::new(approval, self.daemon());
+        record.settle(outcome);
+        self.warn(self.folder.write(&path, &record));
+    }
+
+    fn granted(&self, grant: &Grant) {
+        if let Some(record) = GrantRecord::new(grant) {
+            self.warn(self.folder.write(&self.folder.grant(&record.name()), &record));
+        }
+    }
+
+    fn earlier(&self, id: &str) -> Option<Outcome> {
+        self.swept.call_once(|| self.sweep());
+        read::<Record>(&self.folder.question(id)?)?.outcome()
+    }
+}
+
+fn is_alive(daemon: &Daemon) -> bool {
+    process_start(daemon.pid) == Some(daemon.started)
+}

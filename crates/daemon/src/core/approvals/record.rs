@@ -1,0 +1,193 @@
+//! What a file says about a question or a grant. Fields are only ever added.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use engine::approval::{
+    Answer, Approval, Choice, Deed, Diff, Grant, GrantKey, Holder, Outcome, Question, Scope,
+};
+use engine::process::Program;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::core::state::to_ms;
+use crate::observe::audit::{redact_argv, redact_text};
+
+/// One question.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) state: State,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) scope: Option<ScopeWord>,
+    pub(super) caller: String,
+    pub(super) client: String,
+    pub(super) face: String,
+    pub(super) session: String,
+    pub(super) operation: String,
+    pub(super) summary: String,
+    /// How large the change was that the approver saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) diff_bytes: Option<u64>,
+    pub(super) rule: String,
+    pub(super) asked_at_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) settled_at_ms: Option<u64>,
+    /// Which daemon waits for it.
+    pub(super) daemon: Daemon,
+}
+
+/// A process, named so that another one with its number is not taken for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Daemon {
+    pub(super) pid: u32,
+    pub(super) started: u64,
+}
+
+/// How far a question is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum State {
+    Pending,
+    Approved,
+    Denied,
+    Expired,
+    Withdrawn,
+    Abandoned,
+}
+
+/// For what else an answer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ScopeWord {
+    Once,
+    Session,
+    Rule,
+}
+
+/// An answer that holds until its rule changes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct GrantRecord {
+    pub(super) caller: String,
+    pub(super) rule: String,
+    pub(super) rule_mark: u64,
+    pub(super) approve: bool,
+    pub(super) by: String,
+    pub(super) granted_at_ms: u64,
+}
+
+impl Record {
+    pub(super) fn new(approval: &Approval, daemon: Daemon) -> Record {
+        let Question { asker, operation, deed, rule, .. } = &approval.question;
+        let diff = match deed {
+            Deed::Files { diff: Some(Diff { text, cut_bytes }), .. } => Some(text.len() as u64 + cut_bytes),
+            _ => None,
+        };
+        Record {
+            state: State::Pending,
+            by: None,
+            scope: None,
+            caller: asker.caller.to_string(),
+            client: redact_text(&asker.client).into_owned(),
+            face: asker.face.to_owned(),
+            session: asker.session.to_string(),
+            operation: (*operation).to_owned(),
+            summary: redacted(deed),
+            diff_bytes: diff,
+            rule: rule.clone(),
+            asked_at_ms: to_ms(approval.asked_at),
+            settled_at_ms: None,
+            daemon,
+        }
+    }
+
+    pub(super) fn settle(&mut self, outcome: &Outcome) {
+        self.settled_at_ms = Some(to_ms(SystemTime::now()));
+        self.state = match outcome {
+            Outcome::Answered(Answer { choice: Choice::Approve, .. }) => State::Approved,
+            Outcome::Answered(Answer { choice: Choice::Deny, .. }) => State::Denied,
+            Outcome::Expired => State::Expired,
+            Outcome::Withdrawn => State::Withdrawn,
+            Outcome::Abandoned => State::Abandoned,
+        };
+        if let Outcome::Answered(answer) = outcome {
+            self.by = Some(answer.by.to_string());
+            self.scope = Some(match answer.scope {
+                Scope::Once => ScopeWord::Once,
+                Scope::Session => ScopeWord::Session,
+                Scope::Rule => ScopeWord::Rule,
+            });
+        }
+    }
+
+    /// How it was settled; nothing while it waits.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        let answered = |choice| {
+            let scope = match self.scope {
+                None | Some(ScopeWord::Once) => Scope::Once,
+                Some(ScopeWord::Session) => Scope::Session,
+                Some(ScopeWord::Rule) => Scope::Rule,
+            };
+            Outcome::Answered(Answer { choice, scope, by: Arc::from(self.by.as_deref().unwrap_or_default()) })
+        };
+        Some(match self.state {
+            State::Pending => return None,
+            State::Approved => answered(Choice::Approve),
+            State::Denied => answered(Choice::Deny),
+            State::Expired => Outcome::Expired,
+            State::Withdrawn => Outcome::Withdrawn,
+            State::Abandoned => Outcome::Abandoned,
+        })
+    }
+}
+
+impl GrantRecord {
+    /// Nothing for what ends with its session anyway, and for what names no written rule.
+    pub(super) fn new(grant: &Grant) -> Option<GrantRecord> {
+        let Holder::Caller(caller) = &grant.holder else { return None };
+        let GrantKey::Rule { name, mark } = &grant.key else { return None };
+        Some(GrantRecord {
+            caller: caller.to_string(),
+            rule: name.clone(),
+            rule_mark: *mark,
+            approve: grant.choice == Choice::Approve,
+            by: grant.by.to_string(),
+            granted_at_ms: to_ms(SystemTime::now()),
+        })
+    }
+
+    pub(super) fn grant(self) -> Grant {
+        Grant {
+            holder: Holder::Caller(Arc::from(self.caller)),
+            key: GrantKey::Rule { name: self.rule, mark: self.rule_mark },
+            choice: if self.approve { Choice::Approve } else { Choice::Deny },
+            by: Arc::from(self.by),
+        }
+    }
+
+    /// A file name: the same grant given again takes the place of the one before.
+    pub(super) fn name(&self) -> String {
+        let mut digest = Sha256::new();
+        for part in [&self.caller, &self.rule] {
+            digest.update(part.as_bytes());
+            digest.update([0]);
+        }
+        digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The operation in one line, with what looks like a secret hidden.
+fn redacted(deed: &Deed) -> String {
+    let mut deed = deed.clone();
+    if let Deed::Run { program, .. } = &mut deed {
+        match program {
+            Program::Argv(argv) => *argv = redact_argv(argv),
+            Program::Shell { line, .. } => *line = redact_text(line).into_owned(),
+        }
+    }
+    deed.summary().chars().take(MAX_SUMMARY).collect()
+}
+
+/// The longest summary that is kept.
+const MAX_SUMMARY: usize = 4_096;

@@ -1,0 +1,127 @@
+//! What the policy says about a start or a path, and whom it asks.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::approval::{self, Deed, Input, Question};
+use engine::audit::Judged;
+use engine::policy::{Asked as Inquiry, CommandLine, Decision, Operation, Verdict};
+use engine::process::Program;
+use engine::{RootedPath, Roots};
+use tokio_util::sync::CancellationToken;
+use wire::exec_server::{ErrorObject, v1};
+
+use super::FACE;
+use super::answer::Answer;
+use super::errors::failed;
+use super::processes::Start;
+use super::session::{Inquired, Session};
+use crate::core::permission::{Rules, Waits, settle};
+use crate::core::runtime_policy::Guard;
+
+impl Session {
+    /// Starts it if the policy lets it, or somebody who is asked.
+    pub(super) fn judge(&mut self, start: Start, mut answer: Answer) {
+        let guard = self.service.guard.current();
+        let cwd = match self.start_path(&guard, &start.cwd) {
+            Ok(cwd) => cwd,
+            Err(error) => return self.reply(answer, Err::<(), _>(error)),
+        };
+        // Rules on directories hold for where it really is.
+        let place = if guard.policy.judges_directories() { cwd.real().ok() } else { None };
+        let place = place.as_deref().unwrap_or(cwd.as_path());
+        let operation = Operation::Run { line: CommandLine::Argv(&start.params.argv), cwd: place };
+        let decision = guard.policy.decide(&self.inquiry(operation));
+        answer.judged(Judged { verdict: decision.verdict, rule: decision.rule.clone(), approval: None });
+        match decision.verdict {
+            Verdict::Allow => self.launch(start, answer),
+            Verdict::Ask => {
+                let question = self.question(&guard, decision, &start, place);
+                self.ask(guard, (start, answer), question);
+            }
+            Verdict::Deny | Verdict::NoShell => {
+                let error = decision.into_result().map_or_else(failed, |()| ErrorObject::internal("allowed"));
+                self.reply(answer, Err::<(), _>(error));
+            }
+        }
+    }
+
+    fn ask(&mut self, guard: Arc<Guard>, (start, mut answer): (Start, Answer), question: Question) {
+        let cancel = CancellationToken::new();
+        self.asked.insert(start.params.process_id.clone(), cancel.clone());
+        let (service, over, answered) = (self.service.clone(), self.over.clone(), self.answered.clone());
+        self.tasks.spawn(async move {
+            let waits = Waits { within: guard.approvals.within, cancel: &cancel, over: &over };
+            let (settled, result) = settle(&service.approvals, question, waits).await;
+            settled.into_iter().for_each(|settled| answer.settled(settled));
+            // A session that is over drops it, and with it the answer.
+            answered.send(Inquired { start: Box::new(start), answer, cancel, result }).await.ok();
+        });
+    }
+
+    /// It is settled what becomes of a start that somebody was asked about. One that was withdrawn has lost its id, and
+    /// another may have it by now.
+    pub(super) fn settled(&mut self, Inquired { start, answer, cancel, result }: Inquired) {
+        if cancel.is_cancelled() {
+            let withdrawn = ErrorObject::invalid_request("the start was withdrawn");
+            return self.reply(answer, Err::<(), _>(withdrawn));
+        }
+        self.asked.remove(&start.params.process_id);
+        match result {
+            Ok(()) => self.launch(*start, answer),
+            Err(error) => self.reply(answer, Err::<(), _>(failed(error))),
+        }
+    }
+
+    fn question(&self, guard: &Guard, decision: Decision, start: &Start, cwd: &Path) -> Question {
+        let v1::ExecParams { argv, env, tty, .. } = &start.params;
+        let env = env.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
+        Question {
+            asker: approval::Asker {
+                caller: self.asker.caller.name.clone(),
+                client: self.asker.client.clone(),
+                face: FACE,
+                session: self.id.clone(),
+            },
+            operation: v1::PROCESS_START,
+            whole: format!("{argv:?} {env:?} {}", cwd.display()),
+            deed: Deed::Run {
+                program: Program::Argv(argv.clone()),
+                cwd: cwd.to_owned(),
+                env,
+                input: Input::default(),
+                has_terminal: *tty,
+                is_detached: false,
+            },
+            rule_mark: guard.policy.mark(&decision.rule),
+            rule: decision.rule.to_string(),
+            reason: decision.reason,
+            risk: decision.risk,
+        }
+    }
+
+    fn inquiry<'a>(&'a self, operation: Operation<'a>) -> Inquiry<'a> {
+        Inquiry { face: FACE, client: &self.asker.client, caller: &self.asker.caller.name, operation }
+    }
+
+    /// The directory a process starts in. A command is asked about as such, with its directory.
+    pub(super) fn start_path(&self, guard: &Arc<Guard>, cwd: &Path) -> Result<RootedPath, ErrorObject> {
+        let roots = self.ruled(self.service.roots.clone(), guard, vec![PathBuf::from("/")]);
+        roots.admit(Path::new("/"), cwd).map_err(failed)
+    }
+
+    /// The same roots with the operator's rules on files. What a rule would ask about is refused: of a file call nobody
+    /// can be asked on this wire, where clients give up after seconds.
+    pub(super) fn ruled(&self, roots: Roots, guard: &Arc<Guard>, approved: Vec<PathBuf>) -> Roots {
+        if !guard.policy.judges_files() {
+            return roots;
+        }
+        roots.guarded(Arc::new(Rules {
+            guard: guard.clone(),
+            face: FACE,
+            client: self.asker.client.clone(),
+            caller: self.asker.caller.name.clone(),
+            approved,
+        }))
+    }
+}

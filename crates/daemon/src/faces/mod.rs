@@ -1,0 +1,4 @@
+//! The faces of the daemon: one module per protocol, each over [`crate::core`] and none over another.
+
+pub mod exec_server;
+pub mod rexd;

@@ -1,0 +1,71 @@
+//! A session as an approver: hears what waits for a decision, if its caller may decide.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use engine::approval::{Approver, News, Question};
+use tokio::sync::mpsc;
+
+use super::mailbox::{Handle, Letter, Notice};
+use crate::core::runtime_policy::Guarding;
+use crate::net::auth::Scope;
+
+/// What decides whether a session may see and answer a question.
+pub(super) struct SessionApprover {
+    handle: Handle,
+    guard: Guarding,
+    /// The directories its caller is confined to, if it is.
+    roots: Option<Vec<PathBuf>>,
+}
+
+impl SessionApprover {
+    pub(super) fn new(handle: Handle, guard: Guarding, roots: Option<Vec<PathBuf>>) -> SessionApprover {
+        SessionApprover { handle, guard, roots }
+    }
+
+    /// Whether everything a question is about lies where its caller may look.
+    pub(super) fn may_see(&self, question: &Question) -> bool {
+        let Some(roots) = &self.roots else { return true };
+        question.deed.paths().iter().all(|path| roots.iter().any(|root| path.starts_with(root)))
+    }
+
+    /// Nothing if it may answer, else why not.
+    pub(super) fn reason_against(&self, question: &Question) -> Option<String> {
+        let (caller, guard) = (&self.handle.asker.caller, self.guard.current());
+        if !caller.scopes.allow(Scope::Exec) {
+            return Some(format!("{} may only look", caller.name));
+        }
+        if !guard.approvals.approvers.iter().any(|glob| glob.matches(&caller.name)) {
+            return Some(format!("{} is not among approvals.approvers", caller.name));
+        }
+        if !guard.approvals.self_approval && question.asker.caller == caller.name {
+            return Some("whoever asks may not answer here (approvals.self_approval)".to_owned());
+        }
+        None
+    }
+}
+
+impl Approver for SessionApprover {
+    fn may_answer(&self, question: &Question) -> bool {
+        self.may_see(question) && self.reason_against(question).is_none()
+    }
+
+    fn is_there(&self) -> bool {
+        self.handle.silent_since.load(Ordering::Relaxed) == 0
+    }
+
+    fn hear(&self, news: &News) {
+        let letter = Letter::Notice(Notice::News(Box::new(news.clone())));
+        if let Err(mpsc::error::TrySendError::Full(letter)) = self.handle.letters.try_send(letter) {
+            let letters = self.handle.letters.clone();
+            // Lives until the session has read what came before; as many as questions may wait.
+            tokio::spawn(async move { letters.send(letter).await.ok() });
+        }
+    }
+}
+
+impl std::fmt::Debug for SessionApprover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionApprover").field("session", &self.handle.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,6 @@
+//! What the daemon records about itself: audit, metrics, traces and the log on stderr.
+
+pub mod audit;
+pub mod log;
+pub mod metrics;
+pub mod traces;

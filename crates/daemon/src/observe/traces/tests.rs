@@ -1,0 +1,331 @@
+//! What a collector receives, and what a bad one costs.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::observe::metrics::Transport;
+
+/// What a collector was sent.
+struct Posted {
+    head: String,
+    body: Value,
+}
+
+/// A collector that answers with these, one connection each, and with 200 afterwards.
+async fn collector(answers: &[&'static str]) -> (String, mpsc::Receiver<Posted>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (seen, posted) = mpsc::channel(64);
+    let answers = answers.to_vec();
+    tokio::spawn(async move {
+        let mut answers = answers.into_iter();
+        while let Ok((stream, _)) = listener.accept().await {
+            let answer = answers.next().unwrap_or("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+            let Some(request) = serve(stream, answer).await else { continue };
+            if seen.send(request).await.is_err() {
+                break;
+            }
+        }
+    });
+    (url, posted)
+}
+
+async fn serve(mut stream: TcpStream, answer: &str) -> Option<Posted> {
+    let mut bytes = Vec::new();
+    loop {
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+        let length = header(&head, "content-length").unwrap().parse::<usize>().unwrap();
+        if bytes.len() < end + 4 + length {
+            continue;
+        }
+        assert_eq!(bytes.len(), end + 4 + length, "nothing follows the body");
+        stream.write_all(answer.as_bytes()).await.ok()?;
+        return Some(Posted { head, body: serde_json::from_slice(&bytes[end + 4..]).unwrap() });
+    }
+}
+
+fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
+    let mut headers = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    headers.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+}
+
+fn settings(variables: &[(&str, &str)]) -> Result<Option<Settings>, SettingsError> {
+    let variables: HashMap<&str, &str> = variables.iter().copied().collect();
+    Settings::read(None, |name| variables.get(name).map(|value| value.to_string()))
+}
+
+/// Quick enough for a test, patient enough for a busy machine.
+fn quick(url: &str) -> Settings {
+    let settings = settings(&[("OTEL_EXPORTER_OTLP_ENDPOINT", url)]).unwrap().unwrap();
+    let pace = Pace {
+        gather: Duration::from_millis(1),
+        attempt: Duration::from_secs(60),
+        back_off: Duration::from_millis(1),
+        attempts: 3,
+        farewell: Duration::from_secs(60),
+    };
+    Settings { pace, ..settings }
+}
+
+fn asked(method: &str) -> Asked<'_> {
+    Asked { method, caller: "token:ci", transport: Transport::Ws }
+}
+
+fn spans(body: &Value) -> &Vec<Value> {
+    body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap()
+}
+
+/// Attributes as a map; each key stands once.
+fn attributes(of: &Value) -> HashMap<&str, &Value> {
+    let list = of["attributes"].as_array().unwrap();
+    let map: HashMap<&str, &Value> =
+        list.iter().map(|pair| (pair["key"].as_str().unwrap(), &pair["value"])).collect();
+    assert_eq!(map.len(), list.len());
+    map
+}
+
+fn value(metrics: &Metrics, name: &str) -> f64 {
+    testkit::prometheus::parse(&metrics.render()).unwrap().value(name, &[]).unwrap()
+}
+
+fn is_hex(value: &Value, digits: usize) -> bool {
+    let text = value.as_str().unwrap();
+    text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[tokio::test]
+async fn a_request_arrives_as_a_span_of_the_otlp_json_mapping() {
+    let (url, mut posted) = collector(&[]).await;
+    let metrics = Metrics::new();
+    let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
+    let parent = TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
+    let mut failed = traces.begin(asked("exec.start"), Some(&parent));
+    failed.session("s-1");
+    failed.end(Some(-32_001));
+    traces.begin(asked("fs.read"), None).end(None);
+    drop(traces.begin(asked("made.up"), None));
+    exporting.finish().await;
+
+    let Posted { head, body } = posted.recv().await.unwrap();
+    assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
+    assert_eq!(header(&head, "content-type"), Some("application/json"));
+    assert_eq!(header(&head, "host"), url.strip_prefix("http://"));
+    assert_eq!(keys(&body), ["resourceSpans"]);
+    let resource = attributes(&body["resourceSpans"][0]["resource"]);
+    assert_eq!(resource["service.name"]["stringValue"], "rexd");
+    assert_eq!(resource["service.version"]["stringValue"], env!("CARGO_PKG_VERSION"));
+    let scope = &body["resourceSpans"][0]["scopeSpans"][0]["scope"];
+    assert_eq!(scope["name"], "rexd");
+    let [first, second, third] = spans(&body).as_slice() else { panic!("{body:#}") };
+    let expected = [
+        "attributes",
+        "endTimeUnixNano",
+        "kind",
+        "name",
+        "parentSpanId",
+        "spanId",
+        "startTimeUnixNano",
+        "status",
+        "traceId",
+    ];
+    assert_eq!(keys(first), expected);
+    assert_eq!(first["traceId"], "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!(first["parentSpanId"], "b7ad6b7169203331");
+    assert!(is_hex(&first["spanId"], 16) && first["spanId"] != first["parentSpanId"]);
+    assert_eq!((&first["name"], &first["kind"]), (&"exec.start".into(), &2.into()));
+    let nanos = |name: &str| first[name].as_str().unwrap().parse::<u64>().unwrap();
+    assert!(nanos("startTimeUnixNano") > 1_600_000_000_000_000_000);
+    assert!(nanos("endTimeUnixNano") >= nanos("startTimeUnixNano"));
+    assert_eq!(first["status"]["code"], 2);
+    let said = attributes(first);
+    for (key, text) in [
+        ("rpc.system", "jsonrpc"),
+        ("rpc.method", "exec.start"),
+        ("rexd.session", "s-1"),
+        ("rexd.caller", "token:ci"),
+        ("rexd.transport", "ws"),
+        ("error.type", "-32001"),
+    ] {
+        assert_eq!(said[key]["stringValue"], text, "{key}");
+    }
+    assert_eq!(said["rpc.jsonrpc.error_code"]["intValue"], "-32001");
+    assert!(is_hex(&second["traceId"], 32) && second["traceId"] != first["traceId"]);
+    assert_eq!((&second["parentSpanId"], &second["status"]), (&Value::Null, &serde_json::json!({})));
+    assert_eq!(third["name"], "other");
+    assert_eq!(attributes(third)["rpc.method"]["stringValue"], "made.up");
+    assert_eq!(third["status"]["message"], "cancelled");
+    assert_eq!(value(&metrics, "rexd_spans_exported_total"), 3.0);
+    assert_eq!(value(&metrics, "rexd_spans_dropped_total"), 0.0);
+}
+
+#[tokio::test]
+async fn a_batch_goes_out_by_itself_and_again_after_a_failure() {
+    let busy = "HTTP/1.1 503 Busy\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
+    let (url, mut posted) = collector(&[busy, busy]).await;
+    let metrics = Metrics::new();
+    let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
+    traces.begin(asked("fs.read"), None).end(None);
+    let first = posted.recv().await.unwrap().body;
+    assert_eq!(posted.recv().await.unwrap().body, first);
+    assert_eq!(posted.recv().await.unwrap().body, first);
+    exporting.finish().await;
+    assert_eq!(value(&metrics, "rexd_spans_exported_total"), 1.0);
+    assert!(posted.try_recv().is_err(), "what was taken is not sent again");
+}
+
+#[tokio::test]
+async fn what_a_collector_refuses_is_dropped_and_counted() {
+    let refusal = "HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n";
+    let (url, mut posted) = collector(&[refusal]).await;
+    let metrics = Metrics::new();
+    let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
+    traces.begin(asked("fs.read"), None).end(None);
+    posted.recv().await.unwrap();
+    traces.begin(asked("fs.stat"), None).end(None);
+    exporting.finish().await;
+    assert_eq!(spans(&posted.recv().await.unwrap().body).last().unwrap()["name"], "fs.stat");
+    assert_eq!(
+        value(&metrics, "rexd_spans_dropped_total") + value(&metrics, "rexd_spans_exported_total"),
+        2.0
+    );
+}
+
+#[tokio::test]
+async fn what_a_collector_rejects_of_a_batch_is_not_counted_as_sent() {
+    let partly =
+        "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{\"partialSuccess\":{\"rejectedSpans\":\"1\"}}";
+    let (url, _posted) = collector(&[partly]).await;
+    let metrics = Metrics::new();
+    let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
+    traces.begin(asked("fs.read"), None).end(None);
+    traces.begin(asked("fs.stat"), None).end(None);
+    exporting.finish().await;
+    assert_eq!(value(&metrics, "rexd_spans_dropped_total"), 1.0);
+    assert_eq!(value(&metrics, "rexd_spans_exported_total"), 1.0);
+}
+
+#[tokio::test]
+async fn a_full_queue_drops_spans_and_never_waits() {
+    let (url, _posted) = collector(&[]).await;
+    let metrics = Metrics::new();
+    let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
+    // Nothing is awaited here, so the exporter takes nothing meanwhile.
+    for _ in 0..SPANS_WAITING + 10 {
+        traces.begin(asked("fs.read"), None).end(None);
+    }
+    let page = testkit::prometheus::parse(&metrics.render()).unwrap();
+    assert_eq!(page.value("rexd_queue_depth", &[("queue", "spans")]), Some(SPANS_WAITING as f64));
+    assert_eq!(value(&metrics, "rexd_spans_dropped_total"), 10.0);
+    exporting.finish().await;
+    assert_eq!(value(&metrics, "rexd_spans_exported_total"), SPANS_WAITING as f64);
+}
+
+#[tokio::test]
+async fn a_silent_collector_does_not_hold_up_the_end() {
+    // It listens, and never answers.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let mut settings = quick(&url);
+    settings.pace.farewell = Duration::from_millis(10);
+    let metrics = Metrics::new();
+    let (traces, exporting) = Traces::start(settings, metrics.clone()).unwrap();
+    traces.begin(asked("fs.read"), None).end(None);
+    exporting.finish().await;
+    assert_eq!(value(&metrics, "rexd_spans_dropped_total"), 1.0);
+    traces.begin(asked("fs.read"), None).end(None);
+    assert_eq!(value(&metrics, "rexd_spans_dropped_total"), 2.0);
+}
+
+#[tokio::test]
+async fn a_collector_that_is_not_there_is_given_up() {
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let metrics = Metrics::new();
+    let (traces, exporting) = Traces::start(quick(&format!("http://{gone}")), metrics.clone()).unwrap();
+    traces.begin(asked("fs.read"), None).end(None);
+    exporting.finish().await;
+    assert_eq!(value(&metrics, "rexd_spans_dropped_total"), 1.0);
+}
+
+#[tokio::test]
+async fn whoever_started_the_trace_decides_whether_it_is_kept() {
+    let (url, mut posted) = collector(&[]).await;
+    let (traces, exporting) = Traces::start(quick(&url), Metrics::off()).unwrap();
+    let parent = TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00").unwrap();
+    traces.begin(asked("fs.read"), Some(&parent)).end(None);
+    exporting.finish().await;
+    assert!(posted.try_recv().is_err());
+    Traces::off().begin(asked("fs.read"), None).end(None);
+}
+
+#[test]
+fn the_variables_of_opentelemetry_are_honoured() {
+    let url = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318/base/");
+    let endpoint = |url: &str| Endpoint::parse(url).unwrap();
+    let read = settings(&[
+        url,
+        ("OTEL_SERVICE_NAME", "builder"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "service.name=lost, deployment.environment=a%2Cb,service.version=9"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "1500"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+    ]);
+    let read = read.unwrap().unwrap();
+    assert_eq!(read.endpoint, endpoint("http://c:4318/base/v1/traces"));
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let expected = [
+        pair("service.name", "builder"),
+        pair("service.version", "9"),
+        pair("deployment.environment", "a,b"),
+    ];
+    assert_eq!(read.resource, expected);
+    assert_eq!(read.headers, [pair("x-key", "a b")]);
+    assert_eq!(read.pace.attempt, Duration::from_millis(1_500));
+    let own = settings(&[url, ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://d/x")]).unwrap().unwrap();
+    assert_eq!(own.endpoint, endpoint("http://d/x"));
+    let configured = Settings::read(Some("http://c"), |_| None).unwrap().unwrap();
+    assert_eq!(configured.endpoint, endpoint("http://c/v1/traces"));
+}
+
+#[test]
+fn traces_are_off_unless_asked_for() {
+    let url = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318");
+    for variables in [
+        &[][..],
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")],
+        &[url, ("OTEL_SDK_DISABLED", "true")],
+        &[url, ("OTEL_TRACES_EXPORTER", "none")],
+    ] {
+        assert!(settings(variables).unwrap().is_none(), "{variables:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_at_the_start() {
+    let url = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318");
+    for (variables, words) in [
+        (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c:4318")][..], "a collector on this machine"),
+        (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "c:4318")], "http://HOST:PORT"),
+        (&[url, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], "http/json"),
+        (&[url, ("OTEL_EXPORTER_OTLP_TIMEOUT", "0")], "milliseconds"),
+        (&[url, ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%0d%0ac")], "odd characters"),
+        (&[url, ("OTEL_EXPORTER_OTLP_HEADERS", "a")], "key=value"),
+        (&[url, ("OTEL_RESOURCE_ATTRIBUTES", "a=%+1")], "two digits"),
+    ] {
+        let error = settings(variables).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}

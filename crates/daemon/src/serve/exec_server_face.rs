@@ -1,0 +1,200 @@
+//! exec-server: alone, on standard streams or on an address, or beside the other faces over the same engine.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use engine::Roots;
+use tokio_util::task::TaskTracker;
+
+use super::{open_audit, service, signals, sink};
+use crate::cli::args::{ExecServer, WsAuthFlags};
+use crate::config::{Config, Listeners, Places};
+use crate::faces::exec_server::listen::{ExecServerTransport, WebSockets, WsAuth, bind};
+use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
+use crate::faces::exec_server::{self, Arrival};
+use crate::faces::rexd;
+use crate::net::auth::Caller;
+use crate::observe::metrics::{Metrics, Transport};
+
+/// Serves exec-server alone until its peer is done or a signal asks for the end.
+pub async fn exec_server(config: &Config, places: &Places, face: &ExecServer) -> anyhow::Result<()> {
+    if let Some(remote) = &face.remote {
+        let executor = RemoteExecutorConfig::new(&remote.url, &remote.executor_id)?;
+        let executor = remote.name.iter().fold(executor, |executor, name| executor.named(name));
+        return remote_executor(config, places, &executor).await;
+    }
+    let (shared, service, ending) = alone(config, places)?;
+    match face.transport {
+        ExecServerTransport::Stdio => {
+            let link = link::stdio::open(&exec_server::link_limits())
+                .context("cannot use standard input and output")?;
+            let arrival = Arrival { caller: Caller::on_stdio(), transport: Transport::Stdio };
+            exec_server::serve(service.clone(), link, arrival, ending.stop.clone()).await;
+        }
+        ExecServerTransport::WebSocket { bind_address } => {
+            let auth = ws_auth(&face.ws_auth)?;
+            let listener = bind(bind_address, &auth).await?;
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "ws://{}", listener.local_addr()?)?;
+            out.flush()?;
+            drop(out);
+            WebSockets::new(service.clone(), auth, config.server.max_connections).run(listener).await;
+        }
+    }
+    shut_down(&shared, &service, &ending).await;
+    Ok(())
+}
+
+/// Registers as an executor and serves the streams that come from there, until a signal asks for the end or something
+/// happens that no waiting mends.
+pub async fn remote_executor(
+    config: &Config,
+    places: &Places,
+    executor: &RemoteExecutorConfig,
+) -> anyhow::Result<()> {
+    let (shared, service, ending) = alone(config, places)?;
+    let ended = register(&service, executor).await;
+    shut_down(&shared, &service, &ending).await;
+    Ok(ended?)
+}
+
+/// Ends every session, unless a second signal wants the end at once: the kernel then takes the processes along.
+async fn shut_down(shared: &rexd::Service, service: &exec_server::Service, ending: &signals::Ending) {
+    let orderly = async {
+        service.shut_down().await;
+        shared.shut_down().await;
+    };
+    tokio::select! {
+        () = orderly => {}
+        () = ending.at_once.cancelled() => {}
+    }
+}
+
+/// An engine for this face alone, the face over it, and what signals ask for: a terminal that closes is one.
+fn alone(
+    config: &Config,
+    places: &Places,
+) -> anyhow::Result<(rexd::Service, Arc<exec_server::Service>, signals::Ending)> {
+    engine::process::raise_open_files();
+    let ending = signals::ending(true)?;
+    let stop = ending.stop.clone();
+    let metrics = Metrics::off();
+    let audit = open_audit(config, &metrics)?;
+    audit.iter().for_each(|file| file.start());
+    let shared = service(config, places, (sink(audit), metrics), stop.clone())?;
+    let face = Arc::new(of(&shared));
+    Ok((shared, face, ending))
+}
+
+/// What Codex is offered beside the other faces, of what flags and the file say together.
+#[derive(Debug, Default)]
+pub struct ExecServerFace {
+    /// Connections at a time.
+    most: usize,
+    listen: Option<(SocketAddr, WsAuth)>,
+    executor: Option<RemoteExecutorConfig>,
+}
+
+impl ExecServerFace {
+    /// Flags win over the file: if they say anything of what clients have to show, the file says nothing.
+    pub fn new(
+        listeners: &Listeners,
+        flags: &WsAuthFlags,
+        config: &Config,
+    ) -> anyhow::Result<ExecServerFace> {
+        let file = &config.exec_server;
+        let shown = if *flags == WsAuthFlags::default() { &file.ws_auth } else { flags };
+        let listen = listeners.exec_server.map(|address| Ok::<_, anyhow::Error>((address, ws_auth(shown)?)));
+        let remote = file.remote.as_ref().filter(|_| listeners.registers);
+        let executor = remote.map(|remote| {
+            let executor = match &file.remote_token_file {
+                Some(path) => {
+                    let unusable =
+                        || format!("exec_server.remote_token_file {} cannot be used", path.display());
+                    let token = std::fs::read_to_string(path).with_context(unusable)?;
+                    RemoteExecutorConfig::with_bearer_token(&remote.url, &remote.executor_id, &token)
+                        .with_context(unusable)?
+                }
+                None => RemoteExecutorConfig::new(&remote.url, &remote.executor_id)?,
+            };
+            Ok::<_, anyhow::Error>(remote.name.iter().fold(executor, |executor, name| executor.named(name)))
+        });
+        Ok(ExecServerFace {
+            most: config.server.max_connections,
+            listen: listen.transpose()?,
+            executor: executor.transpose()?,
+        })
+    }
+
+    /// Opens what is offered; the face, and where it listens.
+    pub(super) async fn beside(
+        self,
+        shared: &rexd::Service,
+        tasks: &TaskTracker,
+    ) -> anyhow::Result<Option<(Arc<exec_server::Service>, Option<String>)>> {
+        if self.listen.is_none() && self.executor.is_none() {
+            return Ok(None);
+        }
+        let service = Arc::new(of(shared));
+        let mut url = None;
+        if let Some((address, auth)) = self.listen {
+            let listener = bind(address, &auth).await?;
+            url = Some(format!("ws://{}", listener.local_addr()?));
+            let sockets = WebSockets::new(service.clone(), auth, self.most);
+            tasks.spawn(sockets.run(listener));
+        }
+        if let Some(executor) = self.executor {
+            let service = service.clone();
+            tasks.spawn(async move {
+                // The other faces go on: what no waiting mends is for the operator to mend.
+                if let Err(error) = register(&service, &executor).await {
+                    tracing::error!("{error}; this daemon is no executor there until it is started again");
+                }
+            });
+        }
+        Ok(Some((service, url)))
+    }
+}
+
+/// Serves the streams of a rendezvous until the face ends, or something happens that no waiting mends.
+async fn register(
+    service: &Arc<exec_server::Service>,
+    executor: &RemoteExecutorConfig,
+) -> Result<(), RemoteExecutorError> {
+    let serve = |link| {
+        let arrival = Arrival { caller: Caller::through_rendezvous(), transport: Transport::Ws };
+        exec_server::serve(service.clone(), link, arrival, service.stop.child_token())
+    };
+    tokio::select! {
+        ended = relay::run(executor, serve) => ended.map(|never| match never {}),
+        () = service.stop.cancelled() => Ok(()),
+    }
+}
+
+fn ws_auth(flags: &WsAuthFlags) -> anyhow::Result<WsAuth> {
+    Ok(WsAuth::from_flags(flags.way.as_deref(), flags.file.as_deref(), flags.sha256.as_deref())?)
+}
+
+/// The face over the engine of the others. Its clients expect the rights of the user, unless the operator has
+/// opened directories: then those hold here too.
+fn of(shared: &rexd::Service) -> exec_server::Service {
+    let roots = match shared.roots.is_empty() {
+        true => Roots::new(vec![PathBuf::from("/")]),
+        false => shared.roots.clone(),
+    };
+    exec_server::Service {
+        engine: shared.engine.clone(),
+        roots,
+        guard: shared.guard.clone(),
+        approvals: shared.approvals.clone(),
+        audit: shared.audit.clone(),
+        metrics: shared.metrics.clone(),
+        traces: shared.traces.clone(),
+        shelf: exec_server::Shelf::default(),
+        tasks: TaskTracker::new(),
+        stop: shared.stop.clone(),
+    }
+}

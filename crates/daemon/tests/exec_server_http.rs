@@ -1,0 +1,136 @@
+//! `http/request` against a small server: whole, in pieces, refused, and out of order.
+#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+
+use daemon::faces::exec_server::http::{ActiveRequests, HttpFailure, request};
+use link::Incoming;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use wire::exec_server::http::{HttpBodyDelta, HttpRequest, MAX_DELTA_BYTES};
+
+fn params(value: Value) -> HttpRequest {
+    serde_json::from_value(value).unwrap()
+}
+
+/// Answers one request with these bytes; what was asked comes back.
+async fn server(answer: Vec<u8>) -> (String, tokio::task::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/path", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut asked = Vec::new();
+        while !String::from_utf8_lossy(&asked).contains("\r\n\r\n") {
+            assert_ne!(stream.read_buf(&mut asked).await.unwrap(), 0);
+        }
+        stream.write_all(&answer).await.unwrap();
+        String::from_utf8(asked).unwrap()
+    });
+    (url, serving)
+}
+
+#[tokio::test]
+async fn an_answer_comes_back_whole() {
+    let (url, serving) =
+        server(b"HTTP/1.1 418 Teapot\r\nx-a: b\r\ncontent-length: 2\r\n\r\nhi".to_vec()).await;
+    let wanted = json!({
+        "method": "POST", "url": url, "requestId": "r",
+        "headers": [{"name": "X-One", "value": "1"}, {"name": "x-home", "valueEnvVar": "PATH"},
+            {"name": "x-both", "value": "in ", "valueEnvVar": "PATH"}],
+        "bodyBase64": "aGVsbG8=",
+    });
+    let variables = [("PATH".into(), "/of/commands".into())];
+    let (response, streamed) =
+        request(params(wanted), &variables, &ActiveRequests::default(), std::future::ready(()))
+            .await
+            .unwrap();
+    assert!(streamed.is_none());
+    let response = serde_json::to_value(response).unwrap();
+    assert_eq!((&response["status"], &response["bodyBase64"]), (&json!(418), &json!("aGk=")));
+    assert!(response["headers"].as_array().unwrap().contains(&json!({"name": "x-a", "value": "b"})));
+    let asked = serving.await.unwrap();
+    assert!(asked.starts_with("POST /path HTTP/1.1\r\n") && asked.contains("x-one: 1\r\n"), "{asked}");
+    assert!(asked.contains("x-home: /of/commands\r\n"), "{asked}");
+    assert!(asked.contains("x-both: in /of/commands\r\n") && asked.contains("accept: */*\r\n"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_streamed_answer_is_told_in_numbered_pieces_and_its_id_is_taken_until_then() {
+    let body = vec![b'x'; 3 * MAX_DELTA_BYTES];
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    let (url, _serving) = server([head.as_bytes(), &body].concat()).await;
+    let wanted = json!({"method": "GET", "url": url, "requestId": "r", "streamResponse": true});
+    let active = ActiveRequests::default();
+    let (response, streamed) =
+        request(params(wanted.clone()), &[], &active, std::future::ready(())).await.unwrap();
+    assert!(response.body_base64.0.is_empty());
+    let again = request(params(wanted), &[], &active, std::future::ready(())).await.unwrap_err();
+    assert!(matches!(again, HttpFailure::Params(_)), "{again}");
+    let (ours, mut theirs) = link::memory::pair(&link::Limits::default());
+    let telling = tokio::spawn(async move { streamed.unwrap().tell(&ours.outgoing).await });
+    let (mut got, mut seq) = (Vec::new(), 0);
+    loop {
+        let Some(Incoming::Message(message)) = theirs.incoming.recv().await else { panic!("too early") };
+        let mut message: Value = serde_json::from_slice(&message).unwrap();
+        assert_eq!(message["method"], "http/request/bodyDelta");
+        assert!(message.get("jsonrpc").is_none());
+        let delta: HttpBodyDelta = serde_json::from_value(message["params"].take()).unwrap();
+        seq += 1;
+        assert_eq!((delta.seq, delta.request_id.as_str(), delta.error), (seq, "r", None));
+        assert!(delta.delta_base64.0.len() <= MAX_DELTA_BYTES);
+        got.extend_from_slice(&delta.delta_base64.0);
+        if delta.done {
+            break;
+        }
+    }
+    assert_eq!(got, body);
+    telling.await.unwrap();
+    let free = json!({"method": "GET", "url": "ftp://x", "requestId": "r"});
+    let error = request(params(free), &[], &active, std::future::ready(())).await.unwrap_err();
+    assert!(error.to_string().contains("http://"), "the id is free again, the URL is not right: {error}");
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_told_as_an_error() {
+    let (url, serving) = server(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf".to_vec()).await;
+    let wanted = json!({"method": "GET", "url": url, "requestId": "r", "streamResponse": true});
+    let (_, streamed) =
+        request(params(wanted), &[], &ActiveRequests::default(), std::future::ready(())).await.unwrap();
+    serving.await.unwrap();
+    let (ours, mut theirs) = link::memory::pair(&link::Limits::default());
+    tokio::spawn(async move { streamed.unwrap().tell(&ours.outgoing).await });
+    let mut last = Value::Null;
+    while let Some(Incoming::Message(message)) = theirs.incoming.recv().await {
+        last = serde_json::from_slice(&message).unwrap();
+    }
+    assert_eq!(last["params"]["done"], true);
+    assert!(last["params"]["error"].is_string(), "{last}");
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_and_what_does_not_work_are_told_apart() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = format!("http://{}/", listener.local_addr().unwrap());
+    let no_header = json!([{"name": "x", "valueEnvVar": "NO_SUCH_VARIABLE_HERE"}]);
+    let both = json!([{"name": "x", "value": "a", "valueEnvVar": "PATH"}]);
+    let wrong = [
+        json!({"method": "GET", "url": "file:///etc/passwd", "requestId": "r"}),
+        json!({"method": "G ET", "url": silent, "requestId": "r"}),
+        json!({"method": "GET", "url": silent, "requestId": "r", "headers": no_header}),
+        json!({"method": "GET", "url": silent, "requestId": "r", "headers": both}),
+    ];
+    for wanted in wrong {
+        let error = request(params(wanted), &[], &ActiveRequests::default(), std::future::ready(()))
+            .await
+            .unwrap_err();
+        assert!(matches!(error, HttpFailure::Params(_)), "{error}");
+    }
+    let late = json!({"method": "GET", "url": silent, "requestId": "r", "timeoutMs": 30});
+    let error =
+        request(params(late), &[], &ActiveRequests::default(), std::future::ready(())).await.unwrap_err();
+    assert!(matches!(error, HttpFailure::Failed(_)), "{error}");
+    drop(listener);
+    let gone = json!({"method": "GET", "url": silent, "requestId": "r"});
+    let error =
+        request(params(gone), &[], &ActiveRequests::default(), std::future::ready(())).await.unwrap_err();
+    assert!(matches!(&error, HttpFailure::Failed(text) if text.contains("could not connect")), "{error}");
+}

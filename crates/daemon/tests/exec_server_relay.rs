@@ -1,0 +1,153 @@
+//! The relay's executor against a registry and a rendezvous that speak as the released ones do.
+#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use daemon::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
+use futures_util::{SinkExt as _, StreamExt as _};
+use link::{Incoming, Link};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use wire::exec_server::relay::{Body, Data, RelayFrame};
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Answers every message with itself in other words.
+async fn echo(mut link: Link) {
+    while let Some(Incoming::Message(message)) = link.incoming.recv().await {
+        if link.outgoing.respond([b"echo ", &message[..]].concat().into()).await.is_err() {
+            break;
+        }
+    }
+}
+
+/// Takes one request and answers it; what was asked comes back.
+async fn registered(listener: &TcpListener, status: &str, body: &str) -> String {
+    let (mut stream, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    let mut asked = Vec::new();
+    while !asked.ends_with(b"\r\n\r\n") {
+        assert_ne!(stream.read_buf(&mut asked).await.unwrap(), 0);
+    }
+    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(answer.as_bytes()).await.unwrap();
+    String::from_utf8(asked).unwrap()
+}
+
+async fn rendezvous(listener: &TcpListener) -> WebSocketStream<TcpStream> {
+    let (stream, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    tokio_tungstenite::accept_async(stream).await.unwrap()
+}
+
+fn place(listener: &TcpListener) -> String {
+    let address = listener.local_addr().unwrap();
+    format!(r#"{{"executor_id":"e 1","url":"ws://{address}/rv?ticket=1","later":true}}"#)
+}
+
+async fn listener() -> (TcpListener, RemoteExecutorConfig) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}/base/", listener.local_addr().unwrap());
+    (listener, RemoteExecutorConfig::with_bearer_token(&base, "e 1", "t0ken").unwrap())
+}
+
+async fn send(socket: &mut WebSocketStream<TcpStream>, id: &str, body: Body) {
+    socket.send(Message::Binary(RelayFrame::new(id, body).encode())).await.unwrap();
+}
+
+fn data(seq: u32, text: &str) -> Body {
+    let payload = Bytes::copy_from_slice(text.as_bytes());
+    Body::Data(Data { seq, segment_index: 0, segment_count: 1, payload })
+}
+
+/// The next message of the executor, whose stream, and its number; greetings and acknowledgements are ignored, as the
+/// released harness does.
+async fn next_data(socket: &mut WebSocketStream<TcpStream>) -> (String, u32, String) {
+    loop {
+        let message = timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap();
+        let Message::Binary(bytes) = message else { continue };
+        let frame = RelayFrame::decode(bytes).unwrap();
+        if let Body::Data(data) = frame.body {
+            assert_eq!((data.segment_index, data.segment_count), (0, 1), "never cut for a released harness");
+            return (frame.stream_id, data.seq, String::from_utf8(data.payload.to_vec()).unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn streams_of_one_socket_are_served_apart_and_a_lost_socket_is_replaced() {
+    let (listener, config) = listener().await;
+    let running = tokio::spawn(async move { relay::run(&config, echo).await.map(|never| match never {}) });
+    let asked = registered(&listener, "200 OK", &place(&listener)).await;
+    assert!(asked.starts_with("POST /base/cloud/executor/e%201/register HTTP/1.1\r\n"), "{asked}");
+    assert!(
+        asked.contains("authorization: Bearer t0ken\r\n") && asked.contains("accept: */*\r\n"),
+        "{asked}"
+    );
+    assert!(!asked.to_lowercase().contains("content-type"), "{asked}");
+    let mut socket = rendezvous(&listener).await;
+    for id in ["a", "b"] {
+        send(&mut socket, id, Body::Resume { next_seq: 0 }).await;
+        send(&mut socket, id, data(0, &format!("hello from {id}"))).await;
+        assert_eq!(next_data(&mut socket).await, (id.to_owned(), 0, format!("echo hello from {id}")));
+    }
+    send(&mut socket, "a", Body::Reset { reason: "done".to_owned() }).await;
+    send(&mut socket, "b", data(1, "still here")).await;
+    assert_eq!(next_data(&mut socket).await, ("b".to_owned(), 1, "echo still here".to_owned()));
+    // As with the released executors, the same id begins anew after a reset.
+    send(&mut socket, "a", data(0, "again")).await;
+    assert_eq!(next_data(&mut socket).await, ("a".to_owned(), 0, "echo again".to_owned()));
+    drop(socket);
+    registered(&listener, "200 OK", &place(&listener)).await;
+    let mut socket = rendezvous(&listener).await;
+    send(&mut socket, "c", data(0, "new")).await;
+    assert_eq!(next_data(&mut socket).await, ("c".to_owned(), 0, "echo new".to_owned()));
+    running.abort();
+}
+
+#[tokio::test]
+async fn a_refused_token_ends_it_at_once_and_says_what_to_do() {
+    for (status, said) in [("401 Unauthorized", "bad_token: go away"), ("403 Forbidden", "")] {
+        let (listener, config) = listener().await;
+        let body = match said {
+            "" => "",
+            _ => r#"{"error":{"code":"bad_token","message":"go away"}}"#,
+        };
+        let answering = registered(&listener, status, body);
+        let (ended, _) = tokio::join!(timeout(PATIENCE, relay::run(&config, echo)), answering);
+        let error = ended.unwrap().unwrap_err();
+        assert!(matches!(error, RemoteExecutorError::Auth { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(said) && text.contains("CODEX_EXEC_SERVER_REMOTE_BEARER_TOKEN"), "{text}");
+        assert!(!text.contains("t0ken"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn other_refusals_and_answers_that_are_none_end_it_too() {
+    let cases = [
+        ("404 Not Found", "no such executor", "404 Not Found: no such executor"),
+        ("200 OK", "<html>", "is no registration"),
+        ("200 OK", r#"{"executor_id":"e","url":"http://x"}"#, "no ws://"),
+    ];
+    for (status, body, expected) in cases {
+        let (listener, config) = listener().await;
+        let answering = registered(&listener, status, body);
+        let (ended, _) = tokio::join!(timeout(PATIENCE, relay::run(&config, echo)), answering);
+        let error = ended.unwrap().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_registry_that_is_out_of_order_is_asked_again() {
+    let (listener, config) = listener().await;
+    let running = tokio::spawn(async move { relay::run(&config, echo).await.map(|never| match never {}) });
+    registered(&listener, "503 Service Unavailable", "later").await;
+    registered(&listener, "200 OK", &place(&listener)).await;
+    rendezvous(&listener).await;
+    running.abort();
+}
