@@ -54,6 +54,11 @@ pub struct Request {
 pub struct Params(Option<Bytes>);
 
 impl Params {
+    /// The params of a request that was not read by [`Requests`].
+    pub fn new(text: Option<Bytes>) -> Params {
+        Params(text)
+    }
+
     /// The text, if there was any.
     pub fn text(&self) -> Option<&str> {
         // It was part of a line that has been checked; checking again is cheaper than copying.

@@ -51,6 +51,11 @@ impl RpcError {
         RpcError::new(code::INVALID_PARAMS, message)
     }
 
+    /// The request makes no sense here: `-32600`.
+    pub fn invalid_request(message: impl Into<String>) -> RpcError {
+        RpcError::new(code::INVALID_REQUEST, message)
+    }
+
     /// Nothing is called by this name: `-32601`, with the name.
     pub fn method_not_found(method: &str) -> RpcError {
         RpcError::new(code::METHOD_NOT_FOUND, "method not found").with_data(json!({ "method": method }))
