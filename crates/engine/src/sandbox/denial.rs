@@ -51,12 +51,12 @@ const READ_WORDS: [&str; 7] =
 pub(crate) struct DenialDetector {
     confinement: Arc<Confinement>,
     cwd: PathBuf,
-    heard: Vec<u8>,
+    tail: Vec<u8>,
 }
 
 impl DenialDetector {
     pub(crate) fn new(confinement: Arc<Confinement>, cwd: PathBuf) -> DenialDetector {
-        DenialDetector { confinement, cwd, heard: Vec::new() }
+        DenialDetector { confinement, cwd, tail: Vec::new() }
     }
 
     /// Keeps the last of what a process says about its troubles.
@@ -65,9 +65,9 @@ impl DenialDetector {
             return;
         }
         let new = bytes.get(bytes.len().saturating_sub(LAST_WORDS)..).unwrap_or(bytes);
-        let over = (self.heard.len() + new.len()).saturating_sub(LAST_WORDS);
-        self.heard.drain(..over.min(self.heard.len()));
-        self.heard.extend_from_slice(new);
+        let over = (self.tail.len() + new.len()).saturating_sub(LAST_WORDS);
+        self.tail.drain(..over.min(self.tail.len()));
+        self.tail.extend_from_slice(new);
     }
 
     /// What its confinement refused it, if that is why it ended so.
@@ -78,7 +78,7 @@ impl DenialDetector {
                 Some(Denial { path: None, kind: DenialKind::Call })
             }
             Exit::Code(_) | Exit::Signal(_) => {
-                let text = String::from_utf8_lossy(&self.heard);
+                let text = String::from_utf8_lossy(&self.tail);
                 text.lines().rev().find_map(|line| judge(line, &self.cwd, &self.confinement))
             }
         }
@@ -243,7 +243,7 @@ mod tests {
         assert!(detector.denial(Exit::Code(1)).is_some());
         assert_eq!(detector.denial(Exit::Code(0)), None);
         detector.observe(Stream::Stderr, &[b'x'; 2 * LAST_WORDS]);
-        assert_eq!(detector.observed.len(), LAST_WORDS);
+        assert_eq!(detector.tail.len(), LAST_WORDS);
         assert_eq!(detector.denial(Exit::Code(1)), None);
     }
 }
