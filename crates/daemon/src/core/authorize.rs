@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use engine::Error;
 use engine::approval::{
-    Action, Answer as ApprovalAnswer, Approvals, Choice, Deed as Operation, Holder, Outcome,
-    Question as ApprovalRequest, Scope,
+    ApprovalAnswer, ApprovalRequest, Approvals, Choice, FileAction, GrantHolder, Operation, Resolution, Scope,
 };
-use engine::audit::{self, ApprovalOutcome, Judged as PolicyOutcome};
-use engine::policy::{CommandLine, Decision, Operation as PolicyOperation, Touch as PathAccess, Verdict};
+use engine::audit::{self, ApprovalOutcome, PolicyOutcome};
+use engine::policy::{CommandLine, Decision, PathAccess, PolicyOperation, Verdict};
 use engine::process::Program;
 use tokio_util::sync::CancellationToken;
 
@@ -135,7 +134,7 @@ impl PolicyCheck<'_> {
         {
             // A rule could match something below; check what is there.
             let accesses: Vec<PathAccess<'_>> =
-                entries.iter().map(|(path, access)| PathAccess { path, access: *access, tree: false }).collect();
+                entries.iter().map(|(path, access)| PathAccess { path, access: *access, is_recursive: false }).collect();
             decision = self.decide_files(&accesses);
         }
         match decision.verdict {
@@ -154,7 +153,7 @@ impl PolicyCheck<'_> {
         effects: &FileEffects,
         resolved: ResolvedFiles,
     ) -> Result<AuthorizationOutcome, Error> {
-        if effects.action == Action::Write {
+        if effects.action == FileAction::Write {
             // The approver sees the present content, and may be the requester.
             let reads: Vec<PathAccess<'_>> = resolved.paths.iter().map(|path| PathAccess::read(path)).collect();
             let reading = self.decide_files(&reads);
@@ -258,46 +257,46 @@ async fn decide(
     wait: ApprovalWait<'_>,
 ) -> (Option<audit::Approval>, Result<(), Error>) {
     let rule = request.rule.clone();
-    if let Some(grant) = approvals.granted(&request) {
+    if let Some(grant) = approvals.find_grant(&request) {
         let refused = Error::Refused { rule, approval: None, by: grant.by.clone() };
         let (outcome, result) = match grant.choice {
             Choice::Approve => (ApprovalOutcome::Approved, Ok(())),
             Choice::Deny => (ApprovalOutcome::Denied, Err(refused)),
         };
         let scope = match grant.holder {
-            Holder::Session(_) => Scope::Session,
-            Holder::Caller(_) => Scope::Rule,
+            GrantHolder::Session(_) => Scope::Session,
+            GrantHolder::Caller(_) => Scope::Rule,
         };
         let record = audit::Approval { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
         return (Some(record), result);
     }
-    let asking = match approvals.ask(request, timeout).await {
-        Ok(asking) => asking,
+    let handle = match approvals.request(request, timeout).await {
+        Ok(handle) => handle,
         Err(error) => return (None, Err(error)),
     };
-    let id = asking.approval().id.clone();
-    let outcome = tokio::select! {
+    let id = handle.approval().id.clone();
+    let resolution = tokio::select! {
         biased;
-        outcome = asking.settled() => outcome,
-        () = wait.cancel.cancelled() => Outcome::Withdrawn,
-        () = wait.over.cancelled() => Outcome::Abandoned,
+        resolution = handle.resolution() => resolution,
+        () = wait.cancel.cancelled() => Resolution::Withdrawn,
+        () = wait.over.cancelled() => Resolution::Abandoned,
     };
     let record = |by: Option<Arc<str>>, scope: Option<Scope>, outcome| {
         Some(audit::Approval { id: Some(id.clone()), by, scope: scope.map(Scope::name), outcome })
     };
-    match outcome {
-        Outcome::Answered(ApprovalAnswer { choice: Choice::Approve, by, scope }) => {
+    match resolution {
+        Resolution::Answered(ApprovalAnswer { choice: Choice::Approve, by, scope }) => {
             (record(Some(by), Some(scope), ApprovalOutcome::Approved), Ok(()))
         }
-        Outcome::Answered(ApprovalAnswer { choice: Choice::Deny, by, scope }) => {
+        Resolution::Answered(ApprovalAnswer { choice: Choice::Deny, by, scope }) => {
             let refused = Error::Refused { rule, approval: Some(id.clone()), by: by.clone() };
             (record(Some(by), Some(scope), ApprovalOutcome::Denied), Err(refused))
         }
-        Outcome::Expired => {
+        Resolution::Expired => {
             let unanswered = Error::Unanswered { rule, approval: id.clone(), after: timeout };
             (record(None, None, ApprovalOutcome::TimedOut), Err(unanswered))
         }
-        Outcome::Withdrawn => (record(None, None, ApprovalOutcome::Withdrawn), Err(Error::Cancelled)),
-        Outcome::Abandoned => (record(None, None, ApprovalOutcome::Withdrawn), Err(Error::Gone)),
+        Resolution::Withdrawn => (record(None, None, ApprovalOutcome::Withdrawn), Err(Error::Cancelled)),
+        Resolution::Abandoned => (record(None, None, ApprovalOutcome::Withdrawn), Err(Error::Gone)),
     }
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::approval::{Action, Deed as Operation, Input};
+use engine::approval::{FileAction, Input, Operation};
 use engine::files::{self, Kind, ListOptions, Scan};
-use engine::policy::{Access, Touch as PathAccess};
+use engine::policy::{Access, PathAccess};
 use engine::process::Program;
 use engine::{Error, RootedPath};
 
@@ -80,7 +80,7 @@ pub type PreviewFn = Arc<dyn Fn() -> Result<Preview, Error> + Send + Sync>;
 /// The files that a request reads or changes.
 pub struct FileEffects {
     /// What it does to them.
-    pub action: Action,
+    pub action: FileAction,
     /// Which files.
     pub files: Vec<FileEffect>,
     /// Whether it was requested for everything below them too.
@@ -95,7 +95,7 @@ pub struct FileEffects {
 
 impl FileEffects {
     /// One action on some files.
-    pub fn new(action: Action, files: Vec<FileEffect>) -> FileEffects {
+    pub fn new(action: FileAction, files: Vec<FileEffect>) -> FileEffects {
         FileEffects {
             action,
             files,
@@ -108,7 +108,7 @@ impl FileEffects {
 
     /// Resolves links: where the files are now. May wait for a disk.
     pub(super) fn resolve(&self) -> Result<ResolvedFiles, Error> {
-        let by_name = matches!(self.action, Action::Remove | Action::Rename);
+        let by_name = matches!(self.action, FileAction::Remove | FileAction::Rename);
         let kind = |file: &FileEffect| files::stat(&file.path).ok().flatten().map(|found| found.kind);
         let (mut paths, mut links) = (Vec::new(), Vec::new());
         for file in &self.files {
@@ -148,9 +148,9 @@ impl FileEffects {
         let files = self.files.iter().zip(&resolved.paths).map(|(file, path)| PathAccess {
             path,
             access: file.access,
-            tree: file.is_tree && resolved.is_tree,
+            is_recursive: file.is_tree && resolved.is_tree,
         });
-        let links = resolved.links.iter().map(|(path, access)| PathAccess { path, access: *access, tree: false });
+        let links = resolved.links.iter().map(|(path, access)| PathAccess { path, access: *access, is_recursive: false });
         files.chain(links).collect()
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use engine::Error;
 use engine::files::{Access, PathGuard};
-use engine::policy::{Operation as PolicyOperation, Touch as PathAccess, Verdict};
+use engine::policy::{PathAccess, PolicyOperation, Verdict};
 
 use super::authorize::Authorization;
 use super::request::Requester;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use engine::approval;
 use engine::audit::{AuditRecord, Detail, Outcome};
-use engine::policy::{Asked as PolicyQuery, Operation as PolicyOperation};
+use engine::policy::{PolicyOperation, PolicyQuery};
 use serde::Serialize;
 use wire::jsonrpc::RpcError;
 
@@ -46,8 +46,8 @@ impl Requester {
     }
 
     /// This requester as approvers see it.
-    pub fn approval_requester(&self) -> approval::Asker {
-        approval::Asker {
+    pub fn approval_requester(&self) -> approval::Requester {
+        approval::Requester {
             caller: self.caller.name.clone(),
             client: self.client.clone(),
             face: self.face,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::audit::{Approval, Judged as PolicyOutcome, Outcome};
+use engine::audit::{Approval, PolicyOutcome, Outcome};
 use engine::policy::Verdict;
 use link::rpc::Reply;
 use serde::Serialize;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use engine::approval::{Approver, News as ApprovalUpdate, Question as ApprovalRequest};
+use engine::approval::{ApprovalRequest, ApprovalUpdate, Approver};
 
 use super::{Face, SessionHandle, SessionMessage};
 use crate::core::runtime_policy::RuntimePolicyHandle;
@@ -28,7 +28,7 @@ impl<F: Face> SessionApprover<F> {
     /// Whether every path of the operation is inside the caller's directories.
     pub fn may_see(&self, request: &ApprovalRequest) -> bool {
         let Some(roots) = &self.roots else { return true };
-        request.deed.paths().iter().all(|path| roots.iter().any(|root| path.starts_with(root)))
+        request.operation.paths().iter().all(|path| roots.iter().any(|root| path.starts_with(root)))
     }
 
     /// Why the session may not answer; `None` if it may.
@@ -40,7 +40,7 @@ impl<F: Face> SessionApprover<F> {
         if !policy.approvals.approvers.iter().any(|glob| glob.matches(&caller.name)) {
             return Some(format!("{} is not among approvals.approvers", caller.name));
         }
-        if !policy.approvals.self_approval && request.asker.caller == caller.name {
+        if !policy.approvals.self_approval && request.requester.caller == caller.name {
             return Some("the requester may not answer its own request (approvals.self_approval)".to_owned());
         }
         None
@@ -52,11 +52,11 @@ impl<F: Face> Approver for SessionApprover<F> {
         self.may_see(request) && self.reason_against(request).is_none()
     }
 
-    fn is_there(&self) -> bool {
+    fn is_connected(&self) -> bool {
         self.handle.disconnected_since() == 0
     }
 
-    fn hear(&self, update: &ApprovalUpdate) {
+    fn notify(&self, update: &ApprovalUpdate) {
         let update = update.clone();
         self.handle.send_soon(SessionMessage::update(move |session| F::approval_update(session, &update)));
     }

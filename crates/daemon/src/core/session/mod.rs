@@ -25,7 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::approval::{Attendance as ApproverRegistration, News as ApprovalUpdate};
+use engine::approval::{ApproverRegistration, ApprovalUpdate};
 use engine::process::ProcessId;
 use engine::{Limits, RootedPath, Roots};
 use futures_util::FutureExt as _;
@@ -287,7 +287,7 @@ impl<F: Face> Session<F> {
         let confined = requester.caller.roots.as_ref().map(|_| roots.paths().to_vec());
         let approver = Arc::new(SessionApprover::new(handle.clone(), core.policy.clone(), confined));
         let session = Session {
-            registration: can_approve.then(|| core.approvals.attend(approver.clone())),
+            registration: can_approve.then(|| core.approvals.register_approver(approver.clone())),
             gauge: core.metrics.session_opened(),
             _inbox_depth: core.metrics.queue("session_inbox", inbox_depth(&handle.inbox)),
             connections: connections::Connections::new(connection, is_resumable),

@@ -140,7 +140,7 @@ impl<F: Face> Session<F> {
 }
 
 impl<F: Face> PendingRequest<F> {
-    fn record_decision(&mut self, decision: engine::audit::Judged) {
+    fn record_decision(&mut self, decision: engine::audit::PolicyOutcome) {
         // The decision that an approver was asked about is the one to record.
         if self.approved_under.is_none() {
             self.responder.record_decision(decision);
