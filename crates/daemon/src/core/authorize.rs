@@ -92,7 +92,7 @@ pub fn authorize(
     match effects {
         Effects::None => None,
         Effects::Command(command) => Some(check.command(command)),
-        Effects::Files(files) if policy.policy.judges_files() => {
+        Effects::Files(files) if policy.policy.restricts_files() => {
             Some(check.files(files).unwrap_or_else(|error| AuthorizationOutcome::Denied(error, None)))
         }
         Effects::Files(_) => None,
@@ -113,7 +113,7 @@ impl PolicyCheck<'_> {
             Program::Shell { line, login } => CommandLine::Shell { line, login: *login },
         };
         // Rules on directories apply to the resolved directory.
-        let real = if self.policy.policy.judges_directories() { command.cwd.real().ok() } else { None };
+        let real = if self.policy.policy.depends_on_cwd() { command.cwd.real().ok() } else { None };
         let cwd = real.as_deref().unwrap_or(command.cwd.as_path());
         let decision = self.decide(PolicyOperation::Run { line, cwd });
         let outcome = policy_outcome(&decision);
@@ -190,11 +190,11 @@ impl PolicyCheck<'_> {
     ) -> AuthorizationOutcome {
         let outcome = policy_outcome(&decision);
         let request = ApprovalRequest {
-            asker: self.context.requester.approval_requester(),
-            operation: self.context.method,
-            deed: operation,
-            whole: (self.digest)(),
-            rule_mark: self.policy.policy.mark(&decision.rule),
+            requester: self.context.requester.approval_requester(),
+            method: self.context.method,
+            operation,
+            fingerprint: (self.digest)(),
+            rule_fingerprint: self.policy.policy.rule_fingerprint(&decision.rule),
             rule: decision.rule.to_string(),
             reason: decision.reason,
             risk: decision.risk,

@@ -23,7 +23,7 @@ pub struct PathRules {
 impl PathGuard for PathRules {
     fn check(&self, real: &Path, access: Access) -> Result<(), Error> {
         let policy = self.policy.current();
-        if !policy.policy.judges_files() {
+        if !policy.policy.restricts_files() {
             return Ok(());
         }
         let path_access = match access {

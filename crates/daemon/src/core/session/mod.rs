@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::approval::{ApproverRegistration, ApprovalUpdate};
+use engine::files::PathGuard;
 use engine::process::ProcessId;
 use engine::{Limits, RootedPath, Roots};
 use futures_util::FutureExt as _;
@@ -40,8 +41,9 @@ use wire::jsonrpc::RpcError;
 
 use super::Core;
 use super::events::{EventOptions, PublisherHandle, ProcessEvents};
-use super::path_rules::PathRules;
 use super::authorize::Authorization;
+use super::effects::{Effects, FileEffects};
+use super::path_rules::PathRules;
 use super::request::{RequestContext, Requester};
 use super::responder::Responder;
 use super::sandbox::SessionSandbox;
@@ -386,31 +388,43 @@ impl<F: Face> Session<F> {
 
     /// A path as its request may use it: under the session's sandbox and the rules on files.
     pub fn guarded(&self, context: &RequestContext, path: &RootedPath) -> RootedPath {
-        path.with_roots(self.guard_roots(path.roots(), context))
+        self.guards(context).into_iter().fold(path.clone(), |path, guard| path.guarded(guard))
     }
 
-    /// Roots under the session's sandbox and the rules on files.
-    pub fn guard_roots(&self, roots: &Roots, context: &RequestContext) -> Roots {
+    /// The session's roots under its sandbox and the rules on files.
+    pub fn guarded_roots(&self, context: &RequestContext) -> Roots {
+        self.guards(context).into_iter().fold(self.roots.clone(), |roots, guard| roots.guarded(guard))
+    }
+
+    fn guards(&self, context: &RequestContext) -> Vec<Arc<dyn PathGuard>> {
         let policy = self.core.policy.current();
-        let roots = match self.sandbox.of_session(&policy) {
-            Some(confinement) => roots.guarded(confinement),
-            None => roots.clone(),
-        };
-        match policy.policy.judges_files() {
-            true => roots.guarded(Arc::new(self.rules(context.authorization.clone()))),
-            false => roots,
+        let mut guards: Vec<Arc<dyn PathGuard>> = Vec::new();
+        if let Some(confinement) = self.sandbox.of_session(&policy) {
+            guards.push(confinement);
         }
+        if policy.policy.restricts_files() {
+            guards.push(Arc::new(self.rules(context.authorization.clone())));
+        }
+        guards
     }
 
     /// The directory that a command starts in. The command is authorized as a whole, with its directory, so rules that
     /// ask do not ask again about the directory.
     pub fn start_directory(&self, path: &RootedPath) -> RootedPath {
-        match self.core.policy.current().policy.judges_files() {
-            true => {
-                let rules = self.rules(Authorization::everything());
-                path.with_roots(path.roots().guarded(Arc::new(rules)))
-            }
+        match self.core.policy.current().policy.restricts_files() {
+            true => path.guarded(Arc::new(self.rules(Authorization::everything()))),
             false => path.clone(),
+        }
+    }
+
+    /// The effects of a request on files, if the policy has rules on files.
+    pub fn file_effects(
+        &self,
+        effects: impl FnOnce() -> Result<FileEffects, RpcError>,
+    ) -> Result<Effects, RpcError> {
+        match self.core.policy.current().policy.restricts_files() {
+            true => Ok(Effects::Files(Box::new(effects()?))),
+            false => Ok(Effects::None),
         }
     }
 

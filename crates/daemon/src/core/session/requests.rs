@@ -45,7 +45,7 @@ impl<F: Face> Session<F> {
         request.responder.keep_busy(self.connections.liveness.request_started());
         let class = match request.call.method().schedule() {
             // Authorization happens beside the session; a request that shares a batch could overtake it.
-            Schedule::Write if self.core.policy.current().policy.judges_files() => Schedule::Exclusive,
+            Schedule::Write if self.core.policy.current().policy.restricts_files() => Schedule::Exclusive,
             class => class,
         };
         match self.scheduler.schedule(class) {
@@ -93,7 +93,7 @@ impl<F: Face> Session<F> {
             return self.run(request, turn);
         }
         match request.prepared.as_ref().map(|(prepared, _)| &prepared.effects) {
-            Some(Effects::Files(_)) if policy.policy.judges_files() => {
+            Some(Effects::Files(_)) if policy.policy.restricts_files() => {
                 let check = RequestCheck { session: self.handle(), core: self.core.clone(), policy, over: self.over.clone() };
                 self.spawn(async move { check.files(request, turn).await });
             }

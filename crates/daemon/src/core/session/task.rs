@@ -156,7 +156,7 @@ impl<F: Face> Session<F> {
     fn release(&mut self) {
         F::close(self);
         self.registration = None;
-        self.core.approvals.forget(&self.id);
+        self.core.approvals.remove_session(&self.id);
         self.events = None;
         self.connections.release();
     }
