@@ -13,46 +13,46 @@ const MOST_HOLDERS: usize = 32;
 /// Characters of a path that it names, for the same reason.
 const MOST_PATH: usize = 512;
 
-pub(super) fn stream_told(stream: Stream) -> told::Stream {
+pub(super) fn stream_told(stream: Stream) -> told::OutputStream {
     match stream {
-        Stream::Stdout => told::Stream::Stdout,
-        Stream::Stderr => told::Stream::Stderr,
-        Stream::Terminal => told::Stream::Terminal,
+        Stream::Stdout => told::OutputStream::Stdout,
+        Stream::Stderr => told::OutputStream::Stderr,
+        Stream::Terminal => told::OutputStream::Terminal,
     }
 }
 
-pub(super) fn stream(told: told::Stream) -> Stream {
+pub(super) fn stream(told: told::OutputStream) -> Stream {
     match told {
-        told::Stream::Stdout => Stream::Stdout,
-        told::Stream::Stderr => Stream::Stderr,
-        told::Stream::Terminal => Stream::Terminal,
+        told::OutputStream::Stdout => Stream::Stdout,
+        told::OutputStream::Stderr => Stream::Stderr,
+        told::OutputStream::Terminal => Stream::Terminal,
     }
 }
 
-pub(super) fn exit_told(exit: Exit) -> told::Exit {
+pub(super) fn exit_told(exit: Exit) -> told::LeaderExit {
     match exit {
-        Exit::Code(code) => told::Exit::Code(code),
-        Exit::Signal(signal) => told::Exit::Signal(signal.number()),
+        Exit::Code(code) => told::LeaderExit::Code(code),
+        Exit::Signal(signal) => told::LeaderExit::Signal(signal.number()),
     }
 }
 
 /// A signal that does not exist here reads as the one that nobody can refuse.
-pub(super) fn exit(told: told::Exit) -> Exit {
+pub(super) fn exit(told: told::LeaderExit) -> Exit {
     match told {
-        told::Exit::Code(code) => Exit::Code(code),
-        told::Exit::Signal(number) => Exit::Signal(Signal::from_number(number).unwrap_or(Signal::KILL)),
+        told::LeaderExit::Code(code) => Exit::Code(code),
+        told::LeaderExit::Signal(number) => Exit::Signal(Signal::from_number(number).unwrap_or(Signal::KILL)),
     }
 }
 
-pub(super) fn closed_told(closed: &Closed) -> told::Closed {
-    told::Closed {
+pub(super) fn closed_told(closed: &Closed) -> told::CloseReport {
+    told::CloseReport {
         exit: exit_told(closed.exit),
         cause: match closed.cause {
-            Cause::Itself => told::Cause::Itself,
-            Cause::Killed => told::Cause::Killed,
-            Cause::TimedOut => told::Cause::TimedOut,
-            Cause::OutputLimit => told::Cause::OutputLimit,
-            Cause::MemoryLimit => told::Cause::MemoryLimit,
+            Cause::Itself => told::CloseCause::Itself,
+            Cause::Killed => told::CloseCause::Killed,
+            Cause::TimedOut => told::CloseCause::TimedOut,
+            Cause::OutputLimit => told::CloseCause::OutputLimit,
+            Cause::MemoryLimit => told::CloseCause::MemoryLimit,
         },
         duration_ms: u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX),
         stdout_bytes: closed.stdout_bytes,
@@ -60,27 +60,27 @@ pub(super) fn closed_told(closed: &Closed) -> told::Closed {
         truncated_bytes: closed.truncated_bytes,
         processes_refused: closed.processes_refused,
         held_by: members_told(closed.held_by.get(..MOST_HOLDERS).unwrap_or(&closed.held_by)),
-        denied: closed.denied.as_ref().map(|denied| told::Denied {
+        denied: closed.denied.as_ref().map(|denied| told::DenialReport {
             path: denied.path.as_ref().map(|path| path.to_string_lossy().chars().take(MOST_PATH).collect()),
             what: match denied.what {
-                Denial::Write => told::Denial::Write,
-                Denial::Read => told::Denial::Read,
-                Denial::Network => told::Denial::Network,
-                Denial::Call => told::Denial::Call,
+                Denial::Write => told::DeniedAccess::Write,
+                Denial::Read => told::DeniedAccess::Read,
+                Denial::Network => told::DeniedAccess::Network,
+                Denial::Call => told::DeniedAccess::Call,
             },
         }),
     }
 }
 
-pub(super) fn closed(told: told::Closed) -> Closed {
+pub(super) fn closed(told: told::CloseReport) -> Closed {
     Closed {
         exit: exit(told.exit),
         cause: match told.cause {
-            told::Cause::Itself => Cause::Itself,
-            told::Cause::Killed => Cause::Killed,
-            told::Cause::TimedOut => Cause::TimedOut,
-            told::Cause::OutputLimit => Cause::OutputLimit,
-            told::Cause::MemoryLimit => Cause::MemoryLimit,
+            told::CloseCause::Itself => Cause::Itself,
+            told::CloseCause::Killed => Cause::Killed,
+            told::CloseCause::TimedOut => Cause::TimedOut,
+            told::CloseCause::OutputLimit => Cause::OutputLimit,
+            told::CloseCause::MemoryLimit => Cause::MemoryLimit,
         },
         duration: Duration::from_millis(told.duration_ms),
         stdout_bytes: told.stdout_bytes,
@@ -91,35 +91,35 @@ pub(super) fn closed(told: told::Closed) -> Closed {
         denied: told.denied.map(|denied| Denied {
             path: denied.path.map(PathBuf::from),
             what: match denied.what {
-                told::Denial::Write => Denial::Write,
-                told::Denial::Read => Denial::Read,
-                told::Denial::Network => Denial::Network,
-                told::Denial::Call => Denial::Call,
+                told::DeniedAccess::Write => Denial::Write,
+                told::DeniedAccess::Read => Denial::Read,
+                told::DeniedAccess::Network => Denial::Network,
+                told::DeniedAccess::Call => Denial::Call,
             },
         }),
     }
 }
 
-pub(super) fn members_told(members: &[Member]) -> Vec<told::Member> {
-    members.iter().map(|member| told::Member { pid: member.pid, name: member.name.clone() }).collect()
+pub(super) fn members_told(members: &[Member]) -> Vec<told::TreeMember> {
+    members.iter().map(|member| told::TreeMember { pid: member.pid, name: member.name.clone() }).collect()
 }
 
-pub(super) fn ended(killed: Vec<told::Member>, left: Vec<told::Member>) -> Ended {
+pub(super) fn ended(killed: Vec<told::TreeMember>, left: Vec<told::TreeMember>) -> Ended {
     Ended { killed: members(killed), left: members(left) }
 }
 
-fn members(told: Vec<told::Member>) -> Vec<Member> {
+fn members(told: Vec<told::TreeMember>) -> Vec<Member> {
     told.into_iter().map(|member| Member { pid: member.pid, name: member.name }).collect()
 }
 
 /// What a keeper says about a request that it could not do.
-pub(super) fn failure_told(id: u64, error: &Error) -> told::Told {
+pub(super) fn failure_told(id: u64, error: &Error) -> told::KeeperMessage {
     let kind = match error {
         Error::Gone => told::FailureKind::Gone,
         Error::InputClosed => told::FailureKind::InputClosed,
         _ => told::FailureKind::Failed,
     };
-    told::Told::Error { id, kind, message: error.to_string() }
+    told::KeeperMessage::Error { id, kind, message: error.to_string() }
 }
 
 /// The same, heard by the one who asked.
