@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::Error;
 use engine::process::{Cause, Closed, Ended, Exit, Member, Signal, Stream};
-use engine::sandbox::{Denial, Denied};
+use engine::sandbox::{Denial, DenialKind};
 use wire::keeper as told;
 
 /// Holders that a status names: it is written into room that was taken when the process started.
@@ -62,11 +62,11 @@ pub(super) fn closed_told(closed: &Closed) -> told::CloseReport {
         held_by: members_told(closed.held_by.get(..MOST_HOLDERS).unwrap_or(&closed.held_by)),
         denied: closed.denied.as_ref().map(|denied| told::DenialReport {
             path: denied.path.as_ref().map(|path| path.to_string_lossy().chars().take(MOST_PATH).collect()),
-            what: match denied.what {
-                Denial::Write => told::DeniedAccess::Write,
-                Denial::Read => told::DeniedAccess::Read,
-                Denial::Network => told::DeniedAccess::Network,
-                Denial::Call => told::DeniedAccess::Call,
+            what: match denied.kind {
+                DenialKind::Write => told::DeniedAccess::Write,
+                DenialKind::Read => told::DeniedAccess::Read,
+                DenialKind::Network => told::DeniedAccess::Network,
+                DenialKind::Call => told::DeniedAccess::Call,
             },
         }),
     }
@@ -88,13 +88,13 @@ pub(super) fn closed(told: told::CloseReport) -> Closed {
         truncated_bytes: told.truncated_bytes,
         held_by: members(told.held_by),
         processes_refused: told.processes_refused,
-        denied: told.denied.map(|denied| Denied {
+        denied: told.denied.map(|denied| Denial {
             path: denied.path.map(PathBuf::from),
-            what: match denied.what {
-                told::DeniedAccess::Write => Denial::Write,
-                told::DeniedAccess::Read => Denial::Read,
-                told::DeniedAccess::Network => Denial::Network,
-                told::DeniedAccess::Call => Denial::Call,
+            kind: match denied.what {
+                told::DeniedAccess::Write => DenialKind::Write,
+                told::DeniedAccess::Read => DenialKind::Read,
+                told::DeniedAccess::Network => DenialKind::Network,
+                told::DeniedAccess::Call => DenialKind::Call,
             },
         }),
     }
