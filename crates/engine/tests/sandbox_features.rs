@@ -9,16 +9,20 @@ use std::process::Command;
 use std::sync::Arc;
 
 use engine::files::Access;
-use engine::process::{Containment, Exit, ProcessSpec};
+use engine::process::{Containment, ExitStatus, ProcessSpec};
 use engine::sandbox::{self, Ceiling, Confinement, Denial, Features, Gap, Network, OnGap, Profile, Readable};
-use engine::{Engine, Error, Session, Settings};
+use engine::{Engine, EngineSettings, Error, Session};
 use sandbox_support::Place;
 
 fn engine_with(lowered: &str, on_gap: OnGap) -> (Engine, Session) {
     let sandbox = sandbox::Settings { ceiling: lowered.parse().unwrap(), on_gap };
     let bounds = support::bounds();
-    let engine =
-        Engine::start(Settings { bounds, containment: Containment::Best, max_sessions: 64, sandbox });
+    let engine = Engine::start(EngineSettings {
+        process_limits: bounds,
+        containment: Containment::Best,
+        max_sessions: 64,
+        sandbox,
+    });
     let session = engine.open_session().unwrap();
     (engine, session)
 }
@@ -37,7 +41,7 @@ async fn refusal(session: &mut Session, spec: ProcessSpec) -> String {
 }
 
 async fn succeeds(session: &mut Session, spec: ProcessSpec) -> bool {
-    support::run(session, spec).await.closed.exit == Exit::Code(0)
+    support::run(session, spec).await.closed.exit == ExitStatus::Code(0)
 }
 
 /// Of the profile for workspaces, what needs no namespace: nothing hidden, nothing protected.

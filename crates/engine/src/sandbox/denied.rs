@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::confinement::Confinement;
 use super::{Denial, Denied};
 use crate::files::{Access, clean};
-use crate::process::{Exit, Stream};
+use crate::process::{ExitStatus, Stream};
 
 /// Last words kept per confined process; what was said before is forgotten.
 const LAST_WORDS: usize = 4 * 1024;
@@ -71,13 +71,13 @@ impl Witness {
     }
 
     /// What its confinement refused it, if that is why it ended so.
-    pub(crate) fn verdict(&self, exit: Exit) -> Option<Denied> {
+    pub(crate) fn verdict(&self, exit: ExitStatus) -> Option<Denied> {
         match exit {
-            Exit::Code(0) => None,
-            Exit::Signal(signal) if signal.number() == libc::SIGSYS => {
+            ExitStatus::Code(0) => None,
+            ExitStatus::Signal(signal) if signal.number() == libc::SIGSYS => {
                 Some(Denied { path: None, what: Denial::Call })
             }
-            Exit::Code(_) | Exit::Signal(_) => {
+            ExitStatus::Code(_) | ExitStatus::Signal(_) => {
                 let text = String::from_utf8_lossy(&self.heard);
                 text.lines().rev().find_map(|line| judge(line, &self.cwd, &self.confinement))
             }
@@ -239,10 +239,10 @@ mod tests {
         let mut witness = Witness::new(Arc::new(confinement(Network::Off)), "/work".into());
         witness.hear(Stream::Stderr, b"touch: cannot touch '/x': Permission denied\n");
         witness.hear(Stream::Stdout, &[b'x'; 2 * LAST_WORDS]);
-        assert!(witness.verdict(Exit::Code(1)).is_some());
-        assert_eq!(witness.verdict(Exit::Code(0)), None);
+        assert!(witness.verdict(ExitStatus::Code(1)).is_some());
+        assert_eq!(witness.verdict(ExitStatus::Code(0)), None);
         witness.hear(Stream::Stderr, &[b'x'; 2 * LAST_WORDS]);
         assert_eq!(witness.heard.len(), LAST_WORDS);
-        assert_eq!(witness.verdict(Exit::Code(1)), None);
+        assert_eq!(witness.verdict(ExitStatus::Code(1)), None);
     }
 }

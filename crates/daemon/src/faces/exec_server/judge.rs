@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::approval::{self, Deed, Input, Question};
-use engine::audit::Judged;
+use engine::audit::PolicyRecord;
 use engine::policy::{Asked as Inquiry, CommandLine, Decision, Operation, Verdict};
 use engine::process::Program;
 use engine::{RootedPath, Roots};
@@ -32,7 +32,11 @@ impl Session {
         let place = place.as_deref().unwrap_or(cwd.as_path());
         let operation = Operation::Run { line: CommandLine::Argv(&start.params.argv), cwd: place };
         let decision = guard.policy.decide(&self.inquiry(operation));
-        answer.judged(Judged { verdict: decision.verdict, rule: decision.rule.clone(), approval: None });
+        answer.judged(PolicyRecord {
+            verdict: decision.verdict,
+            rule: decision.rule.clone(),
+            approval: None,
+        });
         match decision.verdict {
             Verdict::Allow => self.launch(start, answer),
             Verdict::Ask => {

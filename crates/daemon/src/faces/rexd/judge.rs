@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::Error;
 use engine::approval::{self, Action, Deed, Question};
-use engine::audit::Judged;
+use engine::audit::PolicyRecord;
 use engine::policy::{Asked as Inquiry, Decision, Operation, Touch, Verdict};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -36,9 +36,9 @@ pub(super) struct Judge {
 
 /// What came of looking at the files of a request.
 enum Looked {
-    Allowed(Judged),
-    Asks(Box<Question>, Permit, Judged),
-    Refused(RpcError, Option<Judged>),
+    Allowed(PolicyRecord),
+    Asks(Box<Question>, Permit, PolicyRecord),
+    Refused(RpcError, Option<PolicyRecord>),
 }
 
 impl Judge {
@@ -104,7 +104,8 @@ impl Judge {
             let reads: Vec<Touch<'_>> = found.paths.iter().map(|path| Touch::read(path)).collect();
             let reading = self.decide(&reads);
             if reading.verdict > Verdict::Ask {
-                let judged = Judged { rule: reading.rule.clone(), verdict: reading.verdict, approval: None };
+                let judged =
+                    PolicyRecord { rule: reading.rule.clone(), verdict: reading.verdict, approval: None };
                 return Looked::Refused(refusal(reading), Some(judged));
             }
         }
@@ -176,8 +177,8 @@ pub(super) fn inquiry<'a>(asker: &'a Asker, operation: Operation<'a>) -> Inquiry
 }
 
 /// What the audit keeps of a decision.
-pub(super) fn judged(decision: &Decision) -> Judged {
-    Judged { verdict: decision.verdict, rule: decision.rule.clone(), approval: None }
+pub(super) fn judged(decision: &Decision) -> PolicyRecord {
+    PolicyRecord { verdict: decision.verdict, rule: decision.rule.clone(), approval: None }
 }
 
 /// The error a caller gets whose request may not be done.
