@@ -235,7 +235,7 @@ fn a_watch_tells_what_is_made_changed_renamed_and_removed() {
     fs::write(folder.top.join("sub/old"), "y").unwrap();
     until(&receive, &change("sub/old", FileEventKind::Modified));
     fs::rename(folder.top.join("sub/old"), folder.top.join("sub/other")).unwrap();
-    let renamed = Change {
+    let renamed = FileEvent {
         path: alias.join("sub/old"),
         kind: FileEventKind::Renamed,
         to: Some(alias.join("sub/other")),

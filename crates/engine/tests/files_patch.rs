@@ -118,7 +118,7 @@ fn files_are_added_deleted_and_moved() {
     let at = |name: &str| folder.top.join(name);
     assert_eq!(
         done,
-        Patched {
+        PatchResult {
             added: vec![at("sub/dir/new")],
             updated: vec![at("same")],
             deleted: vec![at("gone")],
