@@ -68,7 +68,7 @@ fn spec(confinement: Option<Arc<Confinement>>) -> Result<ProcessSpec, engine::Er
 }
 
 fn bounds() -> ProcessLimits {
-    Bounds {
+    ProcessLimits {
         log_bytes: 1024 * 1024,
         spill_bytes: 1024 * 1024,
         spill_dir: PathBuf::from("/tmp"),

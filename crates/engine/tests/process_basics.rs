@@ -4,8 +4,9 @@ mod support;
 
 use bytes::Bytes;
 use engine::Error;
+use engine::limits::OnOutputLimit;
 use engine::process::{
-    Containment, Cursor, ExitCause, ExitStatus, Item, OnOutputLimit, OutputLimit, Signal, Stdin, TerminalSize,
+    Containment, Cursor, ExitCause, ExitStatus, Item, OutputLimit, Signal, Stdin, TerminalSize,
 };
 use std::time::Duration;
 use support::{argv, engine, gather, read_until, run, shell};

@@ -38,7 +38,7 @@ async fn a_runaway_dies(containment: Containment, signal: Signal) {
         assert!(!is_alive(pid), "{pid} lives; {ended:?}");
         assert!(ended.killed.iter().any(|member| member.pid == pid), "{pid} is not named in {ended:?}");
     }
-    assert_eq!(ended.left, []);
+    assert_eq!(ended.remaining, []);
     session.close().await;
 }
 
