@@ -16,7 +16,7 @@ use engine::files::{
     ListOptions, PathGuard, ReadRange, ResolveStrategy, RootedPath, Roots, ScanBudget, WriteMode,
     WriteOptions,
 };
-use engine::sandbox::{Confinement, Own, Profile};
+use engine::sandbox::{Confinement, Profile, ProtectedPaths};
 
 const BOTH: [ResolveStrategy; 2] = [ResolveStrategy::Kernel, ResolveStrategy::Walk];
 
@@ -30,7 +30,7 @@ struct World {
 
 /// A confinement as the guard of a session's files.
 fn fence(name: &str, write: &[PathBuf], protect: &[PathBuf], hide: &[PathBuf]) -> Confinement {
-    let mut profile = Profile::workspace_write(write, None, &Own::default());
+    let mut profile = Profile::workspace_write(write, None, &ProtectedPaths::default());
     profile.name = name.to_owned();
     profile.protect = protect.to_vec();
     profile.hide = hide.to_vec();

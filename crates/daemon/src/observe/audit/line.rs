@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::SystemTime;
 
-use engine::audit::{AuditOutcome, AuditRecord, Detail, PolicyRecord};
+use engine::audit::{AuditOutcome, AuditRecord, Detail, PolicyOutcome};
 use engine::process::ExitStatus;
 use serde_json::{Map, Value, json};
 
@@ -53,7 +53,7 @@ pub(super) fn body(record: &AuditRecord, out: &mut Vec<u8>) {
 }
 
 /// What the policy said, and how a question ended.
-fn decision(judged: &PolicyRecord, fields: &mut Vec<(&str, Value)>) {
+fn decision(judged: &PolicyOutcome, fields: &mut Vec<(&str, Value)>) {
     fields.push(("rule", text(&judged.rule).into()));
     fields.push(("decision", judged.verdict.name().into()));
     let Some(approval) = &judged.approval else { return };

@@ -1,7 +1,7 @@
 //! The audit file as a whole: chained, shared, recovered, and free of secrets.
 
 use super::*;
-use engine::audit::{ApprovalOutcome, ApprovalRecord, AuditOutcome, Detail, PolicyRecord};
+use engine::audit::{ApprovalOutcome, ApprovalRecord, AuditOutcome, Detail, PolicyOutcome};
 use engine::policy::Verdict;
 use engine::process::{ExitStatus, Signal};
 use serde_json::{Value, json};
@@ -25,14 +25,14 @@ pub(super) fn record(number: i64) -> AuditRecord {
     }
 }
 
-pub(super) fn judged() -> PolicyRecord {
+pub(super) fn judged() -> PolicyOutcome {
     let approval = ApprovalRecord {
         id: Some(Arc::from("a1")),
         by: Some(Arc::from("uid:1000")),
         scope: Some("once"),
         outcome: ApprovalOutcome::Approved,
     };
-    PolicyRecord { verdict: Verdict::Ask, rule: Arc::from("r"), approval: Some(approval) }
+    PolicyOutcome { verdict: Verdict::Ask, rule: Arc::from("r"), approval: Some(approval) }
 }
 
 fn lines(path: &Path) -> Vec<Value> {
