@@ -11,10 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
-use wire::keeper::{
-    FailureKind, KeeperFrame, KeeperMessage, KeeperRequest, MAX_INPUT_BYTES, Version, encode_frame,
-    read_request,
-};
+use wire::keeper::{FailureKind, MAX_INPUT_BYTES, KeeperFrame, KeeperRequest, KeeperMessage, Version, encode_frame, read_request};
 
 use super::convert;
 use super::viewer::Viewer;
@@ -86,7 +83,7 @@ impl Connection {
         let Ok(_place) = served.viewers.try_acquire() else {
             return self.refuse(id, FailureKind::Busy, "as many viewers as there can be").await;
         };
-        let from = Cursor(cursor).min(served.process.facts().end);
+        let from = Cursor(cursor).min(served.process.state().end);
         self.tell(KeeperMessage::Attached { id, cursor: from.0 }).await?;
         let mut viewer = Viewer::new(served, from);
         loop {
@@ -130,11 +127,8 @@ impl Connection {
 
 /// Does what is asked and says what came of it.
 async fn answer(process: &Process, request: KeeperRequest) -> KeeperMessage {
-    let invalid = |id, reason: &str| KeeperMessage::Error {
-        id,
-        kind: FailureKind::Invalid,
-        message: reason.to_owned(),
-    };
+    let invalid =
+        |id, reason: &str| KeeperMessage::Error { id, kind: FailureKind::Invalid, message: reason.to_owned() };
     match request {
         KeeperRequest::Input { id, data, eof } => {
             let bytes = match wire::base64::decode(&data) {
@@ -157,13 +151,13 @@ async fn answer(process: &Process, request: KeeperRequest) -> KeeperMessage {
                 Ok(ended) => KeeperMessage::Killed {
                     id,
                     killed: convert::members_told(&ended.killed),
-                    left: convert::members_told(&ended.left),
+                    left: convert::members_told(&ended.remaining),
                 },
                 Err(error) => convert::failure_told(id, &error),
             }
         }
         KeeperRequest::Status { id } => {
-            let facts = process.facts();
+            let facts = process.state();
             KeeperMessage::Status {
                 id,
                 pid: facts.pid,

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use engine::Error;
-use engine::process::{Cursor, Ended, Signal, TerminalSize};
+use engine::process::{Cursor, KillOutcome, Signal, TerminalSize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use wire::keeper::{Decoder, KeeperFrame, KeeperMessage, KeeperRequest, Version, encode_request};
+use wire::keeper::{Decoder, KeeperFrame, KeeperRequest, KeeperMessage, Version, encode_request};
 
 use super::convert;
 use super::folder::{Folder, SOCKET};
@@ -55,10 +55,7 @@ impl Dialled {
     }
 
     /// Asks for one thing and waits for its answer.
-    pub(super) async fn ask(
-        &mut self,
-        request: impl FnOnce(u64) -> KeeperRequest,
-    ) -> io::Result<KeeperMessage> {
+    pub(super) async fn ask(&mut self, request: impl FnOnce(u64) -> KeeperRequest) -> io::Result<KeeperMessage> {
         self.last_id += 1;
         self.socket.write_all(&encode_request(&request(self.last_id))).await?;
         match self.piece().await? {
@@ -86,7 +83,7 @@ impl Dialled {
 }
 
 /// Ends the tree, or tells its group something. On a connection of its own, so that nothing is before it.
-pub(super) async fn kill(folder: &Folder, signal: Signal) -> Result<Ended, Error> {
+pub(super) async fn kill(folder: &Folder, signal: Signal) -> Result<KillOutcome, Error> {
     match ask(folder, |id| KeeperRequest::Kill { id, signal: signal.number() }).await? {
         KeeperMessage::Killed { killed, left, .. } => Ok(convert::ended(killed, left)),
         told => Err(unexpected(told)),
