@@ -11,7 +11,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
-use wire::keeper::{FailureKind, MAX_INPUT_BYTES, KeeperFrame, KeeperRequest, KeeperMessage, Version, encode_frame, read_request};
+use wire::keeper::{
+    FailureKind, KeeperFrame, KeeperMessage, KeeperRequest, MAX_INPUT_BYTES, Version, encode_frame,
+    read_request,
+};
 
 use super::convert;
 use super::viewer::Viewer;
@@ -127,8 +130,11 @@ impl Connection {
 
 /// Does what is asked and says what came of it.
 async fn answer(process: &Process, request: KeeperRequest) -> KeeperMessage {
-    let invalid =
-        |id, reason: &str| KeeperMessage::Error { id, kind: FailureKind::Invalid, message: reason.to_owned() };
+    let invalid = |id, reason: &str| KeeperMessage::Error {
+        id,
+        kind: FailureKind::Invalid,
+        message: reason.to_owned(),
+    };
     match request {
         KeeperRequest::Input { id, data, eof } => {
             let bytes = match wire::base64::decode(&data) {

@@ -40,7 +40,9 @@ pub(super) fn exit_told(exit: ExitStatus) -> told::LeaderExit {
 pub(super) fn exit(told: told::LeaderExit) -> ExitStatus {
     match told {
         told::LeaderExit::Code(code) => ExitStatus::Code(code),
-        told::LeaderExit::Signal(number) => ExitStatus::Signal(Signal::from_number(number).unwrap_or(Signal::KILL)),
+        told::LeaderExit::Signal(number) => {
+            ExitStatus::Signal(Signal::from_number(number).unwrap_or(Signal::KILL))
+        }
     }
 }
 

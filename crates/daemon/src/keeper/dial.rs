@@ -9,7 +9,7 @@ use engine::Error;
 use engine::process::{Cursor, KillOutcome, Signal, TerminalSize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use wire::keeper::{Decoder, KeeperFrame, KeeperRequest, KeeperMessage, Version, encode_request};
+use wire::keeper::{Decoder, KeeperFrame, KeeperMessage, KeeperRequest, Version, encode_request};
 
 use super::convert;
 use super::folder::{Folder, SOCKET};
@@ -55,7 +55,10 @@ impl Dialled {
     }
 
     /// Asks for one thing and waits for its answer.
-    pub(super) async fn ask(&mut self, request: impl FnOnce(u64) -> KeeperRequest) -> io::Result<KeeperMessage> {
+    pub(super) async fn ask(
+        &mut self,
+        request: impl FnOnce(u64) -> KeeperRequest,
+    ) -> io::Result<KeeperMessage> {
         self.last_id += 1;
         self.socket.write_all(&encode_request(&request(self.last_id))).await?;
         match self.piece().await? {

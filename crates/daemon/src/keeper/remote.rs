@@ -12,7 +12,7 @@ use engine::process::{
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use wire::keeper::{MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, KeeperFrame, KeeperMessage, KeeperRequest};
+use wire::keeper::{KeeperFrame, KeeperMessage, KeeperRequest, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES};
 
 use super::convert;
 use super::dial::{self, Dialled};
@@ -99,7 +99,9 @@ impl Remote {
                 self.at = next;
                 Some(KeeperEvent::Lost { next: Cursor(next) })
             }
-            KeeperFrame::Message(KeeperMessage::Exited { exit }) => Some(KeeperEvent::Exited(convert::exit(exit))),
+            KeeperFrame::Message(KeeperMessage::Exited { exit }) => {
+                Some(KeeperEvent::Exited(convert::exit(exit)))
+            }
             KeeperFrame::Message(KeeperMessage::Closed(closed)) => {
                 self.source = Source::Over;
                 Some(KeeperEvent::Closed(convert::closed(closed)))
