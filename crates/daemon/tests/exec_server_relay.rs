@@ -81,7 +81,9 @@ async fn next_data(socket: &mut WebSocketStream<TcpStream>) -> (String, u32, Str
 #[tokio::test]
 async fn streams_of_one_socket_are_served_apart_and_a_lost_socket_is_replaced() {
     let (listener, config) = listener().await;
-    let running = tokio::spawn(async move { relay::run(&config, echo, &TaskTracker::new()).await.map(|never| match never {}) });
+    let running = tokio::spawn(async move {
+        relay::run(&config, echo, &TaskTracker::new()).await.map(|never| match never {})
+    });
     let asked = registered(&listener, "200 OK", &place(&listener)).await;
     assert!(asked.starts_with("POST /base/cloud/executor/e%201/register HTTP/1.1\r\n"), "{asked}");
     assert!(
@@ -148,7 +150,9 @@ async fn other_refusals_and_answers_that_are_none_end_it_too() {
 #[tokio::test]
 async fn a_registry_that_is_out_of_order_is_asked_again() {
     let (listener, config) = listener().await;
-    let running = tokio::spawn(async move { relay::run(&config, echo, &TaskTracker::new()).await.map(|never| match never {}) });
+    let running = tokio::spawn(async move {
+        relay::run(&config, echo, &TaskTracker::new()).await.map(|never| match never {})
+    });
     registered(&listener, "503 Service Unavailable", "later").await;
     registered(&listener, "200 OK", &place(&listener)).await;
     rendezvous(&listener).await;
