@@ -240,7 +240,7 @@ impl ApprovalNeeded {
         approvals: &Approvals,
         authorization: &Authorization,
         wait: ApprovalWait<'_>,
-    ) -> (Option<audit::Approval>, Result<(), Error>) {
+    ) -> (Option<audit::ApprovalRecord>, Result<(), Error>) {
         let ApprovalNeeded { request, approved, preview, timeout, .. } = self;
         let (record, result) = decide(approvals, request, timeout, wait).await;
         if result.is_ok() {
@@ -255,7 +255,7 @@ async fn decide(
     request: ApprovalRequest,
     timeout: Duration,
     wait: ApprovalWait<'_>,
-) -> (Option<audit::Approval>, Result<(), Error>) {
+) -> (Option<audit::ApprovalRecord>, Result<(), Error>) {
     let rule = request.rule.clone();
     if let Some(grant) = approvals.find_grant(&request) {
         let refused = Error::Refused { rule, approval: None, by: grant.by.clone() };
@@ -267,7 +267,7 @@ async fn decide(
             GrantHolder::Session(_) => Scope::Session,
             GrantHolder::Caller(_) => Scope::Rule,
         };
-        let record = audit::Approval { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
+        let record = audit::ApprovalRecord { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
         return (Some(record), result);
     }
     let handle = match approvals.request(request, timeout).await {
@@ -282,7 +282,7 @@ async fn decide(
         () = wait.over.cancelled() => Resolution::Abandoned,
     };
     let record = |by: Option<Arc<str>>, scope: Option<Scope>, outcome| {
-        Some(audit::Approval { id: Some(id.clone()), by, scope: scope.map(Scope::name), outcome })
+        Some(audit::ApprovalRecord { id: Some(id.clone()), by, scope: scope.map(Scope::name), outcome })
     };
     match resolution {
         Resolution::Answered(ApprovalAnswer { choice: Choice::Approve, by, scope }) => {

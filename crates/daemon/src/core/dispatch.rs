@@ -112,3 +112,16 @@ fn check_scope(caller: &Caller, scope: Scope) -> Result<(), RpcError> {
 
 /// The code for a request that its caller may not make.
 pub const UNAUTHORIZED: i64 = -32001;
+
+/// Rejects a request before it is decoded.
+pub fn reject<F: Face>(
+    core: &Arc<Core>,
+    connection: &ConnectionContext,
+    requester: Requester,
+    request: rpc::Request,
+    error: RpcError,
+) -> Rejected {
+    let rpc::Request { method: name, reply, cancel, .. } = request;
+    let label = lookup::<F>(&name).map(Method::name);
+    Rejected { responder: Responder::new(core, connection, requester, (label, name), (reply, cancel)), error }
+}

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::approval::{FileAction, Input, Operation};
-use engine::files::{self, Kind, ListOptions, Scan};
+use engine::files::{self, FileKind, ListOptions, ScanBudget};
 use engine::policy::{Access, PathAccess};
 use engine::process::Program;
 use engine::{Error, RootedPath};
@@ -114,14 +114,14 @@ impl FileEffects {
         for file in &self.files {
             // Removing or renaming acts on the name, wherever a link with that name points.
             paths.push(if by_name { file.path.entry()? } else { file.path.real()? });
-            if !by_name && kind(file) == Some(Kind::Symlink) {
+            if !by_name && kind(file) == Some(FileKind::Symlink) {
                 links.push((file.path.entry()?, file.access));
             }
         }
         let is_tree = match self.files.first().and_then(kind) {
-            Some(Kind::File | Kind::Other) => false,
-            Some(Kind::Symlink) => !by_name,
-            Some(Kind::Dir) | None => true,
+            Some(FileKind::File | FileKind::Other) => false,
+            Some(FileKind::Symlink) => !by_name,
+            Some(FileKind::Dir) | None => true,
         };
         Ok(ResolvedFiles { paths, links, is_tree })
     }
@@ -186,11 +186,11 @@ pub(super) struct ResolvedFiles {
 
 /// The entries below a directory, relative to it; `None` if they cannot be listed completely.
 fn entries_below(path: &RootedPath) -> Option<Vec<PathBuf>> {
-    if files::stat(path).ok()?.is_none_or(|found| found.kind != Kind::Dir) {
+    if files::stat(path).ok()?.is_none_or(|found| found.kind != FileKind::Dir) {
         return Some(Vec::new());
     }
     let options = ListOptions { recursive: true, names_only: true, max_entries: Some(MAX_TREE_ENTRIES) };
-    let listing = files::list(path, options, &Scan::unbounded()).ok().filter(|listing| !listing.truncated)?;
-    let relative = |entry: &files::Entry| entry.path.strip_prefix(path.as_path()).ok().map(Path::to_owned);
+    let listing = files::list(path, options, &ScanBudget::unbounded()).ok().filter(|listing| !listing.truncated)?;
+    let relative = |entry: &files::DirEntry| entry.path.strip_prefix(path.as_path()).ok().map(Path::to_owned);
     listing.entries.iter().map(relative).collect()
 }

@@ -1,13 +1,15 @@
 //! Who makes a request, on which connection, and under which authorization it runs.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use engine::approval;
-use engine::audit::{AuditRecord, Detail, Outcome};
+use engine::audit::{AuditOutcome, AuditRecord, Detail};
 use engine::policy::{PolicyOperation, PolicyQuery};
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::RpcError;
 
 use super::authorize::Authorization;
@@ -19,7 +21,7 @@ use crate::observe::metrics::Transport;
 use crate::observe::traces::TraceParent;
 
 /// Names and values that the audit records of a request.
-pub type Details = Vec<(std::borrow::Cow<'static, str>, Detail)>;
+pub type Details = Vec<(Cow<'static, str>, Detail)>;
 
 /// Who makes requests, as the policy, approvals and the audit identify them.
 #[derive(Debug, Clone)]
@@ -58,9 +60,9 @@ impl Requester {
     /// An audit record of this requester that ends now.
     pub fn record(
         &self,
-        operation: std::borrow::Cow<'static, str>,
+        operation: Cow<'static, str>,
         details: Details,
-        outcome: Outcome,
+        outcome: AuditOutcome,
         duration: Duration,
     ) -> AuditRecord {
         AuditRecord {
@@ -116,6 +118,8 @@ pub struct RequestContext {
     pub cwd: Arc<PathBuf>,
     /// What it was authorized for, once it was.
     pub authorization: Authorization,
+    /// Cancelled when the client withdraws the request or can no longer read the response.
+    pub cancel: CancellationToken,
 }
 
 /// A request that may run now.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::audit::{Approval, PolicyOutcome, Outcome};
+use engine::audit::{ApprovalRecord, AuditOutcome, PolicyOutcome};
 use engine::policy::Verdict;
 use link::rpc::Reply;
 use serde::Serialize;
@@ -90,7 +90,7 @@ impl Responder {
     }
 
     /// Records how the approval that the policy demanded ended.
-    pub fn record_approval(&mut self, approval: Approval) {
+    pub fn record_approval(&mut self, approval: ApprovalRecord) {
         if let Some(decision) = self.record.as_mut().and_then(|record| record.decision.as_mut()) {
             decision.approval = Some(approval);
         }
@@ -154,8 +154,8 @@ impl Responder {
             Some(_) => metrics::Outcome::Error,
         });
         let outcome = match error {
-            None => Outcome::Done(Cow::Borrowed("ok")),
-            Some(error) => Outcome::Failed { code: error.code, message: error.message.clone() },
+            None => AuditOutcome::Done(Cow::Borrowed("ok")),
+            Some(error) => AuditOutcome::Failed { code: error.code, message: error.message.clone() },
         };
         let decision = decision
             .or_else(|| denied.map(|rule| PolicyOutcome { verdict: Verdict::Deny, rule, approval: None }));

@@ -23,12 +23,12 @@ use tokio_util::task::TaskTracker;
 use super::Core;
 use super::request::Details;
 use super::session::{Face, SessionHandle, SubscriptionId};
-use crate::observe::metrics::HeldProcess;
+use crate::observe::metrics::ProcessGauge;
 use publisher::Publisher;
 
 /// Publisher inbox: messages that wait; senders wait when it is full.
 const PUBLISHER_MESSAGES: usize = 64;
-/// Changes of the listener that wait; the session's own task makes them and waits.
+/// FileEventBatch of the listener that wait; the session's own task makes them and waits.
 const SUBSCRIPTION_MESSAGES: usize = 4;
 
 /// Converts the log of one process into events of a protocol, and holds the numbers that its events have.
@@ -89,7 +89,7 @@ pub struct Follow<E> {
     /// Output is held back until then, for clients that lose events that arrive too early.
     pub not_before: Option<Instant>,
     /// The gauge of the process, if this session started it.
-    pub gauge: Option<HeldProcess>,
+    pub gauge: Option<ProcessGauge>,
 }
 
 /// A message to the publisher.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::audit::{self, Outcome};
-use engine::process::{Closed, Exit, Item, Process, ProcessId};
+use engine::audit::AuditOutcome;
+use engine::process::{Item, Process, ProcessId, ProcessSummary};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -15,7 +15,7 @@ use super::replay::ReplayBuffer;
 use super::{EventOptions, Follow, Gap, Listener, LogEntry, ProcessEvents, PublisherMessage, SubscriptionMessage, WhileAway};
 use crate::core::Core;
 use crate::core::session::{Face, SessionHandle, SessionMessage, SubscriptionId};
-use crate::observe::metrics::HeldProcess;
+use crate::observe::metrics::ProcessGauge;
 
 /// The state of the publisher task.
 pub(super) struct Publisher<F: Face> {
@@ -39,7 +39,7 @@ struct CurrentStream {
     /// The process, if it waits for this reader.
     process: Option<Process>,
     /// The gauge of the process, if this session started it.
-    gauge: Option<HeldProcess>,
+    gauge: Option<ProcessGauge>,
     /// The output that the metrics have counted.
     counted_to: u64,
     _until: oneshot::Sender<()>,
@@ -159,7 +159,7 @@ impl<F: Face> Publisher<F> {
         let gauge = follow.gauge.take().or(before);
         let process = follow.reader.is_primary().then(|| follow.process.clone());
         if let (Some(process), None) = (&process, &self.listener) {
-            process.set_reader_away(true);
+            process.set_reader_disconnected(true);
         }
         let (hold, until) = oneshot::channel();
         let current = CurrentStream { serial: self.serial, process, gauge, counted_to, _until: hold };
@@ -207,7 +207,7 @@ impl<F: Face> Publisher<F> {
                 self.core.metrics.lost_bytes(*bytes);
                 events.lost();
             }
-            Item::Output { .. } | Item::Closed(_) | Item::Left => {}
+            Item::Output { .. } | Item::Exited { .. } | Item::Closed(_) | Item::Disconnected => {}
         }
         for line in events.encode(&LogEntry { process, reader, item: &item }, self.buffer.next_id()) {
             self.push(line);
@@ -226,18 +226,15 @@ impl<F: Face> Publisher<F> {
                 let id = process.id().clone();
                 self.session.send(SessionMessage::update(move |session| F::process_closed(session, &id))).await;
             }
-            Item::Left => drop(self.current.remove(process.id())),
-            Item::Output { .. } | Item::Lost { .. } => self.read_next(stream),
+            Item::Disconnected => drop(self.current.remove(process.id())),
+            Item::Output { .. } | Item::Lost { .. } | Item::Exited { .. } => self.read_next(stream),
         }
     }
 
-    fn record_end(&self, (operation, details): (&'static str, super::Details), closed: &Closed) {
-        let outcome = Outcome::Done("ended".into());
+    fn record_end(&self, (operation, details): (&'static str, super::Details), closed: &ProcessSummary) {
+        let outcome = AuditOutcome::Done("ended".into());
         let mut record = self.session.requester.record(operation.into(), details, outcome, closed.duration);
-        record.exit = Some(match closed.exit {
-            Exit::Code(code) => audit::Exit::Code(code),
-            Exit::Signal(signal) => audit::Exit::Signal(signal.number()),
-        });
+        record.exit = Some(closed.exit);
         self.core.audit.record(record);
     }
 
@@ -298,7 +295,7 @@ impl<F: Face> Publisher<F> {
 
     fn set_away(&self, is_away: bool) {
         for process in self.current.values().filter_map(|current| current.process.as_ref()) {
-            process.set_reader_away(is_away);
+            process.set_reader_disconnected(is_away);
         }
     }
 }
@@ -315,7 +312,7 @@ impl<E: ProcessEvents> EventStream<E> {
             biased;
             Ok(()) = self.listeners.changed() => Step::Resubscribed,
             item = reader.next(max) => Step::Entry(item),
-            _replaced = &mut self.until => Step::Entry(Item::Left),
+            _replaced = &mut self.until => Step::Entry(Item::Disconnected),
         };
         (self, step)
     }

@@ -1,9 +1,11 @@
 //! The sandbox as the operator has it: profiles by their names, what belongs to the daemon itself, and temporary
 //! directories for those who are confined. The kernel's part is the engine's.
 
+mod session;
 mod settled;
 mod temp;
 
+pub use session::{Confined, SandboxRefusal, SessionSandbox};
 pub use temp::{Temp, lasting as lasting_temp, remove as remove_temp};
 
 use std::path::{Path, PathBuf};

@@ -102,6 +102,22 @@ impl SessionSandbox {
         Ok(confinement)
     }
 
+    /// What confines an operation that brings a profile of its own, on top of the operator's.
+    pub fn with_profile(
+        &self,
+        policy: &Arc<RuntimePolicy>,
+        profile: Option<Profile>,
+    ) -> Result<Confined, SandboxRefusal> {
+        if profile.is_none() && policy.sandbox.profile_name().is_none() {
+            return Ok(Confined { confinement: None, temp: None });
+        }
+        let operator = policy.sandbox.confinement(&[], self.roots.paths(), self.temp()?)?;
+        let layers = operator.iter().flat_map(|operator| operator.layers().iter().cloned());
+        let confinement = Confinement::new(layers.chain(profile.map(Arc::new)));
+        let confinement = (!confinement.is_off()).then(|| Arc::new(confinement));
+        confined(confinement, self.temp()?, &self.has_temp)
+    }
+
     /// The temporary directory to remove when the session is over.
     pub fn used_temp(&self) -> Option<PathBuf> {
         self.temp.get().filter(|_| self.has_temp.get()).map(|temp| temp.path().to_owned())

@@ -48,7 +48,7 @@ use super::request::{RequestContext, Requester};
 use super::responder::Responder;
 use super::sandbox::SessionSandbox;
 use super::table::Method;
-use crate::observe::metrics::{HeldSession, WatchedQueue};
+use crate::observe::metrics::{SessionGauge, QueueGauge};
 use keys::IdempotencyKeys;
 use scheduler::{RequestScheduler, SchedulerGuard};
 
@@ -168,9 +168,9 @@ pub struct Session<F: Face> {
     events: Option<PublisherHandle<F>>,
     closing: Option<(Responder, serde_json::Value)>,
     registration: Option<ApproverRegistration>,
-    gauge: HeldSession,
+    gauge: SessionGauge,
     tasks: TaskTracker,
-    _inbox_depth: WatchedQueue,
+    _inbox_depth: QueueGauge,
 }
 
 /// A message to a session.

@@ -77,6 +77,7 @@ impl<F: Face> Session<F> {
                 method: request.call.method().name(),
                 cwd: self.cwd.clone(),
                 authorization: Default::default(),
+                cancel: request.responder.cancel.clone(),
             };
             match request.call.prepare(self, &context) {
                 Ok(prepared) => request.prepared = Some((prepared, context)),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use engine::files::{Durability, Edit, Roots, WriteMode};
 use engine::limits::{LimitsWish, OnOutputLimit};
 use engine::process::{
-    AtOutputLimit, Cause, Exit, Facts, OutputLimit, ProcessId, Program, Signal, Stdin, TerminalSize,
+    AtOutputLimit, ExitCause, ExitStatus, ProcessState, OutputLimit, ProcessId, Program, Signal, Stdin, TerminalSize,
 };
 use engine::Limits;
 use sha2::{Digest as _, Sha256};
@@ -281,26 +281,26 @@ pub(super) fn process_of_pty(pty_id: &str) -> Option<ProcessId> {
 }
 
 /// The exit code on the wire; -1 for a signal.
-pub(super) fn exit_code(exit: Exit) -> i64 {
+pub(super) fn exit_code(exit: ExitStatus) -> i64 {
     match exit {
-        Exit::Code(code) => i64::from(code),
-        Exit::Signal(_) => -1,
+        ExitStatus::Code(code) => i64::from(code),
+        ExitStatus::Signal(_) => -1,
     }
 }
 
 /// The name of the signal that ended a process.
-pub(super) fn exit_signal(exit: Exit) -> Option<String> {
+pub(super) fn exit_signal(exit: ExitStatus) -> Option<String> {
     match exit {
-        Exit::Code(_) => None,
-        Exit::Signal(signal) => Some(signal.to_string()),
+        ExitStatus::Code(_) => None,
+        ExitStatus::Signal(signal) => Some(signal.to_string()),
     }
 }
 
 /// The status of a process on the wire.
-pub(super) fn status(facts: &Facts) -> &'static str {
+pub(super) fn status(facts: &ProcessState) -> &'static str {
     match (&facts.closed, facts.exited) {
-        (Some(closed), _) if closed.cause == Cause::TimedOut => "timed_out",
-        (Some(closed), _) if closed.cause != Cause::Itself || matches!(closed.exit, Exit::Signal(_)) => {
+        (Some(closed), _) if closed.cause == ExitCause::TimedOut => "timed_out",
+        (Some(closed), _) if closed.cause != ExitCause::Itself || matches!(closed.exit, ExitStatus::Signal(_)) => {
             "killed"
         }
         (Some(_), _) => "exited",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::process::{Cause, Closed, Item, Process, Stream};
+use engine::process::{ExitCause, ProcessSummary, Item, Process, Stream};
 use engine::sandbox::{Denial, Denied};
 use serde_json::json;
 use wire::rexd::v1::{self, Encoding, OutputEvent, codes, encode_event};
@@ -64,10 +64,10 @@ impl ProcessEvents {
         line.into()
     }
 
-    fn exit(&self, process_id: String, closed: &Closed, cursor: u64, event_id: u64) -> Bytes {
+    fn exit(&self, process_id: String, closed: &ProcessSummary, cursor: u64, event_id: u64) -> Bytes {
         let session_id = self.session_id.to_string();
         let (exit_code, signal) = (exit_code(closed.exit), exit_signal(closed.exit));
-        let timed_out = closed.cause == Cause::TimedOut;
+        let timed_out = closed.cause == ExitCause::TimedOut;
         let reason = limit_reason(closed.cause);
         let duration_ms = u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX);
         let held_by = closed.held_by.iter().map(|member| i64::from(member.pid)).collect();
@@ -108,7 +108,7 @@ impl ProcessEvents {
         line.into()
     }
 
-    fn output_limit(&self, process_id: &str, closed: &Closed, event_id: u64) -> Bytes {
+    fn output_limit(&self, process_id: &str, closed: &ProcessSummary, event_id: u64) -> Bytes {
         encode_event(&v1::ExecError {
             session_id: self.session_id.to_string(),
             process_id: process_id.to_owned(),
@@ -140,7 +140,8 @@ impl events::ProcessEvents for ProcessEvents {
                 })
                 .into(),
             ],
-            Item::Left => Vec::new(),
+            // Clients wait for the end of the output, which `exec.exit` reports.
+            Item::Exited { .. } | Item::Disconnected => Vec::new(),
             Item::Closed(closed) => {
                 let limit = exceeded_output(closed).then(|| self.output_limit(process_id, closed, next_id));
                 let exit_id = next_id + u64::from(limit.is_some());
@@ -156,8 +157,8 @@ impl events::ProcessEvents for ProcessEvents {
     }
 }
 
-fn exceeded_output(closed: &Closed) -> bool {
-    closed.cause == Cause::OutputLimit || closed.truncated_bytes > 0
+fn exceeded_output(closed: &ProcessSummary) -> bool {
+    closed.cause == ExitCause::OutputLimit || closed.truncated_bytes > 0
 }
 
 fn sandbox_denied(denied: &Denied) -> v1::SandboxDenied {
@@ -171,10 +172,10 @@ fn sandbox_denied(denied: &Denied) -> v1::SandboxDenied {
 }
 
 /// The limit that ended a process, where no other member of the event tells it.
-fn limit_reason(cause: Cause) -> Option<String> {
+fn limit_reason(cause: ExitCause) -> Option<String> {
     match cause {
-        Cause::MemoryLimit => Some("memory_limit".to_owned()),
-        Cause::Itself | Cause::Killed | Cause::TimedOut | Cause::OutputLimit => None,
+        ExitCause::MemoryLimit => Some("memory_limit".to_owned()),
+        ExitCause::Itself | ExitCause::Killed | ExitCause::TimedOut | ExitCause::OutputLimit => None,
     }
 }
 

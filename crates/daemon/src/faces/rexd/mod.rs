@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use engine::approval::ApprovalUpdate;
 use engine::process::ProcessId;
-use engine::session::Memory;
+use engine::session::FinishedRetention;
 use link::Link;
 use link::rpc::Params;
 use serde::de::DeserializeOwned;
@@ -29,7 +29,7 @@ use wire::rexd::v1::{self, codes, encode_event};
 
 use crate::core::Core;
 use crate::core::request::ConnectionContext;
-use crate::core::resume::ResumeWait;
+use crate::core::resume::{ResumeWait, ServeResumed};
 use crate::core::session::{Face, Retention, SessionRegistry};
 use crate::core::table::Method;
 use connection::Connection;
@@ -116,8 +116,8 @@ impl Face for Rexd {
     }
 
     fn process_closed(session: &mut Session, process: &ProcessId) {
-        let memory = Memory { count: session.limits.finished_kept, time: session.limits.finished_for };
-        session.engine.finished(process, memory);
+        let memory = FinishedRetention { count: session.limits.finished_kept, time: session.limits.finished_for };
+        session.engine.retain_finished(process, memory);
     }
 
     fn approval_update(session: &mut Session, update: &ApprovalUpdate) {
@@ -150,4 +150,11 @@ impl Face for Rexd {
 /// Serves one connection until its peer is done or `stop` is cancelled. Sessions that cannot be resumed end with it.
 pub async fn serve(face: Arc<Rexd>, link: Link, context: ConnectionContext, stop: CancellationToken) {
     Connection::new(face, context, &link).run(link, stop).await;
+}
+
+impl ServeResumed for Rexd {
+    async fn serve_resumed(self: Arc<Rexd>, link: Link, context: ConnectionContext) {
+        let stop = self.core.stop.clone();
+        serve(self, link, context, stop).await;
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::files::Watch;
+use engine::files::FileWatcher;
 use engine::process::{Process, ProcessId};
 use link::Outgoing;
 use serde_json::json;
@@ -108,7 +108,7 @@ pub struct State {
     pub(super) client: ClientCapabilities,
     reported_roots: Vec<String>,
     resume_token: Option<String>,
-    pub(super) watches: HashMap<String, Watch>,
+    pub(super) watches: HashMap<String, FileWatcher>,
     /// Processes of other sessions that this one has attached to.
     attached: HashMap<ProcessId, Process>,
     /// Requests by the process that is being looked up for them, in order; as many as may be in flight.
@@ -125,7 +125,7 @@ impl State {
     pub(super) fn attach(&mut self, process: Process) {
         if self.attached.len() >= MAX_ATTACHED {
             // Each holds its output in memory, even if its own session has dropped it.
-            self.attached.retain(|_, process| process.facts().closed.is_none());
+            self.attached.retain(|_, process| process.state().closed.is_none());
         }
         self.attached.insert(process.id().clone(), process);
     }

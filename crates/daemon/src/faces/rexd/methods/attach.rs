@@ -1,6 +1,6 @@
 //! `exec.attach`: follows a process that another session, or an earlier one, has started.
 
-use engine::process::{Cursor, Facts, Process, ProcessId};
+use engine::process::{Cursor, ProcessState, Process, ProcessId};
 use wire::rexd::v1;
 
 use super::processes::{adopt_attached, follow, may_see};
@@ -42,13 +42,13 @@ fn attach_to(session: &mut Session, process: Process, from: u64, responder: Resp
     if owner == Owner::Another {
         session.state.attach(process.clone());
     }
-    let at = process.first().0.max(from).min(process.facts().end.0);
+    let at = process.first().0.max(from).min(process.state().end.0);
     let reader = match owner {
         Owner::ThisSession => process.primary_reader(Cursor(at)),
         Owner::Another => process.reader(Cursor(at)),
     };
     let position = Position { at, lost: at.saturating_sub(from) };
-    let result = attach_result(&process, &process.facts(), position);
+    let result = attach_result(&process, &process.state(), position);
     let follow = follow(session, (process, reader), None);
     session.spawn(async move {
         responder.send(Ok(result)).await;
@@ -89,7 +89,7 @@ fn look_up(session: &mut Session, id: ProcessId, from: u64, request: Request) {
     });
 }
 
-pub(super) fn attach_result(process: &Process, facts: &Facts, position: Position) -> v1::ExecAttachResult {
+pub(super) fn attach_result(process: &Process, facts: &ProcessState, position: Position) -> v1::ExecAttachResult {
     let exit = facts.closed.as_ref().map(|closed| closed.exit);
     v1::ExecAttachResult {
         process_id: process.id().0.clone(),

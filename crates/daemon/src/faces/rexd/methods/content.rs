@@ -1,7 +1,7 @@
 //! The content of a file in a response: as text or base64, in whole characters, within the frame limit.
 
 use engine::RootedPath;
-use engine::files::{Content, Range, mode_string};
+use engine::files::{FileContent, ReadRange, mode_string};
 use wire::jsonrpc::Id;
 use wire::rexd::v1::{ReadContent, ReadResponse, RpcError};
 
@@ -25,7 +25,7 @@ pub(super) enum ReadEncoding {
 /// A range to read and the form of its result.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadOptions {
-    pub(super) range: Range,
+    pub(super) range: ReadRange,
     encoding: ReadEncoding,
     frame_bytes: Option<usize>,
     /// Whether the result has a hash of the bytes.
@@ -52,7 +52,7 @@ enum Encoded {
 
 impl ReadOptions {
     /// A read whose result fits into the client's frame.
-    pub(super) fn new(mut range: Range, encoding: ReadEncoding, frame_bytes: Option<usize>) -> ReadOptions {
+    pub(super) fn new(mut range: ReadRange, encoding: ReadEncoding, frame_bytes: Option<usize>) -> ReadOptions {
         if let Some(frame) = frame_bytes {
             let limit = frame.saturating_sub(ENVELOPE_BYTES).max(1024);
             let fits = if encoding == ReadEncoding::Text { limit } else { limit / 4 * 3 };
@@ -76,9 +76,9 @@ impl ReadOptions {
     pub(super) fn respond(
         &self,
         path: &RootedPath,
-        content: Result<Content, engine::Error>,
+        content: Result<FileContent, engine::Error>,
     ) -> Result<ReadResult, RpcError> {
-        let Content { bytes, size, mtime_ms, more, mode } = content.map_err(rpc_error)?;
+        let FileContent { bytes, size, mtime_ms, more, mode } = content.map_err(rpc_error)?;
         let hash = self.hashes.then(|| (convert::hash(&bytes), mode_string(mode)));
         let mut truncated = more;
         let content = match self.encoding {

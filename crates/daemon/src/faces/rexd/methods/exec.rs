@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::process::{Description, Facts, Process, ProcessId};
+use engine::process::{Description, ProcessState, Process, ProcessId};
 use wire::rexd::v1::{self, RpcError};
 
 use super::processes::{StartRequest, StartResult, may_see, start as start_process, with_process};
@@ -149,7 +149,7 @@ pub(crate) fn list(_: &Params<v1::ExecList>, _: &Session, _: &RequestContext) ->
                 Some(keepers) => keepers.list().await,
                 None => Vec::new(),
             };
-            let attached = attached.iter().map(|process| (process.id(), process.description(), process.facts()));
+            let attached = attached.iter().map(|process| (process.id(), process.description(), process.state()));
             let detached = detached.iter().map(|kept| (&kept.id, &kept.description, kept.facts.clone()));
             let visible = attached.chain(detached).filter(|(_, process, _)| may_see(&caller, &roots, process));
             let mut processes: Vec<v1::ListedProcess> =
@@ -161,7 +161,7 @@ pub(crate) fn list(_: &Params<v1::ExecList>, _: &Session, _: &RequestContext) ->
 }
 
 fn wait_result(process: &Process) -> v1::ExecWaitResult {
-    let facts = process.facts();
+    let facts = process.state();
     let exit = facts.closed.as_ref().map(|closed| closed.exit);
     // A detached process may have written more than was read here; its end has the total.
     let (stdout, stderr) = match &facts.closed {
@@ -177,7 +177,7 @@ fn wait_result(process: &Process) -> v1::ExecWaitResult {
     }
 }
 
-fn listed(id: &ProcessId, description: &Description, facts: &Facts) -> v1::ListedProcess {
+fn listed(id: &ProcessId, description: &Description, facts: &ProcessState) -> v1::ListedProcess {
     let exit = facts.closed.as_ref().map(|closed| closed.exit);
     v1::ListedProcess {
         process_id: id.0.clone(),
@@ -195,7 +195,7 @@ fn listed(id: &ProcessId, description: &Description, facts: &Facts) -> v1::Liste
     }
 }
 
-fn member(member: engine::process::Member) -> v1::KilledProcess {
+fn member(member: engine::process::TreeMember) -> v1::KilledProcess {
     v1::KilledProcess { pid: i64::from(member.pid), name: member.name }
 }
 

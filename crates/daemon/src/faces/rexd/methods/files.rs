@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::approval::FileAction;
 use engine::files::patch::{self as patches, Hunk};
-use engine::files::{self, CopyOptions, Edit, Hashing, Kind, Metadata, Range, Scan, WriteOptions};
+use engine::files::{self, CopyOptions, Edit, FileHasher, FileKind, Metadata, ReadRange, ScanBudget, WriteOptions};
 use engine::policy::Access;
 use engine::{Error, RootedPath};
 use serde::Serialize;
@@ -73,7 +73,7 @@ pub(crate) fn read(params: &Params<v1::FsRead>, session: &Session, context: &Req
             Encoding::Base64 => ReadEncoding::Base64,
         },
     };
-    let range = Range {
+    let range = ReadRange {
         offset: convert::optional("offset", params.offset)?.unwrap_or(0),
         length: convert::optional("length", params.length)?,
         max: session.limits.max_file_read_bytes,
@@ -84,7 +84,7 @@ pub(crate) fn read(params: &Params<v1::FsRead>, session: &Session, context: &Req
     let effects = file.read(session)?;
     let path = file.path;
     Ok(Prepared::with_effects(effects, move |session, request| {
-        let small = Range { max: options.range.max.min(CACHED_READ), ..options.range };
+        let small = ReadRange { max: options.range.max.min(CACHED_READ), ..options.range };
         if let Some(content) = files::read_cached(&path, small) {
             let is_complete =
                 content.as_ref().map_or(true, |content| !content.more || options.is_met_by(&content.bytes));
@@ -285,11 +285,11 @@ pub(crate) fn stat(params: &Params<v1::FsStat>, session: &Session, context: &Req
 /// `fs.stat` with `hash`. Writes wait until the file is open, not until it is read.
 fn stat_and_hash(session: &Session, path: RootedPath, range: HashRange, request: Request) {
     let Request { responder, turn, .. } = request;
-    run_scan(session, responder, Scan::unbounded(), move |scan| {
+    run_scan(session, responder, ScanBudget::unbounded(), move |scan| {
         let found = files::stat(&path).map_err(rpc_error)?;
         let mut result = stat_result(&path, found);
         if result.exists {
-            let hashing = Hashing::open(&path).map_err(rpc_error)?;
+            let hashing = FileHasher::open(&path).map_err(rpc_error)?;
             drop(turn);
             let hashed = hashing.run(range.first, &scan).map_err(rpc_error)?;
             result.hash = Some(hex::encode(hashed.sha256));
@@ -323,7 +323,7 @@ pub(crate) fn remove(params: &Params<v1::FsRemove>, session: &Session, context: 
     })?;
     let path = file.path;
     Ok(Prepared::with_effects(effects, move |session, request| {
-        change(session, request, move || done(files::remove(&path, recursive, &Scan::unbounded())));
+        change(session, request, move || done(files::remove(&path, recursive, &ScanBudget::unbounded())));
     }))
 }
 
@@ -354,12 +354,12 @@ pub(crate) fn copy(params: &Params<v1::FsCopy>, session: &Session, context: &Req
     })?;
     Ok(Prepared::with_effects(effects, move |session, request| {
         change(session, request, move || {
-            done(files::copy(&from.path, &to.path, options, &Scan::unbounded()))
+            done(files::copy(&from.path, &to.path, options, &ScanBudget::unbounded()))
         });
     }))
 }
 
-/// Changes files on a worker thread, in the request's turn.
+/// FileEventBatch files on a worker thread, in the request's turn.
 fn change<T: Serialize + Send + 'static>(
     session: &Session,
     request: Request,
@@ -407,11 +407,11 @@ fn stat_result(path: &RootedPath, found: Option<Metadata>) -> v1::FsStatResult {
 }
 
 /// The protocol's name for a kind of file.
-pub(super) fn kind_name(kind: Kind) -> &'static str {
+pub(super) fn kind_name(kind: FileKind) -> &'static str {
     match kind {
-        Kind::File => "file",
-        Kind::Dir => "dir",
-        Kind::Symlink => "symlink",
-        Kind::Other => "other",
+        FileKind::File => "file",
+        FileKind::Dir => "dir",
+        FileKind::Symlink => "symlink",
+        FileKind::Other => "other",
     }
 }

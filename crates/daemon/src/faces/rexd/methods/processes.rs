@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::time::{Duration, SystemTime};
 
 use engine::process::{
-    Cursor, Description, Kept, LogReader, OutputLimit, Process, ProcessId, ProcessSpec, Program, Starting, Stdin,
+    Cursor, Description, KeptProcess, LogReader, OutputLimit, Process, ProcessId, ProcessSpec, Program, PendingStart, Stdin,
     TerminalSize,
 };
 use engine::{RootedPath, Roots};
@@ -30,7 +30,7 @@ use crate::faces::rexd::events::ProcessEvents;
 use crate::faces::rexd::session::{ProcessLookup, Session};
 use crate::keeper::{Keepers, Listed};
 use crate::net::auth::Caller;
-use crate::observe::metrics::{HeldProcess, Ownership};
+use crate::observe::metrics::{ProcessGauge, Ownership};
 
 /// A command to start, as its request wants it.
 pub(super) struct StartRequest {
@@ -163,7 +163,7 @@ fn check_env(env: &BTreeMap<String, Option<String>>) -> Result<(), RpcError> {
 
 fn start_attached(session: &mut Session, spec: ProcessSpec, result: StartResult, request: Request) {
     let limit = session.limits.max_processes_per_session;
-    let starting = match session.engine.has_room(limit) {
+    let starting = match session.engine.has_capacity(limit) {
         true => session.engine.start(spec),
         false => Err(engine::Error::LimitReached { what: "processes per session", limit: limit as u64 }),
     };
@@ -178,7 +178,7 @@ fn start_attached(session: &mut Session, spec: ProcessSpec, result: StartResult,
 
 /// An attached process while it starts.
 struct Launch {
-    starting: Starting,
+    starting: PendingStart,
     /// Created before the program runs, so that output during the start is kept for it.
     reader: LogReader,
     events: ProcessEvents,
@@ -190,7 +190,7 @@ struct Launch {
 }
 
 impl Launch {
-    fn new(session: &mut Session, starting: Starting) -> Launch {
+    fn new(session: &mut Session, starting: PendingStart) -> Launch {
         let process = starting.process();
         let has_terminal = process.description().has_terminal;
         Launch {
@@ -234,7 +234,7 @@ impl Launch {
                     encode_event(&v1::ExecError { session_id, process_id, code, message, data, event_id })
                 };
                 publisher.publish(encode).await;
-                session.send(SessionMessage::update(move |session| session.engine.forget(&id))).await;
+                session.send(SessionMessage::update(move |session| session.engine.remove(&id))).await;
             }
         }
     }
@@ -297,7 +297,7 @@ fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult,
 pub(super) fn follow(
     session: &mut Session,
     (process, reader): (Process, LogReader),
-    gauge: Option<HeldProcess>,
+    gauge: Option<ProcessGauge>,
 ) -> impl Future<Output = ()> + Send + 'static {
     let events = ProcessEvents::new(session, &process);
     let follow = Follow { process, reader, events, not_before: None, gauge };
@@ -307,7 +307,7 @@ pub(super) fn follow(
 /// Follows a detached process that a client attached to.
 pub(super) fn adopt_attached(
     session: &mut Session,
-    kept: Kept,
+    kept: KeptProcess,
     (listed, position): (Listed, Position),
     responder: Responder,
 ) {
@@ -354,7 +354,7 @@ pub(super) fn with_process(
 }
 
 /// Continues the requests that waited for a process.
-fn looked_up(session: &mut Session, id: &ProcessId, kept: Option<Kept>) {
+fn looked_up(session: &mut Session, id: &ProcessId, kept: Option<KeptProcess>) {
     if let Some(kept) = kept
         && session.engine.process(id).is_err()
     {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::approval::FileAction;
-use engine::files::{self, Case, GlobOptions, Grep, ListOptions, Scan};
+use engine::files::{self, Case, GlobOptions, GrepOptions, ListOptions, ScanBudget};
 use engine::policy::Access;
 use serde::Serialize;
 use wire::rexd::v1::{self, RpcError};
@@ -103,16 +103,16 @@ pub(crate) fn grep(params: &Params<v1::FsGrep>, session: &Session, context: &Req
 }
 
 /// The deadline for a walk over many files.
-fn deadline(session: &Session) -> Scan {
-    Scan::within(session.limits.scan_deadline)
+fn deadline(session: &Session) -> ScanBudget {
+    ScanBudget::within(session.limits.scan_deadline)
 }
 
 /// Runs a scan on a worker thread until it ends, reaches its deadline or is cancelled.
 pub(super) fn run_scan<T: Serialize + Send + 'static>(
     session: &Session,
     responder: Responder,
-    scan: Scan,
-    work: impl FnOnce(Scan) -> Result<T, RpcError> + Send + 'static,
+    scan: ScanBudget,
+    work: impl FnOnce(ScanBudget) -> Result<T, RpcError> + Send + 'static,
 ) {
     let cancelled = Arc::new(AtomicBool::new(false));
     let scan = scan.cancelled_by(cancelled.clone());
@@ -131,14 +131,14 @@ pub(super) fn run_scan<T: Serialize + Send + 'static>(
     });
 }
 
-fn grep_options(params: &v1::FsGrep) -> Result<Grep, RpcError> {
+fn grep_options(params: &v1::FsGrep) -> Result<GrepOptions, RpcError> {
     let case = match params.case.as_deref() {
         None | Some("smart") => Case::Smart,
         Some("sensitive") => Case::Sensitive,
         Some("insensitive") => Case::Insensitive,
         Some(_) => return Err(invalid("case", "expected smart, sensitive or insensitive")),
     };
-    let mut grep = Grep::new(params.pattern.clone());
+    let mut grep = GrepOptions::new(params.pattern.clone());
     grep.literal = params.literal;
     grep.case = case;
     grep.include = params.include.clone();

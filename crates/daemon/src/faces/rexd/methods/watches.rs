@@ -1,6 +1,6 @@
 //! `fs.watch` and `fs.unwatch`: changes below a path, published as events.
 
-use engine::files::{ChangeKind, Changes, Watch};
+use engine::files::{FileEventKind, FileEventBatch, FileWatcher};
 use serde_json::json;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
@@ -38,7 +38,7 @@ fn start(session: &mut Session, file: FileAccess, recursive: bool, request: Requ
     let Request { responder, turn, .. } = request;
     session.spawn(async move {
         let publish = publish_changes(session_id, watch_id.clone(), events);
-        let started = off_thread(move || Watch::start(&file.path, recursive, publish).map_err(rpc_error)).await;
+        let started = off_thread(move || FileWatcher::start(&file.path, recursive, publish).map_err(rpc_error)).await;
         drop(turn);
         match started {
             Ok(watch) => {
@@ -78,7 +78,7 @@ fn publish_changes(
     session_id: String,
     watch_id: String,
     events: PublisherHandle<Rexd>,
-) -> impl FnMut(Changes) + Send + 'static {
+) -> impl FnMut(FileEventBatch) + Send + 'static {
     move |changes| {
         let (session_id, watch_id) = (session_id.clone(), watch_id.clone());
         events.publish_blocking(move |event_id| {
@@ -93,11 +93,11 @@ fn publish_changes(
     }
 }
 
-fn kind_name(kind: ChangeKind) -> &'static str {
+fn kind_name(kind: FileEventKind) -> &'static str {
     match kind {
-        ChangeKind::Created => "created",
-        ChangeKind::Modified => "modified",
-        ChangeKind::Removed => "removed",
-        ChangeKind::Renamed => "renamed",
+        FileEventKind::Created => "created",
+        FileEventKind::Modified => "modified",
+        FileEventKind::Removed => "removed",
+        FileEventKind::Renamed => "renamed",
     }
 }

@@ -1,64 +1,63 @@
-//! `fs/walk`: a tree, as far as its bounds go.
+//! `fs/walk`: a directory tree, within limits.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use engine::RootedPath;
 use engine::files::{self, DirEntry, FileKind, ListOptions, ScanBudget};
-use wire::exec_server::ErrorObject;
 use wire::exec_server::v1::{self, FsWalkEntry, FsWalkError, FsWalkKind, FsWalkOptions, FsWalkResponse};
+use wire::jsonrpc::RpcError;
 
-use super::answer::Answer;
-use super::errors::failed;
-use super::look::{followed_kind, missing};
-use super::paths::uri;
-use super::session::Session;
+use super::metadata::{followed_kind, not_found};
+use super::{PrepareResult, Prepared, path, run};
+use crate::core::request::RequestContext;
+use crate::faces::exec_server::errors::rpc_error;
+use crate::faces::exec_server::paths::uri;
+use crate::faces::exec_server::session::Session;
 
-const MOST_DEPTH: u64 = 64;
-const MOST_DIRECTORIES: u64 = 10_000;
-const MOST_ENTRIES: u64 = 50_000;
-/// Bytes of names in one answer.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
+const MAX_DEPTH: u64 = 64;
+const MAX_DIRECTORIES: u64 = 10_000;
+const MAX_ENTRIES: u64 = 50_000;
+/// Bytes of names in one response.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-impl Session {
-    /// `fs/walk`.
-    pub(super) fn walk(&mut self, params: v1::FsWalkParams, answer: Answer) {
-        let bounds = within_bounds(&params.options);
-        let path = match bounds.and_then(|()| self.path(&params.path, params.sandbox.as_ref())) {
-            Ok(path) => path,
-            Err(error) => return self.reply(answer, Err::<(), _>(error)),
-        };
-        self.look(answer, move || {
-            match files::stat_followed(&path).map_err(failed)?.ok_or_else(|| missing(&path))? {
-                (found, _) if found.kind == FileKind::Dir => Ok(Walk::new(params.options).run(path)),
-                // There is nothing in what is no directory.
+/// `fs/walk`.
+pub(crate) fn walk(params: &Arc<v1::FsWalkParams>, session: &Session, context: &RequestContext) -> PrepareResult {
+    check_limits(&params.options)?;
+    let path = path(session, context, &params.path, params.sandbox.as_ref())?;
+    let params = params.clone();
+    Ok(Prepared::new(move |session, request| {
+        run(session, request, move || {
+            match files::stat_followed(&path).map_err(rpc_error)?.ok_or_else(|| not_found(&path))? {
+                (found, _) if found.kind == FileKind::Dir => Ok(Walk::new(params.options.clone()).run(path)),
                 _ => Ok(FsWalkResponse::default()),
             }
         });
-    }
+    }))
 }
 
-/// Whether a walk asks for no more than anybody may.
-fn within_bounds(options: &FsWalkOptions) -> Result<(), ErrorObject> {
-    let most = [
-        ("maxDepth", options.max_depth, MOST_DEPTH),
-        ("maxDirectories", options.max_directories, MOST_DIRECTORIES),
-        ("maxEntries", options.max_entries, MOST_ENTRIES),
+/// Refuses a walk beyond the limits.
+fn check_limits(options: &FsWalkOptions) -> Result<(), RpcError> {
+    let limits = [
+        ("maxDepth", options.max_depth, MAX_DEPTH),
+        ("maxDirectories", options.max_directories, MAX_DIRECTORIES),
+        ("maxEntries", options.max_entries, MAX_ENTRIES),
     ];
-    match most.into_iter().find(|(_, asked, most)| asked > most) {
-        None if options.max_entries == 0 => Err(ErrorObject::invalid_request("maxEntries is at least 1")),
+    match limits.into_iter().find(|(_, requested, limit)| requested > limit) {
+        None if options.max_entries == 0 => Err(RpcError::invalid_request("maxEntries is at least 1")),
         None => Ok(()),
-        Some((name, _, most)) => Err(ErrorObject::invalid_request(format!("{name} is at most {most}"))),
+        Some((name, _, limit)) => Err(RpcError::invalid_request(format!("{name} is at most {limit}"))),
     }
 }
 
-/// A walk under way, one level after the other.
+/// A walk, one level after the other.
 struct Walk {
     options: FsWalkOptions,
     found: FsWalkResponse,
     bytes: usize,
     directories: u64,
-    /// Where directories really are that were entered: a link back is not followed for ever.
+    /// The resolved directories that were entered, so that a link back is not followed for ever.
     entered: HashSet<PathBuf>,
 }
 
@@ -68,7 +67,7 @@ impl Walk {
         Walk { options, found, bytes: 0, directories: 0, entered: HashSet::new() }
     }
 
-    /// Depth 0 is what the directory itself holds; what lies deeper than asked for was not asked for, so nothing is missing.
+    /// Depth 0 is the directory itself; entries below the requested depth do not count as truncated.
     fn run(mut self, top: RootedPath) -> FsWalkResponse {
         let mut level = vec![top];
         for _depth in 0..=self.options.max_depth {
@@ -84,7 +83,7 @@ impl Walk {
         self.found
     }
 
-    /// Lists one directory; false when a bound is reached.
+    /// Lists one directory; false when a limit is reached.
     fn enter(&mut self, directory: &RootedPath, below: &mut Vec<RootedPath>) -> bool {
         if directory.real().is_ok_and(|real| !self.entered.insert(real)) {
             return true;
@@ -102,10 +101,10 @@ impl Walk {
                 return true;
             }
         };
-        listing.entries.iter().all(|entry| self.note(directory, entry, below))
+        listing.entries.iter().all(|entry| self.add(directory, entry, below))
     }
 
-    fn note(&mut self, directory: &RootedPath, entry: &DirEntry, below: &mut Vec<RootedPath>) -> bool {
+    fn add(&mut self, directory: &RootedPath, entry: &DirEntry, below: &mut Vec<RootedPath>) -> bool {
         let kind = match followed_kind(directory, entry) {
             Some(FileKind::File) => FsWalkKind::File,
             Some(FileKind::Dir) => FsWalkKind::Directory,
@@ -119,7 +118,7 @@ impl Walk {
         let is_pruned = is_hidden && self.options.prune_hidden_directories;
         let path = uri(&entry.path);
         self.bytes += path.len() + 32;
-        if self.found.entries.len() as u64 >= self.options.max_entries || self.bytes > MOST_BYTES {
+        if self.found.entries.len() as u64 >= self.options.max_entries || self.bytes > MAX_BYTES {
             return false;
         }
         self.found.entries.push(FsWalkEntry { path, kind });

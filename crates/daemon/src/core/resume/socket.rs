@@ -1,4 +1,4 @@
-//! Landing: the socket at which a session is reached after its streams were cut, and the folder of all of them.
+//! The sockets on which disconnected sessions are resumed, and their directory.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -12,86 +12,86 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::core::state;
 
-/// The folder below the state folder.
-const FOLDER: &str = "sessions";
-/// What the name of a landing ends with.
-const ENDING: &str = ".sock";
-/// Connections that may wait to be taken.
+/// The directory below the state directory.
+const DIRECTORY: &str = "sessions";
+/// The extension of a socket's name.
+const EXTENSION: &str = ".sock";
+/// Connections that wait to be accepted.
 const BACKLOG: i32 = 16;
-/// Sockets of others that are looked at when one is made; more are left for the next time.
-const MOST_SWEPT: usize = 64;
-/// A socket that nobody listens at is left alone for so long: somebody may be about to.
-const SWEPT_AFTER: Duration = Duration::from_secs(60);
+/// Stale sockets that are checked when a new one is created.
+const MAX_CHECKED: usize = 64;
+/// A socket without a listener is removed after this time: its daemon may be about to listen.
+const STALE_AFTER: Duration = Duration::from_secs(60);
 
-/// Where the landings of a user are.
+/// The directory of a user's resume sockets.
 #[derive(Debug, Clone)]
-pub struct Landings {
-    folder: PathBuf,
+pub struct ResumeSockets {
+    directory: PathBuf,
 }
 
-impl Landings {
-    /// Those below a state folder.
-    pub fn new(state: &Path) -> Landings {
-        Landings { folder: state.join(FOLDER) }
+impl ResumeSockets {
+    /// The sockets below a state directory.
+    pub fn new(state: &Path) -> ResumeSockets {
+        ResumeSockets { directory: state.join(DIRECTORY) }
     }
 
-    /// Makes the folder, for this user alone.
-    pub(super) fn make(&self) -> io::Result<()> {
-        state::make_private(&self.folder)
+    /// Creates the directory, accessible to this user only.
+    pub(super) fn create(&self) -> io::Result<()> {
+        state::make_private(&self.directory)
     }
 
-    /// Whether the folder is there, for this user alone.
+    /// Checks that the directory exists and is accessible to this user only.
     pub(super) fn check(&self) -> io::Result<()> {
-        state::check_private(&self.folder)
+        state::check_private(&self.directory)
     }
 
-    /// Makes the landing of a session, and removes some that others left behind.
-    pub(super) fn bind(&self, session: &str) -> io::Result<Bound> {
-        self.make()?;
+    /// Creates the socket of a session, and removes stale ones.
+    pub(super) fn bind(&self, session: &str) -> io::Result<BoundSocket> {
+        self.create()?;
         let name = name_of(session).ok_or(io::ErrorKind::InvalidInput)?;
-        let folder = self.open()?;
+        let directory = self.open()?;
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         // Before it has a name: the name gets these rights, whatever the umask is.
         rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
-        rustix::net::bind(&socket, &address(&folder, &name)?)?;
-        let bound = Bound { socket, place: Place { folder, name } };
+        rustix::net::bind(&socket, &address(&directory, &name)?)?;
+        let bound = BoundSocket { socket, file: SocketName { directory, name } };
         rustix::net::listen(&bound.socket, BACKLOG)?;
-        self.sweep(&bound.place);
+        self.remove_stale(&bound.file);
         Ok(bound)
     }
 
-    /// Connects to the landing of a session, if it has one. Never to one of another user.
-    pub(super) async fn reach(&self, session: &str) -> io::Result<UnixStream> {
+    /// Connects to the socket of a session, if it has one; never to one of another user.
+    pub(super) async fn connect(&self, session: &str) -> io::Result<UnixStream> {
         let name = name_of(session).ok_or(io::ErrorKind::NotFound)?;
         self.check()?;
-        let folder = self.open()?;
-        let stream = UnixStream::connect(named(&folder, &name)).await?;
+        let directory = self.open()?;
+        let stream = UnixStream::connect(named(&directory, &name)).await?;
         match stream.peer_cred()?.uid() == rustix::process::geteuid().as_raw() {
             true => Ok(stream),
-            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user")),
+            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "the socket belongs to another user")),
         }
     }
 
-    /// The folder itself, so that a socket in it can be named in few bytes.
+    /// A descriptor of the directory, so that a socket in it has a short name.
     fn open(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(rustix::fs::open(&self.folder, flags, Mode::empty())?)
+        Ok(rustix::fs::open(&self.directory, flags, Mode::empty())?)
     }
 
-    /// Removes sockets that nobody listens at any more.
-    fn sweep(&self, own: &Place) {
-        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        for entry in entries.take(MOST_SWEPT) {
+    /// Removes sockets without a listener.
+    fn remove_stale(&self, own: &SocketName) {
+        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        for entry in entries.take(MAX_CHECKED) {
             let name = entry.file_name();
             let Some(name) = name.to_str().filter(|name| *name != own.name && is_name(name)) else {
                 continue;
             };
             let changed = entry.metadata().and_then(|found| found.modified());
-            let is_old = changed.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > SWEPT_AFTER));
-            if is_old && is_dead(&own.folder, name) {
-                // Somebody else may have been faster.
-                let _removed = rustix::fs::unlinkat(&own.folder, name, AtFlags::empty());
+            let is_old = changed.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > STALE_AFTER));
+            if is_old && is_dead(&own.directory, name) {
+                // Another process may have removed it.
+                let _removed = rustix::fs::unlinkat(&own.directory, name, AtFlags::empty());
             }
         }
     }
@@ -99,38 +99,38 @@ impl Landings {
 
 /// A socket that has a name and takes connections. Dropping it removes the name.
 #[derive(Debug)]
-pub(super) struct Bound {
+pub(super) struct BoundSocket {
     socket: OwnedFd,
-    place: Place,
+    file: SocketName,
 }
 
-/// A name in the folder, removed when this is dropped.
+/// A name in the directory, removed when this is dropped.
 #[derive(Debug)]
-struct Place {
-    folder: OwnedFd,
+struct SocketName {
+    directory: OwnedFd,
     name: String,
 }
 
-impl Drop for Place {
+impl Drop for SocketName {
     fn drop(&mut self) {
-        if let Err(error) = rustix::fs::unlinkat(&self.folder, self.name.as_str(), AtFlags::empty()) {
-            tracing::debug!(%error, name = self.name, "a landing stays behind");
+        if let Err(error) = rustix::fs::unlinkat(&self.directory, self.name.as_str(), AtFlags::empty()) {
+            tracing::debug!(%error, name = self.name, "a resume socket could not be removed");
         }
     }
 }
 
-/// The socket at which one session is reached.
+/// The listening socket of one session.
 #[derive(Debug)]
-pub(super) struct Landing {
+pub(super) struct ResumeSocket {
     listener: UnixListener,
-    _place: Place,
+    _file: SocketName,
 }
 
-impl Landing {
+impl ResumeSocket {
     /// Must be called within a tokio runtime.
-    pub(super) fn listen(bound: Bound) -> io::Result<Landing> {
-        let Bound { socket, place } = bound;
-        Ok(Landing { listener: UnixListener::from_std(socket.into())?, _place: place })
+    pub(super) fn listen(bound: BoundSocket) -> io::Result<ResumeSocket> {
+        let BoundSocket { socket, file } = bound;
+        Ok(ResumeSocket { listener: UnixListener::from_std(socket.into())?, _file: file })
     }
 
     pub(super) async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
@@ -138,34 +138,34 @@ impl Landing {
     }
 }
 
-/// The name of a session's landing; nothing for what cannot be the name of a session, which never becomes part of a path.
+/// The name of a session's socket; `None` for text that is not a session id, which never becomes part of a path.
 fn name_of(session: &str) -> Option<String> {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     let is_ours =
         session.strip_prefix("s_").is_some_and(|rest| rest.len() == 12 && rest.bytes().all(is_digit));
-    is_ours.then(|| format!("{session}{ENDING}"))
+    is_ours.then(|| format!("{session}{EXTENSION}"))
 }
 
 fn is_name(name: &str) -> bool {
-    name.strip_suffix(ENDING).is_some_and(|session| name_of(session).is_some())
+    name.strip_suffix(EXTENSION).is_some_and(|session| name_of(session).is_some())
 }
 
-/// A socket in the folder, named through a descriptor: the whole path may be longer than the kernel takes.
-fn named(folder: &OwnedFd, name: &str) -> String {
-    format!("/proc/self/fd/{}/{name}", folder.as_raw_fd())
+/// A socket in the directory, named through a descriptor: the whole path may be too long for the kernel.
+fn named(directory: &OwnedFd, name: &str) -> String {
+    format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())
 }
 
-fn address(folder: &OwnedFd, name: &str) -> io::Result<SocketAddrUnix> {
-    Ok(SocketAddrUnix::new(named(folder, name))?)
+fn address(directory: &OwnedFd, name: &str) -> io::Result<SocketAddrUnix> {
+    Ok(SocketAddrUnix::new(named(directory, name))?)
 }
 
-/// Whether nobody listens. Does not wait: one whose queue is full is alive.
-fn is_dead(folder: &OwnedFd, name: &str) -> bool {
+/// Whether no process listens. Does not wait: a socket whose queue is full has a listener.
+fn is_dead(directory: &OwnedFd, name: &str) -> bool {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let knocked = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+    let connected = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .map_err(io::Error::from)
-        .and_then(|socket| Ok(rustix::net::connect(&socket, &address(folder, name)?)?));
-    knocked.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        .and_then(|socket| Ok(rustix::net::connect(&socket, &address(directory, name)?)?));
+    connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 #[cfg(test)]
@@ -198,16 +198,16 @@ mod tests {
     #[test]
     fn what_a_dead_daemon_left_is_swept_and_what_lives_or_is_young_or_foreign_stays() {
         let state = tempfile::tempdir().unwrap();
-        let landings = Landings::new(state.path());
+        let landings = ResumeSockets::new(state.path());
         let living = landings.bind("s_000000000001").unwrap();
-        let file = |name: &str| state.path().join(FOLDER).join(name);
+        let file = |name: &str| state.path().join(DIRECTORY).join(name);
         let dead = |name: &str, age: Duration| {
             drop(std::os::unix::net::UnixListener::bind(file(name)).unwrap());
             let time = std::time::SystemTime::now() - age;
             let times = rustix::fs::Timestamps { last_access: stamp(time), last_modification: stamp(time) };
             rustix::fs::utimensat(rustix::fs::CWD, file(name), &times, AtFlags::empty()).unwrap();
         };
-        let old = SWEPT_AFTER * 2;
+        let old = STALE_AFTER * 2;
         dead("s_000000000002.sock", old);
         dead("s_000000000003.sock", Duration::ZERO);
         dead("other.sock", old);
@@ -232,10 +232,10 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         // Longer than any address may be.
         let state = state.path().join("x".repeat(150));
-        let landings = Landings::new(&state);
+        let landings = ResumeSockets::new(&state);
         let _bound = landings.bind("s_0123456789ab").unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&state.join(FOLDER)), 0o700);
-        assert_eq!(mode(&state.join(FOLDER).join("s_0123456789ab.sock")), 0o600);
+        assert_eq!(mode(&state.join(DIRECTORY)), 0o700);
+        assert_eq!(mode(&state.join(DIRECTORY).join("s_0123456789ab.sock")), 0o600);
     }
 }
