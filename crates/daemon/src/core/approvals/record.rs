@@ -15,12 +15,12 @@ use crate::observe::audit::{redact_argv, redact_text};
 
 /// One question.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Record {
-    pub(super) state: State,
+pub(super) struct ApprovalRecord {
+    pub(super) state: ApprovalState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) scope: Option<ScopeWord>,
+    pub(super) scope: Option<StoredScope>,
     pub(super) caller: String,
     pub(super) client: String,
     pub(super) face: String,
@@ -35,12 +35,12 @@ pub(super) struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) settled_at_ms: Option<u64>,
     /// Which daemon waits for it.
-    pub(super) daemon: Daemon,
+    pub(super) daemon: DaemonId,
 }
 
 /// A process, named so that another one with its number is not taken for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Daemon {
+pub(super) struct DaemonId {
     pub(super) pid: u32,
     pub(super) started: u64,
 }
@@ -48,7 +48,7 @@ pub(super) struct Daemon {
 /// How far a question is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum State {
+pub(super) enum ApprovalState {
     Pending,
     Approved,
     Denied,
@@ -60,7 +60,7 @@ pub(super) enum State {
 /// For what else an answer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum ScopeWord {
+pub(super) enum StoredScope {
     Once,
     Session,
     Rule,
@@ -77,15 +77,15 @@ pub(super) struct GrantRecord {
     pub(super) granted_at_ms: u64,
 }
 
-impl Record {
-    pub(super) fn new(approval: &Approval, daemon: Daemon) -> Record {
+impl ApprovalRecord {
+    pub(super) fn new(approval: &Approval, daemon: DaemonId) -> ApprovalRecord {
         let Question { asker, operation, deed, rule, .. } = &approval.question;
         let diff = match deed {
             Deed::Files { diff: Some(Diff { text, cut_bytes }), .. } => Some(text.len() as u64 + cut_bytes),
             _ => None,
         };
-        Record {
-            state: State::Pending,
+        ApprovalRecord {
+            state: ApprovalState::Pending,
             by: None,
             scope: None,
             caller: asker.caller.to_string(),
@@ -105,18 +105,18 @@ impl Record {
     pub(super) fn settle(&mut self, outcome: &Outcome) {
         self.settled_at_ms = Some(to_ms(SystemTime::now()));
         self.state = match outcome {
-            Outcome::Answered(Answer { choice: Choice::Approve, .. }) => State::Approved,
-            Outcome::Answered(Answer { choice: Choice::Deny, .. }) => State::Denied,
-            Outcome::Expired => State::Expired,
-            Outcome::Withdrawn => State::Withdrawn,
-            Outcome::Abandoned => State::Abandoned,
+            Outcome::Answered(Answer { choice: Choice::Approve, .. }) => ApprovalState::Approved,
+            Outcome::Answered(Answer { choice: Choice::Deny, .. }) => ApprovalState::Denied,
+            Outcome::Expired => ApprovalState::Expired,
+            Outcome::Withdrawn => ApprovalState::Withdrawn,
+            Outcome::Abandoned => ApprovalState::Abandoned,
         };
         if let Outcome::Answered(answer) = outcome {
             self.by = Some(answer.by.to_string());
             self.scope = Some(match answer.scope {
-                Scope::Once => ScopeWord::Once,
-                Scope::Session => ScopeWord::Session,
-                Scope::Rule => ScopeWord::Rule,
+                Scope::Once => StoredScope::Once,
+                Scope::Session => StoredScope::Session,
+                Scope::Rule => StoredScope::Rule,
             });
         }
     }
@@ -125,19 +125,19 @@ impl Record {
     pub(super) fn outcome(&self) -> Option<Outcome> {
         let answered = |choice| {
             let scope = match self.scope {
-                None | Some(ScopeWord::Once) => Scope::Once,
-                Some(ScopeWord::Session) => Scope::Session,
-                Some(ScopeWord::Rule) => Scope::Rule,
+                None | Some(StoredScope::Once) => Scope::Once,
+                Some(StoredScope::Session) => Scope::Session,
+                Some(StoredScope::Rule) => Scope::Rule,
             };
             Outcome::Answered(Answer { choice, scope, by: Arc::from(self.by.as_deref().unwrap_or_default()) })
         };
         Some(match self.state {
-            State::Pending => return None,
-            State::Approved => answered(Choice::Approve),
-            State::Denied => answered(Choice::Deny),
-            State::Expired => Outcome::Expired,
-            State::Withdrawn => Outcome::Withdrawn,
-            State::Abandoned => Outcome::Abandoned,
+            ApprovalState::Pending => return None,
+            ApprovalState::Approved => answered(Choice::Approve),
+            ApprovalState::Denied => answered(Choice::Deny),
+            ApprovalState::Expired => Outcome::Expired,
+            ApprovalState::Withdrawn => Outcome::Withdrawn,
+            ApprovalState::Abandoned => Outcome::Abandoned,
         })
     }
 }

@@ -21,12 +21,12 @@ use super::preview::{self, Pictured};
 use super::wanted::Touched;
 use super::{FACE, Service};
 use crate::core::permission::{Waits, settle};
-use crate::core::runtime_policy::Guard;
+use crate::core::runtime_policy::RuntimePolicy;
 
 /// Everything it takes to judge a request beside its session.
 pub(super) struct Judge {
     pub(super) service: Arc<Service>,
-    pub(super) guard: Arc<Guard>,
+    pub(super) runtime_policy: Arc<RuntimePolicy>,
     pub(super) asker: Asker,
     pub(super) letters: mpsc::Sender<Letter>,
     pub(super) over: CancellationToken,
@@ -126,7 +126,7 @@ impl Judge {
     }
 
     fn decide(&self, touches: &[Touch<'_>]) -> Decision {
-        self.guard.policy.decide(&inquiry(&self.asker, Operation::Files(touches)))
+        self.runtime_policy.policy.decide(&inquiry(&self.asker, Operation::Files(touches)))
     }
 
     pub(super) fn question(&self, call: &Call, decision: Decision, deed: Deed) -> Question {
@@ -140,7 +140,7 @@ impl Judge {
             operation: call.method(),
             deed,
             whole: preview::whole(call),
-            rule_mark: self.guard.policy.mark(&decision.rule),
+            rule_mark: self.runtime_policy.policy.mark(&decision.rule),
             rule: decision.rule.to_string(),
             reason: decision.reason,
             risk: decision.risk,
@@ -150,12 +150,12 @@ impl Judge {
     /// Asks, and has the request done if somebody approves.
     pub(super) async fn ask(self, mut asked: Box<Asked>, question: Question, permit: Permit) {
         let cancel = asked.answer.cancel.clone();
-        let waits = Waits { within: self.guard.approvals.within, cancel: &cancel, over: &self.over };
+        let waits = Waits { within: self.runtime_policy.approvals.within, cancel: &cancel, over: &self.over };
         let (settled, approved) = settle(&self.service.approvals, question, waits).await;
         settled.into_iter().for_each(|settled| asked.answer.settled(settled));
         match approved {
             Ok(()) => {
-                let (cwd, asked_under) = (Some(self.cwd.clone()), Some(self.guard.clone()));
+                let (cwd, asked_under) = (Some(self.cwd.clone()), Some(self.runtime_policy.clone()));
                 asked.permit = Some(Permit { cwd, asked_under, ..permit });
                 // A session that is over answers it as such.
                 if let Err(mpsc::error::SendError(Letter::Call(asked))) =
