@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::process::{Bounds, Containment, Cursor, Item, ProcessSpec, Program, Stdin};
-use engine::sandbox::{Confinement, OnGap, Own, Profile};
+use engine::sandbox::{Confinement, OnGap, Profile, ProtectedPaths};
 use engine::{Engine, Roots, Settings};
 
 const ROUNDS: usize = 3_000;
@@ -20,14 +20,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         bounds: bounds(),
         containment: Containment::Best,
         max_sessions: 1,
-        sandbox: engine::sandbox::Settings { ceiling: lowered.parse()?, on_gap: OnGap::Reduce },
+        sandbox: engine::sandbox::SandboxSettings { feature_mask: lowered.parse()?, on_gap: OnGap::Reduce },
     });
     let mut session = engine.open_session()?;
     let folder = tempfile::tempdir()?;
     let (root, state) = (folder.path().join("root"), folder.path().join("state"));
     std::fs::create_dir_all(root.join(".git/hooks"))?;
     std::fs::create_dir_all(&state)?;
-    let own = Own { protect: Vec::new(), hide: vec![state] };
+    let own = ProtectedPaths { protect: Vec::new(), hide: vec![state] };
     let write = Profile::workspace_write(&[root], None, &own);
     let kinds = [None, Some(Profile::read_only(&own)), Some(write)];
     let kinds = kinds.map(|profile| profile.map(|profile| Arc::new(Confinement::new([Arc::new(profile)]))));

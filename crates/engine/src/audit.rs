@@ -41,12 +41,12 @@ pub struct AuditRecord {
     /// How long it took.
     pub duration: Duration,
     /// What the policy said, when it was asked.
-    pub decision: Option<Judged>,
+    pub decision: Option<PolicyOutcome>,
 }
 
 /// What a policy said about an operation, and what came of asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct PolicyOutcome {
     /// What it said.
     pub verdict: Verdict,
     /// The rule that decided, or the name of what decides when none does.

@@ -23,7 +23,7 @@ pub struct Settings {
     /// Sessions that may be open at the same time.
     pub max_sessions: usize,
     /// How processes are confined that have a confinement.
-    pub sandbox: sandbox::Settings,
+    pub sandbox: sandbox::SandboxSettings,
 }
 
 /// Runs processes for any number of sessions. Cheap to clone.

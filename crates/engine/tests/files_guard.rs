@@ -15,7 +15,7 @@ use engine::files::{
     self, Access, CopyOptions, Durability, Edit, GlobOptions, Grep, Hashing, ListOptions, PathGuard, Range,
     RootedPath, Roots, Scan, Strategy, Watch, WriteMode, WriteOptions,
 };
-use engine::sandbox::{Confinement, Own, Profile};
+use engine::sandbox::{Confinement, Profile, ProtectedPaths};
 
 const BOTH: [Strategy; 2] = [Strategy::Kernel, Strategy::Walk];
 
@@ -29,7 +29,7 @@ struct World {
 
 /// A confinement as the guard of a session's files.
 fn fence(name: &str, write: &[PathBuf], protect: &[PathBuf], hide: &[PathBuf]) -> Confinement {
-    let mut profile = Profile::workspace_write(write, None, &Own::default());
+    let mut profile = Profile::workspace_write(write, None, &ProtectedPaths::default());
     profile.name = name.to_owned();
     profile.protect = protect.to_vec();
     profile.hide = hide.to_vec();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use engine::process::limits::{Controllers, Holder, gaps};
 use engine::process::{Cause, Containment, Exit, ProcessSpec, Signal};
-use engine::sandbox::{Confinement, Own, Profile, ResourceLimits};
+use engine::sandbox::{Confinement, Profile, ProtectedPaths, ResourceLimits};
 use engine::{Engine, Session};
 use support::{engine, gather, run, shell};
 
@@ -20,7 +20,7 @@ const MIB: u64 = 1024 * 1024;
 /// A line for the shell that may write to temporary files and use up so much.
 fn limited(line: &str, limits: ResourceLimits) -> ProcessSpec {
     let temp = std::env::temp_dir().canonicalize().unwrap();
-    let profile = Profile { limits, ..Profile::workspace_write(&[temp], None, &Own::default()) };
+    let profile = Profile { limits, ..Profile::workspace_write(&[temp], None, &ProtectedPaths::default()) };
     ProcessSpec { confinement: Some(Arc::new(Confinement::new([Arc::new(profile)]))), ..shell(line) }
 }
 

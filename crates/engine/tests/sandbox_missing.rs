@@ -162,7 +162,8 @@ async fn a_repository_that_a_command_makes_is_its_own_and_one_without_hooks_gets
 #[tokio::test]
 async fn without_namespaces_it_is_a_gap() {
     let place = Place::new();
-    let refusing = sandbox::Settings { ceiling: "namespaces=off".parse().unwrap(), on_gap: OnGap::Refuse };
+    let refusing =
+        sandbox::SandboxSettings { feature_mask: "namespaces=off".parse().unwrap(), on_gap: OnGap::Refuse };
     let missing = spec(&place, "true", &[".codex"]).confinement.unwrap();
     let gaps = missing.gaps(&refusing.features());
     let text = gaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");

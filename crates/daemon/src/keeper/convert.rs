@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::Error;
 use engine::process::{Cause, Closed, Ended, Exit, Member, Signal, Stream};
-use engine::sandbox::{Denial, Denied};
+use engine::sandbox::{Denial, DenialKind};
 use wire::keeper as told;
 
 /// Holders that a status names: it is written into room that was taken when the process started.
@@ -62,11 +62,11 @@ pub(super) fn closed_told(closed: &Closed) -> told::Closed {
         held_by: members_told(closed.held_by.get(..MOST_HOLDERS).unwrap_or(&closed.held_by)),
         denied: closed.denied.as_ref().map(|denied| told::Denied {
             path: denied.path.as_ref().map(|path| path.to_string_lossy().chars().take(MOST_PATH).collect()),
-            what: match denied.what {
-                Denial::Write => told::Denial::Write,
-                Denial::Read => told::Denial::Read,
-                Denial::Network => told::Denial::Network,
-                Denial::Call => told::Denial::Call,
+            what: match denied.kind {
+                DenialKind::Write => told::Denial::Write,
+                DenialKind::Read => told::Denial::Read,
+                DenialKind::Network => told::Denial::Network,
+                DenialKind::Call => told::Denial::Call,
             },
         }),
     }
@@ -88,13 +88,13 @@ pub(super) fn closed(told: told::Closed) -> Closed {
         truncated_bytes: told.truncated_bytes,
         held_by: members(told.held_by),
         processes_refused: told.processes_refused,
-        denied: told.denied.map(|denied| Denied {
+        denied: told.denied.map(|denied| Denial {
             path: denied.path.map(PathBuf::from),
-            what: match denied.what {
-                told::Denial::Write => Denial::Write,
-                told::Denial::Read => Denial::Read,
-                told::Denial::Network => Denial::Network,
-                told::Denial::Call => Denial::Call,
+            kind: match denied.what {
+                told::Denial::Write => DenialKind::Write,
+                told::Denial::Read => DenialKind::Read,
+                told::Denial::Network => DenialKind::Network,
+                told::Denial::Call => DenialKind::Call,
             },
         }),
     }

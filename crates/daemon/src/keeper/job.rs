@@ -193,9 +193,9 @@ impl KeeperTerms {
     }
 
     /// What the engine has to know about confining. Features that nobody understands were refused by the daemon.
-    pub(super) fn sandbox(&self) -> sandbox::Settings {
+    pub(super) fn sandbox(&self) -> sandbox::SandboxSettings {
         let on_gap = if self.reduces_gaps { OnGap::Reduce } else { OnGap::Refuse };
-        sandbox::Settings { ceiling: self.lowered_features.parse().unwrap_or_default(), on_gap }
+        sandbox::SandboxSettings { feature_mask: self.lowered_features.parse().unwrap_or_default(), on_gap }
     }
 
     pub(super) fn keepers(&self) -> PathBuf {

@@ -59,7 +59,7 @@ impl House {
             bounds: bounds(),
             containment: Containment::Marks,
             max_sessions: 64,
-            sandbox: engine::sandbox::Settings::default(),
+            sandbox: engine::sandbox::SandboxSettings::default(),
         };
         Engine::start(settings).open_session().unwrap()
     }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::Signal;
 use super::tree::Member;
 use crate::files::RootedPath;
-use crate::sandbox::{Confinement, Denied};
+use crate::sandbox::{Confinement, Denial};
 
 /// Names one process within one engine. Opaque to everyone else.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -169,5 +169,5 @@ pub struct Closed {
     /// Processes and threads it could not make because it had as many as it may.
     pub processes_refused: u64,
     /// What its confinement refused, if that is why it failed, as far as can be told.
-    pub denied: Option<Denied>,
+    pub denied: Option<Denial>,
 }

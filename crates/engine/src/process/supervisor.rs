@@ -27,7 +27,7 @@ use super::waits::{discard, next_output, step_back, wait_ending, wait_exit};
 use super::{Bounds, Signal, WeakProcess};
 use crate::Error;
 use crate::registry::Registry;
-use crate::sandbox::{StandIns, Witness};
+use crate::sandbox::{DenialDetector, StandIns};
 
 /// What others may ask of a supervisor.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ pub(super) struct Supervisor {
     drain: Option<Drain>,
     truncated_bytes: u64,
     /// Listens to a confined process, to say why it failed.
-    witness: Option<Witness>,
+    denial_detector: Option<DenialDetector>,
 }
 
 /// Starts the child and sees it through to its end. Returns when nothing of it is left, or when the session stopped
@@ -150,10 +150,10 @@ pub(super) async fn supervise(assignment: Assignment) {
         exit: None,
         drain: None,
         truncated_bytes: 0,
-        witness: spec
+        denial_detector: spec
             .confinement
             .filter(|confinement| !confinement.is_off())
-            .map(|confinement| Witness::new(confinement, spec.cwd.as_path().to_owned())),
+            .map(|confinement| DenialDetector::new(confinement, spec.cwd.as_path().to_owned())),
     };
     supervisor.log.running(pid);
     let _heard = started.send(Ok(pid));
@@ -261,8 +261,8 @@ impl Supervisor {
                 self.end_tree(Cause::OutputLimit, None);
             }
         }
-        if let Some(witness) = &mut self.witness {
-            witness.hear(stream, &bytes);
+        if let Some(denial_detector) = &mut self.denial_detector {
+            denial_detector.observe(stream, &bytes);
         }
         self.log.push(stream, bytes);
         self.flow.pushed();
@@ -356,7 +356,7 @@ impl Supervisor {
             truncated_bytes: self.truncated_bytes,
             held_by,
             processes_refused: counted.processes_refused,
-            denied: self.witness.as_ref().and_then(|witness| witness.verdict(exit)),
+            denied: self.denial_detector.as_ref().and_then(|denial_detector| denial_detector.denial(exit)),
         });
     }
 

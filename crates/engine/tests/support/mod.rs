@@ -30,7 +30,7 @@ pub fn engine(containment: Containment) -> Engine {
         bounds: bounds(),
         containment,
         max_sessions: 64,
-        sandbox: engine::sandbox::Settings::default(),
+        sandbox: engine::sandbox::SandboxSettings::default(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use engine::audit::{self, AuditRecord, Detail, Judged, Outcome};
+use engine::audit::{self, AuditRecord, Detail, Outcome, PolicyOutcome};
 use link::{Outgoing, Refused};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -54,7 +54,7 @@ pub(super) struct Answer {
     since: Instant,
     timer: Option<RequestTimer>,
     span: Option<Span>,
-    judged: Option<Judged>,
+    judged: Option<PolicyOutcome>,
     is_answered: bool,
     /// The place it takes among those that run.
     place: Option<OwnedSemaphorePermit>,
@@ -122,7 +122,7 @@ impl Answer {
     }
 
     /// Adds what the policy said about it.
-    pub(super) fn judged(&mut self, judged: Judged) {
+    pub(super) fn judged(&mut self, judged: PolicyOutcome) {
         self.judged = Some(judged);
     }
 

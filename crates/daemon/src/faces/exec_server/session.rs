@@ -191,7 +191,7 @@ impl Session {
         self.over.cancel();
         self.detach();
         self.service.shelf.end(&self.id);
-        self.service.approvals.forget(&self.id);
+        self.service.approvals.remove_session(&self.id);
         drop(self.listener);
         if let Some(engine) = self.engine.take() {
             engine.close().await;

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use engine::audit::{self, AuditRecord, Outcome};
 use engine::process::{Cause, Closed, Exit, Item, Process, Stream};
-use engine::sandbox::{Denial, Denied};
+use engine::sandbox::{Denial, DenialKind};
 use serde_json::json;
 use tokio::sync::oneshot;
 use wire::rexd::v1::{self, OutputEvent, codes, encode_event};
@@ -183,12 +183,12 @@ impl Telling {
     }
 }
 
-fn sandbox_denied(denied: &Denied) -> v1::SandboxDenied {
-    let access = match denied.what {
-        Denial::Write => "write",
-        Denial::Read => "read",
-        Denial::Network => "network",
-        Denial::Call => "call",
+fn sandbox_denied(denied: &Denial) -> v1::SandboxDenied {
+    let access = match denied.kind {
+        DenialKind::Write => "write",
+        DenialKind::Read => "read",
+        DenialKind::Network => "network",
+        DenialKind::Call => "call",
     };
     v1::SandboxDenied { access: access.to_owned(), path: denied.path.as_deref().map(text) }
 }

@@ -92,7 +92,7 @@ impl Session {
             Notice::Attach { process, from, answer } => self.attach_found(process, from, *answer),
             Notice::Reached { id, kept } => self.reached(&id, kept),
             Notice::Adopt(adopting) => self.adopt(*adopting),
-            Notice::News(news) => self.tell_news(&news),
+            Notice::ApprovalUpdate(news) => self.tell_news(&news),
             Notice::Unheard(attachment) => self.left(attachment),
             Notice::Refused { attachment, before } => self.refused(attachment, before),
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use engine::approval::News;
+use engine::approval::ApprovalUpdate;
 use engine::files::Watch;
 use engine::process::{Kept, Process, ProcessId};
 use link::Outgoing;
@@ -77,7 +77,7 @@ pub(super) enum Notice {
     /// A kept process was found; it is to be taken up.
     Adopt(Box<Adopting>),
     /// Something waits for a decision, or was decided.
-    News(Box<News>),
+    ApprovalUpdate(Box<ApprovalUpdate>),
     /// The listener with this number hears no more.
     Unheard(u64),
     /// The listener with this number may not listen; who heard before, a link or not, still does.

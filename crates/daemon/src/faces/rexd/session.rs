@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use engine::approval::Attendance;
+use engine::approval::ApproverRegistration;
 use engine::files::Watch;
 use engine::process::{Process, ProcessId};
 use engine::session::Memory;
@@ -77,7 +77,7 @@ pub(super) struct Session {
     /// What confines its processes.
     pub(super) confining: Confining,
     /// Held while it hears what is asked; nothing if its client cannot decide anything.
-    attendance: Option<Attendance>,
+    attendance: Option<ApproverRegistration>,
     /// What to show to take it up again, if that was asked for.
     pub(super) resume_token: Option<String>,
     /// Tells others since when nobody hears it.
@@ -151,7 +151,7 @@ impl Session {
             },
             permit: Permit::default(),
             confining,
-            attendance: manners_attend.then(|| service.approvals.attend(approver.clone())),
+            attendance: manners_attend.then(|| service.approvals.register_approver(approver.clone())),
             approver,
             resume_token,
             silent_since: handle.silent_since.clone(),
@@ -173,7 +173,7 @@ impl Session {
         asked.answer.keeps_busy(self.presence.asked());
         let kind = match kind(&asked.call) {
             // What is judged first, beside the session, must not be overtaken meanwhile.
-            Kind::Follows if self.service.runtime_policy.current().policy.judges_files() => Kind::Changes,
+            Kind::Follows if self.service.runtime_policy.current().policy.restricts_files() => Kind::Changes,
             kind => kind,
         };
         match self.order.turn(kind) {
@@ -284,7 +284,7 @@ impl Session {
         self.watches.clear();
         self.guests.clear();
         self.attendance = None;
-        self.service.approvals.forget(&self.id);
+        self.service.approvals.remove_session(&self.id);
         for asked in std::mem::take(&mut self.reaching).into_values().flatten() {
             self.refuse(asked.answer, session_not_found(&self.id));
         }

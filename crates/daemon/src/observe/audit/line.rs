@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::SystemTime;
 
-use engine::audit::{AuditRecord, Detail, Exit, Judged, Outcome};
+use engine::audit::{AuditRecord, Detail, Exit, Outcome, PolicyOutcome};
 use serde_json::{Map, Value, json};
 
 use super::redact;
@@ -52,7 +52,7 @@ pub(super) fn body(record: &AuditRecord, out: &mut Vec<u8>) {
 }
 
 /// What the policy said, and how a question ended.
-fn decision(judged: &Judged, fields: &mut Vec<(&str, Value)>) {
+fn decision(judged: &PolicyOutcome, fields: &mut Vec<(&str, Value)>) {
     fields.push(("rule", text(&judged.rule).into()));
     fields.push(("decision", judged.verdict.name().into()));
     let Some(approval) = &judged.approval else { return };

@@ -1,7 +1,7 @@
 //! The audit file as a whole: chained, shared, recovered, and free of secrets.
 
 use super::*;
-use engine::audit::{Approval, ApprovalOutcome, Detail, Exit, Judged, Outcome};
+use engine::audit::{Approval, ApprovalOutcome, Detail, Exit, Outcome, PolicyOutcome};
 use engine::policy::Verdict;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -24,14 +24,14 @@ pub(super) fn record(number: i64) -> AuditRecord {
     }
 }
 
-pub(super) fn judged() -> Judged {
+pub(super) fn judged() -> PolicyOutcome {
     let approval = Approval {
         id: Some(Arc::from("a1")),
         by: Some(Arc::from("uid:1000")),
         scope: Some("once"),
         outcome: ApprovalOutcome::Approved,
     };
-    Judged { verdict: Verdict::Ask, rule: Arc::from("r"), approval: Some(approval) }
+    PolicyOutcome { verdict: Verdict::Ask, rule: Arc::from("r"), approval: Some(approval) }
 }
 
 fn lines(path: &Path) -> Vec<Value> {
