@@ -78,7 +78,7 @@ fn alone(
     config: &Config,
     paths: &Paths,
 ) -> anyhow::Result<(rexd::Service, Arc<exec_server::Service>, signals::Ending)> {
-    engine::process::raise_open_files();
+    engine::process::raise_open_file_limit();
     let ending = signals::ending(true)?;
     let stop = ending.stop.clone();
     let metrics = Metrics::off();

@@ -1,6 +1,6 @@
 //! Labels: the few words each dimension of a metric may take, so that no peer can make the series grow.
 
-use engine::process::{Cause, Stream};
+use engine::process::{ExitCause, Stream};
 use wire::rexd::v1::METHODS;
 
 /// A closed set of label values.
@@ -155,14 +155,14 @@ label! {
     Policy = "policy",
 }
 
-impl From<Cause> for EndCause {
-    fn from(cause: Cause) -> EndCause {
+impl From<ExitCause> for EndCause {
+    fn from(cause: ExitCause) -> EndCause {
         match cause {
-            Cause::Itself => EndCause::Itself,
-            Cause::Killed => EndCause::Killed,
-            Cause::TimedOut => EndCause::TimedOut,
-            Cause::OutputLimit => EndCause::OutputLimit,
-            Cause::MemoryLimit => EndCause::MemoryLimit,
+            ExitCause::Itself => EndCause::Itself,
+            ExitCause::Killed => EndCause::Killed,
+            ExitCause::TimedOut => EndCause::TimedOut,
+            ExitCause::OutputLimit => EndCause::OutputLimit,
+            ExitCause::MemoryLimit => EndCause::MemoryLimit,
         }
     }
 }
