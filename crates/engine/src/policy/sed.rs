@@ -60,7 +60,8 @@ fn is_harmless_command(command: &str) -> Option<()> {
         rest = after_delimiter(pattern, '/')?.trim_start_matches(is_number);
     }
     let rest = rest.trim_end_matches(' ');
-    if matches!(rest, "" | "p" | "d" | "q" | "=" | "n" | "N" | "D" | "P" | "g" | "G" | "h" | "H" | "x") {
+    let is_one_letter = rest.len() == 1 && "pdq=nNDPgGhHx".contains(rest);
+    if command.trim_matches(' ').is_empty() || is_one_letter {
         return Some(());
     }
     let substitution = rest.strip_prefix('s')?;
@@ -70,16 +71,18 @@ fn is_harmless_command(command: &str) -> Option<()> {
     flags.chars().all(|flag| flag.is_ascii_digit() || "gpiIM".contains(flag)).then_some(())
 }
 
-/// The text after the next delimiter that is not escaped. `None` if there is none, or if it is inside a bracket, where
-/// versions of sed disagree on its meaning.
+/// The text after the next delimiter that is not escaped. `None` if there is none, or if it may be inside a bracket,
+/// escaped or not, where versions of sed disagree on its meaning.
 fn after_delimiter(text: &str, delimiter: char) -> Option<&str> {
     let mut is_in_bracket = false;
     let mut letters = text.char_indices();
     while let Some((at, letter)) = letters.next() {
         match letter {
-            '\\' => {
-                letters.next();
-            }
+            '\\' => match letters.next()?.1 {
+                '[' => is_in_bracket = true,
+                ']' => is_in_bracket = false,
+                _ => {}
+            },
             _ if letter == delimiter => {
                 return (!is_in_bracket).then(|| text.get(at + letter.len_utf8()..)).flatten();
             }
