@@ -9,18 +9,22 @@ use std::process::Command;
 use std::sync::Arc;
 
 use engine::files::Access;
-use engine::process::{Containment, Exit, ProcessSpec};
+use engine::process::{Containment, ExitStatus, ProcessSpec};
 use engine::sandbox::{
     self, Confinement, DenialKind, FeatureMask, Features, Gap, Network, OnGap, Profile, ReadAccess,
 };
-use engine::{Engine, Error, Session, Settings};
+use engine::{Engine, EngineSettings, Error, Session};
 use sandbox_support::Place;
 
 fn engine_with(lowered: &str, on_gap: OnGap) -> (Engine, Session) {
     let sandbox = sandbox::SandboxSettings { feature_mask: lowered.parse().unwrap(), on_gap };
     let bounds = support::bounds();
-    let engine =
-        Engine::start(Settings { bounds, containment: Containment::Best, max_sessions: 64, sandbox });
+    let engine = Engine::start(EngineSettings {
+        process_limits: bounds,
+        containment: Containment::Best,
+        max_sessions: 64,
+        sandbox,
+    });
     let session = engine.open_session().unwrap();
     (engine, session)
 }
@@ -39,7 +43,7 @@ async fn refusal(session: &mut Session, spec: ProcessSpec) -> String {
 }
 
 async fn succeeds(session: &mut Session, spec: ProcessSpec) -> bool {
-    support::run(session, spec).await.closed.exit == Exit::Code(0)
+    support::run(session, spec).await.closed.exit == ExitStatus::Code(0)
 }
 
 /// Of the profile for workspaces, what needs no namespace: nothing hidden, nothing protected.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::confinement::Confinement;
 use super::{Denial, DenialKind};
 use crate::files::{Access, clean};
-use crate::process::{Exit, Stream};
+use crate::process::{ExitStatus, Stream};
 
 /// Last words kept per confined process; what was said before is forgotten.
 const LAST_WORDS: usize = 4 * 1024;
@@ -71,13 +71,13 @@ impl DenialDetector {
     }
 
     /// What its confinement refused it, if that is why it ended so.
-    pub(crate) fn denial(&self, exit: Exit) -> Option<Denial> {
+    pub(crate) fn denial(&self, exit: ExitStatus) -> Option<Denial> {
         match exit {
-            Exit::Code(0) => None,
-            Exit::Signal(signal) if signal.number() == libc::SIGSYS => {
+            ExitStatus::Code(0) => None,
+            ExitStatus::Signal(signal) if signal.number() == libc::SIGSYS => {
                 Some(Denial { path: None, kind: DenialKind::Call })
             }
-            Exit::Code(_) | Exit::Signal(_) => {
+            ExitStatus::Code(_) | ExitStatus::Signal(_) => {
                 let text = String::from_utf8_lossy(&self.tail);
                 text.lines().rev().find_map(|line| judge(line, &self.cwd, &self.confinement))
             }
@@ -240,10 +240,10 @@ mod tests {
         let mut detector = DenialDetector::new(Arc::new(confinement(Network::Off)), "/work".into());
         detector.observe(Stream::Stderr, b"touch: cannot touch '/x': Permission denied\n");
         detector.observe(Stream::Stdout, &[b'x'; 2 * LAST_WORDS]);
-        assert!(detector.denial(Exit::Code(1)).is_some());
-        assert_eq!(detector.denial(Exit::Code(0)), None);
+        assert!(detector.denial(ExitStatus::Code(1)).is_some());
+        assert_eq!(detector.denial(ExitStatus::Code(0)), None);
         detector.observe(Stream::Stderr, &[b'x'; 2 * LAST_WORDS]);
         assert_eq!(detector.tail.len(), LAST_WORDS);
-        assert_eq!(detector.denial(Exit::Code(1)), None);
+        assert_eq!(detector.denial(ExitStatus::Code(1)), None);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) async fn settle(
     approvals: &Approvals,
     request: ApprovalRequest,
     waits: Waits<'_>,
-) -> (Option<audit::Approval>, Result<(), Error>) {
+) -> (Option<audit::ApprovalRecord>, Result<(), Error>) {
     let rule = request.rule.clone();
     if let Some(grant) = approvals.find_grant(&request) {
         let refused = Error::Refused { rule, approval: None, by: grant.by.clone() };
@@ -36,7 +36,8 @@ pub(crate) async fn settle(
             GrantHolder::Session(_) => Scope::Session,
             GrantHolder::Caller(_) => Scope::Rule,
         };
-        let settled = audit::Approval { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
+        let settled =
+            audit::ApprovalRecord { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
         return (Some(settled), result);
     }
     let handle = match approvals.request(request, waits.within).await {
@@ -51,7 +52,7 @@ pub(crate) async fn settle(
         () = waits.over.cancelled() => Resolution::Abandoned,
     };
     let settled = |by: Option<Arc<str>>, scope: Option<Scope>, outcome| {
-        Some(audit::Approval { id: Some(id.clone()), by, scope: scope.map(Scope::name), outcome })
+        Some(audit::ApprovalRecord { id: Some(id.clone()), by, scope: scope.map(Scope::name), outcome })
     };
     match resolution {
         Resolution::Answered(ApprovalAnswer { choice: Choice::Approve, by, scope }) => {

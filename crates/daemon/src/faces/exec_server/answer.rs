@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use engine::audit::{self, AuditRecord, Detail, Outcome, PolicyOutcome};
+use engine::audit::{self, AuditOutcome, AuditRecord, Detail, PolicyOutcome};
 use link::{Outgoing, Refused};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -127,7 +127,7 @@ impl Answer {
     }
 
     /// Adds how the question ended that the policy had asked.
-    pub(super) fn settled(&mut self, approval: audit::Approval) {
+    pub(super) fn settled(&mut self, approval: audit::ApprovalRecord) {
         if let Some(judged) = &mut self.judged {
             judged.approval = Some(approval);
         }
@@ -171,8 +171,8 @@ impl Answer {
             timer.done(if error.is_none() { metrics::Outcome::Ok } else { metrics::Outcome::Error });
         }
         let outcome = match error {
-            None => Outcome::Done(Cow::Borrowed("ok")),
-            Some(error) => Outcome::Failed { code: error.code, message: error.message.clone() },
+            None => AuditOutcome::Done(Cow::Borrowed("ok")),
+            Some(error) => AuditOutcome::Failed { code: error.code, message: error.message.clone() },
         };
         self.service.audit.record(AuditRecord {
             time: SystemTime::now(),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use engine::audit::{self, AuditRecord, AuditSink, Detail, Outcome, PolicyOutcome};
+use engine::audit::{self, AuditOutcome, AuditRecord, AuditSink, Detail, PolicyOutcome};
 use engine::policy::Verdict;
 use link::rpc::Reply;
 use serde::Serialize;
@@ -125,7 +125,7 @@ impl Answer {
     }
 
     /// Adds how the question ended that the policy had asked.
-    pub(super) fn settled(&mut self, approval: audit::Approval) {
+    pub(super) fn settled(&mut self, approval: audit::ApprovalRecord) {
         if let Some(judged) = self.draft.as_mut().and_then(|draft| draft.judged.as_mut()) {
             judged.approval = Some(approval);
         }
@@ -170,8 +170,8 @@ impl Answer {
         let Some(draft) = self.draft.take() else { return };
         draft.observed.end(&draft.asker, error);
         let outcome = match error {
-            None => Outcome::Done(Cow::Borrowed("ok")),
-            Some(error) => Outcome::Failed { code: error.code, message: error.message.clone() },
+            None => AuditOutcome::Done(Cow::Borrowed("ok")),
+            Some(error) => AuditOutcome::Failed { code: error.code, message: error.message.clone() },
         };
         let decision = draft.judged.or_else(|| {
             // Refused where a path was really opened.

@@ -80,7 +80,7 @@ impl Session {
     fn heed(&mut self, notice: Notice) {
         match notice {
             Notice::Finished(process) => self.finished(&process),
-            Notice::NeverRan(process) => self.engine.forget(&process),
+            Notice::NeverRan(process) => self.engine.remove(&process),
             Notice::Turn { asked, turn } => self.act(*asked, turn),
             Notice::Watching { watch_id, watch } => drop(self.watches.insert(watch_id, watch)),
             Notice::Cwd { path, turn } => {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use engine::approval::ApproverRegistration;
-use engine::files::Watch;
+use engine::files::FileWatcher;
 use engine::process::{Process, ProcessId};
-use engine::session::Memory;
+use engine::session::FinishedRetention;
 use engine::{Limits, Roots};
 use futures_util::FutureExt as _;
 use link::Outgoing;
@@ -62,7 +62,7 @@ pub(super) struct Session {
     pub(super) reported_roots: Vec<String>,
     pub(super) cwd: PathBuf,
     pub(super) limits: Limits,
-    pub(super) watches: HashMap<String, Watch>,
+    pub(super) watches: HashMap<String, FileWatcher>,
     /// Processes of other sessions that this one has attached to.
     pub(super) guests: HashMap<ProcessId, Process>,
     /// Requests on processes that are being looked for, in their order; as many as may be in flight.
@@ -267,15 +267,15 @@ impl Session {
     pub(super) fn welcome_guest(&mut self, process: Process) {
         if self.guests.len() >= GUESTS_KEPT {
             // Each holds its output in memory, whatever its own session has forgotten.
-            self.guests.retain(|_, guest| guest.facts().closed.is_none());
+            self.guests.retain(|_, guest| guest.state().closed.is_none());
         }
         self.guests.insert(process.id().clone(), process);
     }
 
     /// A process has ended and its events are out.
     pub(super) fn finished(&mut self, id: &ProcessId) {
-        let memory = Memory { count: self.limits.finished_kept, time: self.limits.finished_for };
-        self.engine.finished(id, memory);
+        let memory = FinishedRetention { count: self.limits.finished_kept, time: self.limits.finished_for };
+        self.engine.retain_finished(id, memory);
     }
 
     /// Lets go of everything but what a client may still read: no further order, no watch, no link.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use engine::approval::FileAction;
 use engine::files::patch::{self, Hunk};
-use engine::files::{self, Kind, ListOptions, Scan};
+use engine::files::{self, FileKind, ListOptions, ScanBudget};
 use engine::policy::{Access, PathAccess};
 use engine::process::Program;
 use engine::{Error, RootedPath};
@@ -58,14 +58,14 @@ impl Touched {
         for place in &self.places {
             // What is removed or moved is the name, wherever it leads.
             paths.push(if by_name { place.path.entry()? } else { place.path.real()? });
-            if !by_name && kind(place) == Some(Kind::Symlink) {
+            if !by_name && kind(place) == Some(FileKind::Symlink) {
                 links.push((place.path.entry()?, place.access));
             }
         }
         let is_tree = match self.places.first().and_then(kind) {
-            Some(Kind::File | Kind::Other) => false,
-            Some(Kind::Symlink) => !by_name,
-            Some(Kind::Dir) | None => true,
+            Some(FileKind::File | FileKind::Other) => false,
+            Some(FileKind::Symlink) => !by_name,
+            Some(FileKind::Dir) | None => true,
         };
         Ok(Found { paths, links, is_tree })
     }
@@ -121,12 +121,13 @@ const MOST_ENTRIES: usize = 20_000;
 
 /// What is beneath a directory, relative to it; nothing if it cannot be told.
 fn beneath(path: &RootedPath) -> Option<Vec<PathBuf>> {
-    if files::stat(path).ok()?.is_none_or(|found| found.kind != Kind::Dir) {
+    if files::stat(path).ok()?.is_none_or(|found| found.kind != FileKind::Dir) {
         return Some(Vec::new());
     }
     let options = ListOptions { recursive: true, names_only: true, max_entries: Some(MOST_ENTRIES) };
-    let listing = files::list(path, options, &Scan::unbounded()).ok().filter(|listing| !listing.truncated)?;
-    let relative = |entry: &files::Entry| entry.path.strip_prefix(path.as_path()).ok().map(Path::to_owned);
+    let listing =
+        files::list(path, options, &ScanBudget::unbounded()).ok().filter(|listing| !listing.truncated)?;
+    let relative = |entry: &files::DirEntry| entry.path.strip_prefix(path.as_path()).ok().map(Path::to_owned);
     listing.entries.iter().map(relative).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use super::tests::{judged, record};
 use super::*;
-use engine::audit::{Detail, Outcome, PolicyOutcome};
+use engine::audit::{AuditOutcome, Detail, PolicyOutcome};
 use engine::policy::{Glob, Verdict};
 
 fn written() -> (tempfile::TempDir, PathBuf) {
@@ -11,7 +11,7 @@ fn written() -> (tempfile::TempDir, PathBuf) {
     let audit = AuditFile::open(&path, true).unwrap();
     let denied = PolicyOutcome { verdict: Verdict::Deny, rule: Arc::from("no rm"), approval: None };
     let command = |text: &str| vec![("command".into(), Detail::Shell(text.to_owned()))];
-    let failed = || Outcome::Failed { code: -32001, message: "denied".to_owned() };
+    let failed = || AuditOutcome::Failed { code: -32001, message: "denied".to_owned() };
     audit.record(AuditRecord { details: command("ls"), ..record(1) });
     audit.record(AuditRecord {
         details: command("rm \u{1b}]0;x\u{7}\u{202e}"),
