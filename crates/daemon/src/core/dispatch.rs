@@ -12,7 +12,7 @@ use super::responder::Responder;
 use super::session::{Face, PendingRequest, SessionHandle};
 use super::table::{Decoded, Method};
 use crate::net::auth::{Caller, Scope};
-use crate::observe::metrics::Refusal;
+use crate::observe::metrics::RefusalReason;
 
 /// A request that goes no further, and the error to respond with.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub fn dispatch<F: Face>(
     match check_scope(&connection.caller, method.scope()) {
         Ok(()) => Ok(dispatch),
         Err(error) => {
-            core.metrics.refused(Refusal::Scope);
+            core.metrics.refused(RefusalReason::Scope);
             Err(Box::new(Rejected { responder: dispatch.into_responder(), error }))
         }
     }

@@ -15,7 +15,7 @@ use wire::jsonrpc::{Id, RpcError, code};
 
 use super::Core;
 use super::request::{ConnectionContext, Details, Requester};
-use crate::observe::metrics::{self, Refusal, RequestTimer};
+use crate::observe::metrics::{self, RefusalReason, RequestTimer};
 use crate::observe::traces::{self, Span};
 
 /// Responds to one request once, and records the result under the face's own method name. A responder that is dropped
@@ -49,7 +49,7 @@ impl Responder {
         (label, method): (Option<&'static str>, String),
         (reply, cancel): (Reply, CancellationToken),
     ) -> Responder {
-        let request = traces::Asked {
+        let request = traces::RequestAttributes {
             method: &method,
             caller: &connection.caller.name,
             transport: connection.transport,
@@ -142,16 +142,16 @@ impl Responder {
         // Denied where a path was opened: the decision is in the error.
         let denied = error.and_then(|error| error.data.get("rule")?.as_str().map(Arc::from));
         match error {
-            Some(error) if error.code == code::RESOURCE_LIMIT => core.metrics.refused(Refusal::Busy),
-            Some(_) if denied.is_some() => core.metrics.refused(Refusal::Policy),
+            Some(error) if error.code == code::RESOURCE_LIMIT => core.metrics.refused(RefusalReason::Busy),
+            Some(_) if denied.is_some() => core.metrics.refused(RefusalReason::Policy),
             _ => {}
         }
         requester.session.iter().for_each(|session| span.session(session));
         span.end(error.map(|error| error.code));
         timer.done(match error {
-            None => metrics::Outcome::Ok,
-            Some(error) if error.code == code::CANCELLED => metrics::Outcome::Cancelled,
-            Some(_) => metrics::Outcome::Error,
+            None => metrics::RequestOutcome::Ok,
+            Some(error) if error.code == code::CANCELLED => metrics::RequestOutcome::Cancelled,
+            Some(_) => metrics::RequestOutcome::Error,
         });
         let outcome = match error {
             None => AuditOutcome::Done(Cow::Borrowed("ok")),

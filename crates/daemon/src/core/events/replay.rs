@@ -137,6 +137,7 @@ mod tests {
         sent
     }
 
+    /// ARCHITECTURE.md, invariant 30.
     #[test]
     fn sent_events_are_replayed_after_the_last_one_received() {
         let mut buffer = ReplayBuffer::new(1_000);
@@ -150,6 +151,7 @@ mod tests {
         assert_eq!(buffer.rewind(7), Err(NotYet));
     }
 
+    /// ARCHITECTURE.md, invariant 30.
     #[test]
     fn events_beyond_the_limit_are_counted_as_lost() {
         let mut buffer = ReplayBuffer::new(30);
@@ -189,6 +191,7 @@ mod tests {
         assert_eq!(send(&mut buffer), [7, 8, 9, 10, 11]);
     }
 
+    /// ARCHITECTURE.md, invariant 30.
     #[test]
     fn without_a_limit_nothing_is_kept() {
         let mut buffer = ReplayBuffer::new(0);

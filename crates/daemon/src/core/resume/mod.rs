@@ -130,7 +130,7 @@ impl ResumeWait {
             return;
         }
         // The other end, such as sshd, waits until no process holds the streams.
-        if let Err(error) = state::let_go_of_streams() {
+        if let Err(error) = state::detach_standard_streams() {
             tracing::warn!(%error, "cannot close the standard streams");
         }
         let all_ended = async {

@@ -37,12 +37,12 @@ impl ResumeSockets {
 
     /// Creates the directory, accessible to this user only.
     pub(super) fn create(&self) -> io::Result<()> {
-        state::make_private(&self.directory)
+        state::create_private_dir(&self.directory)
     }
 
     /// Checks that the directory exists and is accessible to this user only.
     pub(super) fn check(&self) -> io::Result<()> {
-        state::check_private(&self.directory)
+        state::check_private_dir(&self.directory)
     }
 
     /// Creates the socket of a session, and removes stale ones.

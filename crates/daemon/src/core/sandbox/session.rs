@@ -9,7 +9,7 @@ use engine::sandbox::{Confinement, Profile, ProtectedPaths, ReadAccess};
 use engine::{Error, Roots};
 
 use crate::core::runtime_policy::RuntimePolicy;
-use super::{Temp, UnknownProfile};
+use super::{SandboxTempDir, UnknownProfile};
 
 /// Confinements that a session caches; beyond it the cache is cleared.
 const MAX_CACHED: usize = 8;
@@ -21,7 +21,7 @@ pub struct SessionSandbox {
     profile: Option<String>,
     roots: Roots,
     /// Created when something is first confined; most sessions never are.
-    temp: OnceCell<Temp>,
+    temp: OnceCell<SandboxTempDir>,
     has_temp: Cell<bool>,
     cache: RefCell<Vec<CachedConfinement>>,
 }
@@ -70,7 +70,7 @@ impl SessionSandbox {
         }
         if is_detached {
             // The process outlives the session, and so must its directory.
-            let temp = Temp::lasting()?;
+            let temp = SandboxTempDir::for_detached()?;
             let requested = [self.profile.as_deref(), profile];
             let confinement = policy.sandbox.confinement(&requested, self.roots.paths(), &temp)?;
             return confined(confinement, &temp, &Cell::new(false));
@@ -78,11 +78,11 @@ impl SessionSandbox {
         confined(self.look_up(policy, profile)?, self.temp()?, &self.has_temp)
     }
 
-    fn temp(&self) -> Result<&Temp, Error> {
+    fn temp(&self) -> Result<&SandboxTempDir, Error> {
         if let Some(temp) = self.temp.get() {
             return Ok(temp);
         }
-        let temp = Temp::new()?;
+        let temp = SandboxTempDir::new()?;
         Ok(self.temp.get_or_init(|| temp))
     }
 
@@ -153,7 +153,7 @@ impl From<Error> for SandboxRefusal {
 
 fn confined(
     confinement: Option<Arc<Confinement>>,
-    temp: &Temp,
+    temp: &SandboxTempDir,
     has_temp: &Cell<bool>,
 ) -> Result<Confined, SandboxRefusal> {
     let Some(confinement) = confinement else { return Ok(Confined { confinement: None, temp: None }) };

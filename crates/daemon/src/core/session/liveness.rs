@@ -166,6 +166,7 @@ impl SessionLiveness {
 mod tests {
     use super::*;
 
+    /// ARCHITECTURE.md, invariant 32.
     #[tokio::test(start_paused = true)]
     async fn a_session_is_kept_as_long_as_its_kind_says() {
         let retention = Retention::default();
@@ -197,6 +198,7 @@ mod tests {
         assert!(!liveness.is_subscribed());
     }
 
+    /// ARCHITECTURE.md, invariant 32.
     #[tokio::test(start_paused = true)]
     async fn a_running_request_keeps_its_session() {
         let mut liveness = SessionLiveness::unsubscribed(false);

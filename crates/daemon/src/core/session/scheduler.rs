@@ -92,6 +92,7 @@ mod tests {
 
     use super::*;
 
+    /// ARCHITECTURE.md, invariant 21.
     #[tokio::test]
     async fn a_write_waits_for_reads_and_later_reads_wait_for_it() {
         let mut scheduler = RequestScheduler::default();
@@ -106,6 +107,7 @@ mod tests {
         assert!(matches!(scheduler.schedule(Schedule::Exclusive), Ok(SchedulerGuard::Exclusive(_))));
     }
 
+    /// ARCHITECTURE.md, invariant 21.
     #[tokio::test]
     async fn a_scan_waits_for_its_turn_but_delays_no_other_request() {
         let mut scheduler = RequestScheduler::default();

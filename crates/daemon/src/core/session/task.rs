@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Face, Session, SessionMessage};
-use crate::core::sandbox::remove_temp;
+use crate::core::sandbox::remove_temp_dir;
 use crate::core::events::PublisherMessage;
 
 /// How long scheduled requests may take at the end of a session before its processes are ended.
@@ -112,7 +112,7 @@ impl<F: Face> Session<F> {
             over.cancel();
             if let Some(temp) = temp {
                 // No process that could write there is left.
-                tokio::task::spawn_blocking(move || remove_temp(&temp)).await.ok();
+                tokio::task::spawn_blocking(move || remove_temp_dir(&temp)).await.ok();
             }
             if let Some((responder, result)) = closing {
                 responder.send(Ok(result)).await;
