@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
 
-use crate::faces::rexd::{self, Arrival};
+use crate::core::request::ConnectionContext;
+use crate::faces::rexd;
 use crate::net::http::{self, Crowd, Peer, Place, Server};
 use crate::net::listen::{Tls, accept, counted, peer};
 use crate::observe::metrics::{RefusalReason, Transport};
@@ -138,6 +139,6 @@ async fn unix(server: Arc<Server>, stream: UnixStream, place: Place) {
     let input = counted(input, &server.metrics, Transport::Unix);
     let output = counted(output, &server.metrics, Transport::Unix);
     let link = link::ndjson::link(input, output, &server.limits);
-    let arrival = Arrival::new(caller, Transport::Unix);
-    rexd::serve(server.service.clone(), link, arrival, server.stop.clone()).await;
+    let context = ConnectionContext::new(caller, Transport::Unix);
+    rexd::serve(server.face.clone(), link, context, server.stop.clone()).await;
 }

@@ -12,7 +12,7 @@ use super::connection::Visit;
 use super::encoding::{self, Packer};
 use super::phases::Phase;
 use super::revoked;
-use crate::faces::rexd::web::{self, Told};
+use crate::faces::rexd::http::{self as web, StreamEvent};
 use crate::net::auth::Caller;
 
 /// What a silent stream says, so that everybody on the way knows it is alive.
@@ -33,7 +33,7 @@ pub(super) async fn listen<B>(visit: &Arc<Visit>, caller: Caller, request: &Requ
             }
         },
     };
-    let listening = match web::listen(&visit.server.service, &caller, session_id, last).await {
+    let listening = match web::listen(&visit.server.face, &caller, session_id, last).await {
         Ok(listening) => listening,
         Err(error) => {
             let status = match error.code {
@@ -86,7 +86,7 @@ fn told(
     first.chain(events).take_until(Box::pin(over))
 }
 
-fn framed(told: &Told) -> Bytes {
+fn framed(told: &StreamEvent) -> Bytes {
     let mut frame = BytesMut::with_capacity(told.line.len() + 40);
     if let Some(id) = told.event_id {
         frame.put_slice(format!("id: {id}\n").as_bytes());

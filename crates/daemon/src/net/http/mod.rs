@@ -28,7 +28,7 @@ use link::websocket;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::faces::rexd::Service;
+use crate::faces::rexd::Rexd;
 use crate::net::auth::{Caller, Gate, Refusals};
 use crate::observe::metrics::Metrics;
 
@@ -41,7 +41,7 @@ pub(crate) use upgrade::switching;
 #[derive(Debug)]
 pub struct Server {
     /// What is served.
-    pub service: Arc<Service>,
+    pub face: Arc<Rexd>,
     /// Who comes in.
     pub gate: Gate,
     /// Who did not.

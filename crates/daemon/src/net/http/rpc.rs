@@ -13,8 +13,8 @@ use super::answer::{self, Body};
 use super::connection::Visit;
 use super::phases::Phase;
 use super::{encoding, route};
-use crate::faces::rexd::Arrival;
-use crate::faces::rexd::web::{self, Status};
+use crate::core::request::ConnectionContext;
+use crate::faces::rexd::http::{self as web, PostStatus};
 use crate::net::auth::Caller;
 use crate::observe::metrics::{RefusalReason, Transport};
 use crate::observe::traces::TraceParent;
@@ -39,15 +39,15 @@ pub(super) async fn post(visit: &Visit, caller: &Caller, request: Request<Incomi
     }
     visit.phases.enter(Phase::Busy);
     let parent = head.headers.get("traceparent").and_then(|value| value.to_str().ok());
-    let mut arrival = Arrival::new(caller.clone(), Transport::Http);
+    let mut arrival = ConnectionContext::new(caller.clone(), Transport::Http);
     arrival.parent = parent.and_then(TraceParent::parse);
-    let posted = web::post(&visit.server.service, &arrival, message).await;
+    let posted = web::post(&visit.server.face, &arrival, message).await;
     let status = match posted.status {
-        Status::Understood => StatusCode::OK,
-        Status::Malformed => StatusCode::BAD_REQUEST,
-        Status::Forbidden => StatusCode::FORBIDDEN,
+        PostStatus::Accepted => StatusCode::OK,
+        PostStatus::Malformed => StatusCode::BAD_REQUEST,
+        PostStatus::Forbidden => StatusCode::FORBIDDEN,
     };
-    match posted.answer {
+    match posted.response {
         Some(body) => encoding::json(status, body, takes_zstd),
         None => answer::empty(StatusCode::ACCEPTED),
     }

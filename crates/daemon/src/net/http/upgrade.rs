@@ -15,7 +15,8 @@ use super::answer::{self, Answer, Body};
 use super::connection::Visit;
 use super::phases::{Phase, Timed};
 use super::revoked;
-use crate::faces::rexd::{self, Arrival};
+use crate::core::request::ConnectionContext;
+use crate::faces::rexd;
 use crate::net::auth::Caller;
 use crate::net::listen::{Counted, counted};
 use crate::observe::metrics::Transport;
@@ -109,7 +110,7 @@ where
         &server.limits,
     );
     let stop = server.stop.child_token();
-    let arrival = Arrival::new(caller.clone(), Transport::Ws);
+    let arrival = ConnectionContext::new(caller.clone(), Transport::Ws);
     let end = async {
         let why = tokio::select! {
             () = server.stop.cancelled() => Close::new(Close::GOING_AWAY, "the server ends"),
@@ -122,7 +123,7 @@ where
     tokio::select! {
         biased;
         () = end => {}
-        () = rexd::serve(server.service.clone(), link, arrival, stop.clone()) => {}
+        () = rexd::serve(server.face.clone(), link, arrival, stop.clone()) => {}
     }
 }
 

@@ -16,8 +16,10 @@ use link::websocket::{self, Close, Role, Settings};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::TaskTracker;
 
-use super::super::{Arrival, Service, link_limits, serve};
 use super::{BadWsAuth, WsAuth};
+use crate::core::request::ConnectionContext;
+use crate::core::session::Face as _;
+use crate::faces::exec_server::{ExecServer, link_limits, serve};
 use crate::net::auth::Caller;
 use crate::net::http::{Body, Crowd, Place, switching};
 use crate::net::listen::{accept, counted};
@@ -57,7 +59,7 @@ pub enum BindError {
 /// A listener and what it serves.
 #[derive(Debug, Clone)]
 pub struct WebSockets {
-    service: Arc<Service>,
+    service: Arc<ExecServer>,
     auth: WsAuth,
     /// Everybody who is connected: strangers cannot keep out those who are known.
     crowd: Arc<Crowd>,
@@ -66,14 +68,14 @@ pub struct WebSockets {
 
 impl WebSockets {
     /// What is served, to whom, and to how many at a time.
-    pub fn new(service: Arc<Service>, auth: WsAuth, most: usize) -> WebSockets {
-        let tasks = service.tasks.clone();
+    pub fn new(service: Arc<ExecServer>, auth: WsAuth, most: usize) -> WebSockets {
+        let tasks = service.core().tasks.clone();
         WebSockets { service, auth, crowd: Crowd::new(most), tasks }
     }
 
     /// Serves until the daemon ends.
     pub async fn run(self, listener: TcpListener) {
-        let stop = self.service.stop.clone();
+        let stop = self.service.core().stop.clone();
         loop {
             let (stream, _address) = tokio::select! {
                 () = stop.cancelled() => return,
@@ -90,7 +92,7 @@ impl WebSockets {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "small messages may be late");
         }
-        let stop = self.service.stop.clone();
+        let stop = self.service.core().stop.clone();
         let service = service_fn(|request| {
             let response = self.answer(request, &place);
             async move { Ok::<_, Infallible>(response) }
@@ -138,13 +140,13 @@ impl WebSockets {
     }
 
     async fn serve(&self, stream: TcpStream, read_already: Bytes, caller: Caller) {
-        let metrics = &self.service.metrics;
+        let metrics = &self.service.core().metrics;
         let _counted = metrics.connection(Transport::Ws);
         let settings = Settings { ping_every: PING_EVERY, deadline: DEADLINE };
         let stream = counted(stream, metrics, Transport::Ws);
         let (link, closer) = websocket::link(stream, read_already, Role::Server, &settings, &link_limits());
-        let (stop, ending) = (self.service.stop.child_token(), self.service.stop.clone());
-        let arrival = Arrival { caller, transport: Transport::Ws };
+        let (stop, ending) = (self.service.core().stop.child_token(), self.service.core().stop.clone());
+        let context = ConnectionContext::new(caller, Transport::Ws);
         let says_why = async {
             ending.cancelled().await;
             closer.because(Close::new(Close::GOING_AWAY, "the server ends"));
@@ -153,7 +155,7 @@ impl WebSockets {
         tokio::select! {
             biased;
             () = says_why => {}
-            () = serve(self.service.clone(), link, arrival, stop) => {}
+            () = serve(self.service.clone(), link, context, stop) => {}
         }
     }
 }
