@@ -169,7 +169,7 @@ async fn register(
         exec_server::serve(service.clone(), link, arrival, service.stop.child_token())
     };
     tokio::select! {
-        ended = relay::run(executor, serve) => ended.map(|never| match never {}),
+        ended = relay::run(executor, serve, &service.tasks) => ended.map(|never| match never {}),
         () = service.stop.cancelled() => Ok(()),
     }
 }
