@@ -13,6 +13,7 @@ fn text(found: Found) -> (String, u64) {
     }
 }
 
+/// ARCHITECTURE.md, invariant 9.
 #[test]
 fn a_reader_goes_on_in_the_middle_of_a_chunk() {
     let log = OutputLog::new(1024);
@@ -40,6 +41,7 @@ fn many_small_writes_are_told_in_few_pieces() {
     assert!(pieces < 10, "{pieces} pieces");
 }
 
+/// ARCHITECTURE.md, invariant 11.
 #[test]
 fn a_slow_reader_learns_what_it_lost() {
     let log = OutputLog::new(4);
@@ -92,6 +94,7 @@ fn a_reader_that_was_replaced_takes_nothing_with_it() {
     assert_eq!(log.room(), Room::Yes);
 }
 
+/// ARCHITECTURE.md, invariant 10.
 #[test]
 fn nothing_is_dropped_that_the_primary_reader_waits_for() {
     let log = OutputLog::new(4);
@@ -174,6 +177,7 @@ fn the_exit_is_read_in_its_place_from_disk_and_after_a_loss() {
     assert_eq!(read_from(&log, 0, 100), "lost 9 Code(3)");
 }
 
+/// ARCHITECTURE.md, invariant 12.
 #[test]
 fn a_cut_never_splits_a_character() {
     let bytes = Bytes::from("aé€😀");
