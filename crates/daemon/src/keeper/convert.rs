@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::Error;
-use engine::process::{Cause, Closed, Ended, Exit, Member, Signal, Stream};
-use engine::sandbox::{Denial, Denied};
+use engine::process::{ExitCause, ExitStatus, KillOutcome, ProcessSummary, Signal, Stream, TreeMember};
+use engine::sandbox::{Denial, DenialKind};
 use wire::keeper as told;
 
 /// Holders that a status names: it is written into room that was taken when the process started.
@@ -29,30 +29,30 @@ pub(super) fn stream(told: told::Stream) -> Stream {
     }
 }
 
-pub(super) fn exit_told(exit: Exit) -> told::Exit {
+pub(super) fn exit_told(exit: ExitStatus) -> told::Exit {
     match exit {
-        Exit::Code(code) => told::Exit::Code(code),
-        Exit::Signal(signal) => told::Exit::Signal(signal.number()),
+        ExitStatus::Code(code) => told::Exit::Code(code),
+        ExitStatus::Signal(signal) => told::Exit::Signal(signal.number()),
     }
 }
 
 /// A signal that does not exist here reads as the one that nobody can refuse.
-pub(super) fn exit(told: told::Exit) -> Exit {
+pub(super) fn exit(told: told::Exit) -> ExitStatus {
     match told {
-        told::Exit::Code(code) => Exit::Code(code),
-        told::Exit::Signal(number) => Exit::Signal(Signal::from_number(number).unwrap_or(Signal::KILL)),
+        told::Exit::Code(code) => ExitStatus::Code(code),
+        told::Exit::Signal(number) => ExitStatus::Signal(Signal::from_number(number).unwrap_or(Signal::KILL)),
     }
 }
 
-pub(super) fn closed_told(closed: &Closed) -> told::Closed {
+pub(super) fn closed_told(closed: &ProcessSummary) -> told::Closed {
     told::Closed {
         exit: exit_told(closed.exit),
         cause: match closed.cause {
-            Cause::Itself => told::Cause::Itself,
-            Cause::Killed => told::Cause::Killed,
-            Cause::TimedOut => told::Cause::TimedOut,
-            Cause::OutputLimit => told::Cause::OutputLimit,
-            Cause::MemoryLimit => told::Cause::MemoryLimit,
+            ExitCause::Itself => told::Cause::Itself,
+            ExitCause::Killed => told::Cause::Killed,
+            ExitCause::TimedOut => told::Cause::TimedOut,
+            ExitCause::OutputLimit => told::Cause::OutputLimit,
+            ExitCause::MemoryLimit => told::Cause::MemoryLimit,
         },
         duration_ms: u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX),
         stdout_bytes: closed.stdout_bytes,
@@ -62,25 +62,25 @@ pub(super) fn closed_told(closed: &Closed) -> told::Closed {
         held_by: members_told(closed.held_by.get(..MOST_HOLDERS).unwrap_or(&closed.held_by)),
         denied: closed.denied.as_ref().map(|denied| told::Denied {
             path: denied.path.as_ref().map(|path| path.to_string_lossy().chars().take(MOST_PATH).collect()),
-            what: match denied.what {
-                Denial::Write => told::Denial::Write,
-                Denial::Read => told::Denial::Read,
-                Denial::Network => told::Denial::Network,
-                Denial::Call => told::Denial::Call,
+            what: match denied.kind {
+                DenialKind::Write => told::Denial::Write,
+                DenialKind::Read => told::Denial::Read,
+                DenialKind::Network => told::Denial::Network,
+                DenialKind::Call => told::Denial::Call,
             },
         }),
     }
 }
 
-pub(super) fn closed(told: told::Closed) -> Closed {
-    Closed {
+pub(super) fn closed(told: told::Closed) -> ProcessSummary {
+    ProcessSummary {
         exit: exit(told.exit),
         cause: match told.cause {
-            told::Cause::Itself => Cause::Itself,
-            told::Cause::Killed => Cause::Killed,
-            told::Cause::TimedOut => Cause::TimedOut,
-            told::Cause::OutputLimit => Cause::OutputLimit,
-            told::Cause::MemoryLimit => Cause::MemoryLimit,
+            told::Cause::Itself => ExitCause::Itself,
+            told::Cause::Killed => ExitCause::Killed,
+            told::Cause::TimedOut => ExitCause::TimedOut,
+            told::Cause::OutputLimit => ExitCause::OutputLimit,
+            told::Cause::MemoryLimit => ExitCause::MemoryLimit,
         },
         duration: Duration::from_millis(told.duration_ms),
         stdout_bytes: told.stdout_bytes,
@@ -88,28 +88,28 @@ pub(super) fn closed(told: told::Closed) -> Closed {
         truncated_bytes: told.truncated_bytes,
         held_by: members(told.held_by),
         processes_refused: told.processes_refused,
-        denied: told.denied.map(|denied| Denied {
+        denied: told.denied.map(|denied| Denial {
             path: denied.path.map(PathBuf::from),
-            what: match denied.what {
-                told::Denial::Write => Denial::Write,
-                told::Denial::Read => Denial::Read,
-                told::Denial::Network => Denial::Network,
-                told::Denial::Call => Denial::Call,
+            kind: match denied.what {
+                told::Denial::Write => DenialKind::Write,
+                told::Denial::Read => DenialKind::Read,
+                told::Denial::Network => DenialKind::Network,
+                told::Denial::Call => DenialKind::Call,
             },
         }),
     }
 }
 
-pub(super) fn members_told(members: &[Member]) -> Vec<told::Member> {
+pub(super) fn members_told(members: &[TreeMember]) -> Vec<told::Member> {
     members.iter().map(|member| told::Member { pid: member.pid, name: member.name.clone() }).collect()
 }
 
-pub(super) fn ended(killed: Vec<told::Member>, left: Vec<told::Member>) -> Ended {
-    Ended { killed: members(killed), left: members(left) }
+pub(super) fn ended(killed: Vec<told::Member>, left: Vec<told::Member>) -> KillOutcome {
+    KillOutcome { killed: members(killed), remaining: members(left) }
 }
 
-fn members(told: Vec<told::Member>) -> Vec<Member> {
-    told.into_iter().map(|member| Member { pid: member.pid, name: member.name }).collect()
+fn members(told: Vec<told::Member>) -> Vec<TreeMember> {
+    told.into_iter().map(|member| TreeMember { pid: member.pid, name: member.name }).collect()
 }
 
 /// What a keeper says about a request that it could not do.

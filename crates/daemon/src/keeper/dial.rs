@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use engine::Error;
-use engine::process::{Cursor, Ended, Signal, TerminalSize};
+use engine::process::{Cursor, KillOutcome, Signal, TerminalSize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use wire::keeper::{Decoder, Piece, Request, Told, Version, encode_request};
@@ -83,7 +83,7 @@ impl Dialled {
 }
 
 /// Ends the tree, or tells its group something. On a connection of its own, so that nothing is before it.
-pub(super) async fn kill(folder: &Folder, signal: Signal) -> Result<Ended, Error> {
+pub(super) async fn kill(folder: &Folder, signal: Signal) -> Result<KillOutcome, Error> {
     match ask(folder, |id| Request::Kill { id, signal: signal.number() }).await? {
         Told::Killed { killed, left, .. } => Ok(convert::ended(killed, left)),
         told => Err(unexpected(told)),
