@@ -163,8 +163,5 @@ fn roots_that_make_no_sense_are_refused_before_anything_is_changed() {
     assert!(install(&[]).contains("hint: --root DIR"));
     sandbox.write("there/.config/rexd/config.toml", "[limits\n");
     let said = install(&["--root", "/srv"]);
-    assert!(
-        said.contains("config.toml on the machine: line 1") && said.contains("next:"),
-        "{said}"
-    );
+    assert!(said.contains("config.toml on the machine: line 1") && said.contains("next:"), "{said}");
 }

@@ -37,7 +37,14 @@ fn every_help_is_the_one_in_the_reference() {
 fn the_help_begins_with_what_it_is_and_ends_with_examples() {
     let shown = text(&Sandbox::new(), &["-h"]);
     let first: Vec<&str> = shown.lines().take(3).collect();
-    assert_eq!(first, ["Run commands, open terminals and work with files on any machine", "", "Usage: rex [OPTIONS] <COMMAND>"]);
+    assert_eq!(
+        first,
+        [
+            "Run commands, open terminals and work with files on any machine",
+            "",
+            "Usage: rex [OPTIONS] <COMMAND>"
+        ]
+    );
     for command in ["exec", "shell", "write", "patch", "grep", "cp", "target", "approvals", "mcp"] {
         let shown = text(&Sandbox::new(), &[command, "-h"]);
         assert!(shown.contains("\nExamples:\n  "), "{command}");

@@ -170,7 +170,10 @@ fn the_step_that_fails_is_named_with_what_to_do() {
     machine.add("astray", &["--command", &line, "--cwd", "/etc"]);
     let (step, said, hint) = failing(sandbox, "astray");
     assert_eq!(step, "roots");
-    assert!(said.contains("invalid working directory /etc") && hint.contains("allowed roots"), "{said} {hint}");
+    assert!(
+        said.contains("invalid working directory /etc") && hint.contains("allowed roots"),
+        "{said} {hint}"
+    );
 
     sandbox.configure("[[policy.rules]]\nname = \"no\"\naction = \"deny\"\nargv = [\"uname\", \"*\"]\n");
     assert_eq!(failing(sandbox, "box").0, "command");
