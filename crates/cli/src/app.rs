@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use client::{Options, OutputForm, Session, Target};
+use client::{OutputMode, Session, SessionOptions, Target};
 
 use tokio::task::JoinSet;
 
@@ -44,16 +44,21 @@ impl App {
     }
 
     /// The options with which commands open their sessions.
-    pub fn options(&self) -> Options {
+    pub fn options(&self) -> SessionOptions {
         let output = match self.json {
-            true => OutputForm::Shown,
-            false => OutputForm::Fast,
+            true => OutputMode::Verbatim,
+            false => OutputMode::Base64,
         };
         // ssh prompts on the terminal itself, not on stdin and stdout.
         let interactive =
             rustix::fs::open("/dev/tty", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).is_ok();
         // With --json the caller is a program, which cannot answer prompts.
-        Options { output, interactive, approvals: interactive && !self.json, ..Options::default() }
+        SessionOptions {
+            output,
+            interactive,
+            approvals: interactive && !self.json,
+            ..SessionOptions::default()
+        }
     }
 
     /// Opens a session on the target.
@@ -75,7 +80,7 @@ impl App {
             }
             false => opening.await?,
         };
-        if prompts && session.can("approvals") {
+        if prompts && session.has_capability("approvals") {
             tasks.spawn(approval_prompt::prompt_for_session(session.clone()));
         }
         open_sessions().push(OpenSession { session: session.clone(), _tasks: tasks });
@@ -119,6 +124,6 @@ pub async fn close_all_sessions() {
     let sessions = std::mem::take(&mut *open_sessions());
     for OpenSession { session, .. } in &sessions {
         // A closed session returns at once; with a broken connection the timeout ends the attempt.
-        tokio::time::timeout(CLOSE_TIMEOUT, session.leave()).await.ok();
+        tokio::time::timeout(CLOSE_TIMEOUT, session.close_without_waiting()).await.ok();
     }
 }

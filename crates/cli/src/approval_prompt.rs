@@ -22,7 +22,7 @@ pub struct ApprovalPrompt {
 
 /// Prompts for every approval request of this session until the session ends.
 pub async fn prompt_for_session(session: Session) {
-    let Ok(mut approvals) = session.approvals().await else { return };
+    let Ok(mut approvals) = session.subscribe_approvals().await else { return };
     while let Some(event) = approvals.next().await {
         if let ApprovalEvent::Requested(request) = event {
             prompt(&session, &ApprovalPrompt::from(*request)).await;

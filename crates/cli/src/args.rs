@@ -436,7 +436,7 @@ pub struct CallArgs {
 pub struct UpArgs {
     /// Directory to serve [default: a temporary sample workspace]
     pub workspace: Option<PathBuf>,
-    /// Exit after the demonstration
+    /// ProcessExit after the demonstration
     #[arg(long)]
     pub once: bool,
     /// Listen on the local network too; clients authenticate with the printed token

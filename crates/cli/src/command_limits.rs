@@ -34,7 +34,7 @@ impl CommandLimits {
     }
 
     fn new(session: &Session, timeout: Timeout) -> CommandLimits {
-        let limits = &session.opened().limits;
+        let limits = &session.open_result().limits;
         CommandLimits {
             timeout,
             hard_timeout_ms: limits.hard_timeout_ms,

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use crate::table::sanitize;
 
-/// Exit status when `rex` itself fails, as with ssh.
+/// ProcessExit status when `rex` itself fails, as with ssh.
 pub const OWN_FAILURE: u8 = 255;
-/// Exit status of a command that timed out, as with `timeout`.
+/// ProcessExit status of a command that timed out, as with `timeout`.
 pub const TIMED_OUT: u8 = 124;
-/// Exit status when the program was not found, as in a shell.
+/// ProcessExit status when the program was not found, as in a shell.
 pub const NOT_FOUND: u8 = 127;
 
 /// The exit status of `rex`: that of the remote command, or its own.

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use client::stdio::{self, Output};
 use client::v1::codes;
-use client::{Error, Exit, Process, ProcessControl, ProcessEvent, What};
+use client::{Error, Process, ProcessControl, ProcessEvent, ProcessEventKind, ProcessExit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -48,9 +48,9 @@ pub enum InputMode {
 #[derive(Debug)]
 pub enum RelayEnd {
     /// The process exited.
-    Exit(Exit),
+    Exit(ProcessExit),
     /// The process exited, and part of its output is lost.
-    Incomplete(Exit),
+    Incomplete(ProcessExit),
     /// The user detached; the process continues.
     Detached,
 }
@@ -174,31 +174,36 @@ impl OutputSinks {
     }
 
     /// Writes one event; returns the exit if it is one.
-    pub async fn show(&mut self, event: ProcessEvent) -> Result<Option<Exit>, Failure> {
-        if let What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) = &event.what {
+    pub async fn show(&mut self, event: ProcessEvent) -> Result<Option<ProcessExit>, Failure> {
+        if let ProcessEventKind::Stdout(bytes)
+        | ProcessEventKind::Stderr(bytes)
+        | ProcessEventKind::Terminal(bytes) = &event.kind
+        {
             self.bytes += bytes.len() as u64;
         }
-        self.has_lost |= matches!(event.what, What::Lost(_));
+        self.has_lost |= matches!(event.kind, ProcessEventKind::Lost(_));
         if self.json
             && let Some(line) = &event.line
         {
             self.stdout.write_all(line).await.map_err(output::write_error)?;
             self.stdout.write_all(b"\n").await.map_err(output::write_error)?;
         }
-        match event.what {
-            What::Exit(exit) => return Ok(Some(exit)),
+        match event.kind {
+            ProcessEventKind::Exit(exit) => return Ok(Some(exit)),
             _ if self.json => {}
-            What::Stdout(bytes) | What::Terminal(bytes) => {
+            ProcessEventKind::Stdout(bytes) | ProcessEventKind::Terminal(bytes) => {
                 self.stdout.write_all(&bytes).await.map_err(output::write_error)?;
             }
-            What::Stderr(bytes) => self.stderr.write_all(&bytes).await.map_err(output::write_error)?,
-            What::Lost(lost) => output::note(lost),
-            What::Trouble(trouble) => output::note(trouble),
+            ProcessEventKind::Stderr(bytes) => {
+                self.stderr.write_all(&bytes).await.map_err(output::write_error)?
+            }
+            ProcessEventKind::Lost(lost) => output::note(lost),
+            ProcessEventKind::Error(trouble) => output::note(trouble),
         }
         Ok(None)
     }
 
-    fn end(&self, exit: Exit) -> RelayEnd {
+    fn end(&self, exit: ProcessExit) -> RelayEnd {
         match self.has_lost {
             true => RelayEnd::Incomplete(exit),
             false => RelayEnd::Exit(exit),
@@ -279,7 +284,7 @@ impl SignalAction {
 }
 
 /// The exit status for `rex`, with a note about the limit or sandbox that ended the process.
-pub fn status(exit: &Exit, limits: CommandLimits, json: bool) -> CommandStatus {
+pub fn status(exit: &ProcessExit, limits: CommandLimits, json: bool) -> CommandStatus {
     // With --json the last event contains all of this.
     let note = |text: std::fmt::Arguments<'_>| {
         if !json {

@@ -2,13 +2,13 @@
 
 use std::os::fd::BorrowedFd;
 
-use client::Size;
+use client::TerminalSize;
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 
 use crate::failure::Failure;
 
 /// The size that is used when the terminal does not report one.
-const DEFAULT_SIZE: Size = Size { cols: 80, rows: 24 };
+const DEFAULT_SIZE: TerminalSize = TerminalSize { cols: 80, rows: 24 };
 
 /// Raw mode of the terminal; dropping it restores the previous mode.
 #[derive(Debug)]
@@ -50,12 +50,12 @@ pub fn restore_screen() {
 }
 
 /// The size of the terminal on stdout, stdin or stderr.
-pub fn size() -> Size {
+pub fn size() -> TerminalSize {
     let reported =
         |stream: BorrowedFd<'_>| tcgetwinsize(stream).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
     let streams = [rustix::stdio::stdout(), rustix::stdio::stdin(), rustix::stdio::stderr()];
     match streams.into_iter().find_map(reported) {
-        Some(size) => Size { cols: size.ws_col, rows: size.ws_row },
+        Some(size) => TerminalSize { cols: size.ws_col, rows: size.ws_row },
         None => DEFAULT_SIZE,
     }
 }

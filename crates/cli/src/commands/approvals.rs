@@ -1,7 +1,7 @@
 //! `rex approvals`: lists, watches and answers approval requests.
 
 use client::v1::Approval;
-use client::{ApprovalEvent, Options, Session};
+use client::{ApprovalEvent, Session, SessionOptions};
 
 use crate::app::App;
 use crate::approval_prompt;
@@ -12,7 +12,7 @@ use crate::table::{TextTable, sanitize};
 
 /// Runs a subcommand of `rex approvals`.
 pub(super) async fn run(app: &App, args: ApprovalsCommand) -> Result<CommandStatus, Failure> {
-    let options = Options { approvals: true, ..app.options() };
+    let options = SessionOptions { approvals: true, ..app.options() };
     let session = Session::open(app.choice.target.clone(), options).await?;
     match args {
         ApprovalsCommand::List => list(app, &session).await?,
@@ -73,7 +73,7 @@ fn print_decision(app: &App, decision: &str, pending: &Approval) -> Result<(), F
 
 /// Prompts for each request as it arrives, until Ctrl-C.
 async fn watch(session: &Session) -> Result<(), Failure> {
-    let mut approvals = session.approvals().await?;
+    let mut approvals = session.subscribe_approvals().await?;
     for pending in session.pending_approvals().await?.approvals {
         approval_prompt::prompt(session, &approval_prompt::ApprovalPrompt::from(pending)).await;
     }

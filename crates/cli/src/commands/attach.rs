@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use client::{Process, Session, Size};
+use client::{Process, Session, TerminalSize};
 
 use super::processes::find;
 use super::shell::note_detached;
@@ -96,6 +96,6 @@ pub(super) async fn relay_attached(
 /// Resizes the remote terminal twice, because programs redraw when the size changes.
 async fn redraw(control: &client::ProcessControl) -> Result<(), Failure> {
     let size = terminal::size();
-    control.resize(Size { rows: size.rows.saturating_sub(1).max(1), ..size }).await?;
+    control.resize(TerminalSize { rows: size.rows.saturating_sub(1).max(1), ..size }).await?;
     Ok(control.resize(size).await?)
 }

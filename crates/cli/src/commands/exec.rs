@@ -37,7 +37,7 @@ pub(super) async fn run(app: &App, args: ExecArgs) -> Result<CommandStatus, Fail
     drop(raw);
     let status = exit_status(end?, CommandLimits::of_started(&session, args.timeout), app.json)?;
     // All output has arrived: do not wait for the cleanup on the target.
-    session.leave().await.ok();
+    session.close_without_waiting().await.ok();
     Ok(status)
 }
 

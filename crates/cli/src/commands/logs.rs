@@ -1,6 +1,6 @@
 //! `rex logs`: prints the output of a process, as far as the server keeps it.
 
-use client::What;
+use client::ProcessEventKind;
 use serde_json::json;
 
 use super::processes::find;
@@ -20,7 +20,7 @@ pub(super) async fn run(app: &App, args: LogsArgs) -> Result<CommandStatus, Fail
     };
     let mut offset = args.cursor;
     let mut process = session.attach(&found.process_id, args.cursor).await?;
-    let lost = process.was().map_or(0, |was| was.lost);
+    let lost = process.attach_result().map_or(0, |was| was.lost);
     if lost > 0 {
         output::note(format_args!("output truncated: the first {lost} bytes are no longer kept"));
         offset = offset.saturating_add(lost);
@@ -29,7 +29,7 @@ pub(super) async fn run(app: &App, args: LogsArgs) -> Result<CommandStatus, Fail
     let mut has_ended = false;
     while offset < until {
         let Some(event) = process.next().await? else { break };
-        has_ended = matches!(event.what, What::Exit(_));
+        has_ended = matches!(event.kind, ProcessEventKind::Exit(_));
         offset = event.cursor.unwrap_or(offset);
         out.show(event).await?;
         if has_ended {

@@ -66,7 +66,7 @@ async fn piped(app: &App, session: Session, command: Command) -> Result<CommandS
     let mut process = session.start(command).await.map_err(relay::start_failure)?;
     let end = relay::relay(&mut process, RelayOptions { json: app.json, input, is_detached: false }).await?;
     let status = exit_status(end, CommandLimits::of_started(&session, None), app.json)?;
-    session.leave().await.ok();
+    session.close_without_waiting().await.ok();
     Ok(status)
 }
 

@@ -149,7 +149,7 @@ pub async fn copy_within_target(
 
 fn end(side: &CopySide, options: CopyOptions) -> Result<CopyEndpoint, Failure> {
     let Some(session) = &side.session else { return Ok(CopyEndpoint::Local) };
-    if let Some(missing) = REQUIRED_CAPABILITIES.iter().find(|needed| !session.can(needed)) {
+    if let Some(missing) = REQUIRED_CAPABILITIES.iter().find(|needed| !session.has_capability(needed)) {
         return Err(Failure::new(format!(
             "cannot copy: rexd on {} does not know {missing}",
             session.target()

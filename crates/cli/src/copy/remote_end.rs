@@ -173,7 +173,7 @@ impl RemoteEnd {
 
     /// The most that one answer holds of a file.
     pub(super) fn max_read(&self) -> u64 {
-        self.session.opened().limits.max_file_read_bytes.unwrap_or(DEFAULT_READ).max(1)
+        self.session.open_result().limits.max_file_read_bytes.unwrap_or(DEFAULT_READ).max(1)
     }
 }
 

@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use client::Options;
-use client::target::Ssh;
+use client::SessionOptions;
+use client::target::SshTarget;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -33,8 +33,8 @@ const NOTICE_AFTER: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// A machine that is reached over ssh.
 #[derive(Debug)]
 pub(crate) struct RemoteShell {
-    ssh: Ssh,
-    options: Options,
+    ssh: SshTarget,
+    options: SessionOptions,
     shared: Option<SharedConnection>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct ScriptOutput {
 impl RemoteShell {
     /// Opens the connection that all scripts share: the user's own if their ssh configuration shares connections,
     /// otherwise a new one.
-    pub(crate) fn connect(ssh: Ssh, options: Options) -> Result<RemoteShell, Failure> {
+    pub(crate) fn connect(ssh: SshTarget, options: SessionOptions) -> Result<RemoteShell, Failure> {
         let mut remote = RemoteShell { ssh, options, shared: None };
         let dir = match remote.user_shares_connections() {
             true => None,
@@ -79,7 +79,7 @@ impl RemoteShell {
     }
 
     /// The ssh options for sessions over the same connection.
-    pub(crate) fn ssh(&self) -> &Ssh {
+    pub(crate) fn ssh(&self) -> &SshTarget {
         &self.ssh
     }
 

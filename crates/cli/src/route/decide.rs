@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use client::Target;
-use client::target::Token;
+use client::target::BearerToken;
 
 use super::inputs::Inputs;
 use super::paths::expand_home;
@@ -50,7 +50,7 @@ pub enum Credential {
     /// A file that contains the token.
     File(PathBuf),
     /// The token itself.
-    Token(Token),
+    Token(BearerToken),
 }
 
 /// Applies the rules in order of precedence.
@@ -158,7 +158,7 @@ fn resolve(result: RuleResult, inputs: &Inputs) -> Result<Decision, Failure> {
         None if matches!(result.rule, Rule::Project(_)) => None,
         None => inputs.token.clone().map(Credential::Token),
     };
-    let token = token.filter(|_| matches!(target, Target::Url(_) | Target::Codex(_)));
+    let token = token.filter(|_| matches!(target, Target::Url(_) | Target::ExecServer(_)));
     let cwd = working_directory(&result, default_cwd, &target, inputs)?;
     Ok(Decision { choice: Choice { target, alias, cwd, rule: result.rule, warnings }, token })
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use client::target::Token;
+use client::target::BearerToken;
 
 use super::paths::Paths;
 use super::project::{self, Project};
@@ -32,7 +32,7 @@ pub struct Inputs {
     /// The current directory as the kernel reports it, and `PWD` if it differs.
     pub directories: Vec<PathBuf>,
     /// The value of `REX_TOKEN`.
-    pub token: Option<Token>,
+    pub token: Option<BearerToken>,
     /// The files and directories of `rex`.
     pub paths: Paths,
 }
@@ -74,7 +74,7 @@ impl Inputs {
             session,
             carried_over,
             directories,
-            token: variable("REX_TOKEN").map(Token),
+            token: variable("REX_TOKEN").map(BearerToken),
             paths,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use client::target::Token;
+use client::target::BearerToken;
 
 use super::*;
 use crate::route::project::Project;
@@ -144,7 +144,7 @@ fn the_working_directory_comes_from_the_project_then_from_the_target() {
 
 #[test]
 fn a_project_file_cannot_send_the_users_token_to_another_address() {
-    let ours = || Some(Token("ours".to_owned()));
+    let ours = || Some(BearerToken("ours".to_owned()));
     let proof = |inputs: Inputs| decide(&Inputs { token: ours(), ..inputs }).unwrap().token;
     let own = Some(Credential::File("/nowhere/token".into()));
     let environment = ours().map(Credential::Token);
@@ -166,7 +166,7 @@ fn a_token_in_the_registry_works_with_a_warning() {
     let inputs = Inputs { flag: Some("inline".to_owned()), ..default_inputs() };
     let choice = choose_from(&inputs).unwrap();
     let Target::Url(url) = &choice.target else { panic!("{choice:?}") };
-    assert_eq!(url.token, Some(Token("in-the-file".to_owned())));
+    assert_eq!(url.token, Some(BearerToken("in-the-file".to_owned())));
     assert!(choice.warnings[0].contains("tokenFile"), "{:?}", choice.warnings);
 }
 
@@ -187,7 +187,7 @@ fn a_token_file_is_read_with_a_warning_if_others_can_read_it() {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
         let choice = choose_from(&inputs).unwrap();
         let Target::Url(url) = &choice.target else { panic!("{choice:?}") };
-        assert_eq!(url.token, Some(Token("secret".to_owned())));
+        assert_eq!(url.token, Some(BearerToken("secret".to_owned())));
         assert_eq!(choice.warnings.len(), warnings, "{mode:o}");
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use client::Target;
-use client::target::Token;
+use client::target::BearerToken;
 
 use super::Choice;
 use super::decide::{Credential, Decision};
@@ -26,14 +26,14 @@ pub(super) fn admit(decision: Decision) -> Result<Choice, Failure> {
             token
         }
     };
-    if let Target::Url(url) | Target::Codex(url) = &mut choice.target {
+    if let Target::Url(url) | Target::ExecServer(url) = &mut choice.target {
         url.token = Some(token);
     }
     Ok(choice)
 }
 
 /// Reads a token file; also returns a warning if others can read it.
-fn read(file: &Path) -> Result<(Token, Option<String>), Failure> {
+fn read(file: &Path) -> Result<(BearerToken, Option<String>), Failure> {
     let wrong = |problem: &dyn std::fmt::Display| {
         Failure::new(format!("cannot read the token file {}: {problem}", file.display()))
             .hint("write the token of the daemon to it, on one line, with mode 600")
@@ -49,5 +49,5 @@ fn read(file: &Path) -> Result<(Token, Option<String>), Failure> {
     let is_open = about.mode() & 0o077 != 0;
     let warning = is_open
         .then(|| format!("other users can read the token file {0}: run `chmod 600 {0}`", file.display()));
-    Ok((Token(token.to_owned()), warning))
+    Ok((BearerToken(token.to_owned()), warning))
 }

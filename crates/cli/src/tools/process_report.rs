@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use client::Exit;
+use client::ProcessExit;
 use serde_json::{Value, json};
 
 use super::limits::Limits;
@@ -211,7 +211,7 @@ fn status_text(
     text
 }
 
-fn ended(exit: &Exit, limits: &Limits) -> String {
+fn ended(exit: &ProcessExit, limits: &Limits) -> String {
     let mut text = String::new();
     if let Some(limit) = limits.named(exit) {
         writeln!(text, "[{limit}]").ok();

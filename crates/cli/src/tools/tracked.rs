@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use client::{Exit, Process, ProcessControl, What};
+use client::{Process, ProcessControl, ProcessEventKind, ProcessExit};
 use tokio::sync::watch;
 
 use super::spool::Spool;
@@ -41,7 +41,7 @@ pub struct TrackedStatus {
     /// The end of its output so far.
     pub end: u64,
     /// How it ended.
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     /// Why nothing more is heard of it.
     pub cut: Option<String>,
     /// What the host said about it.
@@ -77,16 +77,20 @@ impl TrackedProcess {
                 Ok(None) => return self.lose("its events ended without its exit"),
                 Err(error) => return self.lose(&error.to_string()),
             };
-            match event.what {
-                What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) => {
+            match event.kind {
+                ProcessEventKind::Stdout(bytes)
+                | ProcessEventKind::Stderr(bytes)
+                | ProcessEventKind::Terminal(bytes) => {
                     if let Err(error) = self.spool.append(bytes, event.cursor).await {
                         return self.lose(&format!("its output cannot be kept here: {error}"));
                     }
                     self.status.send_modify(|status| status.end = self.spool.span().end);
                 }
-                What::Lost(lost) => self.note(lost.to_string()),
-                What::Trouble(trouble) => self.note(trouble.message),
-                What::Exit(exit) => return self.status.send_modify(|status| status.exit = Some(exit)),
+                ProcessEventKind::Lost(lost) => self.note(lost.to_string()),
+                ProcessEventKind::Error(trouble) => self.note(trouble.message),
+                ProcessEventKind::Exit(exit) => {
+                    return self.status.send_modify(|status| status.exit = Some(exit));
+                }
             }
         }
     }

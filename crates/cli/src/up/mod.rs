@@ -7,7 +7,7 @@ mod workspace;
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use client::{Options, Session, Target};
+use client::{Session, SessionOptions, Target};
 
 use crate::args::UpArgs;
 use crate::failure::{CommandStatus, Failure};
@@ -33,7 +33,7 @@ pub async fn run(
     for url in daemon.listeners() {
         screen.say(&format!("listening {url}"))?;
     }
-    let session = Session::open(daemon.target(), Options::default()).await?;
+    let session = Session::open(daemon.target(), SessionOptions::default()).await?;
     match workspace.is_sample() {
         true => tour::sample(&screen, &session, &workspace, &mut daemon).await?,
         false => tour::existing_workspace(&screen, &session).await?,

@@ -1,6 +1,6 @@
 //! The steps of the demonstration; each one runs for real and checks its result.
 
-use client::{Command, Error, Session, What, v1};
+use client::{Command, Error, ProcessEventKind, Session, v1};
 
 use super::daemon::DemoDaemon;
 use super::screen::Screen;
@@ -99,7 +99,7 @@ async fn kill_process_tree(screen: &Screen, session: &Session) -> Result<(), Fai
     screen.command(&format!("rex exec --detach -- sh -c '{line}'; rex kill ID"))?;
     let mut process = session.start(Command::line(line)).await?;
     while let Some(event) = process.next().await? {
-        if matches!(event.what, What::Stdout(_)) {
+        if matches!(event.kind, ProcessEventKind::Stdout(_)) {
             break;
         }
     }
@@ -123,13 +123,13 @@ async fn survive_daemon_crash(
     let mut seen = String::new();
     let mut has_crashed = false;
     while let Some(event) = process.next().await? {
-        match event.what {
-            What::Stdout(bytes) => {
+        match event.kind {
+            ProcessEventKind::Stdout(bytes) => {
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 screen.wrote(&text)?;
                 seen.push_str(&text);
             }
-            What::Exit(_) => break,
+            ProcessEventKind::Exit(_) => break,
             _ => {}
         }
         if !has_crashed {
@@ -160,19 +160,21 @@ async fn exec(screen: &Screen, session: &Session, line: &str) -> Result<(String,
 async fn watch(screen: &Screen, mut process: client::Process) -> Result<(String, i32), Failure> {
     let (mut text, mut shown) = (String::new(), 0);
     while let Some(event) = process.next().await? {
-        match event.what {
-            What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) => {
+        match event.kind {
+            ProcessEventKind::Stdout(bytes)
+            | ProcessEventKind::Stderr(bytes)
+            | ProcessEventKind::Terminal(bytes) => {
                 text.push_str(&String::from_utf8_lossy(&bytes));
                 // Only whole lines: a program may write a line in pieces.
                 let whole = text.rfind('\n').map_or(shown, |end| end + 1);
                 screen.wrote(&text[shown..whole])?;
                 shown = whole;
             }
-            What::Exit(exit) => {
+            ProcessEventKind::Exit(exit) => {
                 screen.wrote(&text[shown..])?;
                 return Ok((text, exit.status()));
             }
-            What::Lost(_) | What::Trouble(_) => {}
+            ProcessEventKind::Lost(_) | ProcessEventKind::Error(_) => {}
         }
     }
     Err(Failure::new("protocol error: the events of the process ended without its exit"))

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use client::Target;
-use client::target::Ssh;
+use client::target::SshTarget;
 use serde_json::{Value, json};
 
 use super::registry_file;
@@ -36,7 +36,7 @@ type Fields = Vec<(&'static str, Value)>;
 
 pub(super) fn run(json: bool, args: &TargetAddArgs) -> Result<CommandStatus, Failure> {
     check_alias(&args.alias)?;
-    let target: Target = args.address.parse().map_err(|error: client::target::NoTarget| {
+    let target: Target = args.address.parse().map_err(|error: client::target::ParseTargetError| {
         Failure::new(error.to_string()).hint(format!("rex target add {} ssh:[USER@]HOST[:PORT]", args.alias))
     })?;
     let fields = fields(&target, args)?;
@@ -111,7 +111,7 @@ fn fields(target: &Target, args: &TargetAddArgs) -> Result<Fields, Failure> {
             "conflicting options: --identity, --ssh-option and --command need an ssh target, not {target}"
         )));
     }
-    let is_url = matches!(target, Target::Url(_) | Target::Codex(_));
+    let is_url = matches!(target, Target::Url(_) | Target::ExecServer(_));
     if !is_url && (args.token_file.is_some() || args.ca_file.is_some() || args.cert_file.is_some()) {
         return Err(Failure::new(format!(
             "conflicting options: tokens and certificates need an http(s), ws(s) or codex target, not {target}"
@@ -161,11 +161,11 @@ pub(super) fn address_fields(target: &Target) -> Result<Fields, Failure> {
             let transport = if url.scheme.is_http() { "http" } else { "ws" };
             vec![("transport", json!(transport)), ("url", json!(url.to_text()))]
         }
-        Target::Codex(url) => vec![("transport", json!("codex")), ("url", json!(url.to_text()))],
+        Target::ExecServer(url) => vec![("transport", json!("codex")), ("url", json!(url.to_text()))],
     })
 }
 
-fn ssh_fields(ssh: &Ssh) -> Fields {
+fn ssh_fields(ssh: &SshTarget) -> Fields {
     let mut fields = vec![("transport", json!("ssh")), ("host", json!(ssh.host))];
     fields.extend(ssh.user.as_ref().map(|user| ("user", json!(user))));
     fields.extend(ssh.port.map(|port| ("port", json!(port))));
@@ -176,7 +176,7 @@ fn ssh_fields(ssh: &Ssh) -> Fields {
     fields
 }
 
-/// Options as arguments of ssh: `Port=22` becomes `-o Port=22`.
+/// SessionOptions as arguments of ssh: `Port=22` becomes `-o Port=22`.
 fn ssh_options(options: &[String]) -> Vec<String> {
     let mut arguments = Vec::new();
     for option in options {

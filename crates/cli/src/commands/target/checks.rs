@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use client::{Command, ConnectError, Error, Options, Session, Step, Target, What, v1};
+use client::{
+    Command, ConnectError, ConnectStep, Error, ProcessEventKind, Session, SessionOptions, Target, v1,
+};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -100,15 +102,19 @@ fn steps(target: &Target) -> &'static [&'static str] {
         Target::Local(_) => &["rexd", "session", "roots", "command", "file"],
         Target::Ssh(_) => &["reach", "log in", "rexd", "session", "roots", "command", "file"],
         Target::Unix(_) => &["reach", "session", "roots", "command", "file"],
-        Target::Url(_) | Target::Codex(_) => &["reach", "log in", "session", "roots", "command", "file"],
+        Target::Url(_) | Target::ExecServer(_) => &["reach", "log in", "session", "roots", "command", "file"],
     }
 }
 
 /// Tests every step to the target.
-pub(super) async fn run(checks: &mut Checks, choice: &Choice, options: Options) -> Result<(), Failure> {
+pub(super) async fn run(
+    checks: &mut Checks,
+    choice: &Choice,
+    options: SessionOptions,
+) -> Result<(), Failure> {
     let steps = steps(&choice.target);
     let opening =
-        Session::open(choice.target.clone(), Options { reconnect_within: Duration::ZERO, ..options });
+        Session::open(choice.target.clone(), SessionOptions { reconnect_timeout: Duration::ZERO, ..options });
     let opened = with_notice(format_args!("connecting to {}", choice.target), opening).await;
     let session = match opened {
         Ok(session) => session,
@@ -117,7 +123,7 @@ pub(super) async fn run(checks: &mut Checks, choice: &Choice, options: Options) 
             return checks.skip_rest(steps);
         }
     };
-    record_connected(checks, choice, steps, &session.opened())?;
+    record_connected(checks, choice, steps, &session.open_result())?;
     if try_session(checks, choice, &session).await?.is_none() {
         checks.skip_rest(steps)?;
     }
@@ -157,11 +163,11 @@ fn record_failed_step(
 
 fn step_name(error: &ConnectError, target: &Target) -> &'static str {
     match (error.step, target) {
-        (Step::Find | Step::Start, Target::Local(_)) => "rexd",
-        (Step::Find | Step::Reach, _) => "reach",
-        (Step::Login, _) => "log in",
-        (Step::Start, _) => "rexd",
-        (Step::Greet, _) => "session",
+        (ConnectStep::Find | ConnectStep::Start, Target::Local(_)) => "rexd",
+        (ConnectStep::Find | ConnectStep::Connect, _) => "reach",
+        (ConnectStep::Authenticate, _) => "log in",
+        (ConnectStep::Start, _) => "rexd",
+        (ConnectStep::OpenSession, _) => "session",
     }
 }
 
@@ -185,7 +191,8 @@ fn record_connected(
             step => checks.ok(step, "")?,
         }
     }
-    let is_rexd = !matches!(choice.target, Target::Codex(_)) && !opened.implementation_version.is_empty();
+    let is_rexd =
+        !matches!(choice.target, Target::ExecServer(_)) && !opened.implementation_version.is_empty();
     if is_rexd && opened.implementation_version != env!("CARGO_PKG_VERSION") {
         output::note(format_args!(
             "version mismatch: rex is {}, rexd on the target is {}; `rex target install` updates it",
@@ -198,7 +205,7 @@ fn record_connected(
 
 /// Tests the session; `None` if a step failed.
 async fn try_session(checks: &mut Checks, choice: &Choice, session: &Session) -> Result<Option<()>, Failure> {
-    let opened = session.opened();
+    let opened = session.open_result();
     let Some(start) = choice.cwd.clone().or_else(|| opened.workspace_roots.first().cloned()) else {
         let none = Failure::new("no root is configured, so rexd allows no access")
             .hint("add [[security.allowed_roots]] to the config of rexd, or run `rex target install HOST --root DIR`");
@@ -241,17 +248,17 @@ async fn roots(session: &Session, start: &str, choice: &Choice) -> Result<String
         return Err(Failure::new(format!("{start} is not a directory"))
             .hint("create it, or change defaultCwd of the target or the roots in the config of rexd"));
     }
-    Ok(session.opened().workspace_roots.join(", "))
+    Ok(session.open_result().workspace_roots.join(", "))
 }
 
 async fn command(session: &Session, start: &str) -> Result<String, Failure> {
     let mut process = session.start(Command::argv(["uname", "-sm"]).cwd(start)).await?;
     let mut output_bytes = Vec::new();
     while let Some(event) = process.next().await? {
-        match event.what {
-            What::Stdout(bytes) => output_bytes.extend_from_slice(&bytes),
-            What::Exit(exit) if exit.status() == 0 => break,
-            What::Exit(exit) => {
+        match event.kind {
+            ProcessEventKind::Stdout(bytes) => output_bytes.extend_from_slice(&bytes),
+            ProcessEventKind::Exit(exit) if exit.status() == 0 => break,
+            ProcessEventKind::Exit(exit) => {
                 return Err(Failure::new(format!("`uname` failed with status {}", exit.status())));
             }
             _ => {}

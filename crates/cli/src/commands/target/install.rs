@@ -1,7 +1,7 @@
 //! `rex target install`: installs rexd on a machine over ssh, then tests it.
 
 use client::Target;
-use client::target::{RemoteCommand, Ssh};
+use client::target::{RemoteCommand, SshTarget};
 use serde_json::{Value, json};
 
 use super::add::{self, StoreMode};
@@ -227,7 +227,7 @@ fn register(
     }
     let is_found = machine.is_searched(dir);
     let command = own.clone().or_else(|| (!is_found).then(|| RemoteCommand::Line(line.clone())));
-    let target = Target::Ssh(Ssh { command, ..ssh.clone() });
+    let target = Target::Ssh(SshTarget { command, ..ssh.clone() });
     let alias = args.alias.clone().or_else(|| choice.alias.clone());
     let mut fields = match &args.alias {
         Some(_) => add::address_fields(&target)?,
@@ -262,7 +262,7 @@ fn register(
 fn via_shared_connection(remote: &RemoteShell, installed: &Choice) -> Choice {
     match &installed.target {
         Target::Ssh(ssh) => Choice {
-            target: Target::Ssh(Ssh { options: remote.ssh().options.clone(), ..ssh.clone() }),
+            target: Target::Ssh(SshTarget { options: remote.ssh().options.clone(), ..ssh.clone() }),
             ..installed.clone()
         },
         _ => installed.clone(),
