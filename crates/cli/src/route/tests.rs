@@ -48,6 +48,7 @@ fn all_rules_inputs() -> Inputs {
     }
 }
 
+/// ARCHITECTURE.md, invariant 51.
 #[test]
 fn the_first_rule_that_selects_a_target_wins() {
     let mut inputs = all_rules_inputs();
@@ -142,6 +143,7 @@ fn the_working_directory_comes_from_the_project_then_from_the_target() {
     assert!(decide(&relative).unwrap_err().message.contains("must be absolute"));
 }
 
+/// ARCHITECTURE.md, invariant 51.
 #[test]
 fn a_project_file_cannot_send_the_users_token_to_another_address() {
     let ours = || Some(BearerToken("ours".to_owned()));
@@ -192,6 +194,7 @@ fn a_token_file_is_read_with_a_warning_if_others_can_read_it() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 51.
 #[test]
 fn an_unreadable_input_fails_only_when_a_rule_needs_it() {
     let broken = || Failure::new("half-written");

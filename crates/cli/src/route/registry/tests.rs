@@ -31,6 +31,7 @@ fn add(path: &Path, alias: &str, text: &str) -> Result<(), Failure> {
     })
 }
 
+/// ARCHITECTURE.md, invariant 52.
 #[test]
 fn fields_of_other_programs_survive_every_rewrite() {
     let dir = tempfile::tempdir().unwrap();
@@ -72,6 +73,7 @@ fn a_symbolic_link_to_the_registry_stays_a_link() {
     assert!(Registry::load(&real).unwrap().has("a"));
 }
 
+/// ARCHITECTURE.md, invariant 52.
 #[test]
 fn an_invalid_registry_is_reported_with_its_position_and_left_unchanged() {
     for (text, words) in [
@@ -91,6 +93,7 @@ fn an_invalid_registry_is_reported_with_its_position_and_left_unchanged() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 52.
 #[test]
 fn concurrent_writers_lose_no_entry() {
     let dir = tempfile::tempdir().unwrap();

@@ -67,6 +67,7 @@ fn requests_are_counted_by_method_and_outcome_and_timed() {
     assert_eq!(after.follows(&page), Ok(()));
 }
 
+/// ARCHITECTURE.md, invariant 45.
 #[test]
 fn no_peer_can_make_the_page_grow() {
     let metrics = Metrics::new();

@@ -218,6 +218,7 @@ async fn what_a_collector_rejects_of_a_batch_is_not_counted_as_sent() {
     assert_eq!(value(&metrics, "rexd_spans_exported_total"), 1.0);
 }
 
+/// ARCHITECTURE.md, invariant 45.
 #[tokio::test]
 async fn a_full_queue_drops_spans_and_never_waits() {
     let (url, _posted) = collector(&[]).await;
