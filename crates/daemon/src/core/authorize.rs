@@ -13,7 +13,7 @@ use engine::policy::{CommandLine, Decision, PathAccess, PolicyOperation, Verdict
 use engine::process::Program;
 use tokio_util::sync::CancellationToken;
 
-use super::approvals::diff::Shown as PreviewDigest;
+use super::approvals::diff::PreviewDigest;
 use super::effects::{CommandEffects, Effects, FileEffects, PreviewFn, ResolvedFiles};
 use super::request::RequestContext;
 use super::runtime_policy::RuntimePolicy;
@@ -133,15 +133,15 @@ impl PolicyCheck<'_> {
             && let Some(entries) = effects.entries(&resolved)
         {
             // A rule could match something below; check what is there.
-            let accesses: Vec<PathAccess<'_>> =
-                entries.iter().map(|(path, access)| PathAccess { path, access: *access, is_recursive: false }).collect();
+            let accesses: Vec<PathAccess<'_>> = entries
+                .iter()
+                .map(|(path, access)| PathAccess { path, access: *access, is_recursive: false })
+                .collect();
             decision = self.decide_files(&accesses);
         }
         match decision.verdict {
             Verdict::Allow => Ok(AuthorizationOutcome::Allowed(policy_outcome(&decision))),
-            Verdict::Ask if self.was_approved => {
-                Ok(AuthorizationOutcome::Allowed(policy_outcome(&decision)))
-            }
+            Verdict::Ask if self.was_approved => Ok(AuthorizationOutcome::Allowed(policy_outcome(&decision))),
             Verdict::Ask => self.ask_about_files(decision, effects, resolved),
             Verdict::Deny | Verdict::NoShell => Ok(denied(decision)),
         }
@@ -155,7 +155,8 @@ impl PolicyCheck<'_> {
     ) -> Result<AuthorizationOutcome, Error> {
         if effects.action == FileAction::Write {
             // The approver sees the present content, and may be the requester.
-            let reads: Vec<PathAccess<'_>> = resolved.paths.iter().map(|path| PathAccess::read(path)).collect();
+            let reads: Vec<PathAccess<'_>> =
+                resolved.paths.iter().map(|path| PathAccess::read(path)).collect();
             let reading = self.decide_files(&reads);
             if reading.verdict > Verdict::Ask {
                 return Ok(denied(reading));
@@ -267,7 +268,8 @@ async fn decide(
             GrantHolder::Session(_) => Scope::Session,
             GrantHolder::Caller(_) => Scope::Rule,
         };
-        let record = audit::ApprovalRecord { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
+        let record =
+            audit::ApprovalRecord { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
         return (Some(record), result);
     }
     let handle = match approvals.request(request, timeout).await {

@@ -125,3 +125,5 @@ pub fn reject<F: Face>(
     let label = lookup::<F>(&name).map(Method::name);
     Rejected { responder: Responder::new(core, connection, requester, (label, name), (reply, cancel)), error }
 }
+
+opaque_debug!(Dispatch<F: Face>);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::approval::{FileAction, Input, Operation};
+use engine::approval::{FileAction, InputPreview, Operation};
 use engine::files::{self, FileKind, ListOptions, ScanBudget};
 use engine::policy::{Access, PathAccess};
 use engine::process::Program;
@@ -52,7 +52,7 @@ impl CommandEffects {
             program: self.program.clone(),
             cwd: cwd.to_owned(),
             env: self.env.clone(),
-            input: Input {
+            input: InputPreview {
                 text: String::from_utf8_lossy(shown).into_owned(),
                 cut_bytes: (self.stdin.len() - shown.len()) as u64,
                 bytes: self.stdin.len() as u64,
@@ -150,7 +150,11 @@ impl FileEffects {
             access: file.access,
             is_recursive: file.is_tree && resolved.is_tree,
         });
-        let links = resolved.links.iter().map(|(path, access)| PathAccess { path, access: *access, is_recursive: false });
+        let links = resolved.links.iter().map(|(path, access)| PathAccess {
+            path,
+            access: *access,
+            is_recursive: false,
+        });
         files.chain(links).collect()
     }
 
@@ -170,7 +174,10 @@ impl FileEffects {
 
 impl std::fmt::Debug for FileEffects {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FileEffects").field("action", &self.action).field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("FileEffects")
+            .field("action", &self.action)
+            .field("files", &self.files)
+            .finish_non_exhaustive()
     }
 }
 
@@ -190,7 +197,8 @@ fn entries_below(path: &RootedPath) -> Option<Vec<PathBuf>> {
         return Some(Vec::new());
     }
     let options = ListOptions { recursive: true, names_only: true, max_entries: Some(MAX_TREE_ENTRIES) };
-    let listing = files::list(path, options, &ScanBudget::unbounded()).ok().filter(|listing| !listing.truncated)?;
+    let listing =
+        files::list(path, options, &ScanBudget::unbounded()).ok().filter(|listing| !listing.truncated)?;
     let relative = |entry: &files::DirEntry| entry.path.strip_prefix(path.as_path()).ok().map(Path::to_owned);
     listing.entries.iter().map(relative).collect()
 }

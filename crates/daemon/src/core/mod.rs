@@ -11,6 +11,17 @@
 //! | [`sandbox`], [`approvals`], [`runtime_policy`] | the operator's configuration at run time |
 //! | [`resume`] | `rexd --stdio` after its streams are gone |
 
+/// Implements `Debug` by the type's name alone, for types whose fields have nothing to show.
+macro_rules! opaque_debug {
+    ($($name:ident $(<$($param:ident $(: $bound:path)?),+>)?),* $(,)?) => {$(
+        impl $(<$($param $(: $bound)?),+>)? std::fmt::Debug for $name $(<$($param),+>)? {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
 pub mod approvals;
 pub mod authorize;
 pub mod dispatch;

@@ -52,3 +52,5 @@ impl PathGuard for PathRules {
         true
     }
 }
+
+opaque_debug!(PathRules);

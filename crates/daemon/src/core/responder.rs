@@ -64,7 +64,13 @@ impl Responder {
             since: Instant::now(),
             decision: None,
         };
-        Responder { reply: Some(reply), record: Some(Box::new(record)), cancel, busy: None, permits: Vec::new() }
+        Responder {
+            reply: Some(reply),
+            record: Some(Box::new(record)),
+            cancel,
+            busy: None,
+            permits: Vec::new(),
+        }
     }
 
     /// Sets the session that the request turned out to belong to.

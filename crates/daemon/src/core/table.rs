@@ -217,3 +217,5 @@ pub fn with_size(mut details: Details, name: &'static str, bytes: usize) -> Deta
 pub fn no_details<P>(_params: &P) -> Details {
     Vec::new()
 }
+
+opaque_debug!(Decoded<F: Face>, Prepared<F: Face>, Row<F: Face, P>, ConnectionRow<F: Face, P>);

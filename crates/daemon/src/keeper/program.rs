@@ -261,7 +261,7 @@ impl RunningKeeper {
             caller: Arc::from(self.by.as_str()),
             address: None,
             client: Arc::from(""),
-            face: crate::faces::rexd::FACE,
+            face: "rexd",
             session: None,
             operation: operation.into(),
             details: vec![("process_id".into(), Detail::Text(self.id.clone()))],

@@ -10,11 +10,11 @@ use tokio_util::task::TaskTracker;
 use super::{core, open_audit, shut_down as shut_down_core, signals, sink};
 use crate::cli::args::{ExecServerArgs, WsAuthFlags};
 use crate::config::{Config, Listeners, Paths};
-use crate::faces::exec_server::listen::{ExecServerTransport, WebSockets, WsAuth, bind};
-use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::core::Core;
 use crate::core::request::ConnectionContext;
 use crate::core::session::Face as _;
+use crate::faces::exec_server::listen::{ExecServerTransport, WebSockets, WsAuth, bind};
+use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::faces::exec_server::{self, ExecServer};
 use crate::net::auth::Caller;
 use crate::observe::metrics::{Metrics, Transport};
@@ -72,10 +72,7 @@ async fn shut_down(core: &Core, face: &ExecServer, ending: &signals::Ending) {
 }
 
 /// An engine for this face alone, the face over it, and what signals ask for: a terminal that closes is one.
-fn alone(
-    config: &Config,
-    paths: &Paths,
-) -> anyhow::Result<(Arc<Core>, Arc<ExecServer>, signals::Ending)> {
+fn alone(config: &Config, paths: &Paths) -> anyhow::Result<(Arc<Core>, Arc<ExecServer>, signals::Ending)> {
     engine::process::raise_open_file_limit();
     let ending = signals::ending(true)?;
     let stop = ending.stop.clone();
@@ -167,7 +164,7 @@ async fn register(
         exec_server::serve(service.clone(), link, context, service.core().stop.child_token())
     };
     tokio::select! {
-        ended = relay::run(executor, serve, &service.tasks) => ended.map(|never| match never {}),
+        ended = relay::run(executor, serve, &service.core().tasks) => ended.map(|never| match never {}),
         () = service.core().stop.cancelled() => Ok(()),
     }
 }

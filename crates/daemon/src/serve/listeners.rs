@@ -15,8 +15,8 @@ use super::signals::{self, Ending};
 use super::sockets::Sockets;
 use super::{core, link_limits, open_audit, retention, sink};
 use crate::config::{Config, ConfigArgs, Listeners, Paths};
-use crate::core::runtime_policy::RuntimePolicy;
 use crate::core::request::ConnectionContext;
+use crate::core::runtime_policy::RuntimePolicy;
 use crate::core::session::Face as _;
 use crate::faces::exec_server::ExecServer;
 use crate::faces::rexd::{self, Rexd};
@@ -263,12 +263,7 @@ async fn end_revoked(server: &Server, stop: CancellationToken) {
 }
 
 /// Ends sessions and connections; at once if asked a second time.
-async fn drain(
-    sockets: &Sockets,
-    exec_server: Option<&ExecServer>,
-    patience: Duration,
-    ending: &Ending,
-) {
+async fn drain(sockets: &Sockets, exec_server: Option<&ExecServer>, patience: Duration, ending: &Ending) {
     let core = sockets.server.face.core();
     let drained = async {
         sockets.tasks.close();

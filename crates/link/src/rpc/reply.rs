@@ -125,7 +125,8 @@ impl Reply {
         let (bytes, limit) = (response.len(), self.outgoing.largest());
         if let Some(id) = self.id().filter(|_| bytes > limit) {
             // A longer message would end the connection for every request on it.
-            let message = format!("response too large: {bytes} bytes (limit {limit}); request less at a time");
+            let message =
+                format!("response too large: {bytes} bytes (limit {limit}); request less at a time");
             response = self.dialect.encode(id, Err::<(), _>(RpcError::internal(message)));
         }
         let Some(line) = self.to.line(response) else {

@@ -154,10 +154,10 @@ impl<F: Face> PublisherHandle<F> {
     }
 
     /// Publishes one event; `encode` receives its number.
-    pub fn publish(
-        &self,
-        encode: impl FnOnce(u64) -> Vec<u8> + Send + 'static,
-    ) -> impl Future<Output = ()> + Send + use<F> {
+    pub fn publish<E>(&self, encode: E) -> impl Future<Output = ()> + Send + use<F, E>
+    where
+        E: FnOnce(u64) -> Vec<u8> + Send + 'static,
+    {
         self.send(PublisherMessage::Publish(Box::new(encode)))
     }
 
@@ -191,3 +191,5 @@ impl<F: Face> Clone for PublisherHandle<F> {
         PublisherHandle { messages: self.messages.clone(), subscriptions: self.subscriptions.clone() }
     }
 }
+
+opaque_debug!(Follow<E>, PublisherMessage<E>, PublisherHandle<F: Face>);

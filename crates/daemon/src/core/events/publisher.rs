@@ -12,7 +12,10 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::replay::ReplayBuffer;
-use super::{EventOptions, Follow, Gap, Listener, LogEntry, ProcessEvents, PublisherMessage, SubscriptionMessage, WhileAway};
+use super::{
+    EventOptions, Follow, Gap, Listener, LogEntry, ProcessEvents, PublisherMessage, SubscriptionMessage,
+    WhileAway,
+};
 use crate::core::Core;
 use crate::core::session::{Face, SessionHandle, SessionMessage, SubscriptionId};
 use crate::observe::metrics::ProcessGauge;
@@ -224,7 +227,9 @@ impl<F: Face> Publisher<F> {
                     self.record_end(events.audit_end(process), &closed);
                 }
                 let id = process.id().clone();
-                self.session.send(SessionMessage::update(move |session| F::process_closed(session, &id))).await;
+                self.session
+                    .send(SessionMessage::update(move |session| F::process_closed(session, &id)))
+                    .await;
             }
             Item::Disconnected => drop(self.current.remove(process.id())),
             Item::Output { .. } | Item::Lost { .. } | Item::Exited { .. } => self.read_next(stream),
@@ -264,7 +269,8 @@ impl<F: Face> Publisher<F> {
                     }
                     Err(not_yet) => {
                         let is_connection = |listener: &Listener| matches!(listener, Listener::Connection(_));
-                        let before = self.listener.as_ref().map(|(id, listener)| (*id, is_connection(listener)));
+                        let before =
+                            self.listener.as_ref().map(|(id, listener)| (*id, is_connection(listener)));
                         let refused = move |session: &mut crate::core::session::Session<F>| {
                             session.subscription_refused(id, before);
                         };
@@ -319,9 +325,14 @@ impl<E: ProcessEvents> EventStream<E> {
 }
 
 /// Sends one event to the listener; fails with its id when it is closed.
-async fn send(listener: Option<&(SubscriptionId, Listener)>, unsent: Option<(u64, Bytes)>) -> Result<(), SubscriptionId> {
+async fn send(
+    listener: Option<&(SubscriptionId, Listener)>,
+    unsent: Option<(u64, Bytes)>,
+) -> Result<(), SubscriptionId> {
     match (listener, unsent) {
-        (Some((id, listener)), Some((number, line))) => listener.send(number, line).await.map_err(|_closed| *id),
+        (Some((id, listener)), Some((number, line))) => {
+            listener.send(number, line).await.map_err(|_closed| *id)
+        }
         _ => std::future::pending().await,
     }
 }

@@ -156,7 +156,11 @@ mod tests {
     fn events_beyond_the_limit_are_counted_as_lost() {
         let mut buffer = ReplayBuffer::new(30);
         push(&mut buffer, 10);
-        assert_eq!(buffer.unsent().map(|(id, _)| id), Some(1), "nothing is dropped while there is a listener");
+        assert_eq!(
+            buffer.unsent().map(|(id, _)| id),
+            Some(1),
+            "nothing is dropped while there is a listener"
+        );
         buffer.drop_unsent();
         assert_eq!(buffer.rewind(4), Ok(3), "three lines of ten bytes fit: 5, 6 and 7 are lost");
         assert_eq!(send(&mut buffer), [8, 9, 10]);

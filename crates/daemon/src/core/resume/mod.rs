@@ -59,7 +59,9 @@ impl ResumeWait {
     pub fn new(state: Option<&Path>) -> Option<ResumeWait> {
         let sockets = ResumeSockets::new(state?);
         match sockets.check().or_else(|_missing| sockets.create()) {
-            Ok(()) => Some(ResumeWait { sockets, is_cut: CancellationToken::new(), tasks: TaskTracker::new() }),
+            Ok(()) => {
+                Some(ResumeWait { sockets, is_cut: CancellationToken::new(), tasks: TaskTracker::new() })
+            }
             Err(error) => {
                 tracing::debug!(%error, "no directory for resume sockets: sessions end with their streams");
                 None
@@ -78,7 +80,12 @@ impl ResumeWait {
     }
 
     /// Makes a session reachable through a socket until it ends.
-    pub(crate) fn serve_session<F: ServeResumed>(&self, face: &Arc<F>, id: &Arc<str>, session: SessionHandle<F>) {
+    pub(crate) fn serve_session<F: ServeResumed>(
+        &self,
+        face: &Arc<F>,
+        id: &Arc<str>,
+        session: SessionHandle<F>,
+    ) {
         let (this, face, id) = (self.clone(), face.clone(), id.clone());
         self.tasks.spawn(async move {
             let over = session.ended();
@@ -118,7 +125,8 @@ impl ResumeWait {
             let (input, output) = stream.into_split();
             let link = link::ndjson::link(input, output, &crate::serve::link_limits());
             // The same caller as on the streams: only this user reaches the socket, and only with the session's token.
-            let context = ConnectionContext::new(Caller::on_stdio(), Transport::Stdio).resuming(session.clone());
+            let context =
+                ConnectionContext::new(Caller::on_stdio(), Transport::Stdio).resuming(session.clone());
             self.tasks.spawn(connections.track_future(face.clone().serve_resumed(link, context)));
         }
     }

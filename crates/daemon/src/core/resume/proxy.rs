@@ -36,20 +36,26 @@ pub enum HandoverOutcome {
 }
 
 /// Reads the first line. If it resumes a session of another daemon, copies bytes to and from that daemon.
-pub(super) async fn hand_over(sockets: &ResumeSockets, mut streams: Streams, stop: &CancellationToken) -> HandoverOutcome {
+pub(super) async fn hand_over(
+    sockets: &ResumeSockets,
+    mut streams: Streams,
+    stop: &CancellationToken,
+) -> HandoverOutcome {
     let gone = streams.reader_gone();
     let first = tokio::select! {
         first = streams.first_line(MAX_FIRST_LINE) => first,
         () = gone => None,
         () = stop.cancelled() => None,
     };
-    let Some(request) = first.and_then(ResumeRequest::read) else { return HandoverOutcome::Declined(streams) };
+    let Some(request) = first.and_then(ResumeRequest::read) else {
+        return HandoverOutcome::Declined(streams);
+    };
     let connected = tokio::select! {
         connected = connect(sockets, &request) => connected,
         () = stop.cancelled() => return HandoverOutcome::Declined(streams),
     };
     let (socket, response) = match connected {
-        Ok(landed) => connected,
+        Ok(connected) => connected,
         Err(error) => {
             tracing::debug!(%error, session = request.session, "no other daemon has this session");
             return HandoverOutcome::Declined(streams);

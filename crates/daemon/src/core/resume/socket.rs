@@ -69,7 +69,9 @@ impl ResumeSockets {
         let stream = UnixStream::connect(named(&directory, &name)).await?;
         match stream.peer_cred()?.uid() == rustix::process::geteuid().as_raw() {
             true => Ok(stream),
-            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "the socket belongs to another user")),
+            false => {
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, "the socket belongs to another user"))
+            }
         }
     }
 

@@ -8,8 +8,8 @@ use engine::files::Access;
 use engine::sandbox::{Confinement, Profile, ProtectedPaths, ReadAccess};
 use engine::{Error, Roots};
 
-use crate::core::runtime_policy::RuntimePolicy;
 use super::{SandboxTempDir, UnknownProfile};
+use crate::core::runtime_policy::RuntimePolicy;
 
 /// Confinements that a session caches; beyond it the cache is cleared.
 const MAX_CACHED: usize = 8;
@@ -37,6 +37,7 @@ struct CachedConfinement {
 /// How one process is confined; nothing confines it if both are `None`.
 #[derive(Debug)]
 pub struct Confined {
+    /// What the kernel enforces for it.
     pub confinement: Option<Arc<Confinement>>,
     /// Its directory for temporary files, if its profile allows one.
     pub temp: Option<PathBuf>,
@@ -86,9 +87,15 @@ impl SessionSandbox {
         Ok(self.temp.get_or_init(|| temp))
     }
 
-    fn look_up(&self, policy: &Arc<RuntimePolicy>, profile: Option<&str>) -> Result<Option<Arc<Confinement>>, SandboxRefusal> {
+    fn look_up(
+        &self,
+        policy: &Arc<RuntimePolicy>,
+        profile: Option<&str>,
+    ) -> Result<Option<Arc<Confinement>>, SandboxRefusal> {
         let mut cache = self.cache.borrow_mut();
-        let is_it = |known: &&CachedConfinement| Arc::ptr_eq(&known.policy, policy) && known.profile.as_deref() == profile;
+        let is_it = |known: &&CachedConfinement| {
+            Arc::ptr_eq(&known.policy, policy) && known.profile.as_deref() == profile
+        };
         if let Some(found) = cache.iter().find(is_it) {
             return Ok(found.confinement.clone());
         }
@@ -135,12 +142,14 @@ fn nothing(name: Option<String>) -> Confinement {
 /// Why a process cannot be confined as it requests.
 #[derive(Debug)]
 pub enum SandboxRefusal {
+    /// It names a profile that is not configured.
     Unknown(UnknownProfile),
+    /// The sandbox could not be prepared.
     Failed(Error),
 }
 
 impl From<UnknownProfile> for SandboxRefusal {
-    fn from(uncache: UnknownProfile) -> SandboxRefusal {
+    fn from(unknown: UnknownProfile) -> SandboxRefusal {
         SandboxRefusal::Unknown(unknown)
     }
 }

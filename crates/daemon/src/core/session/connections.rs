@@ -1,8 +1,8 @@
 //! The connections of a session: the one it is on, the next one that resumes it, and event streams.
 
 use link::Outgoing;
-use tokio_util::sync::CancellationToken;
 use std::sync::atomic::Ordering;
+use tokio_util::sync::CancellationToken;
 
 use super::liveness::{SessionLiveness, Subscriber, SubscriptionId};
 use super::{Face, FirstListener, Session};
@@ -152,3 +152,5 @@ impl<F: Face> Session<F> {
         }
     }
 }
+
+opaque_debug!(SessionConnection, Resumption);

@@ -57,7 +57,9 @@ impl IdempotencyKeys {
     pub fn reserve(&self, key: &str, fingerprint: u64) -> KeyLookup {
         let mut stored = self.stored();
         match stored.by_key.get(key) {
-            Some(StoredResponse { fingerprint: first, response: Some(response) }) if *first == fingerprint => {
+            Some(StoredResponse { fingerprint: first, response: Some(response) })
+                if *first == fingerprint =>
+            {
                 KeyLookup::Completed(response.clone())
             }
             Some(_) => KeyLookup::InUse,
@@ -65,7 +67,11 @@ impl IdempotencyKeys {
                 stored.by_key.insert(key.to_owned(), StoredResponse { fingerprint, response: None });
                 stored.oldest.push_back(key.to_owned());
                 stored.drop_oldest();
-                KeyLookup::New(KeyReservation { keys: self.clone(), key: key.to_owned(), is_completed: false })
+                KeyLookup::New(KeyReservation {
+                    keys: self.clone(),
+                    key: key.to_owned(),
+                    is_completed: false,
+                })
             }
         }
     }
@@ -79,7 +85,8 @@ impl StoredResponses {
     /// Drops the oldest responses beyond the limit. Keys of running requests stay; those have a limit of their own.
     fn drop_oldest(&mut self) {
         while self.oldest.len() > MAX_STORED {
-            let is_complete = |key: &String| self.by_key.get(key).is_none_or(|entry| entry.response.is_some());
+            let is_complete =
+                |key: &String| self.by_key.get(key).is_none_or(|entry| entry.response.is_some());
             let Some(index) = self.oldest.iter().position(is_complete) else { return };
             if let Some(key) = self.oldest.remove(index) {
                 self.by_key.remove(&key);

@@ -25,7 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::approval::{ApproverRegistration, ApprovalUpdate};
+use engine::approval::{ApprovalUpdate, ApproverRegistration};
 use engine::files::PathGuard;
 use engine::process::ProcessId;
 use engine::{Limits, RootedPath, Roots};
@@ -40,15 +40,15 @@ use tokio_util::task::TaskTracker;
 use wire::jsonrpc::RpcError;
 
 use super::Core;
-use super::events::{EventOptions, PublisherHandle, ProcessEvents};
 use super::authorize::Authorization;
 use super::effects::{Effects, FileEffects};
+use super::events::{EventOptions, ProcessEvents, PublisherHandle};
 use super::path_rules::PathRules;
 use super::request::{RequestContext, Requester};
 use super::responder::Responder;
 use super::sandbox::SessionSandbox;
 use super::table::Method;
-use crate::observe::metrics::{SessionGauge, QueueGauge};
+use crate::observe::metrics::{QueueGauge, SessionGauge};
 use keys::IdempotencyKeys;
 use scheduler::{RequestScheduler, SchedulerGuard};
 
@@ -272,9 +272,22 @@ impl<F: Face> SessionHandle<F> {
 
 impl<F: Face> Session<F> {
     /// A session whose events go to `connection`, or wait until a client subscribes. [`Session::start`] runs it.
-    pub fn new(options: SessionOptions<F>, connection: Option<SessionConnection>) -> (Session<F>, SessionInbox<F>) {
+    pub fn new(
+        options: SessionOptions<F>,
+        connection: Option<SessionConnection>,
+    ) -> (Session<F>, SessionInbox<F>) {
         let SessionOptions {
-            face, requester, engine, roots, cwd, limits, sandbox, events, can_approve, is_resumable, state,
+            face,
+            requester,
+            engine,
+            roots,
+            cwd,
+            limits,
+            sandbox,
+            events,
+            can_approve,
+            is_resumable,
+            state,
         } = options;
         let core = face.core().clone();
         let (sender, inbox) = mpsc::channel(INBOX_MESSAGES);
@@ -437,7 +450,9 @@ impl<F: Face> Session<F> {
 pub struct SessionInbox<F: Face>(mpsc::Receiver<SessionMessage<F>>);
 
 /// How many messages wait, while the session exists.
-fn inbox_depth<F: Face>(inbox: &mpsc::Sender<SessionMessage<F>>) -> impl Fn() -> usize + Send + Sync + 'static {
+fn inbox_depth<F: Face>(
+    inbox: &mpsc::Sender<SessionMessage<F>>,
+) -> impl Fn() -> usize + Send + Sync + 'static {
     let inbox = inbox.downgrade();
     move || inbox.upgrade().map_or(0, |inbox| inbox.max_capacity() - inbox.capacity())
 }
@@ -450,3 +465,5 @@ impl<F: Face> std::fmt::Debug for Session<F> {
         f.debug_struct("Session").field("id", &self.id).finish_non_exhaustive()
     }
 }
+
+opaque_debug!(SessionOptions<F: Face>, SessionMessage<F: Face>, SessionHandle<F: Face>, SessionInbox<F: Face>);

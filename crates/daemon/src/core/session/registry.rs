@@ -30,7 +30,11 @@ struct OpenSessions<F: Face> {
 impl<F: Face> Default for SessionRegistry<F> {
     fn default() -> SessionRegistry<F> {
         let open = OpenSessions { sessions: HashMap::new(), requests: HashMap::new() };
-        SessionRegistry { open: Mutex::new(open), disconnections: AtomicU64::new(0), tasks: TaskTracker::new() }
+        SessionRegistry {
+            open: Mutex::new(open),
+            disconnections: AtomicU64::new(0),
+            tasks: TaskTracker::new(),
+        }
     }
 }
 
@@ -108,6 +112,8 @@ impl<F: Face> SessionRegistry<F> {
 
 impl<F: Face> std::fmt::Debug for SessionRegistry<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SessionRegistry").field("sessions", &self.open().sessions.len()).finish_non_exhaustive()
+        f.debug_struct("SessionRegistry")
+            .field("sessions", &self.open().sessions.len())
+            .finish_non_exhaustive()
     }
 }

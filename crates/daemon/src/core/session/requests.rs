@@ -30,7 +30,14 @@ pub struct PendingRequest<F: Face> {
 impl<F: Face> PendingRequest<F> {
     /// A request that was just decoded.
     pub fn new(call: Box<dyn Call<F>>, responder: Responder) -> PendingRequest<F> {
-        PendingRequest { call, responder, key: None, prepared: None, approved_under: None, is_authorized: false }
+        PendingRequest {
+            call,
+            responder,
+            key: None,
+            prepared: None,
+            approved_under: None,
+            is_authorized: false,
+        }
     }
 
     /// The session that its parameters name.
@@ -95,12 +102,22 @@ impl<F: Face> Session<F> {
         }
         match request.prepared.as_ref().map(|(prepared, _)| &prepared.effects) {
             Some(Effects::Files(_)) if policy.policy.restricts_files() => {
-                let check = RequestCheck { session: self.handle(), core: self.core.clone(), policy, over: self.over.clone() };
+                let check = RequestCheck {
+                    session: self.handle(),
+                    core: self.core.clone(),
+                    policy,
+                    over: self.over.clone(),
+                };
                 self.spawn(async move { check.files(request, turn).await });
             }
             Some(Effects::Command(_)) => {
                 let outcome = check(&request, &policy);
-                let check = RequestCheck { session: self.handle(), core: self.core.clone(), policy, over: self.over.clone() };
+                let check = RequestCheck {
+                    session: self.handle(),
+                    core: self.core.clone(),
+                    policy,
+                    over: self.over.clone(),
+                };
                 self.settle(request, turn, outcome, check);
             }
             Some(Effects::Files(_) | Effects::None) | None => self.run(request, turn),
@@ -198,7 +215,8 @@ impl<F: Face> RequestCheck<F> {
         let authorization = request.prepared.as_ref().map(|(_, context)| context.authorization.clone());
         let cancel = request.responder.cancel.clone();
         let wait = ApprovalWait { cancel: &cancel, over: &self.over };
-        let (record, result) = approval.wait(&self.core.approvals, &authorization.unwrap_or_default(), wait).await;
+        let (record, result) =
+            approval.wait(&self.core.approvals, &authorization.unwrap_or_default(), wait).await;
         record.into_iter().for_each(|record| request.responder.record_approval(record));
         match result {
             Ok(()) => {
@@ -211,3 +229,5 @@ impl<F: Face> RequestCheck<F> {
         }
     }
 }
+
+opaque_debug!(PendingRequest<F: Face>);

@@ -14,7 +14,6 @@ use super::write_batch::WriteBatch;
 
 /// The right to run now. Requests behind it continue when it is dropped.
 #[derive(Debug)]
-#[expect(dead_code, reason = "held for what dropping it does")]
 pub enum SchedulerGuard {
     /// No order to keep.
     None,

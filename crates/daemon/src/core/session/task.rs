@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Face, Session, SessionMessage};
-use crate::core::sandbox::remove_temp_dir;
 use crate::core::events::PublisherMessage;
+use crate::core::sandbox::remove_temp_dir;
 
 /// How long scheduled requests may take at the end of a session before its processes are ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);

@@ -42,7 +42,11 @@ impl WriteBatch {
             let batch = self.clone();
             tokio::task::spawn_blocking(move || batch.drain());
         }
-        async { result.await.unwrap_or_else(|_panicked| Err(RpcError::internal("the operation failed inside the server"))) }
+        async {
+            result
+                .await
+                .unwrap_or_else(|_panicked| Err(RpcError::internal("the operation failed inside the server")))
+        }
     }
 
     /// Queues a task; true if no thread works on the queue yet.

@@ -133,7 +133,8 @@ impl Connection {
         loop {
             // A peer that does not read responses is not asked for more requests.
             let is_full = peer.is_full();
-            let reads = self.waiting.len() < MAX_WAITING && self.waiting_bytes < MAX_WAITING_BYTES && !is_full;
+            let reads =
+                self.waiting.len() < MAX_WAITING && self.waiting_bytes < MAX_WAITING_BYTES && !is_full;
             let (slots, is_waiting) = (self.slots.clone(), !self.waiting.is_empty());
             let flow = tokio::select! {
                 biased;
@@ -179,7 +180,9 @@ impl Connection {
                 (v1::INITIALIZED, Phase::New) => self.abort("`initialized` before `initialize`").await,
                 _ => self.abort(&format!("unexpected notification {method:?}")).await,
             },
-            Ok(Message::Response { .. }) => self.abort("unexpected response: the server sent no request").await,
+            Ok(Message::Response { .. }) => {
+                self.abort("unexpected response: the server sent no request").await
+            }
             Err(reason) => {
                 self.complain(format!("cannot parse the message: {reason}")).await;
                 Flow::Continue
@@ -218,7 +221,8 @@ impl Connection {
                 match u32::try_from(bytes).ok().and_then(|bytes| memory.try_acquire_many_owned(bytes).ok()) {
                     Some(share) => self.dispatch(request, Some(share)).await,
                     None => {
-                        let error = "too many pending reads and writes; wait for responses before sending more";
+                        let error =
+                            "too many pending reads and writes; wait for responses before sending more";
                         self.reject(request, RpcError::invalid_request(error));
                     }
                 }

@@ -159,7 +159,7 @@ mod tests {
                 ..ExecParams::default()
             };
             let made = environment(&params, (&ours, &prescribed), None);
-            env.iter().map(|(name, _)| name.to_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+            made.iter().map(|(name, _)| name.to_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(names(None), "FIXED LAST");
         assert_eq!(names(Some(policy(EnvInherit::None))), "FIXED LAST SET_TOKEN");

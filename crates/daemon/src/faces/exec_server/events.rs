@@ -30,7 +30,8 @@ pub(super) enum Protocol {
 }
 
 /// The notifications of one process.
-pub struct ProcessEvents {
+#[derive(Debug)]
+pub struct ExecServerEvents {
     id: String,
     protocol: Protocol,
     index: Arc<SequenceIndex>,
@@ -38,14 +39,15 @@ pub struct ProcessEvents {
     hold: Option<OutputHold>,
 }
 
+#[derive(Debug)]
 struct OutputHold {
     reads: u64,
     until: Instant,
 }
 
-impl ProcessEvents {
-    pub(super) fn new(id: String, protocol: Protocol, index: Arc<SequenceIndex>) -> ProcessEvents {
-        ProcessEvents { id, protocol, index, hold: None }
+impl ExecServerEvents {
+    pub(super) fn new(id: String, protocol: Protocol, index: Arc<SequenceIndex>) -> ExecServerEvents {
+        ExecServerEvents { id, protocol, index, hold: None }
     }
 
     fn output(&self, process: &Process, stream: Stream, bytes: &[u8], next: Cursor) -> Vec<u8> {
@@ -65,9 +67,10 @@ impl ProcessEvents {
         let seq = self.index.exited(ProcessExit { exit_code, is_denied });
         let process_id = self.id.clone();
         let line = match self.protocol {
-            Protocol::V0 => {
-                envelope::notification(v0::method::EXITED, &v0::ExecExitedNotification { process_id, exit_code })
-            }
+            Protocol::V0 => envelope::notification(
+                v0::method::EXITED,
+                &v0::ExecExitedNotification { process_id, exit_code },
+            ),
             Protocol::V1 => {
                 let sandbox_denied = Some(is_denied);
                 let event = v1::ExecExitedNotification { process_id, seq, exit_code, sandbox_denied };
@@ -88,7 +91,7 @@ impl ProcessEvents {
     }
 }
 
-impl events::ProcessEvents for ProcessEvents {
+impl events::ProcessEvents for ExecServerEvents {
     fn encode(&mut self, entry: &LogEntry<'_>, _next_id: u64) -> Vec<Bytes> {
         let lines = match entry.item {
             Item::Output { stream, bytes, next } => vec![self.output(entry.process, *stream, bytes, *next)],
@@ -120,7 +123,8 @@ impl events::ProcessEvents for ProcessEvents {
 
     fn resubscribed(&mut self, reader: &mut LogReader) {
         if self.protocol == Protocol::V1 {
-            self.hold = Some(OutputHold { reads: self.index.state().reads, until: Instant::now() + READ_WITHIN });
+            self.hold =
+                Some(OutputHold { reads: self.index.state().reads, until: Instant::now() + READ_WITHIN });
             reader.hold(true);
         }
     }

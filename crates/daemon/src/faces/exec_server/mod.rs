@@ -34,7 +34,7 @@ use crate::core::request::ConnectionContext;
 use crate::core::session::{Face, Retention, SessionRegistry};
 use crate::core::table::Method;
 use connection::Connection;
-use session::{Session, State};
+use session::{ExecServerState, Session};
 pub use table::TABLE;
 
 /// How long a session is kept without a connection.
@@ -65,6 +65,7 @@ impl ExecServer {
 }
 
 /// A request that its connection handles.
+#[derive(Debug)]
 pub enum ConnectionCall {
     /// `initialize`.
     Initialize(v1::InitializeParams),
@@ -73,9 +74,9 @@ pub enum ConnectionCall {
 impl Face for ExecServer {
     const NAME: &'static str = "exec-server";
     const IDENTITY_PARAMS: &'static [&'static str] = &["processId"];
-    type State = State;
+    type State = ExecServerState;
     type ConnectionCall = ConnectionCall;
-    type Events = events::ProcessEvents;
+    type Events = events::ExecServerEvents;
 
     fn core(&self) -> &Arc<Core> {
         &self.core

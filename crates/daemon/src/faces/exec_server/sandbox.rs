@@ -4,7 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use engine::sandbox::{Confinement, Network, Profile, ProtectedPaths, ReadAccess};
+use engine::sandbox::{Network, Profile, ProtectedPaths, ReadAccess};
 use wire::exec_server::v1::{
     FileSystemAccess, FileSystemEntry, FileSystemPlace, FileSystemPolicy, FileSystemSandboxContext,
     NetworkPolicy, PermissionProfile, SpecialPlace,

@@ -104,7 +104,7 @@ impl Drop for StartReservation {
 }
 
 /// What exec-server keeps per session.
-pub struct State {
+pub struct ExecServerState {
     processes: HashMap<String, ManagedProcess>,
     pub(super) pending_starts: PendingStarts,
     pub(super) handles: FileHandles,
@@ -116,10 +116,10 @@ pub struct State {
     /// When another connection first wanted the session.
     wanted_since: Option<Instant>,
     is_cleanup_scheduled: bool,
-    response_memory: Arc<Semaphore>,
+    response_memory: ResponseMemory,
 }
 
-impl State {
+impl ExecServerState {
     /// The process with this id, while it is known.
     pub(super) fn process(&self, id: &str) -> Option<&ManagedProcess> {
         self.processes.get(id).filter(|managed| managed.is_known())
@@ -130,15 +130,25 @@ impl State {
         self.processes.get_mut(id).filter(|managed| managed.is_known())
     }
 
+    /// The memory budget of large responses.
+    pub(super) fn response_memory(&self) -> ResponseMemory {
+        self.response_memory.clone()
+    }
+}
+
+/// The memory budget of a session's large responses. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct ResponseMemory(Arc<Semaphore>);
+
+impl ResponseMemory {
+    fn new() -> ResponseMemory {
+        ResponseMemory(Arc::new(Semaphore::new(RESPONSE_MEMORY as usize)))
+    }
+
     /// Reserves memory for a response; waits while earlier large responses are not sent.
-    pub(super) fn reserve_response(
-        &self,
-    ) -> impl AsyncFn(u64) -> Option<OwnedSemaphorePermit> + Clone + Send + Sync + 'static {
-        let memory = self.response_memory.clone();
-        async move |bytes| {
-            let share = u32::try_from(bytes).unwrap_or(u32::MAX).min(RESPONSE_MEMORY);
-            memory.clone().acquire_many_owned(share).await.ok()
-        }
+    pub(super) async fn reserve(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let share = u32::try_from(bytes).unwrap_or(u32::MAX).min(RESPONSE_MEMORY);
+        self.0.clone().acquire_many_owned(share).await.ok()
     }
 }
 
@@ -198,8 +208,12 @@ pub(super) fn disconnected(session: &mut Session) {
     state.http = ActiveRequests::default();
     state.missing = None;
     let is_v0 = |managed: &ManagedProcess| managed.protocol == Protocol::V0;
-    let killed: Vec<Process> =
-        state.processes.values().filter(|managed| is_v0(managed)).map(|managed| managed.process.clone()).collect();
+    let killed: Vec<Process> = state
+        .processes
+        .values()
+        .filter(|managed| is_v0(managed))
+        .map(|managed| managed.process.clone())
+        .collect();
     state.processes.retain(|_, managed| !is_v0(managed));
     for process in killed {
         session.spawn(async move { drop(process.kill(Signal::KILL).await) });
@@ -232,10 +246,14 @@ pub(super) fn open(
         cwd: "/".into(),
         limits: core.limits.clone(),
         sandbox: SessionSandbox::new(None, face.roots.clone()),
-        events: EventOptions { chunk_bytes: CHUNK_BYTES, line_bytes: CHUNK_BYTES, while_away: WhileAway::Pause },
+        events: EventOptions {
+            chunk_bytes: CHUNK_BYTES,
+            line_bytes: CHUNK_BYTES,
+            while_away: WhileAway::Pause,
+        },
         can_approve: false,
         is_resumable,
-        state: State {
+        state: ExecServerState {
             processes: HashMap::new(),
             pending_starts: PendingStarts::default(),
             handles: FileHandles::default(),
@@ -244,7 +262,7 @@ pub(super) fn open(
             outgoing: Some(connection.outgoing.clone()),
             wanted_since: None,
             is_cleanup_scheduled: false,
-            response_memory: Arc::new(Semaphore::new(RESPONSE_MEMORY as usize)),
+            response_memory: ResponseMemory::new(),
         },
         face: face.clone(),
     };
@@ -264,7 +282,8 @@ pub(super) fn resume(
             if since.elapsed() > TAKEOVER_AFTER {
                 session.hang_up();
             }
-            let message = format!("session {:?} is still attached to another connection; try again", session.id);
+            let message =
+                format!("session {:?} is still attached to another connection; try again", session.id);
             result.send(Err(RpcError::new(code::SESSION_ATTACHED, message))).ok();
             return;
         }
@@ -296,5 +315,11 @@ pub(super) fn initialize_response(face: &ExecServer, session: &Handle) -> v1::In
         protocol_version: Some(wire::exec_server::v0::PROTOCOL_VERSION.to_owned()),
         session_id: Some(session.id.to_string()),
         environment_info: Some(super::methods::environment::info(&face.roots)),
+    }
+}
+
+impl std::fmt::Debug for ExecServerState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExecServerState").finish_non_exhaustive()
     }
 }

@@ -15,11 +15,11 @@ use wire::rexd::v1;
 use super::errors::{session_not_found, unknown_session};
 use super::session::{Handle, open, resume};
 use super::{ConnectionCall, Rexd, methods};
+use crate::core::SHUTDOWN_TIMEOUT;
 use crate::core::dispatch::{Dispatch, dispatch};
 use crate::core::request::{ConnectionContext, Requester};
 use crate::core::responder::Responder;
 use crate::core::session::{Face as _, SessionConnection, SessionMessage, SubscriptionId};
-use crate::core::SHUTDOWN_TIMEOUT;
 use crate::observe::metrics::Transport;
 
 /// Sessions of one connection at which those that have ended are dropped; a client may open and close any number.

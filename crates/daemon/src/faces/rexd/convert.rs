@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use engine::files::{Durability, Edit, Roots, WriteMode};
-use engine::limits::{LimitsWish, OnOutputLimit};
-use engine::process::{
-    AtOutputLimit, ExitCause, ExitStatus, ProcessState, OutputLimit, ProcessId, Program, Signal, Stdin, TerminalSize,
-};
 use engine::Limits;
+use engine::files::{Durability, Edit, Roots, WriteMode};
+use engine::limits::LimitsRequest;
+use engine::process::{
+    ExitCause, ExitStatus, OutputLimit, ProcessId, ProcessState, Program, Signal, Stdin, TerminalSize,
+};
 use sha2::{Digest as _, Sha256};
 use wire::rexd::v1::{self, Encoding, LimitsReport, RpcError, UNLIMITED};
 
@@ -186,11 +186,7 @@ pub(super) fn optional_count(field: &str, requested: Option<i64>) -> Result<Opti
 /// The output limit of a process.
 pub(super) fn output_limit(limits: &Limits, requested: Option<i64>) -> Result<Option<OutputLimit>, RpcError> {
     let requested = optional("max_output_bytes", requested)?;
-    let then = match limits.on_output_limit {
-        OnOutputLimit::Kill => AtOutputLimit::Kill,
-        OnOutputLimit::Truncate => AtOutputLimit::Truncate,
-    };
-    Ok(limits.output_bytes(requested).map(|bytes| OutputLimit { bytes, then }))
+    Ok(limits.output_bytes(requested).map(|bytes| OutputLimit { bytes, then: limits.on_output_limit }))
 }
 
 /// The requested signal; TERM without one.
@@ -213,7 +209,8 @@ pub(super) fn reported_roots(roots: &Roots, requested: &[String]) -> Vec<String>
         if configured.iter().any(|root| Path::new(&requested).starts_with(root)) {
             reported.push(requested);
         } else {
-            reported.extend(configured.iter().filter(|root| root.starts_with(&requested)).map(|root| text(root)));
+            reported
+                .extend(configured.iter().filter(|root| root.starts_with(&requested)).map(|root| text(root)));
         }
     }
     let mut seen = std::collections::HashSet::new();
@@ -237,9 +234,9 @@ fn lexical(path: &str) -> String {
 }
 
 /// The limits that a session requests.
-pub(super) fn requested_limits(requested: Option<&v1::RequestedLimits>) -> Result<LimitsWish, RpcError> {
-    let Some(requested) = requested else { return Ok(LimitsWish::default()) };
-    Ok(LimitsWish {
+pub(super) fn requested_limits(requested: Option<&v1::RequestedLimits>) -> Result<LimitsRequest, RpcError> {
+    let Some(requested) = requested else { return Ok(LimitsRequest::default()) };
+    Ok(LimitsRequest {
         default_timeout: optional_time("limits.default_timeout_ms", requested.default_timeout_ms)?,
         hard_timeout: optional_time("limits.hard_timeout_ms", requested.hard_timeout_ms)?,
         max_output_bytes: optional("limits.max_output_bytes", requested.max_output_bytes)?,
@@ -300,7 +297,9 @@ pub(super) fn exit_signal(exit: ExitStatus) -> Option<String> {
 pub(super) fn status(facts: &ProcessState) -> &'static str {
     match (&facts.closed, facts.exited) {
         (Some(closed), _) if closed.cause == ExitCause::TimedOut => "timed_out",
-        (Some(closed), _) if closed.cause != ExitCause::Itself || matches!(closed.exit, ExitStatus::Signal(_)) => {
+        (Some(closed), _)
+            if closed.cause != ExitCause::Itself || matches!(closed.exit, ExitStatus::Signal(_)) =>
+        {
             "killed"
         }
         (Some(_), _) => "exited",

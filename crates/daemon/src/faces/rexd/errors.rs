@@ -16,15 +16,19 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::NoSuchProcess(id) => process_not_found(&id.0),
         Error::Gone => gone(&message),
         Error::InputClosed => error_with(codes::INVALID_PARAMS, message, json!({ "reason": "stdin_closed" })),
-        Error::Spawn { program, source } => {
-            error_with(codes::INVALID_PARAMS, message, json!({ "program": program, "errno": source.raw_os_error() }))
-        }
+        Error::Spawn { program, source } => error_with(
+            codes::INVALID_PARAMS,
+            message,
+            json!({ "program": program, "errno": source.raw_os_error() }),
+        ),
         Error::OutsideRoots { path, resolved, roots } => outside_roots(&path, resolved.as_deref(), &roots),
         Error::BadPath { path, .. } => {
             error_with(codes::INVALID_PARAMS, message, json!({ "field": "path", "path": text(&path) }))
         }
         Error::File { path, source, .. } => not_done(&message, &path, &source),
-        Error::NotRegular { path } => error_with(codes::INVALID_PARAMS, message, json!({ "path": text(&path) })),
+        Error::NotRegular { path } => {
+            error_with(codes::INVALID_PARAMS, message, json!({ "path": text(&path) }))
+        }
         Error::Exists { path } => exists(&path),
         Error::Conflict { path, expected_ms, found_ms } => changed(&path, expected_ms, found_ms),
         Error::Edit(edit) => edit_error(&edit),
@@ -34,7 +38,9 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
             message,
             json!({ "field": "pattern", "pattern": pattern, "reason": reason }),
         ),
-        Error::KeyInUse => error_with(codes::CONCURRENCY_CONFLICT, message, json!({ "field": "idempotency_key" })),
+        Error::KeyInUse => {
+            error_with(codes::CONCURRENCY_CONFLICT, message, json!({ "field": "idempotency_key" }))
+        }
         Error::Denied { rule, reason } | Error::NoApprover { rule, reason } => {
             error_with(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
         }
@@ -50,15 +56,19 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         Error::NoSuchApproval(id) => approval_not_found(&id),
         Error::AlreadySettled { id, outcome } => already_settled(&message, &id, &outcome.to_string()),
         Error::Sandbox { profile, reason } => not_confined(&message, &profile, &reason),
-        Error::SandboxDenied { path } => {
-            error_with(codes::UNAUTHORIZED, message, json!({ "reason": "sandbox_denied", "path": text(&path) }))
-        }
+        Error::SandboxDenied { path } => error_with(
+            codes::UNAUTHORIZED,
+            message,
+            json!({ "reason": "sandbox_denied", "path": text(&path) }),
+        ),
         Error::Guarded { path, access, rule, reason } => {
             error_with(codes::UNAUTHORIZED, message, refusal(&rule, &reason, &path, access.as_str()))
         }
-        Error::Unsupported { what, reason } => {
-            error_with(codes::UNSUPPORTED_CAPABILITY, message, json!({ "capability": what, "reason": reason }))
-        }
+        Error::Unsupported { what, reason } => error_with(
+            codes::UNSUPPORTED_CAPABILITY,
+            message,
+            json!({ "capability": what, "reason": reason }),
+        ),
         Error::LimitReached { what, limit } => {
             error_with(codes::RESOURCE_LIMIT, message, json!({ "resource": what, "limit": limit }))
         }
@@ -136,7 +146,8 @@ fn edit_error(error: &EditError) -> RpcError {
 
 /// The change is no longer the one that its approver saw.
 pub(super) fn changed_since_shown(path: &Path) -> RpcError {
-    let message = "the files changed while the approval was pending: nothing was done; send the request again";
+    let message =
+        "the files changed while the approval was pending: nothing was done; send the request again";
     RpcError::new(codes::CONCURRENCY_CONFLICT, message)
         .with_data(json!({ "path": text(path), "reason": "changed_since_shown" }))
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::process::{ExitCause, ProcessSummary, Item, Process, Stream};
-use engine::sandbox::{Denial, Denied};
+use engine::process::{ExitCause, Item, Process, ProcessSummary, Stream};
+use engine::sandbox::{Denial, DenialKind};
 use serde_json::json;
 use wire::rexd::v1::{self, Encoding, OutputEvent, codes, encode_event};
 
@@ -23,7 +23,8 @@ const MAX_ESCAPE: usize = 6;
 const ENVELOPE_BYTES: usize = 1024;
 
 /// The events of one process in one session.
-pub struct ProcessEvents {
+#[derive(Debug)]
+pub struct RexdEvents {
     session_id: Arc<str>,
     pty_id: Option<String>,
     encoding: Encoding,
@@ -31,10 +32,10 @@ pub struct ProcessEvents {
     seq: [u64; 2],
 }
 
-impl ProcessEvents {
+impl RexdEvents {
     /// The events of a process that this session follows from now on.
-    pub(super) fn new(session: &Session, process: &Process) -> ProcessEvents {
-        ProcessEvents {
+    pub(super) fn new(session: &Session, process: &Process) -> RexdEvents {
+        RexdEvents {
             session_id: session.id.clone(),
             pty_id: process.description().has_terminal.then(|| pty_id(process.id())),
             encoding: session.state.client.encoding,
@@ -42,7 +43,12 @@ impl ProcessEvents {
         }
     }
 
-    fn output(&mut self, process_id: &str, (stream, bytes, cursor): (Stream, &[u8], u64), event_id: u64) -> Bytes {
+    fn output(
+        &mut self,
+        process_id: &str,
+        (stream, bytes, cursor): (Stream, &[u8], u64),
+        event_id: u64,
+    ) -> Bytes {
         let (method, index) = match stream {
             Stream::Stdout => ("exec.stdout", 0),
             Stream::Stderr => ("exec.stderr", 1),
@@ -121,7 +127,7 @@ impl ProcessEvents {
     }
 }
 
-impl events::ProcessEvents for ProcessEvents {
+impl events::ProcessEvents for RexdEvents {
     fn encode(&mut self, entry: &LogEntry<'_>, next_id: u64) -> Vec<Bytes> {
         let process_id = &entry.process.id().0;
         match entry.item {
@@ -161,12 +167,12 @@ fn exceeded_output(closed: &ProcessSummary) -> bool {
     closed.cause == ExitCause::OutputLimit || closed.truncated_bytes > 0
 }
 
-fn sandbox_denied(denied: &Denied) -> v1::SandboxDenied {
-    let access = match denied.what {
-        Denial::Write => "write",
-        Denial::Read => "read",
-        Denial::Network => "network",
-        Denial::Call => "call",
+fn sandbox_denied(denied: &Denial) -> v1::SandboxDenied {
+    let access = match denied.kind {
+        DenialKind::Write => "write",
+        DenialKind::Read => "read",
+        DenialKind::Network => "network",
+        DenialKind::Call => "call",
     };
     v1::SandboxDenied { access: access.to_owned(), path: denied.path.as_deref().map(text) }
 }

@@ -33,7 +33,7 @@ use crate::core::resume::{ResumeWait, ServeResumed};
 use crate::core::session::{Face, Retention, SessionRegistry};
 use crate::core::table::Method;
 use connection::Connection;
-use session::{Session, State};
+use session::{RexdState, Session};
 pub use table::TABLE;
 
 /// REXD v1 over one core.
@@ -51,7 +51,13 @@ pub struct Rexd {
 impl Rexd {
     /// The face for a daemon that keeps sessions as `retention` says, or ends with its only connection.
     pub fn new(core: Arc<Core>, retention: Option<Retention>, resume: Option<ResumeWait>) -> Rexd {
-        Rexd { core, sessions: SessionRegistry::default(), retention, default_retention: Retention::default(), resume }
+        Rexd {
+            core,
+            sessions: SessionRegistry::default(),
+            retention,
+            default_retention: Retention::default(),
+            resume,
+        }
     }
 
     /// The open sessions.
@@ -66,6 +72,7 @@ impl Rexd {
 }
 
 /// The params of a request that reaches its connection rather than a session.
+#[derive(Debug)]
 pub enum ConnectionCall {
     /// `session.open`.
     Open(v1::SessionOpen),
@@ -78,9 +85,9 @@ pub enum ConnectionCall {
 impl Face for Rexd {
     const NAME: &'static str = "rexd";
     const IDENTITY_PARAMS: &'static [&'static str] = &["session_id", "idempotency_key"];
-    type State = State;
+    type State = RexdState;
     type ConnectionCall = ConnectionCall;
-    type Events = events::ProcessEvents;
+    type Events = events::RexdEvents;
 
     fn core(&self) -> &Arc<Core> {
         &self.core
@@ -111,12 +118,14 @@ impl Face for Rexd {
     }
 
     fn key_in_use() -> RpcError {
-        let message = "the idempotency key is in use by another request, or by this one, which has no response yet";
+        let message =
+            "the idempotency key is in use by another request, or by this one, which has no response yet";
         RpcError::new(codes::CONCURRENCY_CONFLICT, message).with_data(json!({ "field": "idempotency_key" }))
     }
 
     fn process_closed(session: &mut Session, process: &ProcessId) {
-        let memory = FinishedRetention { count: session.limits.finished_kept, time: session.limits.finished_for };
+        let memory =
+            FinishedRetention { count: session.limits.finished_kept, time: session.limits.finished_for };
         session.engine.retain_finished(process, memory);
     }
 

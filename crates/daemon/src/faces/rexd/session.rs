@@ -13,11 +13,11 @@ use tokio::sync::{mpsc, oneshot};
 use wire::jsonrpc::RpcError;
 use wire::rexd::v1::{self, Encoding};
 
+use super::Rexd;
 use super::convert::{self, limits_report};
 use super::errors::{invalid, rpc_error, still_attached, unknown_session};
 use super::events::{chunk_bytes, line_bytes};
 use super::quirks::{self, Quirks};
-use super::Rexd;
 use crate::config::OFF;
 use crate::core::events::{EventOptions, Gap, Listener, NotYet, StreamEvent, WhileAway};
 use crate::core::request::{ConnectionContext, Request, Requester};
@@ -104,7 +104,7 @@ pub(super) struct ProcessLookup {
 }
 
 /// What REXD keeps per session.
-pub struct State {
+pub struct RexdState {
     pub(super) client: ClientCapabilities,
     reported_roots: Vec<String>,
     resume_token: Option<String>,
@@ -115,7 +115,7 @@ pub struct State {
     pub(super) lookups: HashMap<ProcessId, Vec<ProcessLookup>>,
 }
 
-impl State {
+impl RexdState {
     /// A process of another session that this one has attached to.
     pub(super) fn attached(&self, id: &ProcessId) -> Option<&Process> {
         self.attached.get(id)
@@ -163,7 +163,8 @@ pub(super) fn open(
         Some(own) => core.roots.narrowed(own.clone()).map_err(rpc_error)?,
         None => core.roots.clone(),
     };
-    let reported_roots = convert::reported_roots(&roots, params.workspace_roots.as_deref().unwrap_or_default());
+    let reported_roots =
+        convert::reported_roots(&roots, params.workspace_roots.as_deref().unwrap_or_default());
     let engine = core.engine.open_session().map_err(|error| too_many_sessions(face, caller, error))?;
     let id: Arc<str> = Arc::from(format!("s_{}", engine::session::random_name().map_err(rpc_error)?));
     let resume_token = if params.resume && face.may_resume() { Some(secret()?) } else { None };
@@ -187,7 +188,7 @@ pub(super) fn open(
         },
         can_approve: client.can_approve,
         is_resumable: resume_token.is_some(),
-        state: State {
+        state: RexdState {
             client,
             reported_roots,
             resume_token,
@@ -207,7 +208,12 @@ pub(super) fn open(
 
 impl Opened {
     /// Responds; from the next message on the connection is compressed, if the client asked and it can be.
-    pub(super) async fn respond(self, mut responder: Responder, wants_zstd: bool, outgoing: Option<Outgoing>) {
+    pub(super) async fn respond(
+        self,
+        mut responder: Responder,
+        wants_zstd: bool,
+        outgoing: Option<Outgoing>,
+    ) {
         responder.set_requester(self.handle.requester);
         respond(responder, self.result, outgoing.filter(|_| wants_zstd)).await;
     }
@@ -429,4 +435,10 @@ fn is_proven(session: &Session, token: &str) -> bool {
 
 fn not_yet() -> RpcError {
     invalid("last_event_id", "no event with this number has happened yet")
+}
+
+impl std::fmt::Debug for RexdState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RexdState").finish_non_exhaustive()
+    }
 }

@@ -70,7 +70,7 @@ fn member<'a>(query: &'a str, name: &str) -> Option<&'a str> {
 fn told(
     visit: Arc<Visit>,
     caller: Caller,
-    listening: web::Listening,
+    listening: web::EventSubscription,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     let watcher = visit.clone();
     let over = async move { revoked(&watcher.server.gate, &caller).await };

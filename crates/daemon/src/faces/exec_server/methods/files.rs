@@ -26,7 +26,7 @@ pub(crate) fn read_file(
     let path = path(session, context, &params.path, params.sandbox.as_ref())?;
     let follows = params.follow_symlinks.unwrap_or(true);
     Ok(Prepared::new(move |session, request| {
-        let reserve = session.state.reserve_response();
+        let memory = session.state.response_memory();
         session.spawn(async move {
             let Request { mut responder, turn, .. } = request;
             let cached = if follows { files::read_cached(&path, ReadRange::whole(MAX_READ)) } else { None };
@@ -34,7 +34,9 @@ pub(crate) fn read_file(
             let encode = move |read: Result<FileContent, Error>| {
                 let content = read.map_err(rpc_error)?;
                 if content.more {
-                    return Err(RpcError::invalid_request(format!("the file is larger than {MAX_READ} bytes")));
+                    return Err(RpcError::invalid_request(format!(
+                        "the file is larger than {MAX_READ} bytes"
+                    )));
                 }
                 Ok(id.map(|id| v1::encode_file(&id, &content.bytes)).unwrap_or_default())
             };
@@ -45,7 +47,7 @@ pub(crate) fn read_file(
                     let size = off_thread(move || Ok(files::stat_followed(&sized).ok().flatten())).await;
                     // Once as bytes, once as base64. A file that cannot be examined fails when it is read.
                     let bytes = size.ok().flatten().map_or(0, |(found, _)| found.size.saturating_mul(3));
-                    reserve(bytes).await.into_iter().for_each(|permit| responder.hold(permit));
+                    memory.reserve(bytes).await.into_iter().for_each(|permit| responder.hold(permit));
                     off_thread(move || {
                         check_links(&path, follows)?;
                         encode(files::read(&path, ReadRange::whole(MAX_READ)))
@@ -98,7 +100,11 @@ pub(crate) fn create_directory(
 }
 
 /// `fs/remove`: removes a link, never its target.
-pub(crate) fn remove(params: &Arc<v1::FsRemoveParams>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn remove(
+    params: &Arc<v1::FsRemoveParams>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let path = path(session, context, &params.path, params.sandbox.as_ref())?;
     let params = params.clone();
     Ok(Prepared::new(move |session, request| {
@@ -114,7 +120,11 @@ pub(crate) fn remove(params: &Arc<v1::FsRemoveParams>, session: &Session, contex
 }
 
 /// `fs/copy`: copies links as links, merges into existing directories, and follows a link at the destination.
-pub(crate) fn copy(params: &Arc<v1::FsCopyParams>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn copy(
+    params: &Arc<v1::FsCopyParams>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let sandbox = params.sandbox.as_ref();
     let from = path(session, context, &params.source_path, sandbox)?;
     let to = path(session, context, &params.destination_path, sandbox)?;

@@ -45,7 +45,11 @@ struct FileHandle {
 }
 
 /// `fs/open`. Requests on the handle wait until it is open.
-pub(crate) fn open(params: &Arc<v1::FsOpenParams>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn open(
+    params: &Arc<v1::FsOpenParams>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     if params.handle_id.len() > MAX_ID_BYTES {
         return Err(RpcError::invalid_request(format!("handleId must have at most {MAX_ID_BYTES} bytes")));
     }
@@ -84,7 +88,11 @@ impl FileHandles {
 }
 
 /// `fs/readBlock`.
-pub(crate) fn read_block(params: &Arc<v1::FsReadBlockParams>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn read_block(
+    params: &Arc<v1::FsReadBlockParams>,
+    _: &Session,
+    _: &RequestContext,
+) -> PrepareResult {
     let params = params.clone();
     Ok(Prepared::new(move |session, request| {
         let slot = match session.state.handles.slot(&params.handle_id) {
@@ -121,7 +129,11 @@ pub(crate) fn read_block(params: &Arc<v1::FsReadBlockParams>, _: &Session, _: &R
 }
 
 /// `fs/writeBlock`.
-pub(crate) fn write_block(params: &Arc<v1::FsWriteBlockParams>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn write_block(
+    params: &Arc<v1::FsWriteBlockParams>,
+    _: &Session,
+    _: &RequestContext,
+) -> PrepareResult {
     let params = params.clone();
     Ok(Prepared::new(move |session, request| {
         let slot = match session.state.handles.slot(&params.handle_id) {

@@ -37,12 +37,12 @@ pub(crate) fn prepare(params: &Arc<HttpRequest>, session: &Session, _: &RequestC
     }
     let params = params.clone();
     Ok(Prepared::new(move |session, mut pending| {
-        let (active, reserve) = (session.state.http.clone(), session.state.reserve_response());
+        let (active, memory) = (session.state.http.clone(), session.state.response_memory());
         let Some(outgoing) = session.state.outgoing.clone() else { return };
         let cancel = pending.responder.cancel.clone();
         session.spawn(async move {
             let mut permit = None;
-            let large = async { permit = reserve(LARGE_BODY).await };
+            let large = async { permit = memory.reserve(LARGE_BODY).await };
             let result = tokio::select! {
                 result = request((*params).clone(), &policy.environment, &active, large) => result,
                 // The response has no reader.
@@ -202,7 +202,8 @@ fn split(bytes: Bytes) -> Vec<Bytes> {
 
 fn request_from(params: HttpRequest, variables: &[(OsString, OsString)]) -> Result<Request, HttpFailure> {
     let method = Method::from_bytes(params.method.as_bytes());
-    let method = method.map_err(|_| HttpFailure::Params(format!("`{}` is not an HTTP method", params.method)))?;
+    let method =
+        method.map_err(|_| HttpFailure::Params(format!("`{}` is not an HTTP method", params.method)))?;
     let mut request = Request::new(method, params.url);
     for header in params.headers {
         let (name, value) = header_from(header, variables)?;

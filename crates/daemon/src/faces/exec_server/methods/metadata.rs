@@ -21,12 +21,17 @@ use crate::faces::exec_server::session::Session;
 const MAX_ENTRIES: usize = 50_000;
 
 /// `fs/getMetadata`: of the target of a link, and whether the path is a link.
-pub(crate) fn get(params: &Arc<v1::FsGetMetadataParams>, session: &Session, context: &RequestContext) -> PrepareResult {
-    let path = path(session, context, &params.path, params.sandbox.as_ref()).map_err(|error| match error.code {
-        // Clients look for a repository in every parent directory, and accept only that it does not exist.
-        code::INVALID_REQUEST => RpcError::new(code::NOT_FOUND, error.message),
-        _ => error,
-    })?;
+pub(crate) fn get(
+    params: &Arc<v1::FsGetMetadataParams>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    let path =
+        path(session, context, &params.path, params.sandbox.as_ref()).map_err(|error| match error.code {
+            // Clients look for a repository in every parent directory, and accept only that it does not exist.
+            code::INVALID_REQUEST => RpcError::new(code::NOT_FOUND, error.message),
+            _ => error,
+        })?;
     let follows = params.follow_symlinks.unwrap_or(true);
     Ok(Prepared::new(move |session, request| {
         // Most of these paths do not exist, and the kernel knows that without a disk.
@@ -52,7 +57,8 @@ pub(crate) fn read_directory(
     let path = path(session, context, &params.path, params.sandbox.as_ref())?;
     Ok(Prepared::new(move |session, request| {
         run(session, request, move || {
-            let options = ListOptions { recursive: false, names_only: true, max_entries: Some(MAX_ENTRIES + 1) };
+            let options =
+                ListOptions { recursive: false, names_only: true, max_entries: Some(MAX_ENTRIES + 1) };
             let listing = files::list(&path, options, &ScanBudget::unbounded()).map_err(rpc_error)?;
             if listing.entries.len() > MAX_ENTRIES {
                 let message = format!("{} has more than {MAX_ENTRIES} entries", path.as_path().display());

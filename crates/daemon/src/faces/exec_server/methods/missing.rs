@@ -103,7 +103,10 @@ impl WatchedPaths {
 }
 
 /// Watches the directories in which these paths would appear or disappear; empty if that is not possible.
-fn watch_parents<'a>(paths: impl Iterator<Item = &'a RootedPath>, changed: &mpsc::Sender<()>) -> Vec<FileWatcher> {
+fn watch_parents<'a>(
+    paths: impl Iterator<Item = &'a RootedPath>,
+    changed: &mpsc::Sender<()>,
+) -> Vec<FileWatcher> {
     let mut directories: Vec<RootedPath> = Vec::new();
     for directory in paths.filter_map(nearest_directory) {
         if !directories.contains(&directory) {

@@ -18,12 +18,12 @@ use crate::core::request::{Request, RequestContext};
 use crate::core::sandbox::SandboxRefusal;
 use crate::faces::exec_server::convert;
 use crate::faces::exec_server::errors::{rpc_error, start_error, withdrawn};
-use crate::faces::exec_server::events::{ProcessEvents, Protocol};
+use crate::faces::exec_server::events::{ExecServerEvents, Protocol};
 use crate::faces::exec_server::paths::native;
 use crate::faces::exec_server::sandbox::{profile, restricts_network};
 use crate::faces::exec_server::sequence::SequenceIndex;
 use crate::faces::exec_server::session::{ManagedProcess, Session, add_process};
-use crate::observe::metrics::Ownership;
+use crate::observe::metrics::ProcessOwner;
 
 /// Sent output that is kept so that it can be read again: more than can be on its way to a client.
 const KEEP_SENT: u64 = 6 * 1024 * 1024;
@@ -37,12 +37,20 @@ struct Start {
 }
 
 /// `process/start`.
-pub(crate) fn start(params: &Arc<v1::ExecParams>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn start(
+    params: &Arc<v1::ExecParams>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     prepare(params.clone(), Protocol::V1, session, context)
 }
 
 /// `command/exec`: its environment is complete, and without a terminal it has no input.
-pub(crate) fn start_v0(params: &Arc<v0::ExecParams>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn start_v0(
+    params: &Arc<v0::ExecParams>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let v0::ExecParams { process_id, argv, cwd, env, tty, arg0, output_bytes_cap: _ } = (**params).clone();
     let params = v1::ExecParams { process_id, argv, cwd, env, tty, arg0, ..v1::ExecParams::default() };
     prepare(Arc::new(params), Protocol::V0, session, context)
@@ -99,7 +107,7 @@ fn is_taken(session: &Session, params: &v1::ExecParams) -> bool {
 struct Launch {
     starting: PendingStart,
     /// Created before the program runs, so that output during the start is kept for it.
-    follow: Follow<ProcessEvents>,
+    follow: Follow<ExecServerEvents>,
     index: Arc<SequenceIndex>,
     publisher: crate::core::events::PublisherHandle<crate::faces::exec_server::ExecServer>,
     core: Arc<crate::core::Core>,
@@ -124,7 +132,7 @@ fn launch(session: &mut Session, start: &Start) -> Result<Launch, RpcError> {
     add_process(session, params.process_id.clone(), managed);
     let follow = Follow {
         reader: process.primary_reader_retaining(Cursor(0), KEEP_SENT),
-        events: ProcessEvents::new(params.process_id.clone(), start.protocol, index.clone()),
+        events: ExecServerEvents::new(params.process_id.clone(), start.protocol, index.clone()),
         not_before: None,
         gauge: None,
         process,
@@ -136,7 +144,7 @@ fn launch(session: &mut Session, start: &Start) -> Result<Launch, RpcError> {
 impl Launch {
     async fn run(self, response: impl FnOnce(bool) -> StartResponse, request: Request) {
         let Launch { starting, mut follow, index, publisher, core, is_confined } = self;
-        let gauge = core.metrics.process_started(Ownership::Attached);
+        let gauge = core.metrics.process_started(ProcessOwner::Attached);
         match starting.running().await {
             Ok(_process) => {
                 index.running();
@@ -157,10 +165,13 @@ fn spec(session: &Session, start: &Start) -> Result<ProcessSpec, RpcError> {
     let sandbox = params.sandbox.as_ref();
     if params.enforce_managed_network == Some(true) && !restricts_network(sandbox) {
         let reason = "a network that must go through the client's proxy is not supported";
-        return Err(RpcError::invalid_request(format!("the sandbox cannot be enforced as requested: {reason}")));
+        return Err(RpcError::invalid_request(format!(
+            "the sandbox cannot be enforced as requested: {reason}"
+        )));
     }
     let protected = policy.sandbox.own_outside(&[]);
-    let profile = sandbox.map(|sandbox| profile(sandbox, Some(&start.directory), &protected)).transpose()?.flatten();
+    let profile =
+        sandbox.map(|sandbox| profile(sandbox, Some(&start.directory), &protected)).transpose()?.flatten();
     let confined = session.sandbox.with_profile(&policy, profile).map_err(|refusal| match refusal {
         SandboxRefusal::Unknown(unknown) => RpcError::internal(unknown.to_string()),
         SandboxRefusal::Failed(error) => rpc_error(error),
@@ -177,7 +188,11 @@ pub(crate) fn terminate(params: &Arc<v1::TerminateParams>, _: &Session, _: &Requ
 }
 
 /// `command/exec/terminate`.
-pub(crate) fn terminate_v0(params: &Arc<v0::TerminateParams>, _: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn terminate_v0(
+    params: &Arc<v0::TerminateParams>,
+    _: &Session,
+    _: &RequestContext,
+) -> PrepareResult {
     let id = params.process_id.clone();
     Ok(Prepared::new(move |session, request| end(session, &id, Protocol::V0, request)))
 }

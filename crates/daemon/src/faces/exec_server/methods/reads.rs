@@ -40,7 +40,7 @@ fn start(
     params: Arc<v1::ReadParams>,
     mut request: Request,
 ) {
-    let (reserve, over) = (session.state.reserve_response(), session.over.clone());
+    let (memory, over) = (session.state.response_memory(), session.over.clone());
     let cancel = request.responder.cancel.clone();
     session.spawn(async move {
         let read = async {
@@ -48,7 +48,7 @@ fn start(
             let (chunks, has_more) =
                 index.after(params.after_seq.unwrap_or(0), params.max_bytes.unwrap_or(u64::MAX));
             // Once as bytes, once as base64.
-            let permit = reserve(chunks.iter().map(|chunk| 3 * chunk.bytes()).sum()).await;
+            let permit = memory.reserve(chunks.iter().map(|chunk| 3 * chunk.bytes()).sum()).await;
             let response = response((&process, &index), &params, state, (&chunks, has_more)).await;
             (permit, response)
         };

@@ -23,7 +23,11 @@ const MAX_ENTRIES: u64 = 50_000;
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// `fs/walk`.
-pub(crate) fn walk(params: &Arc<v1::FsWalkParams>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn walk(
+    params: &Arc<v1::FsWalkParams>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     check_limits(&params.options)?;
     let path = path(session, context, &params.path, params.sandbox.as_ref())?;
     let params = params.clone();

@@ -2,7 +2,8 @@
 
 use engine::approval::Approver as _;
 use engine::approval::{
-    Approval, ApprovalAnswer, ApprovalRequest, ApprovalUpdate, Choice, Diff, FileAction, Operation, Resolution, Scope,
+    Approval, ApprovalAnswer, ApprovalRequest, ApprovalUpdate, Choice, Diff, FileAction, Operation,
+    Resolution, Scope,
 };
 use engine::process::Program;
 use serde_json::{Value, json};
@@ -22,11 +23,21 @@ const CUT_SUMMARY: usize = 256;
 /// Publishes that an operation waits for an approval, or no longer does.
 pub(crate) fn publish_update(session: &mut Session, update: &ApprovalUpdate) {
     let (session_id, frame) = (session.id.to_string(), session.state.client.frame_bytes);
-    let publish = match update {
+    match update {
         ApprovalUpdate::Requested(approval) => {
-            let v1::Approval { approval_id, method, summary, operation, rule, reason, risk, asked_by, expires_at, .. } =
-                described(approval, frame);
-            session.events().publish(move |event_id| {
+            let v1::Approval {
+                approval_id,
+                method,
+                summary,
+                operation,
+                rule,
+                reason,
+                risk,
+                asked_by,
+                expires_at,
+                ..
+            } = described(approval, frame);
+            let publish = session.events().publish(move |event_id| {
                 encode_event(&v1::ApprovalRequested {
                     session_id,
                     approval_id,
@@ -40,12 +51,13 @@ pub(crate) fn publish_update(session: &mut Session, update: &ApprovalUpdate) {
                     expires_at,
                     event_id,
                 })
-            })
+            });
+            session.spawn(publish);
         }
         ApprovalUpdate::Resolved(approval, resolution) => {
             let approval_id = approval.id.to_string();
             let (decision, scope, by) = decision(resolution);
-            session.events().publish(move |event_id| {
+            let publish = session.events().publish(move |event_id| {
                 encode_event(&v1::ApprovalDecided {
                     session_id,
                     approval_id,
@@ -54,10 +66,10 @@ pub(crate) fn publish_update(session: &mut Session, update: &ApprovalUpdate) {
                     by,
                     event_id,
                 })
-            })
+            });
+            session.spawn(publish);
         }
-    };
-    session.spawn(publish);
+    }
 }
 
 /// `approval.list`: the requests that the caller may answer, oldest first.
@@ -81,7 +93,11 @@ pub(crate) fn list(_: &Params<v1::ApprovalList>, _: &Session, _: &RequestContext
 }
 
 /// `approval.answer`: the first answer counts.
-pub(crate) fn answer(params: &Params<v1::ApprovalAnswer>, session: &Session, _: &RequestContext) -> PrepareResult {
+pub(crate) fn answer(
+    params: &Params<v1::ApprovalAnswer>,
+    session: &Session,
+    _: &RequestContext,
+) -> PrepareResult {
     let answer = approval_answer(session, params)?;
     let id = params.approval_id.clone();
     Ok(Prepared::new(move |session, request| {

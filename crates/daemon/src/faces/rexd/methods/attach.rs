@@ -1,6 +1,6 @@
 //! `exec.attach`: follows a process that another session, or an earlier one, has started.
 
-use engine::process::{Cursor, ProcessState, Process, ProcessId};
+use engine::process::{Cursor, Process, ProcessId, ProcessState};
 use wire::rexd::v1;
 
 use super::processes::{adopt_attached, follow, may_see};
@@ -24,7 +24,8 @@ pub(crate) fn attach(params: &Params<v1::ExecAttach>, _: &Session, _: &RequestCo
     let from = u64::try_from(params.cursor).map_err(|_negative| invalid("cursor", "must not be negative"))?;
     let id = ProcessId(params.process_id.clone());
     Ok(Prepared::new(move |session, request| {
-        let own = session.engine.process(&id).ok().filter(|process| !process.description().is_detached).cloned();
+        let own =
+            session.engine.process(&id).ok().filter(|process| !process.description().is_detached).cloned();
         match own {
             Some(own) => attach_to(session, own, from, request.responder, Owner::ThisSession),
             None => look_up(session, id, from, request),
@@ -89,7 +90,11 @@ fn look_up(session: &mut Session, id: ProcessId, from: u64, request: Request) {
     });
 }
 
-pub(super) fn attach_result(process: &Process, facts: &ProcessState, position: Position) -> v1::ExecAttachResult {
+pub(super) fn attach_result(
+    process: &Process,
+    facts: &ProcessState,
+    position: Position,
+) -> v1::ExecAttachResult {
     let exit = facts.closed.as_ref().map(|closed| closed.exit);
     v1::ExecAttachResult {
         process_id: process.id().0.clone(),

@@ -52,7 +52,11 @@ enum Encoded {
 
 impl ReadOptions {
     /// A read whose result fits into the client's frame.
-    pub(super) fn new(mut range: ReadRange, encoding: ReadEncoding, frame_bytes: Option<usize>) -> ReadOptions {
+    pub(super) fn new(
+        mut range: ReadRange,
+        encoding: ReadEncoding,
+        frame_bytes: Option<usize>,
+    ) -> ReadOptions {
         if let Some(frame) = frame_bytes {
             let limit = frame.saturating_sub(ENVELOPE_BYTES).max(1024);
             let fits = if encoding == ReadEncoding::Text { limit } else { limit / 4 * 3 };

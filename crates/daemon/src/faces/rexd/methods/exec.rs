@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::process::{Description, ProcessState, Process, ProcessId};
+use engine::process::{Description, Process, ProcessId, ProcessState};
 use wire::rexd::v1::{self, RpcError};
 
 use super::processes::{StartRequest, StartResult, may_see, start as start_process, with_process};
@@ -13,7 +13,11 @@ use crate::faces::rexd::errors::{process_not_found, rpc_error};
 use crate::faces::rexd::session::Session;
 
 /// `exec.start`: answered when the program runs or could not be started.
-pub(crate) fn start(params: &Params<v1::ExecStart>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn start(
+    params: &Params<v1::ExecStart>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let timeout = convert::optional_time("timeout_ms", params.timeout_ms)?;
     let (stdin, limits) = (params.stdin.as_deref(), &session.limits);
     let request = StartRequest {
@@ -88,9 +92,9 @@ pub(crate) fn kill(params: &Params<v1::ExecKill>, _: &Session, _: &RequestContex
                 };
                 let result = match process.kill(signal).await {
                     Ok(ended) => Ok(v1::ExecKillResult {
-                        ok: !signal.ends() || ended.left.is_empty(),
+                        ok: !signal.ends() || ended.remaining.is_empty(),
                         killed: ended.killed.into_iter().map(member).collect(),
-                        left: ended.left.into_iter().map(member).collect(),
+                        left: ended.remaining.into_iter().map(member).collect(),
                     }),
                     // It has ended before: nothing was left to kill.
                     Err(engine::Error::Gone) => {
@@ -149,9 +153,11 @@ pub(crate) fn list(_: &Params<v1::ExecList>, _: &Session, _: &RequestContext) ->
                 Some(keepers) => keepers.list().await,
                 None => Vec::new(),
             };
-            let attached = attached.iter().map(|process| (process.id(), process.description(), process.state()));
+            let attached =
+                attached.iter().map(|process| (process.id(), process.description(), process.state()));
             let detached = detached.iter().map(|kept| (&kept.id, &kept.description, kept.facts.clone()));
-            let visible = attached.chain(detached).filter(|(_, process, _)| may_see(&caller, &roots, process));
+            let visible =
+                attached.chain(detached).filter(|(_, process, _)| may_see(&caller, &roots, process));
             let mut processes: Vec<v1::ListedProcess> =
                 visible.map(|(id, process, facts)| listed(id, process, &facts)).collect();
             processes.sort_by(|one, other| one.started_at.cmp(&other.started_at));
@@ -198,4 +204,3 @@ fn listed(id: &ProcessId, description: &Description, facts: &ProcessState) -> v1
 fn member(member: engine::process::TreeMember) -> v1::KilledProcess {
     v1::KilledProcess { pid: i64::from(member.pid), name: member.name }
 }
-

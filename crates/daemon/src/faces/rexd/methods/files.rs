@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use engine::approval::FileAction;
 use engine::files::patch::{self as patches, Hunk};
-use engine::files::{self, CopyOptions, Edit, FileHasher, FileKind, Metadata, ReadRange, ScanBudget, WriteOptions};
+use engine::files::{
+    self, CopyOptions, Edit, FileHasher, FileKind, Metadata, ReadRange, ScanBudget, WriteOptions,
+};
 use engine::policy::Access;
 use engine::{Error, RootedPath};
 use serde::Serialize;
@@ -37,7 +39,11 @@ pub(super) struct FileAccess {
 }
 
 impl FileAccess {
-    pub(super) fn new(session: &Session, context: &RequestContext, path: &str) -> Result<FileAccess, RpcError> {
+    pub(super) fn new(
+        session: &Session,
+        context: &RequestContext,
+        path: &str,
+    ) -> Result<FileAccess, RpcError> {
         let admitted = admit(session, context, path)?;
         Ok(FileAccess { path: session.guarded(context, &admitted), admitted })
     }
@@ -60,12 +66,17 @@ impl FileAccess {
 
     /// The effects of reading this path.
     pub(super) fn read(&self, session: &Session) -> Result<Effects, RpcError> {
-        session.file_effects(|| Ok(FileEffects::new(FileAction::Read, vec![self.effect(Access::Read, false)])))
+        session
+            .file_effects(|| Ok(FileEffects::new(FileAction::Read, vec![self.effect(Access::Read, false)])))
     }
 }
 
 /// `fs.read`.
-pub(crate) fn read(params: &Params<v1::FsRead>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn read(
+    params: &Params<v1::FsRead>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let encoding = match params.encoding.as_deref() {
         None => ReadEncoding::Detect,
         Some(name) => match output_encoding(Some(name), "encoding")? {
@@ -119,7 +130,11 @@ async fn send_encoded(responder: Responder, line: Result<Option<Vec<u8>>, RpcErr
 }
 
 /// `fs.write`.
-pub(crate) fn write(params: &Params<v1::FsWrite>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn write(
+    params: &Params<v1::FsWrite>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     output_encoding(params.encoding.as_deref(), "encoding")?;
     let options = WriteOptions {
         mode: convert::write_mode(params.mode.as_deref())?,
@@ -170,7 +185,11 @@ fn content(params: &v1::FsWrite) -> Result<Cow<'_, [u8]>, RpcError> {
 }
 
 /// `fs.edit`.
-pub(crate) fn edit(params: &Params<v1::FsEdit>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn edit(
+    params: &Params<v1::FsEdit>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let file = FileAccess::named(session, context, ("path", &params.path))?;
     let edit = Arc::new(Edit { durability: session.core.durability, ..convert::edit(params) });
     let preview: PreviewFn = {
@@ -199,7 +218,11 @@ pub(crate) fn edit(params: &Params<v1::FsEdit>, session: &Session, context: &Req
 }
 
 /// `fs.patch`.
-pub(crate) fn patch(params: &Params<v1::FsPatch>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn patch(
+    params: &Params<v1::FsPatch>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     if params.patch_text.is_empty() {
         return Err(invalid("patch_text", "patch_text is required"));
     }
@@ -238,7 +261,8 @@ fn patched_files(session: &Session, base: &Path, text: &str) -> Result<Vec<FileE
     let hunks = patches::parse(text).map_err(|error| rpc_error(error.into()))?;
     let mut files = Vec::new();
     let mut add = |path: &str, access| {
-        let path = session.roots.admit(base, Path::new(path)).map_err(|error| hint(session, rpc_error(error)))?;
+        let path =
+            session.roots.admit(base, Path::new(path)).map_err(|error| hint(session, rpc_error(error)))?;
         files.push(FileEffect { path, access, is_tree: false });
         Ok::<(), RpcError>(())
     };
@@ -257,7 +281,11 @@ fn patched_files(session: &Session, base: &Path, text: &str) -> Result<Vec<FileE
 }
 
 /// `fs.stat`.
-pub(crate) fn stat(params: &Params<v1::FsStat>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn stat(
+    params: &Params<v1::FsStat>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let file = FileAccess::new(session, context, &params.path)?;
     let hash = convert::hash_range(params)?;
     let effects = file.read(session)?;
@@ -300,7 +328,11 @@ fn stat_and_hash(session: &Session, path: RootedPath, range: HashRange, request:
 }
 
 /// `fs.mkdir`.
-pub(crate) fn mkdir(params: &Params<v1::FsMkdir>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn mkdir(
+    params: &Params<v1::FsMkdir>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let file = FileAccess::named(session, context, ("path", &params.path))?;
     let parents = params.parents;
     let effects = session.file_effects(|| {
@@ -314,7 +346,11 @@ pub(crate) fn mkdir(params: &Params<v1::FsMkdir>, session: &Session, context: &R
 }
 
 /// `fs.remove`.
-pub(crate) fn remove(params: &Params<v1::FsRemove>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn remove(
+    params: &Params<v1::FsRemove>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let file = FileAccess::named(session, context, ("path", &params.path))?;
     let recursive = params.recursive;
     let effects = session.file_effects(|| {
@@ -328,7 +364,11 @@ pub(crate) fn remove(params: &Params<v1::FsRemove>, session: &Session, context: 
 }
 
 /// `fs.rename`.
-pub(crate) fn rename(params: &Params<v1::FsRename>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn rename(
+    params: &Params<v1::FsRename>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let from = FileAccess::named(session, context, ("from", &params.from))?;
     let to = FileAccess::named(session, context, ("to", &params.to))?;
     let overwrites = params.overwrite;
@@ -342,7 +382,11 @@ pub(crate) fn rename(params: &Params<v1::FsRename>, session: &Session, context: 
 }
 
 /// `fs.copy`.
-pub(crate) fn copy(params: &Params<v1::FsCopy>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn copy(
+    params: &Params<v1::FsCopy>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let from = FileAccess::named(session, context, ("from", &params.from))?;
     let to = FileAccess::named(session, context, ("to", &params.to))?;
     let options =

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::time::{Duration, SystemTime};
 
 use engine::process::{
-    Cursor, Description, KeptProcess, LogReader, OutputLimit, Process, ProcessId, ProcessSpec, Program, PendingStart, Stdin,
-    TerminalSize,
+    Cursor, Description, KeptProcess, LogReader, OutputLimit, PendingStart, Process, ProcessId, ProcessSpec,
+    Program, Stdin, TerminalSize,
 };
 use engine::{RootedPath, Roots};
 use serde::Serialize;
@@ -26,11 +26,11 @@ use crate::core::session::{Face as _, SessionMessage};
 use crate::faces::rexd::Rexd;
 use crate::faces::rexd::convert::{process_of_pty, pty_id, timestamp};
 use crate::faces::rexd::errors::{invalid, pty_not_found, rpc_error, unsupported, with_hint};
-use crate::faces::rexd::events::ProcessEvents;
+use crate::faces::rexd::events::RexdEvents;
 use crate::faces::rexd::session::{ProcessLookup, Session};
-use crate::keeper::{Keepers, Listed};
+use crate::keeper::{Keepers, ListedProcess};
 use crate::net::auth::Caller;
-use crate::observe::metrics::{ProcessGauge, Ownership};
+use crate::observe::metrics::{ProcessGauge, ProcessOwner};
 
 /// A command to start, as its request wants it.
 pub(super) struct StartRequest {
@@ -114,10 +114,13 @@ pub(super) fn start(request: StartRequest, session: &Session, context: &RequestC
 fn spec(session: &Session, request: StartRequest, cwd: RootedPath) -> Result<ProcessSpec, RpcError> {
     let policy = session.core.policy.current();
     let profile = request.sandbox.as_deref().filter(|profile| *profile != OFF);
-    let confined = session.sandbox.of_process(&policy, profile, request.is_detached).map_err(|refusal| match refusal {
-        SandboxRefusal::Unknown(unknown) => invalid("sandbox", &unknown.to_string()),
-        SandboxRefusal::Failed(error) => rpc_error(error),
-    })?;
+    let confined =
+        session.sandbox.of_process(&policy, profile, request.is_detached).map_err(
+            |refusal| match refusal {
+                SandboxRefusal::Unknown(unknown) => invalid("sandbox", &unknown.to_string()),
+                SandboxRefusal::Failed(error) => rpc_error(error),
+            },
+        )?;
     let inherited = policy.environment.iter().cloned();
     let mut env: Vec<(OsString, OsString)> = match request.env.is_empty() {
         true => inherited.collect(),
@@ -181,7 +184,7 @@ struct Launch {
     starting: PendingStart,
     /// Created before the program runs, so that output during the start is kept for it.
     reader: LogReader,
-    events: ProcessEvents,
+    events: RexdEvents,
     publisher: PublisherHandle<Rexd>,
     session: crate::faces::rexd::session::Handle,
     core: std::sync::Arc<crate::core::Core>,
@@ -195,7 +198,7 @@ impl Launch {
         let has_terminal = process.description().has_terminal;
         Launch {
             reader: process.primary_reader(Cursor(0)),
-            events: ProcessEvents::new(session, process),
+            events: RexdEvents::new(session, process),
             publisher: session.events().clone(),
             session: session.handle(),
             core: session.core.clone(),
@@ -219,7 +222,7 @@ impl Launch {
                     Some(_) => responder.send_written(result).await,
                     None => responder.send(result).await,
                 }
-                let gauge = core.metrics.process_started(Ownership::Attached);
+                let gauge = core.metrics.process_started(ProcessOwner::Attached);
                 let not_before = hold.map(|hold| Instant::now() + hold);
                 let follow = Follow { process, reader, events, not_before, gauge: Some(gauge) };
                 publisher.send(PublisherMessage::Follow(Box::new(follow))).await;
@@ -274,7 +277,7 @@ fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult,
                 let Request { responder, turn, key, .. } = request;
                 let adopt = move |session: &mut Session, responder: Responder| {
                     let (process, reader) = session.engine.adopt(kept);
-                    let gauge = Some(session.core.metrics.process_started(Ownership::Detached));
+                    let gauge = Some(session.core.metrics.process_started(ProcessOwner::Detached));
                     let follow = follow(session, (process, reader), gauge);
                     let result = Ok(result.of(&started.id, started_at));
                     complete(key, &result);
@@ -299,7 +302,7 @@ pub(super) fn follow(
     (process, reader): (Process, LogReader),
     gauge: Option<ProcessGauge>,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let events = ProcessEvents::new(session, &process);
+    let events = RexdEvents::new(session, &process);
     let follow = Follow { process, reader, events, not_before: None, gauge };
     session.events().send(PublisherMessage::Follow(Box::new(follow)))
 }
@@ -308,7 +311,7 @@ pub(super) fn follow(
 pub(super) fn adopt_attached(
     session: &mut Session,
     kept: KeptProcess,
-    (listed, position): (Listed, Position),
+    (listed, position): (ListedProcess, Position),
     responder: Responder,
 ) {
     let (process, reader) = session.engine.adopt(kept);

@@ -12,7 +12,11 @@ use crate::faces::rexd::errors::rpc_error;
 use crate::faces::rexd::session::Session;
 
 /// `pty.open`. Clients that lose early output receive it a little later.
-pub(crate) fn open(params: &Params<v1::PtyOpen>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn open(
+    params: &Params<v1::PtyOpen>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let timeout = convert::optional_time("timeout_ms", params.timeout_ms)?;
     let request = StartRequest {
         program: convert::pty_program(params)?,

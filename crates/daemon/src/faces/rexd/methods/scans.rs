@@ -26,7 +26,11 @@ const MAX_CONTEXT_LINES: usize = 1_000;
 const ENVELOPE_BYTES: usize = 8 * 1024;
 
 /// `fs.list`.
-pub(crate) fn list(params: &Params<v1::FsList>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn list(
+    params: &Params<v1::FsList>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let file = FileAccess::new(session, context, &params.path)?;
     let options = ListOptions {
         recursive: params.recursive,
@@ -52,7 +56,11 @@ pub(crate) fn list(params: &Params<v1::FsList>, session: &Session, context: &Req
 }
 
 /// `fs.glob`.
-pub(crate) fn glob(params: &Params<v1::FsGlob>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn glob(
+    params: &Params<v1::FsGlob>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let max_matches = optional_count("max_matches", params.max_matches)?;
     // Without a directory the pattern may be absolute: only what it matches has to be inside the roots.
     let directory = match &params.cwd {
@@ -63,7 +71,8 @@ pub(crate) fn glob(params: &Params<v1::FsGlob>, session: &Session, context: &Req
         let file = FileAccess::new(session, context, params.cwd.as_deref().unwrap_or_default())?;
         Ok(FileEffects::new(FileAction::Read, vec![file.effect(Access::Read, false)]))
     })?;
-    let (params, roots, frame) = (params.clone(), session.guarded_roots(context), session.state.client.frame_bytes);
+    let (params, roots, frame) =
+        (params.clone(), session.guarded_roots(context), session.state.client.frame_bytes);
     let no_roots = session.core.no_roots.clone();
     Ok(Prepared::with_effects(effects, move |session, request| {
         run_scan(session, request.responder, deadline(session), move |scan| {
@@ -77,7 +86,11 @@ pub(crate) fn glob(params: &Params<v1::FsGlob>, session: &Session, context: &Req
 }
 
 /// `fs.grep`.
-pub(crate) fn grep(params: &Params<v1::FsGrep>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn grep(
+    params: &Params<v1::FsGrep>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let file = FileAccess::new(session, context, params.path.as_deref().unwrap_or_default())?;
     let grep = grep_options(params)?;
     let (effects, path, frame) = (file.read(session)?, file.path, session.state.client.frame_bytes);
@@ -152,7 +165,11 @@ fn grep_options(params: &v1::FsGrep) -> Result<GrepOptions, RpcError> {
 }
 
 /// As many items as fit into a line of `frame` bytes, and whether some were left out.
-fn fit<T>(items: impl Iterator<Item = T>, frame: Option<usize>, size: impl Fn(&T) -> usize) -> (Vec<T>, bool) {
+fn fit<T>(
+    items: impl Iterator<Item = T>,
+    frame: Option<usize>,
+    size: impl Fn(&T) -> usize,
+) -> (Vec<T>, bool) {
     let Some(frame) = frame else { return (items.collect(), false) };
     let mut available = frame.saturating_sub(ENVELOPE_BYTES);
     let mut fitting = Vec::new();

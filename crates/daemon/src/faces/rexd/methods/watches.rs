@@ -1,6 +1,6 @@
 //! `fs.watch` and `fs.unwatch`: changes below a path, published as events.
 
-use engine::files::{FileEventKind, FileEventBatch, FileWatcher};
+use engine::files::{FileEventBatch, FileEventKind, FileWatcher};
 use serde_json::json;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
@@ -17,7 +17,11 @@ use crate::faces::rexd::session::Session;
 const MIN_WATCHES: usize = 64;
 
 /// `fs.watch`.
-pub(crate) fn watch(params: &Params<v1::FsWatch>, session: &Session, context: &RequestContext) -> PrepareResult {
+pub(crate) fn watch(
+    params: &Params<v1::FsWatch>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
     let limit = session.limits.max_processes_per_session.max(MIN_WATCHES);
     if session.state.watches.len() >= limit {
         let error = engine::Error::LimitReached { what: "watches per session", limit: limit as u64 };
@@ -38,7 +42,8 @@ fn start(session: &mut Session, file: FileAccess, recursive: bool, request: Requ
     let Request { responder, turn, .. } = request;
     session.spawn(async move {
         let publish = publish_changes(session_id, watch_id.clone(), events);
-        let started = off_thread(move || FileWatcher::start(&file.path, recursive, publish).map_err(rpc_error)).await;
+        let started =
+            off_thread(move || FileWatcher::start(&file.path, recursive, publish).map_err(rpc_error)).await;
         drop(turn);
         match started {
             Ok(watch) => {
@@ -88,7 +93,13 @@ fn publish_changes(
                 kind: kind_name(change.kind).to_owned(),
                 to: change.to.as_deref().map(text),
             });
-            encode_event(&v1::FsChanged { session_id, watch_id, changes: changes.collect(), overflow, event_id })
+            encode_event(&v1::FsChanged {
+                session_id,
+                watch_id,
+                changes: changes.collect(),
+                overflow,
+                event_id,
+            })
         });
     }
 }
