@@ -1,4 +1,4 @@
-//! Cutter: cuts the connections of a proxy again and again, as a bad link does.
+//! Cutter: cuts the connections of a proxy repeatedly, as an unreliable network does.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::proxy::{How, Proxy};
 
-/// Cuts until it is dropped.
+/// Cuts connections until it is dropped.
 #[derive(Debug)]
 pub struct Cutter {
     stop: Option<Sender<()>>,
@@ -14,7 +14,7 @@ pub struct Cutter {
 }
 
 impl Proxy {
-    /// Cuts every connection after each such pause.
+    /// Cuts every connection after each pause.
     pub fn cut_every(&self, pause: Duration, how: How) -> Cutter {
         let (stop, stopped) = channel();
         let rules = self.rules();

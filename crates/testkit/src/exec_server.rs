@@ -1,4 +1,4 @@
-//! ExecServed: an exec-server under test, `rexd`'s own or another one that is to be held beside it.
+//! ExecServer: an exec-server under test, `rexd`'s own or a released one.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
@@ -10,29 +10,29 @@ use crate::programs::program;
 use crate::sandbox::Sandbox;
 use crate::serve::Doors;
 
-/// Names another program that speaks the protocol, such as a released `codex`, to see that a test holds there too.
+/// The environment variable with another exec-server, such as a released `codex`, to run the tests against.
 const OTHER: &str = "REXD_TEST_EXEC_SERVER";
 
-/// An exec-server that listens.
+/// A listening exec-server.
 #[derive(Debug)]
 pub struct ExecServed {
     child: Child,
     _stdout: BufReader<ChildStdout>,
-    /// What it logs.
+    /// The log of the server.
     pub log: Log,
-    /// Where it listens, as it said itself.
+    /// The URL that it printed.
     pub url: String,
-    /// The same, as a door that a [`Proxy`](crate::proxy::Proxy) can stand before.
+    /// The same address for a [`Proxy`](crate::proxy::Proxy).
     pub doors: Doors,
 }
 
-/// The program that the tests start: `rexd`, or what `REXD_TEST_EXEC_SERVER` names.
+/// The program that the tests start: `rexd`, or the value of `REXD_TEST_EXEC_SERVER`.
 pub fn exec_server() -> PathBuf {
     std::env::var_os(OTHER).map_or_else(|| program("rexd").into(), PathBuf::from)
 }
 
 impl ExecServed {
-    /// Starts it on a port of its own, in the sandbox.
+    /// Starts it in the sandbox, on a free port.
     pub fn start(sandbox: &Sandbox) -> ExecServed {
         ExecServed::start_with(sandbox, &[])
     }
@@ -42,7 +42,7 @@ impl ExecServed {
         ExecServed::start_program(&exec_server(), sandbox, arguments)
     }
 
-    /// The same, of a program that is named.
+    /// The same, with another program.
     pub fn start_program(program: &Path, sandbox: &Sandbox, arguments: &[&str]) -> ExecServed {
         let log = Log::new();
         let mut command = sandbox.command(program);
@@ -54,14 +54,14 @@ impl ExecServed {
         stdout.by_ref().take(4096).read_line(&mut url).expect("its standard output");
         let url = url.trim_end().to_owned();
         let address: Option<SocketAddr> = url.strip_prefix("ws://").and_then(|rest| rest.parse().ok());
-        let http = address.unwrap_or_else(|| panic!("it says {url:?}; its log: {}", log.text()));
+        let http = address.unwrap_or_else(|| panic!("printed {url:?}; log: {}", log.text()));
         let doors = Doors { unix: sandbox.path("none.sock"), http, token: None };
         ExecServed { child, _stdout: stdout, log, url, doors }
     }
 
-    /// Its process number.
+    /// The process id of the server.
     pub fn pid(&self) -> i32 {
-        i32::try_from(self.child.id()).expect("a process number")
+        i32::try_from(self.child.id()).expect("a process id")
     }
 }
 

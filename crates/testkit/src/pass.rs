@@ -1,4 +1,4 @@
-//! One connection through the proxy: bytes both ways, until an end, a break or a cut.
+//! One connection through the proxy: bytes in both directions, until it ends or is cut.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -22,14 +22,14 @@ struct Flow<'f> {
     is_over: bool,
 }
 
-/// What is to be done after a step.
+/// The next action after a step.
 enum Next {
     GoOn,
     Cut(How),
     Broken,
 }
 
-/// Passes everything on, by the rules, and returns when the connection is over.
+/// Forwards bytes by the rules until the connection ends.
 pub(crate) fn pass(client: OwnedFd, daemon: OwnedFd, rules: &Rules) {
     let born = rules.cuts();
     for fd in [&client, &daemon] {
@@ -41,7 +41,7 @@ pub(crate) fn pass(client: OwnedFd, daemon: OwnedFd, rules: &Rules) {
     loop {
         match rules.verdict(born) {
             Some(How::Stalled) => {
-                // The sockets stay; whatever is said into them is not heard. Only the end of the proxy ends this.
+                // The sockets stay open, and bytes are discarded until the proxy ends.
                 while rules.verdict(usize::MAX).is_none() {
                     std::thread::sleep(TICK);
                 }
@@ -67,11 +67,11 @@ pub(crate) fn pass(client: OwnedFd, daemon: OwnedFd, rules: &Rules) {
     }
 }
 
-/// Waits until there is something to read, or for a tick.
+/// Waits for readable data, or for one tick.
 fn wait(flows: &[Flow<'_>; 2], is_throttled: bool) {
     let is_waiting = flows.iter().any(|flow| !flow.waiting.is_empty());
     if is_throttled && is_waiting {
-        // The pace of the link: this is what it is for.
+        // This sleep is the rate limit.
         std::thread::sleep(TICK);
         return;
     }
@@ -115,11 +115,11 @@ impl Flow<'_> {
     }
 }
 
-/// Ends both sides.
+/// Closes both sides.
 fn part(client: &OwnedFd, daemon: &OwnedFd, how: How) {
     if how == How::Reset {
         for fd in [client, daemon] {
-            // A unix socket has no such thing: it is closed, which its other end sees as a reset if data was left.
+            // A unix socket has no reset: closing it with unread data has the same effect.
             sockopt::set_socket_linger(fd, Some(Duration::ZERO)).ok();
         }
     }

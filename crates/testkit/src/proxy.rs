@@ -1,6 +1,6 @@
-//! Proxy: a bad link. Forwards connections to a daemon's listeners and cuts, stalls or throttles them on demand.
+//! Proxy: an unreliable network. It forwards connections to a daemon's listeners and cuts, stalls or throttles them.
 //!
-//! Bytes are counted over all connections together, so a plan holds for clients that use several.
+//! Bytes are counted over all connections, so a plan also works for clients with several connections.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,10 +16,10 @@ use crate::pass::pass;
 use crate::proc::{wait_for, wait_readable};
 use crate::serve::Doors;
 
-/// How soon a connection notices that something was decided about it.
+/// The interval at which a connection checks the rules.
 pub(crate) const TICK: Duration = Duration::from_millis(5);
 
-/// Where bytes go.
+/// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Toward {
     /// From the client to the daemon.
@@ -28,18 +28,18 @@ pub enum Toward {
     Client,
 }
 
-/// How a connection is cut, as both ends see it.
+/// The way in which a connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Closed in order.
+    /// Closed normally on both sides.
     Closed,
     /// Reset.
     Reset,
-    /// Not at all: nothing comes through any more, and nobody is told.
+    /// Silent: the sockets stay open, and no more bytes pass.
     Stalled,
 }
 
-/// A cut that is to come.
+/// A planned cut.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     toward: Toward,
@@ -47,11 +47,11 @@ struct Plan {
     how: How,
 }
 
-/// What every connection through the proxy obeys.
+/// The rules for every connection of the proxy.
 #[derive(Debug, Default)]
 struct State {
     plan: Option<Plan>,
-    /// How each cut so far was made; a connection is concerned by those made after it came.
+    /// The kind of each cut so far; a cut applies to connections accepted before it.
     cuts: Vec<How>,
     /// Bytes that may pass per tick and direction.
     throttle: Option<usize>,
@@ -59,12 +59,12 @@ struct State {
     is_over: bool,
 }
 
-/// What is decided about the bytes a connection has to pass on.
+/// The decision about the bytes of a connection.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    /// So many may pass now.
+    /// The number of bytes that may pass now.
     pub(crate) bytes: usize,
-    /// What happens to the connection after that.
+    /// The cut that follows.
     pub(crate) cut: Option<How>,
 }
 
@@ -74,20 +74,20 @@ pub(crate) struct Rules(Arc<Mutex<State>>);
 
 impl Rules {
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        change(&mut self.0.lock().expect("nothing panics while it holds this"))
+        change(&mut self.0.lock().expect("the lock is not poisoned"))
     }
 
-    /// How many cuts there were.
+    /// The number of cuts so far.
     pub(crate) fn cuts(&self) -> usize {
         self.with(|state| state.cuts.len())
     }
 
-    /// What was decided about a connection that came after so many cuts; nothing if it may go on.
+    /// The cut that applies to a connection accepted after this many cuts, if any.
     pub(crate) fn verdict(&self, after: usize) -> Option<How> {
         self.with(|state| state.cuts.get(after).copied().or(state.is_over.then_some(How::Closed)))
     }
 
-    /// Asks for so many bytes to pass.
+    /// Requests that this many bytes pass.
     pub(crate) fn ask(&self, toward: Toward, bytes: usize) -> Grant {
         self.with(|state| {
             let mut grant = Grant { bytes: state.throttle.map_or(bytes, |most| bytes.min(most)), cut: None };
@@ -103,12 +103,12 @@ impl Rules {
         })
     }
 
-    /// Whether bytes are let through bit by bit.
+    /// Whether the rate is limited.
     pub(crate) fn is_throttled(&self) -> bool {
         self.with(|state| state.throttle.is_some())
     }
 
-    /// Carries out what was planned.
+    /// Executes the planned cut.
     pub(crate) fn cut(&self, how: How) {
         self.with(|state| {
             state.plan = None;
@@ -117,22 +117,22 @@ impl Rules {
     }
 }
 
-/// A running proxy. Its connections end when it is dropped.
+/// A running proxy. Dropping it ends its connections.
 #[derive(Debug)]
 pub struct Proxy {
     rules: Rules,
-    /// Where clients come to instead.
+    /// The addresses for clients.
     pub doors: Doors,
     accepting: Vec<JoinHandle<()>>,
 }
 
 impl Proxy {
-    /// A proxy before these doors; its unix socket is put into `folder`.
-    pub fn start(before: &Doors, folder: &Path) -> Proxy {
+    /// Starts a proxy to these addresses, with its unix socket in `directory`.
+    pub fn start(before: &Doors, directory: &Path) -> Proxy {
         let rules = Rules::default();
         let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
         let http = tcp.local_addr().expect("its address");
-        let path = folder.join("proxy.sock");
+        let path = directory.join("proxy.sock");
         let unix = UnixListener::bind(&path).expect("a socket");
         tcp.set_nonblocking(true).expect("a listener that does not block");
         unix.set_nonblocking(true).expect("a listener that does not block");
@@ -153,12 +153,12 @@ impl Proxy {
         Proxy { rules, doors: Doors { unix: path, http, token: before.token.clone() }, accepting }
     }
 
-    /// Cuts every connection when so many more bytes have passed. Connections that come later are not concerned.
+    /// Cuts every connection after this many more bytes. Later connections are not affected.
     pub fn cut_after(&self, toward: Toward, bytes: usize, how: How) {
         self.rules.with(|state| state.plan = Some(Plan { toward, left: bytes, how }));
     }
 
-    /// What its connections obey.
+    /// The rules of its connections.
     pub(crate) fn rules(&self) -> Rules {
         self.rules.clone()
     }
@@ -168,22 +168,22 @@ impl Proxy {
         self.rules.cut(how);
     }
 
-    /// Forgets a plan that was not carried out; whether there was one.
+    /// Cancels a planned cut; true if there was one.
     pub fn call_off(&self) -> bool {
         self.rules.with(|state| state.plan.take().is_some())
     }
 
-    /// How many cuts there were.
+    /// The number of cuts so far.
     pub fn cuts(&self) -> usize {
         self.rules.cuts()
     }
 
-    /// How many bytes have passed.
+    /// The number of forwarded bytes.
     pub fn passed(&self, toward: Toward) -> u64 {
         self.rules.with(|state| state.passed[toward as usize])
     }
 
-    /// Lets so many bytes pass per tick of five milliseconds, each way and connection; nothing for no limit.
+    /// Limits the bytes per tick of five milliseconds, per direction and connection; `None` for no limit.
     pub fn throttle(&self, bytes: Option<usize>) {
         self.rules.with(|state| state.throttle = bytes);
     }
@@ -198,7 +198,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Accepts until the proxy ends, each connection on a thread of its own.
+/// Accepts connections until the proxy ends, each on its own thread.
 fn accept<L: AsFd + Send + 'static>(
     listener: L,
     take: impl Fn(&L) -> Option<(OwnedFd, OwnedFd)> + Send + 'static,
@@ -220,7 +220,7 @@ fn accept<L: AsFd + Send + 'static>(
     })
 }
 
-/// Writes all of it, or as much as the other end takes.
+/// Writes as much as the other end accepts.
 pub(crate) fn write_all(fd: &OwnedFd, mut bytes: &[u8], may_go_on: impl Fn() -> bool) -> bool {
     while !bytes.is_empty() {
         match rustix::io::write(fd, bytes) {
@@ -243,21 +243,21 @@ mod tests {
 
     use super::*;
 
-    /// A proxy before a listener that sends back what it is sent, and a client of it.
+    /// A proxy to an echo server, and a client of it.
     fn echo() -> (tempfile::TempDir, Proxy, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let doors =
-            Doors { unix: folder.path().join("none"), http: listener.local_addr().unwrap(), token: None };
+            Doors { unix: directory.path().join("none"), http: listener.local_addr().unwrap(), token: None };
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 std::thread::spawn(move || std::io::copy(&mut stream.try_clone().unwrap(), &mut stream));
             }
         });
-        let proxy = Proxy::start(&doors, folder.path());
+        let proxy = Proxy::start(&doors, directory.path());
         let client = TcpStream::connect(proxy.doors.http).unwrap();
-        (folder, proxy, client)
+        (directory, proxy, client)
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
             proxy.cut_after(toward, 3, How::Closed);
             client.write_all(b"abcdef").unwrap();
             let mut heard = String::new();
-            // What was left behind in the proxy turns its end into a reset.
+            // Unread bytes in the proxy turn the close into a reset.
             client.read_to_string(&mut heard).ok();
             assert!("abc".starts_with(&heard), "{toward:?}: {heard:?}");
             assert_eq!((proxy.passed(toward), proxy.cuts()), (9, 1), "{toward:?}");

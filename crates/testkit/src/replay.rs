@@ -1,4 +1,4 @@
-//! Replayed: a transcript's transport over the sockets of a daemon.
+//! Replayed: the transport of a transcript over the sockets of a daemon.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use crate::client::AnyClient;
 use crate::serve::{Served, Way};
 use crate::transcript::Transport;
 
-/// How long an answer may take after the transcript has ended.
+/// The deadline of a response after the end of the transcript.
 const LAST_ANSWERS: Duration = Duration::from_secs(10);
 
-/// One client's conversation with a daemon of its own.
+/// One client's conversation with its own daemon.
 #[derive(Debug)]
 pub struct Replayed {
     served: Served,
     client: AnyClient,
-    /// Lines that came while the last answers were awaited.
+    /// Lines received while waiting for the last responses.
     early: VecDeque<String>,
-    /// Requests that were sent and not answered.
+    /// Requests without a response.
     open: usize,
-    /// Whether nothing of a line waits for its end.
+    /// Whether the last line is complete.
     is_line_whole: bool,
 }
 
 impl Replayed {
-    /// Talks to a daemon in this way.
+    /// Connects to a daemon with this carrier.
     pub fn new(served: Served, way: Way) -> Replayed {
         let client = served.client(way);
         Replayed { served, client, early: VecDeque::new(), open: 0, is_line_whole: true }
@@ -84,7 +84,7 @@ impl Transport for Replayed {
     }
 }
 
-/// How many messages of a line, alone or in a batch, are such.
+/// The number of matching messages in a line or a batch.
 fn count(line: &str, fits: impl Fn(&Value) -> bool) -> usize {
     match serde_json::from_str(line.trim()) {
         Ok(Value::Array(messages)) => messages.iter().filter(|message| fits(message)).count(),

@@ -1,4 +1,4 @@
-//! Served: `rexd serve` under test, with every listener, and clients of each kind.
+//! Served: `rexd serve` under test with every listener, and clients of each kind.
 
 use std::fmt::Debug;
 use std::io::{self, BufRead, BufReader, Read};
@@ -22,7 +22,7 @@ use crate::websocket::Socket;
 /// The token of the daemons under test.
 pub const TOKEN: &str = "a-token-for-tests-0123456789abcdef0123456789abcdef";
 
-/// How a client reaches the daemon.
+/// The carrier of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Lines over a unix socket.
@@ -34,23 +34,23 @@ pub enum Way {
 }
 
 impl Way {
-    /// Every way.
+    /// All carriers of a served daemon.
     pub const ALL: [Way; 3] = [Way::Unix, Way::WebSocket, Way::Http];
 }
 
-/// Where the listeners of a daemon are, or of something before it.
+/// The addresses of a daemon's listeners, or of a proxy's.
 #[derive(Debug, Clone)]
 pub struct Doors {
     /// The unix socket.
     pub unix: PathBuf,
     /// The HTTP listener, which WebSockets share.
     pub http: SocketAddr,
-    /// What to show there.
+    /// The bearer token.
     pub token: Option<String>,
 }
 
 impl Doors {
-    /// A new connection.
+    /// Opens a new connection.
     pub fn connect(&self, way: Way) -> io::Result<Box<dyn Carrier + Send>> {
         let token = self.token.as_deref();
         Ok(match way {
@@ -60,39 +60,39 @@ impl Doors {
         })
     }
 
-    /// A new connection over HTTP that hears a session's events after this one, and says so by its header alone.
+    /// Opens an HTTP connection that reads a session's events after this one, by `Last-Event-ID`.
     pub fn listen(&self, session: &str, last: u64) -> io::Result<Box<dyn Carrier + Send>> {
         let mut posts = Posts::connect(self.http, self.token.as_deref())?;
         posts.listen(session, Some(&last.to_string()))?;
         Ok(Box::new(posts))
     }
 
-    /// The same doors for somebody else.
+    /// The same addresses with another token.
     pub fn with_token(&self, token: Option<&str>) -> Doors {
         Doors { token: token.map(str::to_owned), ..self.clone() }
     }
 }
 
-/// A daemon that serves sockets.
+/// A daemon on sockets.
 #[derive(Debug)]
 pub struct Served {
     child: Child,
     _stdout: BufReader<ChildStdout>,
-    /// What it logs.
+    /// The log of the server.
     pub log: Log,
-    /// Where it listens.
+    /// The addresses of its listeners.
     pub doors: Doors,
 }
 
 impl Served {
-    /// Starts `rexd serve` with the sandbox's configuration, on a unix socket and a port of its own.
+    /// Starts `rexd serve` with the sandbox's configuration, on a unix socket and a free port.
     pub fn start(binary: &str, sandbox: &Sandbox) -> Served {
         let mut command = sandbox.command(binary);
         command.arg("serve").arg("--config").arg(sandbox.config());
         Served::spawn(command, sandbox)
     }
 
-    /// The same with a command that was begun elsewhere; the listeners are added.
+    /// The same with a prepared command; adds the listeners.
     pub fn spawn(mut command: Command, sandbox: &Sandbox) -> Served {
         let log = Log::new();
         command.args(["--http", "127.0.0.1:0", "--unix"]).arg(sandbox.path("rexd.sock"));
@@ -127,7 +127,7 @@ impl Served {
         self.client_at(&self.doors, way)
     }
 
-    /// A new client that comes through other doors.
+    /// A new client at other addresses.
     pub fn client_at(&self, doors: &Doors, way: Way) -> AnyClient {
         let carrier = doors.connect(way);
         let carrier =
@@ -135,34 +135,34 @@ impl Served {
         Client::new(carrier, self.log.clone())
     }
 
-    /// The daemon's process number.
+    /// The process id of the daemon.
     pub fn pid(&self) -> i32 {
-        i32::try_from(self.child.id()).expect("a process number")
+        i32::try_from(self.child.id()).expect("a process id")
     }
 
     /// Sends a signal to the daemon.
     pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.pid()).expect("a process number");
+        let pid = Pid::from_raw(self.pid()).expect("a process id");
         kill_process(pid, signal).expect("a signal to the daemon");
     }
 
-    /// Asks it to end and waits until it has.
+    /// Sends SIGTERM and waits for the exit.
     pub fn stop(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.wait(PATIENCE)
     }
 
-    /// Waits for the daemon to end.
+    /// Waits for the daemon to exit.
     pub fn wait(&mut self, within: Duration) -> ExitStatus {
         let has_ended = watch(self.pid()).ends_before(Instant::now() + within);
-        assert!(has_ended, "the daemon does not end: {}", self.log.text());
+        assert!(has_ended, "the daemon did not exit: {}", self.log.text());
         self.child.wait().expect("its status")
     }
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // A daemon whose test failed must not outlive it.
+        // The daemon must not outlive a failed test.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             let _gone = self.child.kill();
             let _gone = self.child.wait();
