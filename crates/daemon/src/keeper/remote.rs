@@ -12,7 +12,7 @@ use engine::process::{
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use wire::keeper::{MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, Piece, Request, Told as Said};
+use wire::keeper::{KeeperFrame, KeeperMessage, KeeperRequest, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES};
 
 use super::convert;
 use super::dial::{self, Dialled};
@@ -89,23 +89,25 @@ impl Remote {
     }
 
     /// What the keeper said, in the engine's words.
-    fn heard(&mut self, piece: Piece) -> Option<KeeperEvent> {
+    fn heard(&mut self, piece: KeeperFrame) -> Option<KeeperEvent> {
         match piece {
-            Piece::Output { start, stream, bytes } => {
+            KeeperFrame::Output { start, stream, bytes } => {
                 self.at = start + bytes.len() as u64;
                 Some(KeeperEvent::Output { start: Cursor(start), stream: convert::stream(stream), bytes })
             }
-            Piece::Told(Said::Lost { next, .. }) => {
+            KeeperFrame::Message(KeeperMessage::Lost { next, .. }) => {
                 self.at = next;
                 Some(KeeperEvent::Lost { next: Cursor(next) })
             }
-            Piece::Told(Said::Exited { exit }) => Some(KeeperEvent::Exited(convert::exit(exit))),
-            Piece::Told(Said::Closed(closed)) => {
+            KeeperFrame::Message(KeeperMessage::Exited { exit }) => {
+                Some(KeeperEvent::Exited(convert::exit(exit)))
+            }
+            KeeperFrame::Message(KeeperMessage::Closed(closed)) => {
                 self.source = Source::Over;
                 Some(KeeperEvent::Closed(convert::closed(closed)))
             }
             // Nothing else is said without being asked; what a newer keeper adds is passed over.
-            Piece::Told(_) => None,
+            KeeperFrame::Message(_) => None,
         }
     }
 
@@ -117,8 +119,8 @@ impl Remote {
         let from = self.at;
         let attached = async {
             let mut dialled = Dialled::open(&self.folder).await?;
-            match dialled.ask(|id| Request::Attach { id, cursor: from }).await? {
-                Said::Attached { .. } => Ok::<_, io::Error>(dialled),
+            match dialled.ask(|id| KeeperRequest::Attach { id, cursor: from }).await? {
+                KeeperMessage::Attached { .. } => Ok::<_, io::Error>(dialled),
                 _ => Err(io::ErrorKind::ResourceBusy.into()),
             }
         };
@@ -211,9 +213,9 @@ pub(super) async fn input(
             None => Dialled::open(folder).await.map_err(|error| dial::unreachable(folder, &error))?,
         };
         let data = wire::base64::encode(&piece);
-        let asked = dialled.ask(|id| Request::Input { id, data, eof }).await;
+        let asked = dialled.ask(|id| KeeperRequest::Input { id, data, eof }).await;
         match asked.map_err(|error| dial::unreachable(folder, &error))? {
-            Said::Accepted { .. } => *connection = Some(dialled),
+            KeeperMessage::Accepted { .. } => *connection = Some(dialled),
             told => {
                 *connection = Some(dialled);
                 return Err(dial::unexpected(told));
