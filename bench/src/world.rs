@@ -160,8 +160,22 @@ impl Expected<'_> {
 /// Lines of 60 to 80 characters of words; always the same.
 fn words(size: usize) -> Vec<u8> {
     const WORDS: [&str; 16] = [
-        "agent", "binary", "cursor", "daemon", "engine", "directory", "kernel", "ledger", "machine", "notice",
-        "output", "process", "queue", "reader", "session", "terminal",
+        "agent",
+        "binary",
+        "cursor",
+        "daemon",
+        "engine",
+        "directory",
+        "kernel",
+        "ledger",
+        "machine",
+        "notice",
+        "output",
+        "process",
+        "queue",
+        "reader",
+        "session",
+        "terminal",
     ];
     let mut numbers = Numbers(0x5eed);
     let mut text = Vec::with_capacity(size + 96);

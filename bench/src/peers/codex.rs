@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::json;
 use super::peer::{Dialect, Meaning, Peer, Streams};
-use super::websocket::{WebSocketAddress, WebSocket};
+use super::websocket::{WebSocket, WebSocketAddress};
 use super::wire::Wire;
 use crate::watchdog::{Server, tied};
 
@@ -80,7 +80,8 @@ pub(crate) fn spawn(
 /// Starts `rexd exec-server` and does the handshake.
 pub(crate) fn ours(rexd: &Path, directory: &Path, transport: Transport) -> Result<Peer<Codex>> {
     let name = |transport: &str| format!("rexd exec-server {transport}");
-    let mut peer = serve((rexd, &[]), directory, transport, &name).context("rexd exec-server did not start")?;
+    let mut peer =
+        serve((rexd, &[]), directory, transport, &name).context("rexd exec-server did not start")?;
     peer.greet()?;
     Ok(peer)
 }

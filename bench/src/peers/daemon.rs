@@ -12,7 +12,7 @@ use serde_json::json;
 use super::peer::Peer;
 use super::rexd::{Encoding, Rexd, Setup};
 use super::rexd_http::{Ending, RexdHttp};
-use super::websocket::{WebSocketAddress, WebSocket};
+use super::websocket::{WebSocket, WebSocketAddress};
 use super::wire::Wire;
 use crate::watchdog::{Server, tied};
 

@@ -48,11 +48,11 @@ impl Carrier for Box<dyn Carrier + Send> {
 /// Splits bytes into messages for carriers without lines: blank lines are skipped, and the text after the last
 /// newline is kept until it is complete.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
+pub(crate) struct LineSplitter {
     rest: Vec<u8>,
 }
 
-impl Pieces {
+impl LineSplitter {
     /// The messages that are complete.
     pub(crate) fn add(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.rest.extend_from_slice(bytes);
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn lines_become_messages_and_blank_ones_none() {
-        let mut pieces = Pieces::default();
+        let mut pieces = LineSplitter::default();
         assert_eq!(pieces.add(b"\n\r\n{\"a\""), [b""; 0]);
         assert_eq!(pieces.add(b":1}\r\n 2 \n3"), [&b"{\"a\":1}\r"[..], b" 2 "]);
         assert_eq!(pieces.last().as_deref(), Some(&b"3"[..]));

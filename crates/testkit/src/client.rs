@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::carrier::{Carrier, Received};
-use crate::daemon::{Finished, PATIENCE, data};
+use crate::daemon::{CommandOutcome, PATIENCE, data};
 use crate::invariants::{Invariants, shorten, shorten_text};
 use crate::log::Log;
 
@@ -225,7 +225,7 @@ impl<C: Carrier> Client<C> {
     }
 
     /// Runs a command to its end. `params` are those of `exec.start`, the session included.
-    pub fn run(&mut self, params: Value) -> Finished {
+    pub fn run(&mut self, params: Value) -> CommandOutcome {
         let process_id = self.begin(params);
         self.finish(&process_id)
     }
@@ -236,8 +236,8 @@ impl<C: Carrier> Client<C> {
     }
 
     /// Collects the output of a process until its exit.
-    pub fn finish(&mut self, process_id: &str) -> Finished {
-        let mut finished = Finished { process_id: process_id.to_owned(), ..Finished::default() };
+    pub fn finish(&mut self, process_id: &str) -> CommandOutcome {
+        let mut finished = CommandOutcome { process_id: process_id.to_owned(), ..CommandOutcome::default() };
         loop {
             let message = self.take(&format!("the end of {process_id}"), |message| {
                 message["method"].is_string() && message["params"]["process_id"] == process_id

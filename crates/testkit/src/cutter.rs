@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::proxy::{How, Proxy};
+use crate::proxy::{CutKind, Proxy};
 
 /// Cuts connections until it is dropped.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct Cutter {
 
 impl Proxy {
     /// Cuts every connection after each pause.
-    pub fn cut_every(&self, pause: Duration, how: How) -> Cutter {
+    pub fn cut_every(&self, pause: Duration, how: CutKind) -> Cutter {
         let (stop, stopped) = channel();
         let rules = self.rules();
         let thread = std::thread::spawn(move || {

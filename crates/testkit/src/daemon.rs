@@ -46,7 +46,7 @@ impl DerefMut for Rexd {
 
 /// The outcome of one command.
 #[derive(Debug, Clone, Default)]
-pub struct Finished {
+pub struct CommandOutcome {
     /// The process.
     pub process_id: String,
     /// Its standard output.
@@ -59,7 +59,7 @@ pub struct Finished {
     pub error: Option<Value>,
 }
 
-impl Finished {
+impl CommandOutcome {
     /// The output as text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.stdout).expect("text")
@@ -190,12 +190,12 @@ pub fn data(params: &Value) -> Vec<u8> {
 }
 
 /// Runs the binary with arguments until it exits, for tests of the command line.
-pub fn run(sandbox: &Sandbox, binary: &str, arguments: &[&str]) -> Ran {
+pub fn run(sandbox: &Sandbox, binary: &str, arguments: &[&str]) -> ProgramOutcome {
     run_with_input(sandbox, binary, arguments, "")
 }
 
 /// The same, with text on its standard input.
-pub fn run_with_input(sandbox: &Sandbox, binary: &str, arguments: &[&str], input: &str) -> Ran {
+pub fn run_with_input(sandbox: &Sandbox, binary: &str, arguments: &[&str], input: &str) -> ProgramOutcome {
     let mut command = sandbox.command(Path::new(binary));
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary");
@@ -206,7 +206,7 @@ pub fn run_with_input(sandbox: &Sandbox, binary: &str, arguments: &[&str], input
     assert!(watch(pid).ends_before(Instant::now() + PATIENCE), "{arguments:?} does not end");
     let output = child.wait_with_output().expect("its output");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    ProgramOutcome { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 /// A program may exit without reading its input.
@@ -216,7 +216,7 @@ fn is_broken_pipe(error: std::io::Error) -> std::io::Result<()> {
 
 /// The outcome of running the binary.
 #[derive(Debug)]
-pub struct Ran {
+pub struct ProgramOutcome {
     /// Its exit status; `None` after a signal.
     pub code: Option<i32>,
     /// Its standard output.

@@ -8,14 +8,14 @@ use std::process::{Child, ChildStdout, Stdio};
 use crate::log::Log;
 use crate::programs::program;
 use crate::sandbox::Sandbox;
-use crate::serve::Doors;
+use crate::serve::Addresses;
 
 /// The environment variable with another exec-server, such as a released `codex`, to run the tests against.
 const OTHER: &str = "REXD_TEST_EXEC_SERVER";
 
 /// A listening exec-server.
 #[derive(Debug)]
-pub struct ExecServed {
+pub struct ExecServer {
     child: Child,
     _stdout: BufReader<ChildStdout>,
     /// The log of the server.
@@ -23,7 +23,7 @@ pub struct ExecServed {
     /// The URL that it printed.
     pub url: String,
     /// The same address for a [`Proxy`](crate::proxy::Proxy).
-    pub doors: Doors,
+    pub addresses: Addresses,
 }
 
 /// The program that the tests start: `rexd`, or the value of `REXD_TEST_EXEC_SERVER`.
@@ -31,19 +31,19 @@ pub fn exec_server() -> PathBuf {
     std::env::var_os(OTHER).map_or_else(|| program("rexd").into(), PathBuf::from)
 }
 
-impl ExecServed {
+impl ExecServer {
     /// Starts it in the sandbox, on a free port.
-    pub fn start(sandbox: &Sandbox) -> ExecServed {
-        ExecServed::start_with(sandbox, &[])
+    pub fn start(sandbox: &Sandbox) -> ExecServer {
+        ExecServer::start_with(sandbox, &[])
     }
 
     /// The same with further arguments.
-    pub fn start_with(sandbox: &Sandbox, arguments: &[&str]) -> ExecServed {
-        ExecServed::start_program(&exec_server(), sandbox, arguments)
+    pub fn start_with(sandbox: &Sandbox, arguments: &[&str]) -> ExecServer {
+        ExecServer::start_program(&exec_server(), sandbox, arguments)
     }
 
     /// The same, with another program.
-    pub fn start_program(program: &Path, sandbox: &Sandbox, arguments: &[&str]) -> ExecServed {
+    pub fn start_program(program: &Path, sandbox: &Sandbox, arguments: &[&str]) -> ExecServer {
         let log = Log::new();
         let mut command = sandbox.command(program);
         command.args(["exec-server", "--listen", "ws://127.0.0.1:0"]).args(arguments);
@@ -55,8 +55,8 @@ impl ExecServed {
         let url = url.trim_end().to_owned();
         let address: Option<SocketAddr> = url.strip_prefix("ws://").and_then(|rest| rest.parse().ok());
         let http = address.unwrap_or_else(|| panic!("printed {url:?}; log: {}", log.text()));
-        let doors = Doors { unix: sandbox.path("none.sock"), http, token: None };
-        ExecServed { child, _stdout: stdout, log, url, doors }
+        let addresses = Addresses { unix: sandbox.path("none.sock"), http, token: None };
+        ExecServer { child, _stdout: stdout, log, url, addresses }
     }
 
     /// The process id of the server.
@@ -65,7 +65,7 @@ impl ExecServed {
     }
 }
 
-impl Drop for ExecServed {
+impl Drop for ExecServer {
     fn drop(&mut self) {
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             let _gone = self.child.kill();

@@ -8,7 +8,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt};
 
-use crate::proxy::{How, Rules, TICK, Toward, write_all};
+use crate::proxy::{CutKind, Direction, Rules, TICK, write_all};
 
 /// Bytes read at once.
 const PIECE: usize = 16 * 1024;
@@ -17,7 +17,7 @@ const PIECE: usize = 16 * 1024;
 struct Flow<'f> {
     from: &'f OwnedFd,
     to: &'f OwnedFd,
-    toward: Toward,
+    toward: Direction,
     waiting: Vec<u8>,
     is_over: bool,
 }
@@ -25,7 +25,7 @@ struct Flow<'f> {
 /// The next action after a step.
 enum Next {
     GoOn,
-    Cut(How),
+    Cut(CutKind),
     Broken,
 }
 
@@ -37,10 +37,10 @@ pub(crate) fn pass(client: OwnedFd, daemon: OwnedFd, rules: &Rules) {
         fcntl_setfl(fd, flags | OFlags::NONBLOCK).expect("a socket that does not block");
     }
     let flow = |from, to, toward| Flow { from, to, toward, waiting: Vec::new(), is_over: false };
-    let mut flows = [flow(&client, &daemon, Toward::Daemon), flow(&daemon, &client, Toward::Client)];
+    let mut flows = [flow(&client, &daemon, Direction::Daemon), flow(&daemon, &client, Direction::Client)];
     loop {
         match rules.verdict(born) {
-            Some(How::Stalled) => {
+            Some(CutKind::Stalled) => {
                 // The sockets stay open, and bytes are discarded until the proxy ends.
                 while rules.verdict(usize::MAX).is_none() {
                     std::thread::sleep(TICK);
@@ -61,7 +61,7 @@ pub(crate) fn pass(client: OwnedFd, daemon: OwnedFd, rules: &Rules) {
             match flow.step(rules, born) {
                 Next::GoOn => {}
                 Next::Cut(how) => rules.cut(how),
-                Next::Broken => return part(&client, &daemon, How::Reset),
+                Next::Broken => return part(&client, &daemon, CutKind::Reset),
             }
         }
     }
@@ -116,8 +116,8 @@ impl Flow<'_> {
 }
 
 /// Closes both sides.
-fn part(client: &OwnedFd, daemon: &OwnedFd, how: How) {
-    if how == How::Reset {
+fn part(client: &OwnedFd, daemon: &OwnedFd, how: CutKind) {
+    if how == CutKind::Reset {
         for fd in [client, daemon] {
             // A unix socket has no reset: closing it with unread data has the same effect.
             sockopt::set_socket_linger(fd, Some(Duration::ZERO)).ok();

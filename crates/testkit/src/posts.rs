@@ -1,4 +1,4 @@
-//! Posts: a carrier over HTTP. Each message is a POST to `/rpc`; events of each session come from `GET /events`.
+//! HttpCarrier: a carrier over HTTP. Each message is a POST to `/rpc`; events of each session come from `GET /events`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::carrier::{Carrier, Pieces, Received};
+use crate::carrier::{Carrier, LineSplitter, Received};
 use crate::http::{Answer, Http, bearer};
 use crate::sse::Stream;
 
@@ -26,10 +26,10 @@ enum Arrival {
 
 /// A client that posts each request and reads the events of every session that it opens.
 #[derive(Debug)]
-pub struct Posts {
+pub struct HttpCarrier {
     address: SocketAddr,
     token: Option<String>,
-    pieces: Pieces,
+    pieces: LineSplitter,
     /// The connection for sequential requests.
     asking: Http,
     /// Responses are delivered before events, so that an event follows the response with its process.
@@ -41,14 +41,14 @@ pub struct Posts {
     is_over: bool,
 }
 
-impl Posts {
+impl HttpCarrier {
     /// Connects to an address.
-    pub fn connect(address: SocketAddr, token: Option<&str>) -> io::Result<Posts> {
+    pub fn connect(address: SocketAddr, token: Option<&str>) -> io::Result<HttpCarrier> {
         let (arrive, arrivals) = channel();
-        Ok(Posts {
+        Ok(HttpCarrier {
             address,
             token: token.map(str::to_owned),
-            pieces: Pieces::default(),
+            pieces: LineSplitter::default(),
             asking: Http::connect(address)?,
             answers: VecDeque::new(),
             arrivals,
@@ -128,7 +128,7 @@ impl Posts {
     }
 }
 
-impl Carrier for Posts {
+impl Carrier for HttpCarrier {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.pieces.add(bytes).into_iter().try_for_each(|message| self.post(message))
     }
@@ -171,7 +171,7 @@ impl Carrier for Posts {
     }
 }
 
-impl Drop for Posts {
+impl Drop for HttpCarrier {
     fn drop(&mut self) {
         for stream in &self.listening {
             stream.shutdown(Shutdown::Both).ok();

@@ -10,24 +10,24 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// A process that can be waited for without being its parent.
 #[derive(Debug)]
-pub struct Watched {
+pub struct ProcessWatch {
     /// Its number.
     pub pid: i32,
     handle: Option<OwnedFd>,
 }
 
 /// Watches a process; an unknown process counts as ended.
-pub fn watch(pid: i32) -> Watched {
+pub fn watch(pid: i32) -> ProcessWatch {
     let handle = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    Watched { pid, handle }
+    ProcessWatch { pid, handle }
 }
 
 /// Watches every process that has `NAME=value` in its environment.
-pub fn watch_marked(mark: &str) -> Vec<Watched> {
+pub fn watch_marked(mark: &str) -> Vec<ProcessWatch> {
     marked(mark).into_iter().map(watch).collect()
 }
 
-impl Watched {
+impl ProcessWatch {
     /// Waits for its end; false after the deadline.
     pub fn ends_before(&self, deadline: Instant) -> bool {
         let Some(handle) = &self.handle else { return true };
@@ -41,7 +41,7 @@ impl Watched {
 }
 
 /// The watched processes that still run after the given time.
-pub fn survivors(watched: &[Watched], within: Duration) -> Vec<i32> {
+pub fn survivors(watched: &[ProcessWatch], within: Duration) -> Vec<i32> {
     let deadline = Instant::now() + within;
     watched.iter().filter(|process| !process.ends_before(deadline)).map(|process| process.pid).collect()
 }

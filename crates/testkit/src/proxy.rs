@@ -14,14 +14,14 @@ use rustix::event::PollFlags;
 
 use crate::pass::pass;
 use crate::proc::{wait_for, wait_readable};
-use crate::serve::Doors;
+use crate::serve::Addresses;
 
 /// The interval at which a connection checks the rules.
 pub(crate) const TICK: Duration = Duration::from_millis(5);
 
 /// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Toward {
+pub enum Direction {
     /// From the client to the daemon.
     Daemon,
     /// From the daemon to the client.
@@ -30,7 +30,7 @@ pub enum Toward {
 
 /// The way in which a connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum CutKind {
     /// Closed normally on both sides.
     Closed,
     /// Reset.
@@ -42,9 +42,9 @@ pub enum How {
 /// A planned cut.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
-    toward: Toward,
+    toward: Direction,
     left: usize,
-    how: How,
+    how: CutKind,
 }
 
 /// The rules for every connection of the proxy.
@@ -52,7 +52,7 @@ struct Plan {
 struct State {
     plan: Option<Plan>,
     /// The kind of each cut so far; a cut applies to connections accepted before it.
-    cuts: Vec<How>,
+    cuts: Vec<CutKind>,
     /// Bytes that may pass per tick and direction.
     throttle: Option<usize>,
     passed: [u64; 2],
@@ -65,7 +65,7 @@ pub(crate) struct Grant {
     /// The number of bytes that may pass now.
     pub(crate) bytes: usize,
     /// The cut that follows.
-    pub(crate) cut: Option<How>,
+    pub(crate) cut: Option<CutKind>,
 }
 
 /// The rules of one proxy, shared with its connections.
@@ -83,12 +83,12 @@ impl Rules {
     }
 
     /// The cut that applies to a connection accepted after this many cuts, if any.
-    pub(crate) fn verdict(&self, after: usize) -> Option<How> {
-        self.with(|state| state.cuts.get(after).copied().or(state.is_over.then_some(How::Closed)))
+    pub(crate) fn verdict(&self, after: usize) -> Option<CutKind> {
+        self.with(|state| state.cuts.get(after).copied().or(state.is_over.then_some(CutKind::Closed)))
     }
 
     /// Requests that this many bytes pass.
-    pub(crate) fn ask(&self, toward: Toward, bytes: usize) -> Grant {
+    pub(crate) fn ask(&self, toward: Direction, bytes: usize) -> Grant {
         self.with(|state| {
             let mut grant = Grant { bytes: state.throttle.map_or(bytes, |most| bytes.min(most)), cut: None };
             if let Some(plan) = state.plan.as_mut().filter(|plan| plan.toward == toward) {
@@ -109,7 +109,7 @@ impl Rules {
     }
 
     /// Executes the planned cut.
-    pub(crate) fn cut(&self, how: How) {
+    pub(crate) fn cut(&self, how: CutKind) {
         self.with(|state| {
             state.plan = None;
             state.cuts.push(how);
@@ -122,13 +122,13 @@ impl Rules {
 pub struct Proxy {
     rules: Rules,
     /// The addresses for clients.
-    pub doors: Doors,
+    pub addresses: Addresses,
     accepting: Vec<JoinHandle<()>>,
 }
 
 impl Proxy {
     /// Starts a proxy to these addresses, with its unix socket in `directory`.
-    pub fn start(before: &Doors, directory: &Path) -> Proxy {
+    pub fn start(before: &Addresses, directory: &Path) -> Proxy {
         let rules = Rules::default();
         let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
         let http = tcp.local_addr().expect("its address");
@@ -150,11 +150,11 @@ impl Proxy {
             Some((client.into(), UnixStream::connect(&to_unix).ok()?.into()))
         };
         let accepting = vec![accept(tcp, from_tcp, rules.clone()), accept(unix, from_unix, rules.clone())];
-        Proxy { rules, doors: Doors { unix: path, http, token: before.token.clone() }, accepting }
+        Proxy { rules, addresses: Addresses { unix: path, http, token: before.token.clone() }, accepting }
     }
 
     /// Cuts every connection after this many more bytes. Later connections are not affected.
-    pub fn cut_after(&self, toward: Toward, bytes: usize, how: How) {
+    pub fn cut_after(&self, toward: Direction, bytes: usize, how: CutKind) {
         self.rules.with(|state| state.plan = Some(Plan { toward, left: bytes, how }));
     }
 
@@ -164,7 +164,7 @@ impl Proxy {
     }
 
     /// Cuts every connection now.
-    pub fn cut(&self, how: How) {
+    pub fn cut(&self, how: CutKind) {
         self.rules.cut(how);
     }
 
@@ -179,7 +179,7 @@ impl Proxy {
     }
 
     /// The number of forwarded bytes.
-    pub fn passed(&self, toward: Toward) -> u64 {
+    pub fn passed(&self, toward: Direction) -> u64 {
         self.rules.with(|state| state.passed[toward as usize])
     }
 
@@ -247,33 +247,36 @@ mod tests {
     fn echo() -> (tempfile::TempDir, Proxy, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let doors =
-            Doors { unix: directory.path().join("none"), http: listener.local_addr().unwrap(), token: None };
+        let addresses = Addresses {
+            unix: directory.path().join("none"),
+            http: listener.local_addr().unwrap(),
+            token: None,
+        };
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 std::thread::spawn(move || std::io::copy(&mut stream.try_clone().unwrap(), &mut stream));
             }
         });
-        let proxy = Proxy::start(&doors, directory.path());
-        let client = TcpStream::connect(proxy.doors.http).unwrap();
+        let proxy = Proxy::start(&addresses, directory.path());
+        let client = TcpStream::connect(proxy.addresses.http).unwrap();
         (directory, proxy, client)
     }
 
     #[test]
     fn a_cut_comes_after_exactly_so_many_bytes_in_its_direction() {
-        for toward in [Toward::Daemon, Toward::Client] {
+        for toward in [Direction::Daemon, Direction::Client] {
             let (_folder, proxy, mut client) = echo();
             client.write_all(b"before").unwrap();
             client.read_exact(&mut [0; 6]).unwrap();
-            proxy.cut_after(toward, 3, How::Closed);
+            proxy.cut_after(toward, 3, CutKind::Closed);
             client.write_all(b"abcdef").unwrap();
             let mut heard = String::new();
             // Unread bytes in the proxy turn the close into a reset.
             client.read_to_string(&mut heard).ok();
             assert!("abc".starts_with(&heard), "{toward:?}: {heard:?}");
             assert_eq!((proxy.passed(toward), proxy.cuts()), (9, 1), "{toward:?}");
-            let mut next = TcpStream::connect(proxy.doors.http).unwrap();
+            let mut next = TcpStream::connect(proxy.addresses.http).unwrap();
             next.write_all(b"on").unwrap();
             next.read_exact(&mut [0; 2]).unwrap();
         }
@@ -284,15 +287,15 @@ mod tests {
         let (_folder, proxy, mut client) = echo();
         client.write_all(b"x").unwrap();
         client.read_exact(&mut [0]).unwrap();
-        proxy.cut(How::Stalled);
+        proxy.cut(CutKind::Stalled);
         client.write_all(b"x").unwrap();
         client.set_read_timeout(Some(TICK * 4)).unwrap();
         let late = client.read(&mut [0]).unwrap_err();
         assert_eq!(late.kind(), std::io::ErrorKind::WouldBlock);
-        let mut client = TcpStream::connect(proxy.doors.http).unwrap();
+        let mut client = TcpStream::connect(proxy.addresses.http).unwrap();
         client.write_all(b"x").unwrap();
         client.read_exact(&mut [0]).unwrap();
-        proxy.cut(How::Reset);
+        proxy.cut(CutKind::Reset);
         assert_eq!(client.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
     }
 

@@ -1,4 +1,4 @@
-//! Replayed: the transport of a transcript over the sockets of a daemon.
+//! ReplayTransport: the transport of a transcript over the sockets of a daemon.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::carrier::Carrier as _;
 use crate::client::AnyClient;
-use crate::serve::{Served, Way};
+use crate::serve::{CarrierKind, ServedDaemon};
 use crate::transcript::Transport;
 
 /// The deadline of a response after the end of the transcript.
@@ -16,8 +16,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(10);
 
 /// One client's conversation with its own daemon.
 #[derive(Debug)]
-pub struct Replayed {
-    served: Served,
+pub struct ReplayTransport {
+    served: ServedDaemon,
     client: AnyClient,
     /// Lines received while waiting for the last responses.
     early: VecDeque<String>,
@@ -27,11 +27,11 @@ pub struct Replayed {
     is_line_whole: bool,
 }
 
-impl Replayed {
+impl ReplayTransport {
     /// Connects to a daemon with this carrier.
-    pub fn new(served: Served, way: Way) -> Replayed {
+    pub fn new(served: ServedDaemon, way: CarrierKind) -> ReplayTransport {
         let client = served.client(way);
-        Replayed { served, client, early: VecDeque::new(), open: 0, is_line_whole: true }
+        ReplayTransport { served, client, early: VecDeque::new(), open: 0, is_line_whole: true }
     }
 
     fn next_line(&mut self, within: Duration) -> Result<Option<String>> {
@@ -43,7 +43,7 @@ impl Replayed {
     }
 }
 
-impl Transport for Replayed {
+impl Transport for ReplayTransport {
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
         let is_request = |message: &Value| {
             let is_answer = message.get("result").is_some() || message.get("error").is_some();

@@ -25,7 +25,8 @@ impl Sandbox {
     /// The same with additional configuration. `$DIR` and `$ROOT` in it are the sandbox and its root. A text with
     /// `[[security.allowed_roots]]` or `[audit]` replaces those of the sandbox.
     pub fn with_config(more: &str) -> Sandbox {
-        let directory = tempfile::Builder::new().prefix("rexd-test-").tempdir().expect("a temporary directory");
+        let directory =
+            tempfile::Builder::new().prefix("rexd-test-").tempdir().expect("a temporary directory");
         let sandbox = Sandbox { directory };
         for name in ["root", "outside", "home"] {
             fs::create_dir(sandbox.path(name)).expect("a directory of the sandbox");

@@ -1,4 +1,4 @@
-//! Served: `rexd serve` under test with every listener, and clients of each kind.
+//! ServedDaemon: `rexd serve` under test with every listener, and clients of each kind.
 
 use std::fmt::Debug;
 use std::io::{self, BufRead, BufReader, Read};
@@ -14,7 +14,7 @@ use crate::client::{AnyClient, Client};
 use crate::daemon::PATIENCE;
 use crate::lines::Lines;
 use crate::log::Log;
-use crate::posts::Posts;
+use crate::posts::HttpCarrier;
 use crate::proc::watch;
 use crate::sandbox::Sandbox;
 use crate::websocket::Socket;
@@ -24,7 +24,7 @@ pub const TOKEN: &str = "a-token-for-tests-0123456789abcdef0123456789abcdef";
 
 /// The carrier of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum CarrierKind {
     /// Lines over a unix socket.
     Unix,
     /// Messages over a WebSocket.
@@ -33,14 +33,14 @@ pub enum Way {
     Http,
 }
 
-impl Way {
+impl CarrierKind {
     /// All carriers of a served daemon.
-    pub const ALL: [Way; 3] = [Way::Unix, Way::WebSocket, Way::Http];
+    pub const ALL: [CarrierKind; 3] = [CarrierKind::Unix, CarrierKind::WebSocket, CarrierKind::Http];
 }
 
 /// The addresses of a daemon's listeners, or of a proxy's.
 #[derive(Debug, Clone)]
-pub struct Doors {
+pub struct Addresses {
     /// The unix socket.
     pub unix: PathBuf,
     /// The HTTP listener, which WebSockets share.
@@ -49,51 +49,51 @@ pub struct Doors {
     pub token: Option<String>,
 }
 
-impl Doors {
+impl Addresses {
     /// Opens a new connection.
-    pub fn connect(&self, way: Way) -> io::Result<Box<dyn Carrier + Send>> {
+    pub fn connect(&self, way: CarrierKind) -> io::Result<Box<dyn Carrier + Send>> {
         let token = self.token.as_deref();
         Ok(match way {
-            Way::Unix => Box::new(Lines::connect(&self.unix)?),
-            Way::WebSocket => Box::new(Socket::connect(self.http, token)?),
-            Way::Http => Box::new(Posts::connect(self.http, token)?),
+            CarrierKind::Unix => Box::new(Lines::connect(&self.unix)?),
+            CarrierKind::WebSocket => Box::new(Socket::connect(self.http, token)?),
+            CarrierKind::Http => Box::new(HttpCarrier::connect(self.http, token)?),
         })
     }
 
     /// Opens an HTTP connection that reads a session's events after this one, by `Last-Event-ID`.
     pub fn listen(&self, session: &str, last: u64) -> io::Result<Box<dyn Carrier + Send>> {
-        let mut posts = Posts::connect(self.http, self.token.as_deref())?;
+        let mut posts = HttpCarrier::connect(self.http, self.token.as_deref())?;
         posts.listen(session, Some(&last.to_string()))?;
         Ok(Box::new(posts))
     }
 
     /// The same addresses with another token.
-    pub fn with_token(&self, token: Option<&str>) -> Doors {
-        Doors { token: token.map(str::to_owned), ..self.clone() }
+    pub fn with_token(&self, token: Option<&str>) -> Addresses {
+        Addresses { token: token.map(str::to_owned), ..self.clone() }
     }
 }
 
 /// A daemon on sockets.
 #[derive(Debug)]
-pub struct Served {
+pub struct ServedDaemon {
     child: Child,
     _stdout: BufReader<ChildStdout>,
     /// The log of the server.
     pub log: Log,
     /// The addresses of its listeners.
-    pub doors: Doors,
+    pub addresses: Addresses,
 }
 
-impl Served {
+impl ServedDaemon {
     /// Starts `rexd serve` with the sandbox's configuration, on a unix socket and a free port.
-    pub fn start(binary: &str, sandbox: &Sandbox) -> Served {
+    pub fn start(binary: &str, sandbox: &Sandbox) -> ServedDaemon {
         let mut command = sandbox.command(binary);
         command.arg("serve").arg("--config").arg(sandbox.config());
-        Served::spawn(command, sandbox)
+        ServedDaemon::spawn(command, sandbox)
     }
 
     /// The same with a prepared command; adds the listeners.
-    pub fn spawn(mut command: Command, sandbox: &Sandbox) -> Served {
+    pub fn spawn(mut command: Command, sandbox: &Sandbox) -> ServedDaemon {
         let log = Log::new();
         command.args(["--http", "127.0.0.1:0", "--unix"]).arg(sandbox.path("rexd.sock"));
         command.env("REXD_TOKEN", TOKEN).stdout(Stdio::piped()).stderr(log.stdio());
@@ -118,18 +118,18 @@ impl Served {
             }
         }
         let (unix, http) = (unix.expect("a unix socket"), http.expect("a port"));
-        let doors = Doors { unix, http, token: Some(TOKEN.to_owned()) };
-        Served { child, _stdout: stdout, log, doors }
+        let addresses = Addresses { unix, http, token: Some(TOKEN.to_owned()) };
+        ServedDaemon { child, _stdout: stdout, log, addresses }
     }
 
     /// A new client.
-    pub fn client(&self, way: Way) -> AnyClient {
-        self.client_at(&self.doors, way)
+    pub fn client(&self, way: CarrierKind) -> AnyClient {
+        self.client_at(&self.addresses, way)
     }
 
     /// A new client at other addresses.
-    pub fn client_at(&self, doors: &Doors, way: Way) -> AnyClient {
-        let carrier = doors.connect(way);
+    pub fn client_at(&self, addresses: &Addresses, way: CarrierKind) -> AnyClient {
+        let carrier = addresses.connect(way);
         let carrier =
             carrier.unwrap_or_else(|error| panic!("{way:?}: {error}; the log: {}", self.log.text()));
         Client::new(carrier, self.log.clone())
@@ -160,7 +160,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServedDaemon {
     fn drop(&mut self) {
         // The daemon must not outlive a failed test.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {

@@ -25,7 +25,7 @@ pub struct Stream {
 }
 
 /// A stream, or the response that refuses it.
-pub type Opened = Result<Stream, Answer>;
+pub type StreamResult = Result<Stream, Answer>;
 
 impl Stream {
     /// Opens the events of a session after the last received one.
@@ -34,7 +34,7 @@ impl Stream {
         token: Option<&str>,
         session: &str,
         last: Option<&str>,
-    ) -> io::Result<Opened> {
+    ) -> io::Result<StreamResult> {
         let mut http = Http::connect(address)?;
         let mut headers = bearer(token);
         headers.push("Accept: text/event-stream".to_owned());

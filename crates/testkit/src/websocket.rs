@@ -9,14 +9,14 @@ use tungstenite::client::IntoClientRequest as _;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, WebSocket};
 
-use crate::carrier::{Carrier, Pieces, Received};
+use crate::carrier::{Carrier, LineSplitter, Received};
 use crate::daemon::PATIENCE;
 
 /// A WebSocket client.
 #[derive(Debug)]
 pub struct Socket {
     socket: WebSocket<TcpStream>,
-    pieces: Pieces,
+    pieces: LineSplitter,
 }
 
 impl Socket {
@@ -42,7 +42,7 @@ impl Socket {
                 tungstenite::HandshakeError::Failure(error) => broken(error),
                 tungstenite::HandshakeError::Interrupted(_) => io::ErrorKind::TimedOut.into(),
             })?;
-        Ok(Socket { socket, pieces: Pieces::default() })
+        Ok(Socket { socket, pieces: LineSplitter::default() })
     }
 
     /// The underlying stream, for tests that write raw frames.
