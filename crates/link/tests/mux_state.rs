@@ -183,7 +183,7 @@ proptest! {
         let mut opened = 0_usize;
         for (id, [ack, ack_bits], body) in frames {
             let frame = RelayFrame { stream_id: format!("stream-{id}"), ack, ack_bits, body };
-            opened += usize::from(matches!(streams.receive(frame, now), Event::StreamResult(_)));
+            opened += usize::from(matches!(streams.receive(frame, now), Event::Opened(_)));
             prop_assert!(streams.keys().len() <= 8);
             prop_assert!(streams.held() <= 40_000, "{} bytes", streams.held());
             now += Duration::from_millis(50);
@@ -350,7 +350,7 @@ fn a_stream_that_was_reset_is_not_opened_by_late_frames_but_by_a_released_peer_t
     let mut streams = Streams::new(Role::Executor, Limits::default());
     let reset = || RelayFrame::new("s", Body::Reset { reason: "done".to_owned() });
     let open = |streams: &mut Streams, frame: RelayFrame| match streams.receive(frame, now) {
-        Event::StreamResult(key) => key,
+        Event::Opened(key) => key,
         other => panic!("{other:?}"),
     };
     let end = |streams: &mut Streams, key: Key| {
