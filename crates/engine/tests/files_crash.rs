@@ -21,7 +21,7 @@ const DIE_AT: &str = "FILES_CRASH_DIE_AT";
 const WALK: &str = "FILES_CRASH_WALK";
 const BOTH: [ResolveStrategy; 2] = [ResolveStrategy::Kernel, ResolveStrategy::Walk];
 const STEPS: [WriteStep; 7] = [
-    WriteStep::StreamResult,
+    WriteStep::Opened,
     WriteStep::Filled,
     WriteStep::Dressed,
     WriteStep::Synced,
