@@ -14,7 +14,7 @@ type Headers<'t> = &'t [(&'t str, &'t str)];
 fn gate() -> Gate {
     let world = World::new();
     let config = world.config(&format!("{SERVER}{}", hashed("ci", "good", "")));
-    Gate::new(Auth::new(&config, &world.places).unwrap(), Door::new(&config.server))
+    Gate::new(Auth::new(&config, &world.paths).unwrap(), Door::new(&config.server))
 }
 
 fn headers(list: Headers<'_>) -> HeaderMap {
