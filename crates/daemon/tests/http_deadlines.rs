@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use daemon::core::session::Retention;
+use daemon::faces::rexd::Rexd;
 use daemon::config::{Config, ConfigArgs, Paths};
 use daemon::net::auth::{Auth, Door, Gate, Refusals, Secret};
 use daemon::net::http::{self, Crowd, Deadlines, Peer, Server};
@@ -26,10 +28,11 @@ fn server_at(root: &Path, paths: Paths) -> Arc<Server> {
     let config = Config::parse("", Path::new(""), &args, &paths).unwrap();
     let stop = CancellationToken::new();
     Arc::new(Server {
-        service: Arc::new(
-            daemon::serve::service(&config, &paths, (Arc::new(NoAudit), Metrics::off()), stop.clone())
-                .unwrap(),
-        ),
+        face: {
+            let sinks = (Arc::new(NoAudit) as _, Metrics::off());
+            let core = daemon::serve::core(&config, &paths, sinks, stop.clone()).unwrap();
+            Arc::new(Rexd::new(Arc::new(core), Some(Retention::default()), None))
+        },
         gate: Gate::new(Auth::new(&config, &paths).unwrap(), Door::new(&config.server)),
         refusals: Refusals::new(Arc::new(NoAudit)),
         metrics: Metrics::off(),
