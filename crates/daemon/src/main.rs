@@ -77,7 +77,7 @@ fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
     // Before anything else is opened: they are known by their numbers.
     let passed = match asks_stdio && listeners.is_stdio_alone() {
         true => Vec::new(),
-        false => engine::process::passed_sockets()?,
+        false => engine::process::activation_sockets()?,
     };
     // Whoever passes sockets means those, not the streams of a service.
     listeners.stdio = asks_stdio || (listeners.stdio && passed.is_empty());

@@ -86,7 +86,7 @@ impl Connection {
         let Ok(_place) = served.viewers.try_acquire() else {
             return self.refuse(id, FailureKind::Busy, "as many viewers as there can be").await;
         };
-        let from = Cursor(cursor).min(served.process.facts().end);
+        let from = Cursor(cursor).min(served.process.state().end);
         self.tell(KeeperMessage::Attached { id, cursor: from.0 }).await?;
         let mut viewer = Viewer::new(served, from);
         loop {
@@ -157,13 +157,13 @@ async fn answer(process: &Process, request: KeeperRequest) -> KeeperMessage {
                 Ok(ended) => KeeperMessage::Killed {
                     id,
                     killed: convert::members_told(&ended.killed),
-                    left: convert::members_told(&ended.left),
+                    left: convert::members_told(&ended.remaining),
                 },
                 Err(error) => convert::failure_told(id, &error),
             }
         }
         KeeperRequest::Status { id } => {
-            let facts = process.facts();
+            let facts = process.state();
             KeeperMessage::Status {
                 id,
                 pid: facts.pid,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::Error;
-use engine::process::{Cause, Closed, Ended, Exit, Member, Signal, Stream};
-use engine::sandbox::{Denial, Denied};
+use engine::process::{ExitCause, ExitStatus, KillOutcome, ProcessSummary, Signal, Stream, TreeMember};
+use engine::sandbox::{Denial, DenialKind};
 use wire::keeper as told;
 
 /// Holders that a status names: it is written into room that was taken when the process started.
@@ -29,30 +29,32 @@ pub(super) fn stream(told: told::OutputStream) -> Stream {
     }
 }
 
-pub(super) fn exit_told(exit: Exit) -> told::LeaderExit {
+pub(super) fn exit_told(exit: ExitStatus) -> told::LeaderExit {
     match exit {
-        Exit::Code(code) => told::LeaderExit::Code(code),
-        Exit::Signal(signal) => told::LeaderExit::Signal(signal.number()),
+        ExitStatus::Code(code) => told::LeaderExit::Code(code),
+        ExitStatus::Signal(signal) => told::LeaderExit::Signal(signal.number()),
     }
 }
 
 /// A signal that does not exist here reads as the one that nobody can refuse.
-pub(super) fn exit(told: told::LeaderExit) -> Exit {
+pub(super) fn exit(told: told::LeaderExit) -> ExitStatus {
     match told {
-        told::LeaderExit::Code(code) => Exit::Code(code),
-        told::LeaderExit::Signal(number) => Exit::Signal(Signal::from_number(number).unwrap_or(Signal::KILL)),
+        told::LeaderExit::Code(code) => ExitStatus::Code(code),
+        told::LeaderExit::Signal(number) => {
+            ExitStatus::Signal(Signal::from_number(number).unwrap_or(Signal::KILL))
+        }
     }
 }
 
-pub(super) fn closed_told(closed: &Closed) -> told::CloseReport {
+pub(super) fn closed_told(closed: &ProcessSummary) -> told::CloseReport {
     told::CloseReport {
         exit: exit_told(closed.exit),
         cause: match closed.cause {
-            Cause::Itself => told::CloseCause::Itself,
-            Cause::Killed => told::CloseCause::Killed,
-            Cause::TimedOut => told::CloseCause::TimedOut,
-            Cause::OutputLimit => told::CloseCause::OutputLimit,
-            Cause::MemoryLimit => told::CloseCause::MemoryLimit,
+            ExitCause::Itself => told::CloseCause::Itself,
+            ExitCause::Killed => told::CloseCause::Killed,
+            ExitCause::TimedOut => told::CloseCause::TimedOut,
+            ExitCause::OutputLimit => told::CloseCause::OutputLimit,
+            ExitCause::MemoryLimit => told::CloseCause::MemoryLimit,
         },
         duration_ms: u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX),
         stdout_bytes: closed.stdout_bytes,
@@ -62,25 +64,25 @@ pub(super) fn closed_told(closed: &Closed) -> told::CloseReport {
         held_by: members_told(closed.held_by.get(..MOST_HOLDERS).unwrap_or(&closed.held_by)),
         denied: closed.denied.as_ref().map(|denied| told::DenialReport {
             path: denied.path.as_ref().map(|path| path.to_string_lossy().chars().take(MOST_PATH).collect()),
-            what: match denied.what {
-                Denial::Write => told::DeniedAccess::Write,
-                Denial::Read => told::DeniedAccess::Read,
-                Denial::Network => told::DeniedAccess::Network,
-                Denial::Call => told::DeniedAccess::Call,
+            what: match denied.kind {
+                DenialKind::Write => told::DeniedAccess::Write,
+                DenialKind::Read => told::DeniedAccess::Read,
+                DenialKind::Network => told::DeniedAccess::Network,
+                DenialKind::Call => told::DeniedAccess::Call,
             },
         }),
     }
 }
 
-pub(super) fn closed(told: told::CloseReport) -> Closed {
-    Closed {
+pub(super) fn closed(told: told::CloseReport) -> ProcessSummary {
+    ProcessSummary {
         exit: exit(told.exit),
         cause: match told.cause {
-            told::CloseCause::Itself => Cause::Itself,
-            told::CloseCause::Killed => Cause::Killed,
-            told::CloseCause::TimedOut => Cause::TimedOut,
-            told::CloseCause::OutputLimit => Cause::OutputLimit,
-            told::CloseCause::MemoryLimit => Cause::MemoryLimit,
+            told::CloseCause::Itself => ExitCause::Itself,
+            told::CloseCause::Killed => ExitCause::Killed,
+            told::CloseCause::TimedOut => ExitCause::TimedOut,
+            told::CloseCause::OutputLimit => ExitCause::OutputLimit,
+            told::CloseCause::MemoryLimit => ExitCause::MemoryLimit,
         },
         duration: Duration::from_millis(told.duration_ms),
         stdout_bytes: told.stdout_bytes,
@@ -88,28 +90,28 @@ pub(super) fn closed(told: told::CloseReport) -> Closed {
         truncated_bytes: told.truncated_bytes,
         held_by: members(told.held_by),
         processes_refused: told.processes_refused,
-        denied: told.denied.map(|denied| Denied {
+        denied: told.denied.map(|denied| Denial {
             path: denied.path.map(PathBuf::from),
-            what: match denied.what {
-                told::DeniedAccess::Write => Denial::Write,
-                told::DeniedAccess::Read => Denial::Read,
-                told::DeniedAccess::Network => Denial::Network,
-                told::DeniedAccess::Call => Denial::Call,
+            kind: match denied.what {
+                told::DeniedAccess::Write => DenialKind::Write,
+                told::DeniedAccess::Read => DenialKind::Read,
+                told::DeniedAccess::Network => DenialKind::Network,
+                told::DeniedAccess::Call => DenialKind::Call,
             },
         }),
     }
 }
 
-pub(super) fn members_told(members: &[Member]) -> Vec<told::TreeMember> {
+pub(super) fn members_told(members: &[TreeMember]) -> Vec<told::TreeMember> {
     members.iter().map(|member| told::TreeMember { pid: member.pid, name: member.name.clone() }).collect()
 }
 
-pub(super) fn ended(killed: Vec<told::TreeMember>, left: Vec<told::TreeMember>) -> Ended {
-    Ended { killed: members(killed), left: members(left) }
+pub(super) fn ended(killed: Vec<told::TreeMember>, left: Vec<told::TreeMember>) -> KillOutcome {
+    KillOutcome { killed: members(killed), remaining: members(left) }
 }
 
-fn members(told: Vec<told::TreeMember>) -> Vec<Member> {
-    told.into_iter().map(|member| Member { pid: member.pid, name: member.name }).collect()
+fn members(told: Vec<told::TreeMember>) -> Vec<TreeMember> {
+    told.into_iter().map(|member| TreeMember { pid: member.pid, name: member.name }).collect()
 }
 
 /// What a keeper says about a request that it could not do.

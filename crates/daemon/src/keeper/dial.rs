@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use engine::Error;
-use engine::process::{Cursor, Ended, Signal, TerminalSize};
+use engine::process::{Cursor, KillOutcome, Signal, TerminalSize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use wire::keeper::{Decoder, KeeperFrame, KeeperMessage, KeeperRequest, Version, encode_request};
@@ -86,7 +86,7 @@ impl Dialled {
 }
 
 /// Ends the tree, or tells its group something. On a connection of its own, so that nothing is before it.
-pub(super) async fn kill(folder: &Folder, signal: Signal) -> Result<Ended, Error> {
+pub(super) async fn kill(folder: &Folder, signal: Signal) -> Result<KillOutcome, Error> {
     match ask(folder, |id| KeeperRequest::Kill { id, signal: signal.number() }).await? {
         KeeperMessage::Killed { killed, left, .. } => Ok(convert::ended(killed, left)),
         told => Err(unexpected(told)),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::Error;
-use engine::process::{Cursor, Ended, Keeper, KeeperAnswer, KeeperNews, Signal, TerminalSize, Told};
+use engine::process::{
+    Cursor, Keeper, KeeperEvent, KeeperReply, KillOutcome, NextKeeperEvent, Signal, TerminalSize,
+};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -56,7 +58,7 @@ impl Remote {
         Remote { folder, at: at.0, source: Source::Cut(Instant::now()), input: Arc::default() }
     }
 
-    async fn news(&mut self) -> Option<Told> {
+    async fn news(&mut self) -> Option<KeeperEvent> {
         loop {
             match &mut self.source {
                 Source::Socket(dialled) => match dialled.piece().await {
@@ -87,20 +89,22 @@ impl Remote {
     }
 
     /// What the keeper said, in the engine's words.
-    fn heard(&mut self, piece: KeeperFrame) -> Option<Told> {
+    fn heard(&mut self, piece: KeeperFrame) -> Option<KeeperEvent> {
         match piece {
             KeeperFrame::Output { start, stream, bytes } => {
                 self.at = start + bytes.len() as u64;
-                Some(Told::Output { start: Cursor(start), stream: convert::stream(stream), bytes })
+                Some(KeeperEvent::Output { start: Cursor(start), stream: convert::stream(stream), bytes })
             }
             KeeperFrame::Message(KeeperMessage::Lost { next, .. }) => {
                 self.at = next;
-                Some(Told::Lost { next: Cursor(next) })
+                Some(KeeperEvent::Lost { next: Cursor(next) })
             }
-            KeeperFrame::Message(KeeperMessage::Exited { exit }) => Some(Told::Exited(convert::exit(exit))),
+            KeeperFrame::Message(KeeperMessage::Exited { exit }) => {
+                Some(KeeperEvent::Exited(convert::exit(exit)))
+            }
             KeeperFrame::Message(KeeperMessage::Closed(closed)) => {
                 self.source = Source::Over;
-                Some(Told::Closed(convert::closed(closed)))
+                Some(KeeperEvent::Closed(convert::closed(closed)))
             }
             // Nothing else is said without being asked; what a newer keeper adds is passed over.
             KeeperFrame::Message(_) => None,
@@ -127,30 +131,30 @@ impl Remote {
     }
 
     /// What the disk has, in the engine's words.
-    fn found(&mut self, found: io::Result<Found>) -> Option<Told> {
+    fn found(&mut self, found: io::Result<Found>) -> Option<KeeperEvent> {
         match found {
             Ok(Found::Output { start, stream, bytes }) => {
                 self.at = start + bytes.len() as u64;
-                Some(Told::Output { start: Cursor(start), stream, bytes })
+                Some(KeeperEvent::Output { start: Cursor(start), stream, bytes })
             }
             Ok(Found::Gap { next }) => {
                 self.at = next;
-                Some(Told::Lost { next: Cursor(next) })
+                Some(KeeperEvent::Lost { next: Cursor(next) })
             }
             Ok(Found::End) | Err(_) => self.end(),
         }
     }
 
     /// The end as it was written down: first what is missing before it, then how it came.
-    fn end(&mut self) -> Option<Told> {
+    fn end(&mut self) -> Option<KeeperEvent> {
         let status = self.folder.status();
         let end = status.as_ref().map_or_else(|| self.folder.end(), |status| status.end);
         if self.at < end {
             self.at = end;
-            return Some(Told::Lost { next: Cursor(end) });
+            return Some(KeeperEvent::Lost { next: Cursor(end) });
         }
         self.source = Source::Over;
-        status.map(|status| Told::Closed(convert::closed(status.closed)))
+        status.map(|status| KeeperEvent::Closed(convert::closed(status.closed)))
     }
 }
 
@@ -172,21 +176,21 @@ impl Reading {
 }
 
 impl Keeper for Remote {
-    fn next(&mut self) -> KeeperNews<'_> {
+    fn next(&mut self) -> NextKeeperEvent<'_> {
         Box::pin(self.news())
     }
 
-    fn kill(&self, signal: Signal) -> KeeperAnswer<Ended> {
+    fn kill(&self, signal: Signal) -> KeeperReply<KillOutcome> {
         let folder = self.folder.clone();
         Box::pin(async move { dial::kill(&folder, signal).await })
     }
 
-    fn input(&self, bytes: Bytes, is_last: bool) -> KeeperAnswer<usize> {
+    fn input(&self, bytes: Bytes, is_last: bool) -> KeeperReply<usize> {
         let (folder, connection) = (self.folder.clone(), self.input.clone());
         Box::pin(async move { input(&folder, &mut *connection.lock().await, bytes, is_last).await })
     }
 
-    fn resize(&self, size: TerminalSize) -> KeeperAnswer<()> {
+    fn resize(&self, size: TerminalSize) -> KeeperReply<()> {
         let folder = self.folder.clone();
         Box::pin(async move { dial::resize(&folder, size).await })
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::process::{Closed, Cursor, Item, LogReader};
+use engine::process::{Cursor, Item, LogReader, ProcessSummary};
 use tokio::sync::{Semaphore, watch};
 use wire::keeper::{KeeperFrame, KeeperMessage, MAX_OUTPUT_BYTES};
 
@@ -23,7 +23,7 @@ pub(super) struct Viewer {
     recent: LogReader,
     /// What is not in memory any more, and where memory goes on.
     older: Option<(Stored, Cursor)>,
-    closed: Option<Arc<Closed>>,
+    closed: Option<Arc<ProcessSummary>>,
 }
 
 impl Viewer {
@@ -71,7 +71,7 @@ impl Viewer {
                     return Some(KeeperFrame::Message(KeeperMessage::Exited { exit }));
                 }
                 // Its own process is left by nobody.
-                Item::Left => return None,
+                Item::Disconnected => return None,
             }
         }
     }

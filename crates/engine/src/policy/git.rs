@@ -1,6 +1,6 @@
 //! Git: it runs what its settings and some of its options say.
 
-use super::seen::{Kind, Looker};
+use super::analyze::{CommandAnalyzer, CommandKind};
 use super::words::Word;
 
 /// Settings that run nothing, by how they begin. Of every other it is not known here.
@@ -40,14 +40,14 @@ const TAKES: &[(&str, &[&str])] = &[
     ("grep", &["-O", "--open-files-in-pager"]),
 ];
 
-impl Looker {
+impl CommandAnalyzer {
     /// Looks at what git is told to run. `words` are its arguments.
-    pub(super) fn git(&mut self, words: &[Word]) -> Kind {
+    pub(super) fn git(&mut self, words: &[Word]) -> CommandKind {
         let mut at = 0;
         while let Some(word) = words.get(at) {
             let Some(text) = word.literal() else {
                 self.unseen("the options of git are only known when it runs");
-                return Kind::Plain;
+                return CommandKind::Plain;
             };
             match text {
                 "-c" => {
@@ -57,7 +57,7 @@ impl Looker {
                 "-C" | "--git-dir" | "--work-tree" | "--namespace" | "--super-prefix" => at += 2,
                 _ if text.starts_with("--config-env") || text.starts_with("--exec-path=") => {
                     self.unseen("an option of git may run a command");
-                    return Kind::Plain;
+                    return CommandKind::Plain;
                 }
                 _ if text.starts_with('-') => at += 1,
                 _ => break,
@@ -66,7 +66,7 @@ impl Looker {
         if let Some((Word::Literal(subcommand), rest)) = words.get(at..).and_then(<[Word]>::split_first) {
             self.git_subcommand(subcommand, rest);
         }
-        Kind::Plain
+        CommandKind::Plain
     }
 
     fn git_subcommand(&mut self, subcommand: &str, words: &[Word]) {

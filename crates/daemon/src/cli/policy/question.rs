@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use engine::policy::{Access, Asked, CommandLine, Operation, Touch, Verdict};
+use engine::policy::{Access, CommandLine, PathAccess, PolicyOperation, PolicyQuery, Verdict};
 
 use super::said;
 use crate::config::{Config, ConfigArgs, Places};
@@ -59,7 +59,7 @@ impl Question {
     }
 
     /// Puts the question together and lets somebody answer it.
-    fn asking<T>(&self, places: &Places, answer: impl FnOnce(&Asked<'_>) -> T) -> T {
+    fn asking<T>(&self, places: &Places, answer: impl FnOnce(&PolicyQuery<'_>) -> T) -> T {
         let cwd = real(&places.current.join(self.cwd.as_deref().unwrap_or(Path::new(""))));
         let caller =
             self.caller.clone().unwrap_or_else(|| format!("uid:{}", rustix::process::getuid().as_raw()));
@@ -70,22 +70,22 @@ impl Question {
             Wanted::Argv(_) | Wanted::Shell(_) => Vec::new(),
         };
         // What is removed goes with everything below it.
-        let touched: Vec<Touch<'_>> = files
+        let touched: Vec<PathAccess<'_>> = files
             .iter()
-            .map(|(access, path)| Touch {
+            .map(|(access, path)| PathAccess {
                 path,
                 access: *access,
-                tree: *access == Access::Remove && path.is_dir(),
+                is_recursive: *access == Access::Remove && path.is_dir(),
             })
             .collect();
         let operation = match &self.wanted {
-            Wanted::Argv(argv) => Operation::Run { line: CommandLine::Argv(argv), cwd: &cwd },
+            Wanted::Argv(argv) => PolicyOperation::Run { line: CommandLine::Argv(argv), cwd: &cwd },
             Wanted::Shell(line) => {
-                Operation::Run { line: CommandLine::Shell { line, login: false }, cwd: &cwd }
+                PolicyOperation::Run { line: CommandLine::Shell { line, login: false }, cwd: &cwd }
             }
-            Wanted::Files(_) => Operation::Files(&touched),
+            Wanted::Files(_) => PolicyOperation::Files(&touched),
         };
-        answer(&Asked { face: &self.face, client: &self.client, caller: &caller, operation })
+        answer(&PolicyQuery { face: &self.face, client: &self.client, caller: &caller, operation })
     }
 }
 

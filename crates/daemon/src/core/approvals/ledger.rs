@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Once, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use engine::approval::{Approval, Grant, Ledger, Outcome};
+use engine::approval::{Approval, ApprovalStore, Grant, Resolution};
 
 use super::folder::{Folder, read};
 use super::record::{Daemon, GrantRecord, Record, State};
@@ -50,7 +50,7 @@ impl FileLedger {
         for path in self.folder.questions() {
             let Some(mut record) = read::<Record>(&path) else { continue };
             if record.state == State::Pending && !is_alive(&record.daemon) {
-                record.settle(&Outcome::Abandoned);
+                record.settle(&Resolution::Abandoned);
                 self.warn(self.folder.write(&path, &record));
             } else if record.settled_at_ms.is_some_and(|settled| settled < oldest) {
                 // If it stays, it is only old.
@@ -66,27 +66,27 @@ impl FileLedger {
     }
 }
 
-impl Ledger for FileLedger {
-    fn opened(&self, approval: &Approval) -> io::Result<()> {
+impl ApprovalStore for FileLedger {
+    fn record_request(&self, approval: &Approval) -> io::Result<()> {
         self.swept.call_once(|| self.sweep());
         let path = self.folder.question(&approval.id).ok_or(io::ErrorKind::InvalidInput)?;
         self.folder.write(&path, &Record::new(approval, self.daemon()))
     }
 
-    fn settled(&self, approval: &Approval, outcome: &Outcome) {
+    fn record_resolution(&self, approval: &Approval, resolution: &Resolution) {
         let Some(path) = self.folder.question(&approval.id) else { return };
         let mut record = Record::new(approval, self.daemon());
-        record.settle(outcome);
+        record.settle(resolution);
         self.warn(self.folder.write(&path, &record));
     }
 
-    fn granted(&self, grant: &Grant) {
+    fn record_grant(&self, grant: &Grant) {
         if let Some(record) = GrantRecord::new(grant) {
             self.warn(self.folder.write(&self.folder.grant(&record.name()), &record));
         }
     }
 
-    fn earlier(&self, id: &str) -> Option<Outcome> {
+    fn find_resolution(&self, id: &str) -> Option<Resolution> {
         self.swept.call_once(|| self.sweep());
         read::<Record>(&self.folder.question(id)?)?.outcome()
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use engine::approval::{
-    Answer, Approval, Choice, Deed, Diff, Grant, GrantKey, Holder, Outcome, Question, Scope,
+    Approval, ApprovalAnswer, ApprovalRequest, Choice, Diff, Grant, GrantHolder, GrantKey, Operation,
+    Resolution, Scope,
 };
 use engine::process::Program;
 use serde::{Deserialize, Serialize};
@@ -79,39 +80,41 @@ pub(super) struct GrantRecord {
 
 impl Record {
     pub(super) fn new(approval: &Approval, daemon: Daemon) -> Record {
-        let Question { asker, operation, deed, rule, .. } = &approval.question;
-        let diff = match deed {
-            Deed::Files { diff: Some(Diff { text, cut_bytes }), .. } => Some(text.len() as u64 + cut_bytes),
+        let ApprovalRequest { requester, method, operation, rule, .. } = &approval.request;
+        let diff = match operation {
+            Operation::Files { diff: Some(Diff { text, cut_bytes }), .. } => {
+                Some(text.len() as u64 + cut_bytes)
+            }
             _ => None,
         };
         Record {
             state: State::Pending,
             by: None,
             scope: None,
-            caller: asker.caller.to_string(),
-            client: redact_text(&asker.client).into_owned(),
-            face: asker.face.to_owned(),
-            session: asker.session.to_string(),
-            operation: (*operation).to_owned(),
-            summary: redacted(deed),
+            caller: requester.caller.to_string(),
+            client: redact_text(&requester.client).into_owned(),
+            face: requester.face.to_owned(),
+            session: requester.session.to_string(),
+            operation: (*method).to_owned(),
+            summary: redacted(operation),
             diff_bytes: diff,
             rule: rule.clone(),
-            asked_at_ms: to_ms(approval.asked_at),
+            asked_at_ms: to_ms(approval.requested_at),
             settled_at_ms: None,
             daemon,
         }
     }
 
-    pub(super) fn settle(&mut self, outcome: &Outcome) {
+    pub(super) fn settle(&mut self, outcome: &Resolution) {
         self.settled_at_ms = Some(to_ms(SystemTime::now()));
         self.state = match outcome {
-            Outcome::Answered(Answer { choice: Choice::Approve, .. }) => State::Approved,
-            Outcome::Answered(Answer { choice: Choice::Deny, .. }) => State::Denied,
-            Outcome::Expired => State::Expired,
-            Outcome::Withdrawn => State::Withdrawn,
-            Outcome::Abandoned => State::Abandoned,
+            Resolution::Answered(ApprovalAnswer { choice: Choice::Approve, .. }) => State::Approved,
+            Resolution::Answered(ApprovalAnswer { choice: Choice::Deny, .. }) => State::Denied,
+            Resolution::Expired => State::Expired,
+            Resolution::Withdrawn => State::Withdrawn,
+            Resolution::Abandoned => State::Abandoned,
         };
-        if let Outcome::Answered(answer) = outcome {
+        if let Resolution::Answered(answer) = outcome {
             self.by = Some(answer.by.to_string());
             self.scope = Some(match answer.scope {
                 Scope::Once => ScopeWord::Once,
@@ -122,22 +125,26 @@ impl Record {
     }
 
     /// How it was settled; nothing while it waits.
-    pub(super) fn outcome(&self) -> Option<Outcome> {
+    pub(super) fn outcome(&self) -> Option<Resolution> {
         let answered = |choice| {
             let scope = match self.scope {
                 None | Some(ScopeWord::Once) => Scope::Once,
                 Some(ScopeWord::Session) => Scope::Session,
                 Some(ScopeWord::Rule) => Scope::Rule,
             };
-            Outcome::Answered(Answer { choice, scope, by: Arc::from(self.by.as_deref().unwrap_or_default()) })
+            Resolution::Answered(ApprovalAnswer {
+                choice,
+                scope,
+                by: Arc::from(self.by.as_deref().unwrap_or_default()),
+            })
         };
         Some(match self.state {
             State::Pending => return None,
             State::Approved => answered(Choice::Approve),
             State::Denied => answered(Choice::Deny),
-            State::Expired => Outcome::Expired,
-            State::Withdrawn => Outcome::Withdrawn,
-            State::Abandoned => Outcome::Abandoned,
+            State::Expired => Resolution::Expired,
+            State::Withdrawn => Resolution::Withdrawn,
+            State::Abandoned => Resolution::Abandoned,
         })
     }
 }
@@ -145,12 +152,12 @@ impl Record {
 impl GrantRecord {
     /// Nothing for what ends with its session anyway, and for what names no written rule.
     pub(super) fn new(grant: &Grant) -> Option<GrantRecord> {
-        let Holder::Caller(caller) = &grant.holder else { return None };
-        let GrantKey::Rule { name, mark } = &grant.key else { return None };
+        let GrantHolder::Caller(caller) = &grant.holder else { return None };
+        let GrantKey::Rule { name, fingerprint } = &grant.key else { return None };
         Some(GrantRecord {
             caller: caller.to_string(),
             rule: name.clone(),
-            rule_mark: *mark,
+            rule_mark: *fingerprint,
             approve: grant.choice == Choice::Approve,
             by: grant.by.to_string(),
             granted_at_ms: to_ms(SystemTime::now()),
@@ -159,8 +166,8 @@ impl GrantRecord {
 
     pub(super) fn grant(self) -> Grant {
         Grant {
-            holder: Holder::Caller(Arc::from(self.caller)),
-            key: GrantKey::Rule { name: self.rule, mark: self.rule_mark },
+            holder: GrantHolder::Caller(Arc::from(self.caller)),
+            key: GrantKey::Rule { name: self.rule, fingerprint: self.rule_mark },
             choice: if self.approve { Choice::Approve } else { Choice::Deny },
             by: Arc::from(self.by),
         }
@@ -178,15 +185,15 @@ impl GrantRecord {
 }
 
 /// The operation in one line, with what looks like a secret hidden.
-fn redacted(deed: &Deed) -> String {
-    let mut deed = deed.clone();
-    if let Deed::Run { program, .. } = &mut deed {
+fn redacted(operation: &Operation) -> String {
+    let mut operation = operation.clone();
+    if let Operation::Run { program, .. } = &mut operation {
         match program {
             Program::Argv(argv) => *argv = redact_argv(argv),
             Program::Shell { line, .. } => *line = redact_text(line).into_owned(),
         }
     }
-    deed.summary().chars().take(MAX_SUMMARY).collect()
+    operation.summary().chars().take(MAX_SUMMARY).collect()
 }
 
 /// The longest summary that is kept.

@@ -9,7 +9,9 @@ pub use temp::{Temp, lasting as lasting_temp, remove as remove_temp};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use engine::sandbox::{Ceiling, Confinement, Features, Own, Profile, Readable, Settings, UnknownFeature};
+use engine::sandbox::{
+    Confinement, FeatureMask, Features, Profile, ProtectedPaths, ReadAccess, SandboxSettings, UnknownFeature,
+};
 
 use crate::config::{BUILT_IN, Config, CustomProfile, OFF, Places, SandboxConfig, TokenSource};
 
@@ -18,17 +20,17 @@ pub const FEATURES_VARIABLE: &str = "REXD_SANDBOX_FEATURES";
 
 /// What this kernel can hold, less what the environment takes away.
 pub fn lowered_features() -> Result<Features, UnknownFeature> {
-    Ok(Features::probe().under(&ceiling()?))
+    Ok(Features::probe().masked_by(&feature_mask()?))
 }
 
 /// What the environment leaves of the kernel's features. Asks nobody.
-fn ceiling() -> Result<Ceiling, UnknownFeature> {
+fn feature_mask() -> Result<FeatureMask, UnknownFeature> {
     std::env::var(FEATURES_VARIABLE).unwrap_or_default().parse()
 }
 
 /// What the engine has to know about confining processes.
-pub fn settings(config: &Config) -> Result<Settings, UnknownFeature> {
-    Ok(Settings { ceiling: ceiling()?, on_gap: config.sandbox.on_gap })
+pub fn settings(config: &Config) -> Result<SandboxSettings, UnknownFeature> {
+    Ok(SandboxSettings { feature_mask: feature_mask()?, on_gap: config.sandbox.on_gap })
 }
 
 /// Profiles by their names.
@@ -36,9 +38,9 @@ pub fn settings(config: &Config) -> Result<Settings, UnknownFeature> {
 pub struct Sandbox {
     config: SandboxConfig,
     /// What belongs to the daemon, as it was written.
-    written: Own,
+    written: ProtectedPaths,
     /// Where that really is, once anybody is confined.
-    own: OnceLock<Own>,
+    own: OnceLock<ProtectedPaths>,
     /// What some command may change, as the operator wrote it; whatever lies in another one comes after it.
     changeable: Vec<PathBuf>,
 }
@@ -67,7 +69,7 @@ impl Sandbox {
         let more =
             more.into_iter().chain([exec_server.ws_auth.file.clone(), exec_server.remote_token_file.clone()]);
         let hide = places.state.iter().cloned().chain(tokens).chain(more.flatten());
-        let own = Own { protect: config.source.iter().cloned().collect(), hide: hide.collect() };
+        let own = ProtectedPaths { protect: config.source.iter().cloned().collect(), hide: hide.collect() };
         let written = config.sandbox.profiles.iter().flat_map(|profile| &profile.write);
         let mut changeable: Vec<PathBuf> = config.roots.iter().chain(written).cloned().collect();
         changeable.sort_by_key(|path| path.components().count());
@@ -75,9 +77,12 @@ impl Sandbox {
     }
 
     /// What belongs to the daemon, where it really is.
-    fn own(&self) -> &Own {
+    fn own(&self) -> &ProtectedPaths {
         let all = |paths: &[PathBuf]| paths.iter().map(|path| real(path)).collect();
-        self.own.get_or_init(|| Own { protect: all(&self.written.protect), hide: all(&self.written.hide) })
+        self.own.get_or_init(|| ProtectedPaths {
+            protect: all(&self.written.protect),
+            hide: all(&self.written.hide),
+        })
     }
 
     /// The profile that the operator wants for every command, by its name.
@@ -129,17 +134,17 @@ impl Sandbox {
     }
 
     /// What belongs to the daemon, but for what holds a root itself: the operator has put it there.
-    pub(crate) fn own_outside(&self, roots: &[PathBuf]) -> Own {
+    pub(crate) fn own_outside(&self, roots: &[PathBuf]) -> ProtectedPaths {
         let holds_root = |path: &PathBuf| roots.iter().any(|root| root.starts_with(path));
         let outside = |paths: &[PathBuf]| paths.iter().filter(|path| !holds_root(path)).cloned().collect();
-        Own { protect: outside(&self.own().protect), hide: outside(&self.own().hide) }
+        ProtectedPaths { protect: outside(&self.own().protect), hide: outside(&self.own().hide) }
     }
 }
 
 /// A profile of the operator, for somebody with these roots.
 fn built(
     custom: &CustomProfile,
-    (roots, temp, own): (&[PathBuf], &Temp, &Own),
+    (roots, temp, own): (&[PathBuf], &Temp, &ProtectedPaths),
     settle: impl Fn(&Path) -> PathBuf,
 ) -> Profile {
     let roots: &[PathBuf] = if custom.write_roots { roots } else { &[] };
@@ -152,7 +157,7 @@ fn built(
     profile.protect.extend(settled.iter().map(|path| path.join(".git/hooks")));
     profile.write.extend(settled);
     if !custom.read.is_empty() {
-        profile.read = Readable::Only(custom.read.iter().map(|path| settle(path)).collect());
+        profile.read = ReadAccess::Only(custom.read.iter().map(|path| settle(path)).collect());
     }
     profile.network = custom.network.clone();
     profile.unix_sockets = custom.unix_sockets;

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use engine::audit::{AuditRecord, Detail, Outcome};
+use engine::audit::{AuditOutcome, AuditRecord, Detail};
 
 /// A record up to this many bytes waits as it is; of a longer one, about as much is kept.
 pub(super) const MOST_BYTES: usize = 64 * 1024;
@@ -24,8 +24,8 @@ pub(super) fn shorten(record: &mut AuditRecord) {
         }
     }
     match &mut record.outcome {
-        Outcome::Done(summary) => cut_word(summary, room),
-        Outcome::Failed { message, .. } => cut(message, room),
+        AuditOutcome::Done(summary) => cut_word(summary, room),
+        AuditOutcome::Failed { message, .. } => cut(message, room),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Labels: the few words each dimension of a metric may take, so that no peer can make the series grow.
 
-use engine::process::{Cause as Ended, Stream as Written};
+use engine::process::{ExitCause as Ended, Stream as Written};
 use wire::rexd::v1::METHODS;
 
 /// A closed set of label values.

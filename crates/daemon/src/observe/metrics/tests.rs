@@ -107,7 +107,7 @@ fn what_goes_up_comes_down_with_its_guard() {
     assert_eq!(held.value("rexd_sessions", &[("state", "waiting")]), Some(1.0));
     assert_eq!(held.sum("rexd_processes_running", &[]), 2.0);
     session.resumed();
-    started.ended(engine::process::Cause::TimedOut);
+    started.ended(engine::process::ExitCause::TimedOut);
     drop((connection, found));
     let page = page(&metrics);
     assert_eq!(page.value("rexd_sessions", &[("state", "attached")]), Some(1.0));

@@ -304,7 +304,7 @@ impl Session {
     pub(super) fn start_path(&self, asked: Option<&str>) -> Result<engine::RootedPath, RpcError> {
         let guard = self.service.guard.current();
         let mut roots = self.roots.clone();
-        if guard.policy.judges_files() {
+        if guard.policy.restricts_files() {
             // A command is asked about as such, with its directory: nobody is asked about the directory alone.
             let approved = vec![PathBuf::from("/")];
             roots = roots.guarded(Arc::new(self.rules(guard, approved)));
@@ -313,7 +313,7 @@ impl Session {
     }
 
     fn with_rules(&self, roots: Roots, guard: Arc<Guard>) -> Roots {
-        if !guard.policy.judges_files() {
+        if !guard.policy.restricts_files() {
             return roots;
         }
         let approved = self.permit.approved.clone();
