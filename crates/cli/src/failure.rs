@@ -90,11 +90,16 @@ impl From<Error> for Failure {
             Error::Ambiguous { .. } => {
                 Failure::new(message).hint("look whether it was done before you ask again")
             }
-            Error::TooLong { .. } => Failure::new(message)
+            Error::TooLarge { .. } => Failure::new(message)
                 .hint("do it in smaller parts; `rex write` and `rex cp` do so by themselves"),
-            Error::Protocol(_) => Failure::new(message)
+            Error::Decode { .. }
+            | Error::DecodeContent { .. }
+            | Error::ResponseTooLarge { .. }
+            | Error::MissingExit { .. } => Failure::new(message)
                 .hint("another server, or another version of it, may be there: `rex target install HOST` puts this one there"),
-            _ => Failure::new(message),
+            Error::Lost(_) | Error::Encode { .. } | Error::Random(_) | Error::ReadInput(_) | Error::Closed => {
+                Failure::new(message)
+            }
         }
     }
 }

@@ -106,7 +106,7 @@ pub async fn relay(process: &mut Process, manner: Manner) -> Result<End, Failure
 
 /// Our stdin to the process, with some pieces ahead. Tells whether the person left.
 async fn forward(control: ProcessControl, mut escape: Option<Escape>) -> Result<bool, Error> {
-    let unreadable = |error: std::io::Error| Error::Lost(format!("cannot read stdin: {error}"));
+    let unreadable = |error: std::io::Error| Error::ReadInput(std::sync::Arc::new(error));
     let mut stdin = stdio::input(rustix::stdio::stdin()).map_err(unreadable)?;
     let mut ahead = JoinSet::new();
     let mut buffer = vec![0; PIECE];

@@ -60,8 +60,16 @@ impl From<Error> for Wrong {
     fn from(error: Error) -> Wrong {
         let weight = match error {
             Error::Lost(_) | Error::Ambiguous { .. } => Weight::Try,
-            Error::Closed | Error::Connect(_) | Error::Protocol(_) => Weight::All,
-            _ => Weight::File,
+            Error::Closed
+            | Error::Connect(_)
+            | Error::Decode { .. }
+            | Error::DecodeContent { .. }
+            | Error::ResponseTooLarge { .. }
+            | Error::MissingExit { .. }
+            | Error::Encode { .. }
+            | Error::Random(_)
+            | Error::ReadInput(_) => Weight::All,
+            Error::Refused(_) | Error::TooLarge { .. } => Weight::File,
         };
         Wrong { failure: error.into(), weight }
     }

@@ -96,9 +96,10 @@ fn remote_line(ssh: &SshTarget) -> String {
     }
 }
 
-/// Quotes an argument for any shell.
+/// Quotes an argument for a POSIX shell where it needs quotes.
 pub(crate) fn quote(argument: &str) -> String {
-    format!("'{}'", argument.replace('\'', r"'\''"))
+    // Only a NUL character cannot be quoted, and no argument contains one.
+    shlex::try_quote(argument).map_or_else(|_nul| argument.to_owned(), |quoted| quoted.into_owned())
 }
 
 pub(super) async fn explain(child: &mut Child, ssh: &SshTarget) -> ConnectError {
@@ -141,22 +142,13 @@ fn doctor_command(ssh: &SshTarget) -> String {
         // A command without `--stdio` is shown as it is.
         Some(RemoteCommand::Line(line)) => line.replacen(" --stdio", " doctor", 1),
         Some(RemoteCommand::Argv(argv)) => {
-            let words = argv.iter().map(|word| quote_if_needed(word)).collect::<Vec<_>>();
+            let words = argv.iter().map(|word| quote(word)).collect::<Vec<_>>();
             words.join(" ").replacen(" --stdio", " doctor", 1)
         }
     };
     match line.contains(['\'', '"', '$', '\\', '`', ';', '&', '|', '<', '>', '(', ')']) {
         true => quote(&line),
         false => line,
-    }
-}
-
-/// Quotes a word only where a shell needs it.
-fn quote_if_needed(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@,".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => quote(word),
     }
 }
 
