@@ -171,7 +171,7 @@ impl Bridge {
     }
 
     /// Changes nothing: exec-server cannot resize a terminal.
-    pub(super) fn pty_resize(&self, ask: &v1::PtyResize) -> Result<v1::OkResult, RpcError> {
+    pub(super) fn pty_resize(&self, params: &v1::PtyResize) -> Result<v1::OkResult, RpcError> {
         self.process(&params.pty_id)?;
         Ok(v1::OkResult { ok: false })
     }
