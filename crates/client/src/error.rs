@@ -193,7 +193,9 @@ fn reconnect_failure(disconnect: &Disconnect, error: &Error) -> String {
         (Disconnect::Closed | Disconnect::Carrier(_), Error::Connect(error)) => {
             format!("{disconnect}; cannot reconnect: {}", error.with_hint())
         }
-        (Disconnect::Closed | Disconnect::Carrier(_), error) => format!("{disconnect}; cannot reconnect: {error}"),
+        (Disconnect::Closed | Disconnect::Carrier(_), error) => {
+            format!("{disconnect}; cannot reconnect: {error}")
+        }
     }
 }
 

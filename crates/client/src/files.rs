@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use wire::rexd::v1::{self, Method};
 
+use crate::connection::ReplayPolicy;
 use crate::error::Error;
 use crate::queue::{self, queue};
 use crate::session::Session;
-use crate::connection::ReplayPolicy;
 use crate::session::message::NewRoute;
 
 /// Bytes that one request reads; encoded as text they must fit into one message.

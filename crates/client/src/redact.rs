@@ -29,7 +29,8 @@ fn is_secret(name: &str) -> bool {
 
 /// Redacts `NAME:PASSWORD` in `https://NAME:PASSWORD@HOST`. The user in an ssh address has no password and stays.
 fn without_user(address: &str) -> String {
-    let Some((scheme, rest)) = address.split_once("://").filter(|(scheme, _)| !scheme.ends_with("ssh")) else {
+    let Some((scheme, rest)) = address.split_once("://").filter(|(scheme, _)| !scheme.ends_with("ssh"))
+    else {
         return address.to_owned();
     };
     match rest.rsplit_once('@') {

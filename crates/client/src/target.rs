@@ -163,7 +163,9 @@ impl FromStr for Target {
         }
         if let Some(address) = text.strip_prefix("ssh:") {
             // `ssh://host` means the same.
-            return parse_ssh(address.strip_prefix("//").unwrap_or(address)).map(Target::Ssh).map_err(invalid);
+            return parse_ssh(address.strip_prefix("//").unwrap_or(address))
+                .map(Target::Ssh)
+                .map_err(invalid);
         }
         if let Some(path) = text.strip_prefix("unix:") {
             return match path.is_empty() {
@@ -179,9 +181,9 @@ impl FromStr for Target {
         if let Some(address) = text.strip_prefix("codex:") {
             return match address.parse() {
                 Ok(Target::Url(url)) if !url.scheme.is_http() => Ok(Target::ExecServer(url)),
-                Ok(_) | Err(_) => {
-                    Err(invalid("expected ws://HOST:PORT, as the exec-server prints it, or wss://… after `codex:`"))
-                }
+                Ok(_) | Err(_) => Err(invalid(
+                    "expected ws://HOST:PORT, as the exec-server prints it, or wss://… after `codex:`",
+                )),
             };
         }
         if text.starts_with("hub:") {

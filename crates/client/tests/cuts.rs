@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use client::target::{BearerToken, Scheme, Tls, UrlTarget};
-use client::{Command, Error, SessionLoss, Process, ProcessEventKind, ProcessExit, Session, SessionOptions, Target};
+use client::{
+    Command, Error, Process, ProcessEventKind, ProcessExit, Session, SessionLoss, SessionOptions, Target,
+};
 use rustix::process::Signal;
 use testkit::programs::program;
 use testkit::proxy::{How, Proxy, Toward};
@@ -255,7 +257,10 @@ async fn a_connection_that_cannot_be_replaced_fails_with_a_timeout() {
     world.served.signal(Signal::KILL);
     world.served.wait(Duration::from_secs(10));
     let error = gather(&mut process).await.unwrap_err();
-    assert!(matches!(&error, Error::Lost(loss) if matches!(**loss, SessionLoss::ReconnectTimeout { .. })), "{error}");
+    assert!(
+        matches!(&error, Error::Lost(loss) if matches!(**loss, SessionLoss::ReconnectTimeout { .. })),
+        "{error}"
+    );
     let error = session.files().stat(".").await.unwrap_err();
     assert!(matches!(error, Error::Lost(_) | Error::Closed), "{error}");
 }

@@ -56,7 +56,10 @@ async fn numbers(client: &ExecServerClient) -> Numbers {
 }
 
 async fn next(numbers: &mut Numbers) -> Result<u64, ExecServerError> {
-    tokio::time::timeout(Duration::from_secs(60), numbers.recv()).await.expect("another notification").unwrap()
+    tokio::time::timeout(Duration::from_secs(60), numbers.recv())
+        .await
+        .expect("another notification")
+        .unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,8 @@ mod spawn;
 
 pub use client::exec_server::{
     ByteChunk, ErrorObject, ExecServerClient, ExecServerClientConnectOptions, ExecServerError,
-    ExecServerEvent, ExecServerLoss, ExecServerProcess, MissedCause, Notification, Notifications, RemoteExecServerConnectArgs, code,
+    ExecServerEvent, ExecServerLoss, ExecServerProcess, MissedCause, Notification, Notifications,
+    RemoteExecServerConnectArgs, code,
 };
 pub use client::exec_server::{http::*, v0, v1::*};
 pub use daemon::faces::exec_server::listen::{

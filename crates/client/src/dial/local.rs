@@ -17,7 +17,8 @@ pub(super) fn dial(local: &LocalTarget) -> Result<TargetLink, ConnectError> {
     let program = match &local.program {
         Some(program) => program.clone(),
         None => find_program().ok_or_else(|| {
-            ConnectError::new("local", ConnectStep::Find, "rexd is not installed on this machine").hint(INSTALL_HINT)
+            ConnectError::new("local", ConnectStep::Find, "rexd is not installed on this machine")
+                .hint(INSTALL_HINT)
         })?,
     };
     let mut command = Command::new(&program);
@@ -46,8 +47,7 @@ pub(super) async fn explain(child: &mut Child) -> ConnectError {
         (true, Some(status)) => format!("rexd exited without a message ({status})"),
         (true, None) => "rexd does not answer".to_owned(),
     };
-    ConnectError::new("local", ConnectStep::Start, cause)
-        .hint("check this machine with `rexd doctor`")
+    ConnectError::new("local", ConnectStep::Start, cause).hint("check this machine with `rexd doctor`")
 }
 
 /// Finds the daemon: `REX_REXD`, then next to this program, then on the PATH.

@@ -84,8 +84,7 @@ pub(crate) async fn exec_server(url: &UrlTarget) -> Result<Link, ConnectError> {
         ConnectError::new(&target, ConnectStep::OpenSession, format!("cannot get random bytes: {error}"))
     };
     let stream_id = crate::session::random_hex().map_err(no_random)?;
-    let limits =
-        link::mux::Limits { message_bytes: MAX_EXEC_SERVER_MESSAGE, ..link::mux::Limits::default() };
+    let limits = link::mux::Limits { message_bytes: MAX_EXEC_SERVER_MESSAGE, ..link::mux::Limits::default() };
     Ok(link::mux::harness(link, &stream_id, limits))
 }
 
@@ -109,7 +108,8 @@ impl Carrier {
             Carrier::Local(child) => local::explain(child).await,
             Carrier::Ssh(child, ssh) => ssh::explain(child, ssh).await,
             Carrier::Socket => {
-                ConnectError::new(target, ConnectStep::OpenSession, "the server closed the connection").transient()
+                ConnectError::new(target, ConnectStep::OpenSession, "the server closed the connection")
+                    .transient()
             }
             Carrier::Bridge(bridge) => {
                 ConnectError::new(target, ConnectStep::OpenSession, bridge.disconnect()).transient()
@@ -136,7 +136,8 @@ impl Carrier {
     /// Why the link ended.
     pub(crate) fn disconnect(&self) -> Disconnect {
         match self {
-            Carrier::Local(child) | Carrier::Ssh(child, _) => match child.errors().text().lines().next_back() {
+            Carrier::Local(child) | Carrier::Ssh(child, _) => match child.errors().text().lines().next_back()
+            {
                 Some(line) => Disconnect::Carrier(line.to_owned()),
                 None => Disconnect::Closed,
             },

@@ -153,11 +153,7 @@ fn doctor_command(ssh: &SshTarget) -> String {
 }
 
 /// Explains a failure of ssh itself, which reports its kind only as text.
-fn ssh_error(
-    failed: &dyn Fn(ConnectStep, &str) -> ConnectError,
-    stderr: &str,
-    manual: &str,
-) -> ConnectError {
+fn ssh_error(failed: &dyn Fn(ConnectStep, &str) -> ConnectError, stderr: &str, manual: &str) -> ConnectError {
     let last = stderr.lines().next_back().unwrap_or("ssh exited without a message");
     let has = |text: &str| stderr.contains(text);
     if has("Permission denied") || has("Too many authentication failures") {

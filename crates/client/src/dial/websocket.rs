@@ -52,11 +52,14 @@ fn headers(url: &UrlTarget) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     if let Some(token) = &url.token {
         let value = format!("Bearer {}", token.0).parse();
-        headers.insert(AUTHORIZATION, value.map_err(|_| "the token has characters that a header cannot have")?);
+        headers
+            .insert(AUTHORIZATION, value.map_err(|_| "the token has characters that a header cannot have")?);
     }
     for (name, value) in &url.headers {
         let name: http::HeaderName = name.parse().map_err(|_| format!("`{name}` is not a header name"))?;
-        let value = value.parse().map_err(|_| format!("the value of {name} has characters that a header cannot have"))?;
+        let value = value
+            .parse()
+            .map_err(|_| format!("the value of {name} has characters that a header cannot have"))?;
         headers.insert(name, value);
     }
     Ok(headers)
@@ -71,8 +74,7 @@ fn failure(
         DialError::Url { .. } | DialError::Header(_) => failed(ConnectStep::Find, &error),
         DialError::Reach { source, .. } => failed(ConnectStep::Connect, &source).hint(hint).transient(),
         DialError::Tls { source, .. } if source.kind() == std::io::ErrorKind::Unsupported => {
-            failed(ConnectStep::Authenticate, &source)
-                .hint("use ws:// or http:// if the server has no TLS")
+            failed(ConnectStep::Authenticate, &source).hint("use ws:// or http:// if the server has no TLS")
         }
         DialError::Tls { source, .. } => failed(ConnectStep::Authenticate, &source)
             .hint("set the target's caFile to the authority of its certificate"),

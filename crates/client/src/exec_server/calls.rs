@@ -94,7 +94,11 @@ impl ExecServerClient {
     }
 
     /// Sends a request that must not be sent twice.
-    async fn request_once<P: Serialize>(&self, method: &'static str, params: &P) -> Result<(), ExecServerError> {
+    async fn request_once<P: Serialize>(
+        &self,
+        method: &'static str,
+        params: &P,
+    ) -> Result<(), ExecServerError> {
         self.request::<P, Done>(method, params, ReplayPolicy::Never).await.map(drop)
     }
 }

@@ -111,8 +111,8 @@ impl ExecServerClient {
         (replay, start): (ReplayPolicy, Option<ProcessStart>),
     ) -> Result<PendingResponse<R>, ExecServerError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let message = envelope::request(id, method, params)
-            .map_err(|error| ExecServerError::encode(method, error))?;
+        let message =
+            envelope::request(id, method, params).map_err(|error| ExecServerError::encode(method, error))?;
         let (response, text) = oneshot::channel();
         let message = Bytes::from(message);
         let request = ExecServerRequest { id, method, message, replay, start, response, sent: 0 };

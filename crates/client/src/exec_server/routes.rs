@@ -143,7 +143,8 @@ impl ProcessRoutes {
             }
             v1::PROCESS_EXITED => {
                 let exited: v1::ExecExitedNotification = serde_json::from_str(params)?;
-                let event = SequencedEvent::Exited { code: exited.exit_code, sandbox_denied: exited.sandbox_denied };
+                let event =
+                    SequencedEvent::Exited { code: exited.exit_code, sandbox_denied: exited.sandbox_denied };
                 (exited.process_id, Some(exited.seq), event)
             }
             v1::PROCESS_CLOSED => {
@@ -156,11 +157,19 @@ impl ProcessRoutes {
                     v0::ExecOutputStream::Stdout => v1::ExecOutputStream::Stdout,
                     v0::ExecOutputStream::Stderr => v1::ExecOutputStream::Stderr,
                 };
-                (delta.process_id, None, SequencedEvent::Output { stream, bytes: bytes(delta.chunk), offset: None })
+                (
+                    delta.process_id,
+                    None,
+                    SequencedEvent::Output { stream, bytes: bytes(delta.chunk), offset: None },
+                )
             }
             v0::method::EXITED => {
                 let exited: v0::ExecExitedNotification = serde_json::from_str(params)?;
-                (exited.process_id, None, SequencedEvent::Exited { code: exited.exit_code, sandbox_denied: None })
+                (
+                    exited.process_id,
+                    None,
+                    SequencedEvent::Exited { code: exited.exit_code, sandbox_denied: None },
+                )
             }
             _ => return Ok(Disposition::NoProcess),
         };
@@ -182,7 +191,9 @@ impl ProcessRoutes {
         let is_last = matches!(event, SequencedEvent::Exited { .. });
         let event = match event {
             SequencedEvent::Output { stream, bytes, .. } => ExecServerEvent::Output { stream, bytes },
-            SequencedEvent::Exited { code, .. } => ExecServerEvent::Exited { exit_code: code, sandbox_denied: None },
+            SequencedEvent::Exited { code, .. } => {
+                ExecServerEvent::Exited { exit_code: code, sandbox_denied: None }
+            }
             SequencedEvent::Closed { .. } | SequencedEvent::Lost { .. } => return Disposition::Done,
         };
         let Some(route) = self.processes.get_mut(&process_id) else { return Disposition::Done };

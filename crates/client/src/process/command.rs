@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use wire::rexd::v1::{self, LimitsReport};
 
+use crate::connection::ReplayPolicy;
 use crate::error::Error;
 use crate::session::Session;
-use crate::connection::ReplayPolicy;
 use crate::session::message::NewRoute;
 
 /// A program or shell line to run, with its directory, environment, limits and terminal.

@@ -3,9 +3,9 @@
 use wire::rexd::v1;
 
 use super::TerminalSize;
+use crate::connection::ReplayPolicy;
 use crate::error::Error;
 use crate::session::Session;
-use crate::connection::ReplayPolicy;
 use crate::session::message::NewRoute;
 
 /// Writes to a process, resizes its terminal and signals it. Cheap to clone.

@@ -137,7 +137,9 @@ impl SessionDriver {
                 self.routes.dispatch(line, &call, has_starts);
             }
             Ok(Message::Batch(_)) => tracing::debug!("ignored a batch from the server"),
-            Err(invalid) => tracing::debug!(error = %invalid.error, "ignored an invalid message from the server"),
+            Err(invalid) => {
+                tracing::debug!(error = %invalid.error, "ignored an invalid message from the server")
+            }
         }
     }
 

@@ -28,7 +28,10 @@ pub(super) enum ResumeError {
 }
 
 /// Connects to the target and opens a session.
-pub(super) async fn open(target: &Target, options: &SessionOptions) -> Result<(TargetLink, SessionOpenResult), Error> {
+pub(super) async fn open(
+    target: &Target,
+    options: &SessionOptions,
+) -> Result<(TargetLink, SessionOpenResult), Error> {
     let params = options.open_params(target);
     tokio::time::timeout(options.connect_timeout, connect(target, options, &params))
         .await

@@ -45,8 +45,7 @@ impl SessionDriver {
             last_event_id: i64::try_from(self.routes.last_event_id()).unwrap_or(i64::MAX),
             client_name: Some(self.options.client_name.clone()),
         });
-        let reconnecting =
-            reconnect(self.target.clone(), self.options.clone(), resume, disconnect.clone());
+        let reconnecting = reconnect(self.target.clone(), self.options.clone(), resume, disconnect.clone());
         tokio::pin!(reconnecting);
         let reconnection = loop {
             tokio::select! {

@@ -29,7 +29,10 @@ impl Bridge {
         // Another program may have written the file since it was read.
         let now = self.metadata(&path).await?.map(|found| found.modified_at_ms);
         if now != found {
-            return Err(RpcError::new(codes::CONCURRENCY_CONFLICT, format!("{path} has changed during the edit")));
+            return Err(RpcError::new(
+                codes::CONCURRENCY_CONFLICT,
+                format!("{path} has changed during the edit"),
+            ));
         }
         let bytes_written = text.len() as u64;
         self.replace(&path, text.into_bytes().into(), true).await?;

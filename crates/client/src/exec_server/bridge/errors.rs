@@ -17,9 +17,10 @@ pub(super) fn rpc_error(error: &ExecServerError) -> RpcError {
             code::NOT_FOUND | code::INVALID_REQUEST | code::INVALID_PARAMS => {
                 RpcError::invalid_params(message)
             }
-            code::METHOD_NOT_FOUND => {
-                unsupported("the method", &format!("this version of the exec-server does not have it: {message}"))
-            }
+            code::METHOD_NOT_FOUND => unsupported(
+                "the method",
+                &format!("this version of the exec-server does not have it: {message}"),
+            ),
             // The code of another server may be any number.
             _ => RpcError::internal(message),
         },
@@ -59,7 +60,8 @@ pub(super) fn not_found(path: &str) -> RpcError {
 /// A program that could not be started; `is_missing` if it does not exist.
 pub(super) fn start_error(error: &ExecServerError, program: &str, is_missing: bool) -> RpcError {
     let errno = is_missing.then_some(ENOENT);
-    RpcError::invalid_params(rpc_error(error).message).with_data(json!({ "program": program, "errno": errno }))
+    RpcError::invalid_params(rpc_error(error).message)
+        .with_data(json!({ "program": program, "errno": errno }))
 }
 
 /// A feature that no exec-server has.

@@ -56,7 +56,8 @@ impl Bridge {
     /// Reads a whole file in one request.
     pub(super) async fn fetch(&self, path: &str) -> Result<Bytes, RpcError> {
         let params = FsReadFileParams { path: self.remote_path(path), ..FsReadFileParams::default() };
-        let read = self.client.fs_read_file(params).await.map_err(|error| self.translate_file(error, path))?;
+        let read =
+            self.client.fs_read_file(params).await.map_err(|error| self.translate_file(error, path))?;
         wire::base64::decode(&read.data_base64)
             .map(Bytes::from)
             .map_err(|_| RpcError::internal("the exec-server sent invalid base64"))

@@ -67,7 +67,8 @@ impl Bridge {
         if names_only {
             return Ok(entries);
         }
-        let entries = stream::iter(entries).map(|entry| self.with_metadata(entry)).buffered(CONCURRENT_REQUESTS);
+        let entries =
+            stream::iter(entries).map(|entry| self.with_metadata(entry)).buffered(CONCURRENT_REQUESTS);
         Ok(entries.collect().await)
     }
 

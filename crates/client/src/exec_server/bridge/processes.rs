@@ -11,7 +11,7 @@ use wire::exec_server::ByteChunk;
 use wire::exec_server::v1::{ProcessSignal, SignalParams, TerminateParams, WriteParams, WriteStatus};
 use wire::rexd::v1::{self, RpcError, Signal};
 
-use super::{Bridge, lock, errors};
+use super::{Bridge, errors, lock};
 
 /// Time limit for the exit of a process that was terminated.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -110,7 +110,8 @@ impl Bridge {
     }
 
     pub(super) fn exec_list(&self, _params: v1::ExecList) -> Result<v1::ExecListResult, RpcError> {
-        let mut processes = lock(&self.processes).values().map(|process| process.to_listed()).collect::<Vec<_>>();
+        let mut processes =
+            lock(&self.processes).values().map(|process| process.to_listed()).collect::<Vec<_>>();
         processes.sort_by(|one, other| one.started_at.cmp(&other.started_at));
         Ok(v1::ExecListResult { processes })
     }
@@ -163,7 +164,8 @@ impl Bridge {
 
     /// Ends all processes of the session.
     pub(super) async fn end_all(&self) {
-        let running = || lock(&self.processes).values().filter(|process| process.is_running()).cloned().collect();
+        let running =
+            || lock(&self.processes).values().filter(|process| process.is_running()).cloned().collect();
         let running: Vec<Arc<BridgeProcess>> = running();
         let ends = running.iter().map(|process| self.terminate(process));
         // The server ends the remaining processes when the session is not resumed.
@@ -242,7 +244,10 @@ pub(super) async fn input(bridge: &Bridge, request: Request, running: &mut JoinS
             .params
             .decode()
             .map(|params: v1::ExecInput| (params.process_id, (params.data, params.encoding), params.eof)),
-        _ => request.params.decode().map(|params: v1::PtyInput| (params.pty_id, (params.data, params.encoding), false)),
+        _ => request
+            .params
+            .decode()
+            .map(|params: v1::PtyInput| (params.pty_id, (params.data, params.encoding), false)),
     };
     let queued = match input {
         Ok((id, data, eof)) => bridge.queue_input(&id, data, eof).await,

@@ -65,7 +65,13 @@ impl Bridge {
     pub(super) async fn size(&self, path: &str, found: &FsGetMetadataResponse) -> Option<u64> {
         match found.size {
             Some(size) => Some(size),
-            None => self.run_command(&["stat", "-L", "-c", "%s", "--", path], None).await.ok()?.trim().parse().ok(),
+            None => self
+                .run_command(&["stat", "-L", "-c", "%s", "--", path], None)
+                .await
+                .ok()?
+                .trim()
+                .parse()
+                .ok(),
         }
     }
 
@@ -141,19 +147,26 @@ impl Bridge {
                 }
                 Err(error) => return Err(self.translate_file(error, path)),
             }
-            let block = FsReadBlockParams { handle_id: handle_id.clone(), offset, len: len.clamp(1, BLOCK_BYTES) };
+            let block =
+                FsReadBlockParams { handle_id: handle_id.clone(), offset, len: len.clamp(1, BLOCK_BYTES) };
             let read = self.client.fs_read_block(block).await;
             self.client.fs_close(FsHandle { handle_id }).await.ok();
             match read {
                 Ok(read) => {
-                    return Ok(FileChunk { bytes: read.chunk.into_inner(), is_end: read.eof, file_size: None });
+                    return Ok(FileChunk {
+                        bytes: read.chunk.into_inner(),
+                        is_end: read.eof,
+                        file_size: None,
+                    });
                 }
                 // The connection was lost after the handle was opened, and handles end with it.
                 Err(error) if error.code() == Some(code::NOT_FOUND) => {}
                 Err(error) => return Err(self.translate_file(error, path)),
             }
         }
-        Err(RpcError::internal(format!("{path}: the connection was lost {MAX_ATTEMPTS} times during the read")))
+        Err(RpcError::internal(format!(
+            "{path}: the connection was lost {MAX_ATTEMPTS} times during the read"
+        )))
     }
 }
 
@@ -174,4 +187,3 @@ pub(super) fn kind(found: &FsGetMetadataResponse) -> &'static str {
         _ => "other",
     }
 }
-

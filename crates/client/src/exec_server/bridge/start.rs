@@ -150,7 +150,8 @@ fn reject_unsupported(detach: bool, sandbox: Option<&str>) -> Result<(), RpcErro
     }
     match sandbox {
         Some(profile) => {
-            let reason = format!("an exec-server has no profile `{profile}`; its operator configures the sandbox");
+            let reason =
+                format!("an exec-server has no profile `{profile}`; its operator configures the sandbox");
             Err(errors::unsupported("sandbox", &reason))
         }
         None => Ok(()),
