@@ -213,7 +213,7 @@ fn an_unknown_name_is_told_with_what_was_meant_and_who_said_it() {
     assert!(failure.message.contains("https://hub/x?token=…"), "{failure}");
     assert!(!format!("{failure:?}").contains("SECRET"), "{failure:?}");
     let failure = said(Inputs { asked: Some("hub:host-a".to_owned()), ..silent() });
-    assert!(failure.message.contains("not in this version yet"), "{failure}");
+    assert!(failure.message.contains("not supported by this version"), "{failure}");
 }
 
 #[test]
