@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use daemon::config::{Config, ConfigArgs, Places};
+use daemon::config::{Config, ConfigArgs, Paths};
 use engine::policy::{PolicyQuery, CommandLine, Decision, PolicyOperation, Verdict};
 use libfuzzer_sys::fuzz_target;
 
@@ -21,7 +21,7 @@ class = "privilege"
 "#;
 
 static CONFIG: LazyLock<Config> = LazyLock::new(|| {
-    Config::parse(RULES, std::path::Path::new("rules"), &ConfigArgs::default(), &Places::default()).expect("rules")
+    Config::parse(RULES, std::path::Path::new("rules"), &ConfigArgs::default(), &Paths::default()).expect("rules")
 });
 
 fn decide(line: CommandLine<'_>) -> Decision {

@@ -69,6 +69,7 @@ fn counted() -> Vec<u8> {
     (1..=LINES).flat_map(|number| format!("{number}\n").into_bytes()).collect()
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn every_byte_of_a_stream_comes_once_wherever_it_is_cut() {
     let world = World::new();
@@ -104,6 +105,7 @@ async fn every_byte_of_a_stream_comes_once_wherever_it_is_cut() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn a_start_whose_answer_is_cut_off_starts_one_process_and_loses_nothing_of_it() {
     let world = World::new();
@@ -125,6 +127,7 @@ async fn a_start_whose_answer_is_cut_off_starts_one_process_and_loses_nothing_of
     }
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn a_change_of_a_file_is_made_once_though_its_answer_is_cut_off() {
     let world = World::new();
@@ -143,6 +146,7 @@ async fn a_change_of_a_file_is_made_once_though_its_answer_is_cut_off() {
     assert_eq!(world.sandbox.read("root/log.txt"), "entry 0\nentry 1\nentry 2\n");
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn input_is_written_once_and_in_order_wherever_the_connection_is_cut() {
     let world = World::new();
@@ -177,6 +181,7 @@ async fn input_is_written_once_and_in_order_wherever_the_connection_is_cut() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn a_request_that_must_not_be_repeated_fails_as_ambiguous() {
     let world = World::new();
@@ -229,6 +234,7 @@ async fn a_detached_process_is_followed_across_the_death_of_its_daemon() {
     assert!(written == counted(), "{} bytes", written.len());
 }
 
+/// ARCHITECTURE.md, invariant 48.
 #[tokio::test]
 async fn a_process_whose_output_is_not_read_delays_no_response() {
     let world = World::new();

@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use wire::keeper::{Decoder, KeeperFrame, KeeperMessage, KeeperRequest, Version, encode_request};
 
 use super::convert;
-use super::folder::{Folder, SOCKET};
+use super::dir::{KeeperDir, SOCKET};
 
 /// How long a keeper may take to accept and to answer a hello. It does nothing else that could take long.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
@@ -22,33 +22,33 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// A connection on which a version was agreed.
 #[derive(Debug)]
-pub(super) struct Dialled {
+pub(super) struct KeeperConnection {
     socket: UnixStream,
     incoming: BytesMut,
     decoder: Decoder,
     last_id: u64,
 }
 
-impl Dialled {
-    pub(super) async fn open(folder: &Folder) -> io::Result<Dialled> {
-        tokio::time::timeout(HELLO_WITHIN, Dialled::greet(folder)).await?
+impl KeeperConnection {
+    pub(super) async fn open(dir: &KeeperDir) -> io::Result<KeeperConnection> {
+        tokio::time::timeout(HELLO_WITHIN, KeeperConnection::greet(dir)).await?
     }
 
-    async fn greet(folder: &Folder) -> io::Result<Dialled> {
-        let directory = folder.open()?;
+    async fn greet(dir: &KeeperDir) -> io::Result<KeeperConnection> {
+        let directory = dir.open()?;
         let path = format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd());
         let socket = UnixStream::connect(path).await?;
         if socket.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
         }
         let decoder = Decoder::new(Version::V1);
-        let mut dialled = Dialled { socket, incoming: BytesMut::new(), decoder, last_id: 0 };
+        let mut connection = KeeperConnection { socket, incoming: BytesMut::new(), decoder, last_id: 0 };
         let newest = Version::NEWEST;
-        match dialled.ask(|id| KeeperRequest::Hello { id, version: newest.number() }).await? {
+        match connection.ask(|id| KeeperRequest::Hello { id, version: newest.number() }).await? {
             KeeperMessage::Hello { version, .. } if version > 0 && version <= newest.number() => {
                 let agreed = newest.common(version).ok_or(io::ErrorKind::Unsupported)?;
-                dialled.decoder = Decoder::new(agreed);
-                Ok(dialled)
+                connection.decoder = Decoder::new(agreed);
+                Ok(connection)
             }
             _ => Err(io::ErrorKind::Unsupported.into()),
         }
@@ -86,41 +86,41 @@ impl Dialled {
 }
 
 /// Ends the tree, or tells its group something. On a connection of its own, so that nothing is before it.
-pub(super) async fn kill(folder: &Folder, signal: Signal) -> Result<KillOutcome, Error> {
-    match ask(folder, |id| KeeperRequest::Kill { id, signal: signal.number() }).await? {
+pub(super) async fn kill(dir: &KeeperDir, signal: Signal) -> Result<KillOutcome, Error> {
+    match ask(dir, |id| KeeperRequest::Kill { id, signal: signal.number() }).await? {
         KeeperMessage::Killed { killed, left, .. } => Ok(convert::ended(killed, left)),
         told => Err(unexpected(told)),
     }
 }
 
 /// Changes the size of the terminal.
-pub(super) async fn resize(folder: &Folder, size: TerminalSize) -> Result<(), Error> {
-    match ask(folder, |id| KeeperRequest::Resize { id, cols: size.cols, rows: size.rows }).await? {
+pub(super) async fn resize(dir: &KeeperDir, size: TerminalSize) -> Result<(), Error> {
+    match ask(dir, |id| KeeperRequest::Resize { id, cols: size.cols, rows: size.rows }).await? {
         KeeperMessage::Resized { .. } => Ok(()),
         told => Err(unexpected(told)),
     }
 }
 
 /// Where the log of a running process ends.
-pub(super) async fn end(folder: &Folder) -> Result<Cursor, Error> {
-    match ask(folder, |id| KeeperRequest::Status { id }).await? {
+pub(super) async fn end(dir: &KeeperDir) -> Result<Cursor, Error> {
+    match ask(dir, |id| KeeperRequest::Status { id }).await? {
         KeeperMessage::Status { end, .. } => Ok(Cursor(end)),
         told => Err(unexpected(told)),
     }
 }
 
-async fn ask(folder: &Folder, request: impl FnOnce(u64) -> KeeperRequest) -> Result<KeeperMessage, Error> {
-    let mut dialled = Dialled::open(folder).await.map_err(|error| unreachable(folder, &error))?;
-    let answered = tokio::time::timeout(ANSWER_WITHIN, dialled.ask(request))
+async fn ask(dir: &KeeperDir, request: impl FnOnce(u64) -> KeeperRequest) -> Result<KeeperMessage, Error> {
+    let mut connection = KeeperConnection::open(dir).await.map_err(|error| unreachable(dir, &error))?;
+    let answered = tokio::time::timeout(ANSWER_WITHIN, connection.ask(request))
         .await
         .unwrap_or_else(|late| Err(late.into()));
-    answered.map_err(|error| unreachable(folder, &error))
+    answered.map_err(|error| unreachable(dir, &error))
 }
 
 /// Why a keeper does not answer. One that has ended took its process with it.
-pub(super) fn unreachable(folder: &Folder, error: &io::Error) -> Error {
+pub(super) fn unreachable(dir: &KeeperDir, error: &io::Error) -> Error {
     match error.kind() {
-        _ if !folder.is_alive() => Error::Gone,
+        _ if !dir.is_alive() => Error::Gone,
         io::ErrorKind::TimedOut => Error::Deadline { what: "the keeper", after: HELLO_WITHIN },
         _ => Error::Unsupported { what: "the keeper", reason: format!("it does not answer: {error}") },
     }

@@ -10,11 +10,11 @@ const MOST_LINKS: usize = 40;
 
 /// Where each of these is. What lies in another one has to come after it.
 pub(super) fn all(paths: &[PathBuf]) -> Vec<PathBuf> {
-    let mut settled: Vec<PathBuf> = Vec::with_capacity(paths.len());
+    let mut resolve: Vec<PathBuf> = Vec::with_capacity(paths.len());
     for path in paths {
-        settled.push(one(path, &settled));
+        resolve.push(one(path, &resolve));
     }
-    settled
+    resolve
 }
 
 /// Where a path is, as far as it exists. From where commands may change things on, links are followed only if they stay
@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn a_link_is_followed_unless_a_command_could_have_made_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().canonicalize().unwrap().join(name);
         for name in ["ws/sub", "ws/real", "out"] {
             std::fs::create_dir_all(at(name)).unwrap();
         }

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use engine::policy::{Access, Glob};
 
-use super::{Command, Raw, UsageError};
-use crate::cli::policy::{PolicyCommand, Question, Replay, Wanted};
-use crate::observe::audit::{DECISIONS, Show};
+use super::{CliCommand, ParsedFlags, UsageError};
+use crate::cli::policy::{PolicyCommand, PolicyTest, Replay, TestedOperation};
+use crate::observe::audit::{DECISIONS, ShowArgs};
 
 const POLICY_HINT: &str = "rexd policy test|explain [FLAGS] -- COMMAND..., or rexd policy replay AUDIT";
 const AUDIT_HINT: &str = "rexd audit verify FILE, or rexd audit show [FILE] [FLAGS]";
 
-impl Raw {
+impl ParsedFlags {
     /// `rexd policy …`.
-    pub(super) fn policy(&self, operands: &[OsString]) -> Result<Command, UsageError> {
+    pub(super) fn policy(&self, operands: &[OsString]) -> Result<CliCommand, UsageError> {
         let (verb, rest) = match operands.split_first() {
             Some((verb, rest)) => (verb.to_string_lossy(), rest),
             None => return Err(UsageError::new("`rexd policy` needs to know what to do", POLICY_HINT)),
@@ -32,11 +32,11 @@ impl Raw {
             }
             _ => return Err(UsageError::new(format!("unknown command \"policy {verb}\""), POLICY_HINT)),
         };
-        Ok(Command::Policy(Box::new(command)))
+        Ok(CliCommand::Policy(Box::new(command)))
     }
 
-    fn question(&self, words: &[OsString]) -> Result<Question, UsageError> {
-        Ok(Question {
+    fn question(&self, words: &[OsString]) -> Result<PolicyTest, UsageError> {
+        Ok(PolicyTest {
             config: self.config(&[])?,
             face: self.text("face")?.unwrap_or_else(|| "rexd".to_owned()),
             client: self.text("client")?.unwrap_or_default(),
@@ -48,7 +48,7 @@ impl Raw {
     }
 
     /// A command, a shell text or files: exactly one of them.
-    fn wanted(&self, words: &[OsString]) -> Result<Wanted, UsageError> {
+    fn wanted(&self, words: &[OsString]) -> Result<TestedOperation, UsageError> {
         let files: Vec<(Access, PathBuf)> = self
             .flags
             .iter()
@@ -62,11 +62,13 @@ impl Raw {
             return Err(UsageError::new("the command is not UTF-8", "check its spelling"));
         };
         match (self.text("shell")?, argv.len(), files.is_empty()) {
-            (Some(text), 0, true) => Ok(Wanted::Shell(text)),
-            (None, 0, false) => Ok(Wanted::Files(files)),
+            (Some(text), 0, true) => Ok(TestedOperation::Shell(text)),
+            (None, 0, false) => Ok(TestedOperation::Files(files)),
             // One word with spaces is no program: somebody quoted a whole line.
-            (None, 1, true) if argv[0].contains(char::is_whitespace) => Ok(Wanted::Shell(argv.remove(0))),
-            (None, 1.., true) => Ok(Wanted::Argv(argv)),
+            (None, 1, true) if argv[0].contains(char::is_whitespace) => {
+                Ok(TestedOperation::Shell(argv.remove(0)))
+            }
+            (None, 1.., true) => Ok(TestedOperation::Argv(argv)),
             (None, 0, true) => Err(UsageError::new("there is nothing to ask the policy about", POLICY_HINT)),
             _ => Err(UsageError::new(
                 "a command, --shell and files do not go together",
@@ -76,14 +78,14 @@ impl Raw {
     }
 
     /// `rexd audit …`.
-    pub(super) fn audit(&self, operands: &[OsString]) -> Result<Command, UsageError> {
+    pub(super) fn audit(&self, operands: &[OsString]) -> Result<CliCommand, UsageError> {
         let is_show = operands.first().is_some_and(|verb| verb == "show");
         if let Some((name, _)) = self.flags.first().filter(|_| !is_show) {
             return Err(UsageError::new(format!("`rexd audit verify` takes no --{name}"), AUDIT_HINT));
         }
         match operands {
-            [verb, file] if verb == "verify" => Ok(Command::AuditVerify(file.into())),
-            [verb, files @ ..] if verb == "show" && files.len() < 2 => Ok(Command::AuditShow {
+            [verb, file] if verb == "verify" => Ok(CliCommand::AuditVerify(file.into())),
+            [verb, files @ ..] if verb == "show" && files.len() < 2 => Ok(CliCommand::AuditShow {
                 show: Box::new(self.show(files.first())?),
                 config: self.config(&[])?,
             }),
@@ -91,7 +93,7 @@ impl Raw {
         }
     }
 
-    fn show(&self, file: Option<&OsString>) -> Result<Show, UsageError> {
+    fn show(&self, file: Option<&OsString>) -> Result<ShowArgs, UsageError> {
         let glob = |name| Ok::<_, UsageError>(self.text(name)?.map(Glob::new));
         let decision = self.text("decision")?;
         if let Some(odd) = decision.as_deref().filter(|decision| !DECISIONS.contains(decision)) {
@@ -103,7 +105,7 @@ impl Raw {
                 .parse()
                 .map_err(|_| UsageError::new(format!("{limit:?} is no number"), "--limit takes a count"))
         });
-        Ok(Show {
+        Ok(ShowArgs {
             file: file.map(PathBuf::from),
             caller: glob("caller")?,
             client: glob("client")?,

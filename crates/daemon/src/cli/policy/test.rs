@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use engine::policy::{Access, CommandLine, PathAccess, PolicyOperation, PolicyQuery, Verdict};
 
-use super::said;
-use crate::config::{Config, ConfigArgs, Places};
+use super::output;
+use crate::config::{Config, ConfigArgs, Paths};
 use crate::core::sandbox::real;
 
 /// What to ask the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct PolicyTest {
     /// Which configuration.
     pub config: ConfigArgs,
     /// The front end it would come through.
@@ -25,12 +25,12 @@ pub struct Question {
     /// As one JSON object.
     pub json: bool,
     /// What would be asked for.
-    pub wanted: Wanted,
+    pub wanted: TestedOperation,
 }
 
 /// What would be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum TestedOperation {
     /// A program and its arguments.
     Argv(Vec<String>),
     /// Text for a shell.
@@ -39,35 +39,35 @@ pub enum Wanted {
     Files(Vec<(Access, PathBuf)>),
 }
 
-impl Question {
-    pub(super) fn test(&self, config: &Config, places: &Places, out: &mut dyn Write) -> io::Result<u8> {
-        let decision = self.asking(places, |asked| config.policy.decide(asked));
+impl PolicyTest {
+    pub(super) fn test(&self, config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<u8> {
+        let decision = self.asking(paths, |asked| config.policy.decide(asked));
         match self.json {
-            true => writeln!(out, "{}", said::decision_json(&decision, config))?,
-            false => said::decision(&decision, config, out)?,
+            true => writeln!(out, "{}", output::decision_json(&decision, config))?,
+            false => output::decision(&decision, config, out)?,
         }
         Ok(status(decision.verdict))
     }
 
-    pub(super) fn explain(&self, config: &Config, places: &Places, out: &mut dyn Write) -> io::Result<u8> {
-        let explanation = self.asking(places, |asked| config.policy.explain(asked));
+    pub(super) fn explain(&self, config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<u8> {
+        let explanation = self.asking(paths, |asked| config.policy.explain(asked));
         match self.json {
-            true => writeln!(out, "{}", said::explanation_json(&explanation, config))?,
-            false => said::explanation(&explanation, config, out)?,
+            true => writeln!(out, "{}", output::explanation_json(&explanation, config))?,
+            false => output::explanation(&explanation, config, out)?,
         }
         Ok(status(explanation.decision.verdict))
     }
 
     /// Puts the question together and lets somebody answer it.
-    fn asking<T>(&self, places: &Places, answer: impl FnOnce(&PolicyQuery<'_>) -> T) -> T {
-        let cwd = real(&places.current.join(self.cwd.as_deref().unwrap_or(Path::new(""))));
+    fn asking<T>(&self, paths: &Paths, answer: impl FnOnce(&PolicyQuery<'_>) -> T) -> T {
+        let cwd = real(&paths.current.join(self.cwd.as_deref().unwrap_or(Path::new(""))));
         let caller =
             self.caller.clone().unwrap_or_else(|| format!("uid:{}", rustix::process::getuid().as_raw()));
         let files: Vec<(Access, PathBuf)> = match &self.wanted {
-            Wanted::Files(files) => {
+            TestedOperation::Files(files) => {
                 files.iter().map(|(access, path)| (*access, real(&cwd.join(path)))).collect()
             }
-            Wanted::Argv(_) | Wanted::Shell(_) => Vec::new(),
+            TestedOperation::Argv(_) | TestedOperation::Shell(_) => Vec::new(),
         };
         // What is removed goes with everything below it.
         let touched: Vec<PathAccess<'_>> = files
@@ -79,11 +79,11 @@ impl Question {
             })
             .collect();
         let operation = match &self.wanted {
-            Wanted::Argv(argv) => PolicyOperation::Run { line: CommandLine::Argv(argv), cwd: &cwd },
-            Wanted::Shell(line) => {
+            TestedOperation::Argv(argv) => PolicyOperation::Run { line: CommandLine::Argv(argv), cwd: &cwd },
+            TestedOperation::Shell(line) => {
                 PolicyOperation::Run { line: CommandLine::Shell { line, login: false }, cwd: &cwd }
             }
-            Wanted::Files(_) => PolicyOperation::Files(&touched),
+            TestedOperation::Files(_) => PolicyOperation::Files(&touched),
         };
         answer(&PolicyQuery { face: &self.face, client: &self.client, caller: &caller, operation })
     }

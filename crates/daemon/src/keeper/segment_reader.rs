@@ -15,7 +15,7 @@ const BLOCK_BYTES: usize = 256 * 1024;
 
 /// What stands at the reader's place.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum SegmentItem {
     /// Output.
     Output {
         /// Where it starts.
@@ -36,8 +36,8 @@ pub(super) enum Found {
 
 /// One reader of a log on disk. What it opened it can read to its end, even if it is removed meanwhile.
 #[derive(Debug)]
-pub(super) struct Stored {
-    folder: PathBuf,
+pub(super) struct SegmentReader {
+    dir: PathBuf,
     at: u64,
     open: Option<OpenSegment>,
     /// A frame that was looked at and is not due yet.
@@ -61,10 +61,10 @@ struct Frame {
     bytes: Bytes,
 }
 
-impl Stored {
-    /// A reader of the segments in `folder` at `from`.
-    pub(super) fn new(folder: &Path, from: u64) -> Stored {
-        Stored { folder: folder.to_owned(), at: from, open: None, put_back: None }
+impl SegmentReader {
+    /// A reader of the segments in `directory` at `from`.
+    pub(super) fn new(dir: &Path, from: u64) -> SegmentReader {
+        SegmentReader { dir: dir.to_owned(), at: from, open: None, put_back: None }
     }
 
     /// Where it stands.
@@ -73,7 +73,7 @@ impl Stored {
     }
 
     /// What comes next, up to about `max` bytes of one stream.
-    pub(super) fn next(&mut self, max: usize) -> io::Result<Found> {
+    pub(super) fn next(&mut self, max: usize) -> io::Result<SegmentItem> {
         let mut gathered: Option<(u64, Stream, BytesMut)> = None;
         loop {
             let Some(frame) = self.frame(gathered.is_none())? else { break };
@@ -86,14 +86,14 @@ impl Stored {
                 }
                 self.at = frame.start;
                 self.put_back = Some(frame);
-                return Ok(Found::Gap { next: self.at });
+                return Ok(SegmentItem::Gap { next: self.at });
             }
             let skip = usize::try_from(self.at - frame.start).unwrap_or(usize::MAX);
             let bytes = frame.bytes.slice(skip.min(frame.bytes.len())..);
             match &mut gathered {
                 None if bytes.len() >= max / 2 => {
                     let start = std::mem::replace(&mut self.at, end);
-                    return Ok(Found::Output { start, stream, bytes });
+                    return Ok(SegmentItem::Output { start, stream, bytes });
                 }
                 None => gathered = Some((self.at, stream, BytesMut::from(&bytes[..]))),
                 Some((_, same, all)) if *same == stream && all.len() + bytes.len() <= max => {
@@ -107,8 +107,8 @@ impl Stored {
             self.at = end;
         }
         Ok(match gathered {
-            Some((start, stream, all)) => Found::Output { start, stream, bytes: all.freeze() },
-            None => Found::End,
+            Some((start, stream, all)) => SegmentItem::Output { start, stream, bytes: all.freeze() },
+            None => SegmentItem::End,
         })
     }
 
@@ -131,7 +131,7 @@ impl Stored {
 
     /// Opens the segment in which the reader's place is, or the next one.
     fn go_on(&mut self) -> io::Result<bool> {
-        let segments = segments::list(&self.folder);
+        let segments = segments::list(&self.dir);
         let next = match &self.open {
             Some(open) => segments.iter().find(|segment| segment.first > open.first),
             None => {
@@ -219,29 +219,29 @@ mod tests {
     use super::super::segments::Segments;
     use super::*;
 
-    fn write(folder: &Path, log_bytes: u64, chunks: &[(u64, Stream, Vec<u8>)]) {
-        let quota = Quota { keepers: folder.join("none"), bytes: u64::MAX };
-        let life = File::create(folder.join("life")).unwrap();
-        let mut segments = Segments::new(folder.to_owned(), life, log_bytes, quota);
+    fn write(dir: &Path, log_bytes: u64, chunks: &[(u64, Stream, Vec<u8>)]) {
+        let quota = Quota { keepers: dir.join("none"), bytes: u64::MAX };
+        let life = File::create(dir.join("life")).unwrap();
+        let mut segments = Segments::new(dir.to_owned(), life, log_bytes, quota);
         for (start, stream, bytes) in chunks {
             segments.append(*start, *stream, bytes);
         }
     }
 
     /// Everything from `from` on, byte by byte, with nothing where it is lost.
-    fn read(folder: &Path, from: u64, max: usize) -> Vec<Option<(Stream, u8)>> {
-        let (mut stored, mut seen) = (Stored::new(folder, from), Vec::new());
+    fn read(dir: &Path, from: u64, max: usize) -> Vec<Option<(Stream, u8)>> {
+        let (mut stored, mut seen) = (SegmentReader::new(dir, from), Vec::new());
         loop {
             match stored.next(max).unwrap() {
-                Found::Output { start, stream, bytes } => {
+                SegmentItem::Output { start, stream, bytes } => {
                     assert_eq!(start, from + seen.len() as u64, "output where it belongs");
                     seen.extend(bytes.iter().map(|byte| Some((stream, *byte))));
                 }
-                Found::Gap { next } => {
+                SegmentItem::Gap { next } => {
                     assert!(next > from + seen.len() as u64, "a gap is never empty");
                     seen.resize(usize::try_from(next - from).unwrap(), None);
                 }
-                Found::End => return seen,
+                SegmentItem::End => return seen,
             }
         }
     }
@@ -260,7 +260,7 @@ mod tests {
             max in 1_usize..5000,
             place in 0.0_f64..1.0,
         ) {
-            let folder = tempfile::tempdir().unwrap();
+            let dir = tempfile::tempdir().unwrap();
             let (mut at, mut placed, mut expected) = (0, Vec::new(), Vec::new());
             for (gap, stream, bytes) in chunks {
                 expected.resize(expected.len() + usize::try_from(gap).unwrap(), None);
@@ -269,33 +269,32 @@ mod tests {
                 at += gap + bytes.len() as u64;
             }
             // Small segments, none of which has to go.
-            write(folder.path(), 16 * 8 * 1024, &placed);
+            write(dir.path(), 16 * 8 * 1024, &placed);
             let from = (at as f64 * place) as u64;
-            prop_assert_eq!(&read(folder.path(), from, max)[..], &expected[usize::try_from(from).unwrap()..]);
+            prop_assert_eq!(&read(dir.path(), from, max)[..], &expected[usize::try_from(from).unwrap()..]);
         }
     }
 
     #[test]
     fn a_frame_that_was_cut_short_gives_what_is_there_and_what_follows_it_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), u64::MAX, &[(0, Stream::Stdout, b"hello world".to_vec())]);
-        let path = segments::list(folder.path()).remove(0).path;
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), u64::MAX, &[(0, Stream::Stdout, b"hello world".to_vec())]);
+        let path = segments::list(dir.path()).remove(0).path;
         let file = OpenOptions::new().write(true).open(path).unwrap();
         for (left, text) in [(HEADER_BYTES + 5, "hello"), (HEADER_BYTES, ""), (3, "")] {
             file.set_len(left as u64).unwrap();
-            let seen: Vec<u8> =
-                read(folder.path(), 0, 99).into_iter().flatten().map(|(_, byte)| byte).collect();
+            let seen: Vec<u8> = read(dir.path(), 0, 99).into_iter().flatten().map(|(_, byte)| byte).collect();
             assert_eq!(seen, text.as_bytes());
         }
-        write(folder.path(), u64::MAX, &[(11, Stream::Stdout, b"!".to_vec())]);
-        let mut stored = Stored::new(folder.path(), 0);
-        assert_eq!(stored.next(99).unwrap(), Found::Gap { next: 11 });
+        write(dir.path(), u64::MAX, &[(11, Stream::Stdout, b"!".to_vec())]);
+        let mut stored = SegmentReader::new(dir.path(), 0);
+        assert_eq!(stored.next(99).unwrap(), SegmentItem::Gap { next: 11 });
     }
 
     #[test]
     fn bytes_that_are_no_log_end_it_without_harm() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("00000000000000000000.seg"), vec![0xff; 100]).unwrap();
-        assert_eq!(Stored::new(folder.path(), 0).next(99).unwrap(), Found::End);
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("00000000000000000000.seg"), vec![0xff; 100]).unwrap();
+        assert_eq!(SegmentReader::new(dir.path(), 0).next(99).unwrap(), SegmentItem::End);
     }
 }

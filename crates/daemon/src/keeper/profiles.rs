@@ -6,17 +6,17 @@ use std::sync::Arc;
 use engine::sandbox::{Confinement, Network, Profile, ReadAccess, ResourceLimits};
 use serde::{Deserialize, Serialize};
 
-use super::job::{Raw, raw};
+use super::job::{RawBytes, raw};
 
 /// One profile.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Layer {
+pub(super) struct ProfileSpec {
     name: String,
     /// Nothing means everything.
-    read: Option<Vec<Raw>>,
-    write: Vec<Raw>,
-    hide: Vec<Raw>,
-    protect: Vec<Raw>,
+    read: Option<Vec<RawBytes>>,
+    write: Vec<RawBytes>,
+    hide: Vec<RawBytes>,
+    protect: Vec<RawBytes>,
     network: NetworkOrder,
     unix_sockets: bool,
     memory_bytes: Option<u64>,
@@ -36,20 +36,20 @@ enum NetworkOrder {
 }
 
 /// The layers of a confinement; none if nothing is confined.
-pub(super) fn told(confinement: Option<&Confinement>) -> Vec<Layer> {
+pub(super) fn told(confinement: Option<&Confinement>) -> Vec<ProfileSpec> {
     confinement.map(Confinement::layers).unwrap_or_default().iter().map(|profile| layer(profile)).collect()
 }
 
 /// The confinement of these layers.
-pub(super) fn heard(layers: &[Layer]) -> Option<Arc<Confinement>> {
+pub(super) fn heard(layers: &[ProfileSpec]) -> Option<Arc<Confinement>> {
     let confinement = Confinement::new(layers.iter().map(|layer| Arc::new(profile(layer))));
     (!confinement.is_off()).then(|| Arc::new(confinement))
 }
 
-fn layer(profile: &Profile) -> Layer {
+fn layer(profile: &Profile) -> ProfileSpec {
     let all = |paths: &[PathBuf]| paths.iter().map(|path| raw(path.as_os_str())).collect();
     let limits = profile.limits;
-    Layer {
+    ProfileSpec {
         name: profile.name.clone(),
         read: match &profile.read {
             ReadAccess::Everything => None,
@@ -75,8 +75,8 @@ fn layer(profile: &Profile) -> Layer {
     }
 }
 
-fn profile(layer: &Layer) -> Profile {
-    let all = |paths: &[Raw]| paths.iter().map(Raw::path).collect();
+fn profile(layer: &ProfileSpec) -> Profile {
+    let all = |paths: &[RawBytes]| paths.iter().map(RawBytes::path).collect();
     Profile {
         name: layer.name.clone(),
         read: match &layer.read {

@@ -1,4 +1,4 @@
-//! Places: where configuration and state lie, from the environment the daemon was started with.
+//! Paths: where configuration and state lie, from the environment the daemon was started with.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ const SYSTEM_FILE: &str = "/etc/rexd/config.toml";
 
 /// Where the world keeps things. Made once from the environment, by hand in tests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Places {
+pub struct Paths {
     /// A file named by `$REXD_CONFIG`.
     pub named: Option<PathBuf>,
     /// The administrator's file.
@@ -29,7 +29,7 @@ pub struct Places {
     pub current: PathBuf,
 }
 
-impl Places {
+impl Paths {
     /// The places of this process.
     pub fn from_environment() -> Self {
         let current = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));

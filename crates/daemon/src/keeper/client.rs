@@ -14,54 +14,54 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use wire::keeper::{KeeperFrame, KeeperMessage, KeeperRequest, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES};
 
+use super::client_connection::{self, KeeperConnection};
 use super::convert;
-use super::dial::{self, Dialled};
-use super::folder::{Folder, LOG};
-use super::stored::{Found, Stored};
+use super::dir::{KeeperDir, LOG};
+use super::segment_reader::{SegmentItem, SegmentReader};
 
 /// Between two tries to reach a keeper that lives and does not answer.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// The way to one kept process.
 #[derive(Debug)]
-pub(super) struct Remote {
-    folder: Folder,
+pub(super) struct KeeperClient {
+    dir: KeeperDir,
     /// Everything before it was told.
     at: u64,
     source: Source,
     /// Inputs keep their order on a connection of their own, made with the first of them.
-    input: Arc<Mutex<Option<Dialled>>>,
+    input: Arc<Mutex<Option<KeeperConnection>>>,
 }
 
 #[derive(Debug)]
 enum Source {
     /// The keeper tells.
-    Socket(Box<Dialled>),
+    Socket(Box<KeeperConnection>),
     /// The connection is not there (any more); the next try is due then.
     Cut(Instant),
     /// The keeper is gone: the disk tells, up to the end.
-    Disk(Reading),
+    Disk(DiskRead),
     /// All was told.
     Over,
 }
 
 #[derive(Debug)]
-enum Reading {
-    Idle(Stored),
+enum DiskRead {
+    Idle(SegmentReader),
     /// On a thread that may wait for the disk.
-    Busy(JoinHandle<(Stored, io::Result<Found>)>),
+    Busy(JoinHandle<(SegmentReader, io::Result<SegmentItem>)>),
 }
 
-impl Remote {
+impl KeeperClient {
     /// Everything from `at` on. Looks for the keeper only when asked for the first fact.
-    pub(super) fn new(folder: Folder, at: Cursor) -> Remote {
-        Remote { folder, at: at.0, source: Source::Cut(Instant::now()), input: Arc::default() }
+    pub(super) fn new(dir: KeeperDir, at: Cursor) -> KeeperClient {
+        KeeperClient { dir, at: at.0, source: Source::Cut(Instant::now()), input: Arc::default() }
     }
 
     async fn news(&mut self) -> Option<KeeperEvent> {
         loop {
             match &mut self.source {
-                Source::Socket(dialled) => match dialled.piece().await {
+                Source::Socket(connection) => match connection.piece().await {
                     Ok(Some(piece)) => {
                         if let Some(told) = self.heard(piece) {
                             return Some(told);
@@ -112,43 +112,43 @@ impl Remote {
     }
 
     async fn reconnect(&mut self) {
-        if !self.folder.is_alive() {
-            self.source = Source::Disk(Reading::Idle(Stored::new(&self.folder.path.join(LOG), self.at)));
+        if !self.dir.is_alive() {
+            self.source = Source::Disk(DiskRead::Idle(SegmentReader::new(&self.dir.path.join(LOG), self.at)));
             return;
         }
         let from = self.at;
         let attached = async {
-            let mut dialled = Dialled::open(&self.folder).await?;
-            match dialled.ask(|id| KeeperRequest::Attach { id, cursor: from }).await? {
-                KeeperMessage::Attached { .. } => Ok::<_, io::Error>(dialled),
+            let mut connection = KeeperConnection::open(&self.dir).await?;
+            match connection.ask(|id| KeeperRequest::Attach { id, cursor: from }).await? {
+                KeeperMessage::Attached { .. } => Ok::<_, io::Error>(connection),
                 _ => Err(io::ErrorKind::ResourceBusy.into()),
             }
         };
         self.source = match attached.await {
-            Ok(dialled) => Source::Socket(Box::new(dialled)),
+            Ok(connection) => Source::Socket(Box::new(connection)),
             Err(_) => Source::Cut(Instant::now() + TRY_AGAIN_AFTER),
         };
     }
 
     /// What the disk has, in the engine's words.
-    fn found(&mut self, found: io::Result<Found>) -> Option<KeeperEvent> {
+    fn found(&mut self, found: io::Result<SegmentItem>) -> Option<KeeperEvent> {
         match found {
-            Ok(Found::Output { start, stream, bytes }) => {
+            Ok(SegmentItem::Output { start, stream, bytes }) => {
                 self.at = start + bytes.len() as u64;
                 Some(KeeperEvent::Output { start: Cursor(start), stream, bytes })
             }
-            Ok(Found::Gap { next }) => {
+            Ok(SegmentItem::Gap { next }) => {
                 self.at = next;
                 Some(KeeperEvent::Lost { next: Cursor(next) })
             }
-            Ok(Found::End) | Err(_) => self.end(),
+            Ok(SegmentItem::End) | Err(_) => self.end(),
         }
     }
 
     /// The end as it was written down: first what is missing before it, then how it came.
     fn end(&mut self) -> Option<KeeperEvent> {
-        let status = self.folder.status();
-        let end = status.as_ref().map_or_else(|| self.folder.end(), |status| status.end);
+        let status = self.dir.status();
+        let end = status.as_ref().map_or_else(|| self.dir.end(), |status| status.end);
         if self.at < end {
             self.at = end;
             return Some(KeeperEvent::Lost { next: Cursor(end) });
@@ -158,49 +158,49 @@ impl Remote {
     }
 }
 
-impl Reading {
+impl DiskRead {
     /// Reads on. Dropping the future loses nothing: the thread's answer is waited for by the next call.
-    async fn next(&mut self) -> io::Result<Found> {
-        if let Reading::Idle(stored) = self {
-            let mut stored = std::mem::replace(stored, Stored::new(std::path::Path::new(""), 0));
-            *self = Reading::Busy(tokio::task::spawn_blocking(move || {
+    async fn next(&mut self) -> io::Result<SegmentItem> {
+        if let DiskRead::Idle(stored) = self {
+            let mut stored = std::mem::replace(stored, SegmentReader::new(std::path::Path::new(""), 0));
+            *self = DiskRead::Busy(tokio::task::spawn_blocking(move || {
                 let found = stored.next(MAX_OUTPUT_BYTES);
                 (stored, found)
             }));
         }
-        let Reading::Busy(thread) = self else { return Ok(Found::End) };
+        let DiskRead::Busy(thread) = self else { return Ok(SegmentItem::End) };
         let (stored, found) = thread.await.map_err(io::Error::other)?;
-        *self = Reading::Idle(stored);
+        *self = DiskRead::Idle(stored);
         found
     }
 }
 
-impl Keeper for Remote {
+impl Keeper for KeeperClient {
     fn next(&mut self) -> NextKeeperEvent<'_> {
         Box::pin(self.news())
     }
 
     fn kill(&self, signal: Signal) -> KeeperReply<KillOutcome> {
-        let folder = self.folder.clone();
-        Box::pin(async move { dial::kill(&folder, signal).await })
+        let dir = self.dir.clone();
+        Box::pin(async move { client_connection::kill(&dir, signal).await })
     }
 
     fn input(&self, bytes: Bytes, is_last: bool) -> KeeperReply<usize> {
-        let (folder, connection) = (self.folder.clone(), self.input.clone());
-        Box::pin(async move { input(&folder, &mut *connection.lock().await, bytes, is_last).await })
+        let (dir, connection) = (self.dir.clone(), self.input.clone());
+        Box::pin(async move { input(&dir, &mut *connection.lock().await, bytes, is_last).await })
     }
 
     fn resize(&self, size: TerminalSize) -> KeeperReply<()> {
-        let folder = self.folder.clone();
-        Box::pin(async move { dial::resize(&folder, size).await })
+        let dir = self.dir.clone();
+        Box::pin(async move { client_connection::resize(&dir, size).await })
     }
 }
 
 /// Gives the process bytes to read, in pieces that the keeper takes. A connection that broke is not tried again: it
 /// would not be known what had arrived.
 pub(super) async fn input(
-    folder: &Folder,
-    connection: &mut Option<Dialled>,
+    dir: &KeeperDir,
+    reusable: &mut Option<KeeperConnection>,
     mut bytes: Bytes,
     is_last: bool,
 ) -> Result<usize, Error> {
@@ -208,17 +208,19 @@ pub(super) async fn input(
     loop {
         let piece = bytes.split_to(bytes.len().min(MAX_INPUT_BYTES));
         let eof = is_last && bytes.is_empty();
-        let mut dialled = match connection.take() {
-            Some(dialled) => dialled,
-            None => Dialled::open(folder).await.map_err(|error| dial::unreachable(folder, &error))?,
+        let mut connection = match reusable.take() {
+            Some(connection) => connection,
+            None => KeeperConnection::open(dir)
+                .await
+                .map_err(|error| client_connection::unreachable(dir, &error))?,
         };
         let data = wire::base64::encode(&piece);
-        let asked = dialled.ask(|id| KeeperRequest::Input { id, data, eof }).await;
-        match asked.map_err(|error| dial::unreachable(folder, &error))? {
-            KeeperMessage::Accepted { .. } => *connection = Some(dialled),
+        let asked = connection.ask(|id| KeeperRequest::Input { id, data, eof }).await;
+        match asked.map_err(|error| client_connection::unreachable(dir, &error))? {
+            KeeperMessage::Accepted { .. } => *reusable = Some(connection),
             told => {
-                *connection = Some(dialled);
-                return Err(dial::unexpected(told));
+                *reusable = Some(connection);
+                return Err(client_connection::unexpected(told));
             }
         }
         if bytes.is_empty() {

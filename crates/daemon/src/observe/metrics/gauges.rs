@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Counts;
-use super::labels::{Cause, Outcome, Ownership, SessionState, Transport, method_place};
+use super::labels::{EndCause, ProcessOwner, RequestOutcome, SessionState, Transport, method_place};
 
 /// One request under way. Dropped without a word, it counts as cancelled.
 #[derive(Debug)]
@@ -25,11 +25,11 @@ impl RequestTimer {
     }
 
     /// The request is answered.
-    pub fn done(mut self, outcome: Outcome) {
+    pub fn done(mut self, outcome: RequestOutcome) {
         self.finish(outcome);
     }
 
-    fn finish(&mut self, outcome: Outcome) {
+    fn finish(&mut self, outcome: RequestOutcome) {
         let (Some(counts), Some((place, since))) = (self.counts.as_deref(), self.begun.take()) else {
             return;
         };
@@ -43,29 +43,29 @@ impl RequestTimer {
 
 impl Drop for RequestTimer {
     fn drop(&mut self) {
-        self.finish(Outcome::Cancelled);
+        self.finish(RequestOutcome::Cancelled);
     }
 }
 
 /// One open connection.
 #[derive(Debug)]
 #[must_use = "the connection counts as closed when this is dropped"]
-pub struct HeldConnection {
+pub struct ConnectionGauge {
     counts: Option<Arc<Counts>>,
     transport: Transport,
 }
 
-impl HeldConnection {
-    pub(super) fn open(counts: Option<Arc<Counts>>, transport: Transport) -> HeldConnection {
+impl ConnectionGauge {
+    pub(super) fn open(counts: Option<Arc<Counts>>, transport: Transport) -> ConnectionGauge {
         if let Some(counts) = &counts {
             counts.connections.add(transport, 1);
             counts.connections_total.add(transport, 1);
         }
-        HeldConnection { counts, transport }
+        ConnectionGauge { counts, transport }
     }
 }
 
-impl Drop for HeldConnection {
+impl Drop for ConnectionGauge {
     fn drop(&mut self) {
         if let Some(counts) = &self.counts {
             counts.connections.lower(self.transport);
@@ -76,19 +76,19 @@ impl Drop for HeldConnection {
 /// One session, attached to a connection or waiting for one.
 #[derive(Debug)]
 #[must_use = "the session counts as gone when this is dropped"]
-pub struct HeldSession {
+pub struct SessionGauge {
     counts: Option<Arc<Counts>>,
     state: SessionState,
 }
 
-impl HeldSession {
-    pub(super) fn open(counts: Option<Arc<Counts>>) -> HeldSession {
+impl SessionGauge {
+    pub(super) fn open(counts: Option<Arc<Counts>>) -> SessionGauge {
         let state = SessionState::Attached;
         if let Some(counts) = &counts {
             counts.sessions.add(state, 1);
             counts.sessions_opened.add(1);
         }
-        HeldSession { counts, state }
+        SessionGauge { counts, state }
     }
 
     /// Its connection is gone; it waits to be resumed.
@@ -118,7 +118,7 @@ impl HeldSession {
     }
 }
 
-impl Drop for HeldSession {
+impl Drop for SessionGauge {
     fn drop(&mut self) {
         if let Some(counts) = &self.counts {
             counts.sessions.lower(self.state);
@@ -129,28 +129,28 @@ impl Drop for HeldSession {
 /// One running process. Dropped without a word, it is no longer counted here, but not as ended: a keeper has it.
 #[derive(Debug)]
 #[must_use = "the process is no longer counted when this is dropped"]
-pub struct HeldProcess {
+pub struct ProcessGauge {
     counts: Option<Arc<Counts>>,
-    ownership: Ownership,
+    ownership: ProcessOwner,
 }
 
-impl HeldProcess {
-    pub(super) fn running(counts: Option<Arc<Counts>>, ownership: Ownership) -> HeldProcess {
+impl ProcessGauge {
+    pub(super) fn running(counts: Option<Arc<Counts>>, ownership: ProcessOwner) -> ProcessGauge {
         if let Some(counts) = &counts {
             counts.processes.add(ownership, 1);
         }
-        HeldProcess { counts, ownership }
+        ProcessGauge { counts, ownership }
     }
 
     /// The process has ended.
-    pub fn ended(self, cause: impl Into<Cause>) {
+    pub fn ended(self, cause: impl Into<EndCause>) {
         if let Some(counts) = &self.counts {
             counts.processes_ended.add(cause.into(), 1);
         }
     }
 }
 
-impl Drop for HeldProcess {
+impl Drop for ProcessGauge {
     fn drop(&mut self) {
         if let Some(counts) = &self.counts {
             counts.processes.lower(self.ownership);

@@ -9,7 +9,7 @@ use wire::keeper::MAX_OUTPUT_BYTES;
 use super::segments::Segments;
 
 /// Writes until nothing follows. `written` says how far it has come.
-pub(super) async fn write_down(
+pub(super) async fn write_log(
     mut reader: LogReader,
     mut segments: Segments,
     written: &watch::Sender<Cursor>,

@@ -1,4 +1,4 @@
-//! The folder of approvals: private, one JSON file per question and per grant, each replaced as a whole.
+//! The directory of approvals: private, one JSON file per question and per grant, each replaced as a whole.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::core::state::make_private;
+use crate::core::state::create_private_dir;
 
 /// What the files of grants begin with; those of questions are named after them.
 const GRANT: &str = "grant-";
@@ -16,13 +16,13 @@ const JSON: &str = ".json";
 /// A file larger than this is none of ours.
 const LARGEST: u64 = 64 * 1024;
 
-/// A folder that need not exist yet.
+/// A directory that need not exist yet.
 #[derive(Debug, Clone)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct ApprovalDir(PathBuf);
 
-impl Folder {
-    pub(super) fn new(path: PathBuf) -> Folder {
-        Folder(path)
+impl ApprovalDir {
+    pub(super) fn new(path: PathBuf) -> ApprovalDir {
+        ApprovalDir(path)
     }
 
     /// The file of a question. Names come from callers, so only what a name can be is looked for.
@@ -55,7 +55,7 @@ impl Folder {
 
     /// Writes a file as a whole: whoever reads it sees the old one or the new one.
     pub(super) fn write(&self, path: &Path, value: &impl Serialize) -> io::Result<()> {
-        make_private(&self.0)?;
+        create_private_dir(&self.0)?;
         let draft = path.with_extension(format!("draft-{}", std::process::id()));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
         let written = file

@@ -7,39 +7,39 @@ use std::time::{Duration, SystemTime};
 
 use engine::approval::{Approval, ApprovalStore, Grant, Resolution};
 
-use super::folder::{Folder, read};
-use super::record::{Daemon, GrantRecord, Record, State};
+use super::dir::{ApprovalDir, read};
+use super::record::{ApprovalRecord, ApprovalState, DaemonId, GrantRecord};
 use crate::core::state::{process_start, to_ms};
 
 /// How long settled questions are kept.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Keeps approvals in a folder of the state.
+/// Keeps approvals in a directory of the state.
 #[derive(Debug)]
-pub struct FileLedger {
-    folder: Folder,
+pub struct FileApprovalStore {
+    dir: ApprovalDir,
     /// Who asks, once anybody is asked.
-    daemon: OnceLock<Daemon>,
+    daemon: OnceLock<DaemonId>,
     swept: Once,
 }
 
-impl FileLedger {
-    /// A ledger in this folder, which is made when it is needed.
-    pub fn new(folder: PathBuf) -> FileLedger {
-        FileLedger { folder: Folder::new(folder), daemon: OnceLock::new(), swept: Once::new() }
+impl FileApprovalStore {
+    /// A ledger in this directory, which is made when it is needed.
+    pub fn new(dir: PathBuf) -> FileApprovalStore {
+        FileApprovalStore { dir: ApprovalDir::new(dir), daemon: OnceLock::new(), swept: Once::new() }
     }
 
-    fn daemon(&self) -> Daemon {
+    fn daemon(&self) -> DaemonId {
         let look = || {
             let pid = std::process::id();
-            Daemon { pid, started: process_start(pid).unwrap_or(0) }
+            DaemonId { pid, started: process_start(pid).unwrap_or(0) }
         };
         self.daemon.get_or_init(look).clone()
     }
 
     /// The answers that hold until their rules change.
     pub fn grants(&self) -> Vec<Grant> {
-        let records = self.folder.grants();
+        let records = self.dir.grants();
         records.iter().filter_map(|path| read::<GrantRecord>(path)).map(GrantRecord::grant).collect()
     }
 
@@ -47,11 +47,11 @@ impl FileLedger {
     fn sweep(&self) {
         let now = to_ms(SystemTime::now());
         let oldest = now.saturating_sub(u64::try_from(KEPT_FOR.as_millis()).unwrap_or(u64::MAX));
-        for path in self.folder.questions() {
-            let Some(mut record) = read::<Record>(&path) else { continue };
-            if record.state == State::Pending && !is_alive(&record.daemon) {
+        for path in self.dir.questions() {
+            let Some(mut record) = read::<ApprovalRecord>(&path) else { continue };
+            if record.state == ApprovalState::Pending && !is_alive(&record.daemon) {
                 record.settle(&Resolution::Abandoned);
-                self.warn(self.folder.write(&path, &record));
+                self.warn(self.dir.write(&path, &record));
             } else if record.settled_at_ms.is_some_and(|settled| settled < oldest) {
                 // If it stays, it is only old.
                 let _removed = std::fs::remove_file(&path);
@@ -66,32 +66,32 @@ impl FileLedger {
     }
 }
 
-impl ApprovalStore for FileLedger {
+impl ApprovalStore for FileApprovalStore {
     fn record_request(&self, approval: &Approval) -> io::Result<()> {
         self.swept.call_once(|| self.sweep());
-        let path = self.folder.question(&approval.id).ok_or(io::ErrorKind::InvalidInput)?;
-        self.folder.write(&path, &Record::new(approval, self.daemon()))
+        let path = self.dir.question(&approval.id).ok_or(io::ErrorKind::InvalidInput)?;
+        self.dir.write(&path, &ApprovalRecord::new(approval, self.daemon()))
     }
 
     fn record_resolution(&self, approval: &Approval, resolution: &Resolution) {
-        let Some(path) = self.folder.question(&approval.id) else { return };
-        let mut record = Record::new(approval, self.daemon());
+        let Some(path) = self.dir.question(&approval.id) else { return };
+        let mut record = ApprovalRecord::new(approval, self.daemon());
         record.settle(resolution);
-        self.warn(self.folder.write(&path, &record));
+        self.warn(self.dir.write(&path, &record));
     }
 
     fn record_grant(&self, grant: &Grant) {
         if let Some(record) = GrantRecord::new(grant) {
-            self.warn(self.folder.write(&self.folder.grant(&record.name()), &record));
+            self.warn(self.dir.write(&self.dir.grant(&record.name()), &record));
         }
     }
 
     fn find_resolution(&self, id: &str) -> Option<Resolution> {
         self.swept.call_once(|| self.sweep());
-        read::<Record>(&self.folder.question(id)?)?.outcome()
+        read::<ApprovalRecord>(&self.dir.question(id)?)?.outcome()
     }
 }
 
-fn is_alive(daemon: &Daemon) -> bool {
+fn is_alive(daemon: &DaemonId) -> bool {
     process_start(daemon.pid) == Some(daemon.started)
 }

@@ -1,4 +1,4 @@
-//! The folder of one keeper, as whoever is not the keeper sees it.
+//! The directory of one keeper, as whoever is not the keeper sees it.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use engine::process::ProcessId;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::de::DeserializeOwned;
 
-use super::record::{Record, Status, boot_id};
+use super::record::{EndRecord, ProcessRecord, boot_id};
 use super::segments;
 
 /// Who started what, when.
@@ -26,29 +26,29 @@ pub(super) const LIFE: &str = "life";
 pub(super) const SOCKET: &str = "socket";
 /// The segments of the log.
 pub(super) const LOG: &str = "log";
-/// What the name of a folder starts with until it is complete.
+/// What the name of a directory starts with until it is complete.
 pub(super) const UNFINISHED: &str = ".new-";
 /// A record or status larger than this is not ours.
 const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 
-/// One keeper's folder.
+/// One keeper's directory.
 #[derive(Debug, Clone)]
-pub(super) struct Folder {
+pub(super) struct KeeperDir {
     pub(super) path: PathBuf,
 }
 
-impl Folder {
-    /// The folder of a process; nothing for what cannot be the name of one.
-    pub(super) fn of(keepers: &Path, id: &ProcessId) -> Option<Folder> {
-        is_name(&id.0).then(|| Folder { path: keepers.join(&id.0) })
+impl KeeperDir {
+    /// The directory of a process; nothing for what cannot be the name of one.
+    pub(super) fn of(keepers: &Path, id: &ProcessId) -> Option<KeeperDir> {
+        is_name(&id.0).then(|| KeeperDir { path: keepers.join(&id.0) })
     }
 
-    pub(super) fn record(&self) -> io::Result<Record> {
+    pub(super) fn record(&self) -> io::Result<ProcessRecord> {
         read_json(&self.path.join(RECORD))
     }
 
     /// How it ended; nothing if it did not, or was killed together with its keeper.
-    pub(super) fn status(&self) -> Option<Status> {
+    pub(super) fn status(&self) -> Option<EndRecord> {
         read_json(&self.path.join(STATUS)).ok()
     }
 
@@ -82,7 +82,7 @@ impl Folder {
     }
 
     /// Whether the machine was started anew since.
-    pub(super) fn is_of_another_boot(&self, record: &Record) -> bool {
+    pub(super) fn is_of_another_boot(&self, record: &ProcessRecord) -> bool {
         let now = boot_id();
         !now.is_empty() && !record.boot_id.is_empty() && record.boot_id != now
     }
