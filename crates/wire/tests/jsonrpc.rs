@@ -1,10 +1,10 @@
-//! What one line is taken for: every row of the spec's "JSON-RPC edge", and lines made to hurt.
+//! Parsing of lines: every row of the JSON-RPC part of the spec, and hostile lines.
 
 use proptest::prelude::*;
 use wire::jsonrpc::{Id, Item, Message, parse};
 use wire::limits::MAX_BATCH_CALLS;
 
-/// A line, the code it is refused with, and the id that is answered to.
+/// An invalid line, the code of the error and the id of the response.
 const REFUSED: &[(&str, i64, Option<&str>)] = &[
     ("", -32700, None),
     ("nonsense", -32700, None),

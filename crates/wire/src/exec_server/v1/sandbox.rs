@@ -22,7 +22,7 @@ pub struct FileSystemSandboxContext {
     pub use_legacy_landlock: Option<bool>,
 }
 
-/// The permissions.
+/// The permissions of a process or file call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum PermissionProfile {

@@ -56,7 +56,7 @@ pub struct FsEditResult {
     pub replacements: u64,
 }
 
-/// `fs.patch`: absolute paths.
+/// The result of `fs.patch`, with absolute paths.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsPatchResult {
     /// New files.
@@ -70,7 +70,7 @@ pub struct FsPatchResult {
     pub moved: Vec<Move>,
 }
 
-/// One renamed file.
+/// One file that was renamed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Move {
     /// Its path before.
