@@ -214,7 +214,7 @@ fn who_leaves_a_terminal_hears_that_it_ends() {
     screen.type_in("\r~.");
     let (status, seen) = screen.end();
     assert_eq!(status.code(), Some(0), "{seen}");
-    assert!(seen.contains("lives as long as its connection"), "{seen}");
+    assert!(seen.contains("a terminal ends with its connection"), "{seen}");
 }
 
 #[test]

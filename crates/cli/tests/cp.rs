@@ -127,7 +127,7 @@ fn things_go_where_cp_would_put_them() {
         (["../tree", ":old"], "which is a file"),
         (["../missing", ":new"], "no such file"),
         ([":missing", "../new"], "no such file"),
-        (["../file", "../other"], "both paths are on this machine"),
+        (["../file", "../other"], "both paths are local"),
     ] {
         let (status, said) = refused(&sandbox, &arguments);
         assert_eq!(status, Some(255), "{said}");
@@ -223,7 +223,7 @@ fn what_may_not_be_written_is_told_with_the_reason_and_the_rest_is_copied() {
     let outside = format!(":{}", sandbox.outside().join("x").display());
     let (status, said) = configured(&["cp", "../src/fine", &outside]);
     assert_eq!(status, Some(255), "{said}");
-    assert!(said.contains("next: allowed are:"), "{said}");
+    assert!(said.contains("hint: allowed roots:"), "{said}");
 }
 
 #[test]

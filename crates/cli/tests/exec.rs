@@ -319,7 +319,7 @@ fn a_mistake_on_the_command_line_is_our_own_failure() {
         let output = run(&sandbox, &[later]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(status(&output), 255, "{said}");
-        assert!(said.contains(&format!("`rex {later}` is not in this version yet")), "{said}");
+        assert!(said.contains(&format!("`rex {later}` is not available in this version")), "{said}");
     }
     let output = run(&sandbox, &["--json", "bogus"]);
     let said: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();

@@ -195,7 +195,7 @@ fn a_daemon_that_is_killed_ends_the_command_with_an_error_that_says_what_is_know
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(255), "{said}");
     assert!(said.contains("the session is lost"), "{said}");
-    assert!(said.contains(&format!("{} bytes of its output arrived", daemon.len() + 1)), "{said}");
+    assert!(said.contains(&format!("{} bytes of output were received", daemon.len() + 1)), "{said}");
 }
 
 #[test]
