@@ -103,9 +103,11 @@ impl From<Error> for Failure {
             | Error::MissingExit { .. } => Failure::new(message).hint(
                 "the server may be another program or version: `rex target install HOST` installs this one",
             ),
-            Error::Lost(_) | Error::Encode { .. } | Error::Random(_) | Error::ReadInput(_) | Error::Closed => {
-                Failure::new(message)
-            }
+            Error::Lost(_)
+            | Error::Encode { .. }
+            | Error::Random(_)
+            | Error::ReadInput(_)
+            | Error::Closed => Failure::new(message),
         }
     }
 }

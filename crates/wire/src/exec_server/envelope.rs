@@ -160,7 +160,9 @@ pub fn response(id: &Id, result: &impl Serialize) -> Vec<u8> {
             out
         }
         // The caller gets a response even if the result cannot be encoded.
-        Err(error) => error_response(id, &ErrorObject::internal(format!("cannot encode the result: {error}"))),
+        Err(error) => {
+            error_response(id, &ErrorObject::internal(format!("cannot encode the result: {error}")))
+        }
     }
 }
 

@@ -124,7 +124,12 @@ impl<'a> Fields<'a> {
             None => None,
             Some(raw) => match Id::from_raw(raw) {
                 Some(id) => Some(id),
-                None => return Err(invalid_request(None, "id must be a number or a string of at most 1024 bytes")),
+                None => {
+                    return Err(invalid_request(
+                        None,
+                        "id must be a number or a string of at most 1024 bytes",
+                    ));
+                }
             },
         };
         if self.jsonrpc.and_then(string).as_deref() != Some("2.0") {

@@ -39,7 +39,8 @@ pub fn route(bytes: &[u8]) -> Result<Route<'_>, RelayError> {
         match rest.next()? {
             (1, Value::Number(number)) => version = low_half(number),
             (2, Value::Bytes(text)) => {
-                stream_id = std::str::from_utf8(text).map_err(|_| undecodable("the stream id is not UTF-8"))?;
+                stream_id =
+                    std::str::from_utf8(text).map_err(|_| undecodable("the stream id is not UTF-8"))?;
             }
             (1 | 2, _) | (5..=9, Value::Number(_)) => return Err(undecodable("a member has the wrong type")),
             (field, Value::Bytes(_)) => kind = Kind::of(field).or(kind),
