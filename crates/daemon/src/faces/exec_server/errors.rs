@@ -36,7 +36,6 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         | Error::Edit(_)
         | Error::Patch(_)
         | Error::Pattern { .. }
-        | Error::KeyInUse
         | Error::Sandbox { .. }
         | Error::SandboxDenied { .. }
         | Error::NoSuchApproval(_)

@@ -38,9 +38,6 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
             message,
             json!({ "field": "pattern", "pattern": pattern, "reason": reason }),
         ),
-        Error::KeyInUse => {
-            error_with(codes::CONCURRENCY_CONFLICT, message, json!({ "field": "idempotency_key" }))
-        }
         Error::Denied { rule, reason } | Error::NoApprover { rule, reason } => {
             error_with(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
         }

@@ -1,10 +1,11 @@
 //! The content of a file in a response: as text or base64, in whole characters, within the frame limit.
 
 use engine::RootedPath;
-use engine::files::{FileContent, ReadRange, mode_string};
+use engine::files::{FileContent, ReadRange};
 use wire::jsonrpc::Id;
 use wire::rexd::v1::{ReadContent, ReadResponse, RpcError};
 
+use super::mode_string::mode_string;
 use crate::faces::rexd::convert;
 use crate::faces::rexd::errors::{rpc_error, text};
 

@@ -15,6 +15,7 @@ use serde::Serialize;
 use wire::rexd::v1::{self, Encoding, RpcError};
 
 use super::content::{ReadEncoding, ReadOptions, ReadResult};
+use super::mode_string::mode_string;
 use super::scans::run_scan;
 use super::{Params, PrepareResult, Prepared, admit, hint, off_thread};
 use crate::core::approvals::diff;
@@ -441,7 +442,7 @@ fn stat_result(path: &RootedPath, found: Option<Metadata>) -> v1::FsStatResult {
         kind: Some(kind_name(found.kind).to_owned()),
         size: Some(found.size),
         mtime: Some(found.mtime_ms),
-        mode: Some(found.mode_string()),
+        mode: Some(mode_string(found.mode)),
         uid: Some(found.uid),
         gid: Some(found.gid),
         symlink_target: found.link_target.as_deref().map(text),
