@@ -50,7 +50,7 @@ pub async fn serve(address: &str, options: ToolboxOptions) -> Result<(), Failure
             .hint("write it as 127.0.0.1:8765; port 0 is any")
     })?;
     let stop = CancellationToken::new();
-    stdio::stop_on_signals(&stop)?;
+    let _signal_tasks = stdio::stop_on_signals(&stop)?;
     let service = service(options, &stop);
     output::line(format_args!("listening mcp http://{}{PATH}", listener.local_addr()?))?;
     let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));

@@ -1,4 +1,4 @@
-//! The token of the HTTP server: from the environment, or kept in a file that only its owner can read.
+//! The token of the HTTP server: from the environment, or from a private file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -10,17 +10,17 @@ use crate::output;
 
 const VARIABLE: &str = "REX_MCP_TOKEN";
 
-/// The token. Where it lies is told on stderr if it is not from the environment.
+/// The token. If it is not from the environment, its file is printed on stderr.
 pub(super) fn token() -> Result<String, Failure> {
     if let Some(token) = std::env::var(VARIABLE).ok().filter(|token| !token.is_empty()) {
         return Ok(token);
     }
     let file = file()?;
     let token = kept_in(&file).map_err(|error| {
-        Failure::new(format!("the token cannot be kept in {}: {error}", file.display()))
-            .hint(format!("set {VARIABLE} to a token of your own"))
+        Failure::new(format!("cannot use the token file {}: {error}", file.display()))
+            .hint(format!("set {VARIABLE} to a token"))
     })?;
-    output::note(format_args!("the token is in {}", file.display()));
+    output::note(format_args!("token file: {}", file.display()));
     Ok(token)
 }
 
@@ -28,12 +28,12 @@ fn file() -> Result<PathBuf, Failure> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
     state.map(|state| state.join("rex/mcp-token")).ok_or_else(|| {
-        Failure::new("there is no place for the token: neither XDG_STATE_HOME nor HOME is set")
-            .hint(format!("set {VARIABLE} to a token of your own"))
+        Failure::new("no path for the token file: neither XDG_STATE_HOME nor HOME is set")
+            .hint(format!("set {VARIABLE} to a token"))
     })
 }
 
-/// The token in a file; one is made if there is none.
+/// Reads the token from a file, or creates one.
 fn kept_in(file: &Path) -> std::io::Result<String> {
     if let Some(dir) = file.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -46,11 +46,15 @@ fn kept_in(file: &Path) -> std::io::Result<String> {
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             if fs::metadata(file)?.permissions().mode() & 0o077 != 0 {
-                return Err(std::io::Error::other("others may read it: chmod 600 it, or remove it"));
+                return Err(std::io::Error::other(
+                    "other users can read it; run `chmod 600` on it, or remove it",
+                ));
             }
             let token = fs::read_to_string(file)?.trim().to_owned();
             match token.len() < 16 {
-                true => Err(std::io::Error::other("what is in it is too short for a token: remove it")),
+                true => {
+                    Err(std::io::Error::other("the token is shorter than 16 characters; remove the file"))
+                }
                 false => Ok(token),
             }
         }
@@ -61,7 +65,7 @@ fn kept_in(file: &Path) -> std::io::Result<String> {
 fn random() -> std::io::Result<String> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::encode(bytes))
 }
 
 #[cfg(test)]
@@ -69,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_made_once_for_its_owner_alone() {
+    fn a_token_is_created_once_in_a_private_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a/b/token");
         let token = kept_in(&file).unwrap();
