@@ -16,6 +16,7 @@ use wire::jsonrpc::Id;
 
 use super::{FACE, Service};
 use crate::net::auth::Caller;
+use super::methods::METHODS;
 use crate::observe::metrics::{self, RequestTimer};
 use crate::observe::traces::{self, Span};
 
@@ -73,9 +74,11 @@ impl Answer {
         asker: Asker,
         (transport, cancel): (metrics::Transport, CancellationToken),
     ) -> Answer {
-        let asked = traces::RequestAttributes { method: &operation, caller: &asker.caller.name, transport };
+        let known = METHODS.iter().find(|method| **method == operation);
+        let name = known.copied().unwrap_or(metrics::OTHER_METHOD);
+        let asked = traces::RequestAttributes { face: FACE, name, method: &operation, caller: &asker.caller.name, transport };
         Answer {
-            timer: Some(service.metrics.request(&operation)),
+            timer: Some(service.metrics.request(FACE, name)),
             span: Some(service.traces.begin(asked, None)),
             service: service.clone(),
             id,

@@ -11,6 +11,36 @@ use super::details::Described;
 use super::environment;
 use super::session::Session;
 
+/// The names of all methods, for metrics and traces.
+pub(crate) const METHODS: &[&str] = &[
+    v1::INITIALIZE,
+    v1::PROCESS_START,
+    v1::PROCESS_READ,
+    v1::PROCESS_WRITE,
+    v1::PROCESS_TERMINATE,
+    v1::PROCESS_SIGNAL,
+    v0::method::EXEC,
+    v0::method::WRITE,
+    v0::method::TERMINATE,
+    v1::FS_READ_FILE,
+    v1::FS_WRITE_FILE,
+    v1::FS_CREATE_DIRECTORY,
+    v1::FS_GET_METADATA,
+    v1::FS_READ_DIRECTORY,
+    v1::FS_REMOVE,
+    v1::FS_COPY,
+    v1::FS_CANONICALIZE,
+    v1::FS_WALK,
+    v1::FS_OPEN,
+    v1::FS_READ_BLOCK,
+    v1::FS_WRITE_BLOCK,
+    v1::FS_CLOSE,
+    v1::FS_WATCH_MISSING,
+    HTTP_REQUEST,
+    v1::ENVIRONMENT_INFO,
+    v1::ENVIRONMENT_STATUS,
+];
+
 /// Decodes the params of a request.
 pub(super) fn decode<T: DeserializeOwned>(params: Option<&Bytes>) -> Result<T, ErrorObject> {
     let text: &[u8] = params.map_or(b"null", |text| text);

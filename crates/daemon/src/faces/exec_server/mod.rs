@@ -47,6 +47,7 @@ use crate::net::auth::Caller;
 use crate::observe::metrics::{Metrics, Transport};
 use crate::observe::traces::Traces;
 use connection::Connection;
+pub(crate) use methods::METHODS;
 pub use shelf::Shelf;
 
 /// The name of this face in listings and in the audit.

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use link::rpc::Request;
 use serde_json::json;
-use wire::rexd::v1::{RpcError, codes};
+use wire::rexd::v1::{self, RpcError, codes};
 
 use super::answer::{Answer, Asker, Observed};
 use super::call::Call;
 use super::mailbox::{Asked, Handle};
 use super::methods::details;
-use super::{Arrival, Service};
+use super::{Arrival, FACE, Service};
 use crate::net::auth::{Caller, Scope};
-use crate::observe::metrics::RefusalReason;
+use crate::observe::metrics::{self, RefusalReason};
 use crate::observe::traces;
 
 /// A request that goes no further, and what to say to it.
@@ -31,11 +31,12 @@ pub(super) fn receive(
     let Request { method, params, reply, cancel } = request;
     let call = Call::decode(&method, &params);
     let asker = Asker::new(caller.clone());
-    let asked =
-        traces::RequestAttributes { method: &method, caller: &caller.name, transport: arrival.transport };
+    let name = v1::method(&method).map_or(metrics::OTHER_METHOD, |known| known.name);
+    let (caller_name, transport) = (&caller.name, arrival.transport);
+    let asked = traces::RequestAttributes { face: FACE, name, method: &method, caller: caller_name, transport };
     let observed = Observed {
         metrics: service.metrics.clone(),
-        timer: service.metrics.request(&method),
+        timer: service.metrics.request(FACE, name),
         span: service.traces.begin(asked, arrival.parent.as_ref()),
     };
     let mut answer = Answer::new((reply, cancel), service.audit.clone(), (method, observed), asker.clone());

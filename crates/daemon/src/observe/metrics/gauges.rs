@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Counts;
-use super::labels::{EndCause, ProcessOwner, RequestOutcome, SessionState, Transport, method_place};
+use super::labels::{EndCause, ProcessOwner, RequestOutcome, SessionState, Transport};
 
 /// One request under way. Dropped without a word, it counts as cancelled.
 #[derive(Debug)]
 #[must_use = "the request counts as cancelled when this is dropped"]
 pub struct RequestTimer {
     counts: Option<Arc<Counts>>,
-    /// The place of the method, and when the request came; only looked at while counting.
-    begun: Option<(usize, Instant)>,
+    /// The index of the method in [`Counts::requests`] and the time of arrival; none while metrics are off.
+    started: Option<(usize, Instant)>,
 }
 
 impl RequestTimer {
-    pub(super) fn start(counts: Option<Arc<Counts>>, method: &str) -> RequestTimer {
-        let begun = counts.as_deref().map(|counts| {
+    pub(super) fn start(counts: Option<Arc<Counts>>, face: &'static str, method: &str) -> RequestTimer {
+        let started = counts.as_deref().map(|counts| {
             counts.in_flight.add(1);
-            (method_place(method), Instant::now())
+            (counts.method_index(face, method), Instant::now())
         });
-        RequestTimer { counts, begun }
+        RequestTimer { counts, started }
     }
 
     /// The request is answered.
@@ -30,11 +30,11 @@ impl RequestTimer {
     }
 
     fn finish(&mut self, outcome: RequestOutcome) {
-        let (Some(counts), Some((place, since))) = (self.counts.as_deref(), self.begun.take()) else {
+        let (Some(counts), Some((index, since))) = (self.counts.as_deref(), self.started.take()) else {
             return;
         };
         counts.in_flight.lower();
-        if let Some(method) = counts.requests.get(place) {
+        if let Some(method) = counts.requests.get(index) {
             method.outcomes.add(outcome, 1);
             method.durations.observe(since.elapsed());
         }

@@ -1,7 +1,6 @@
 //! Labels: the few words each dimension of a metric may take, so that no peer can make the series grow.
 
 use engine::process::{Cause, Stream};
-use wire::rexd::v1::METHODS;
 
 /// A closed set of label values.
 pub(super) trait Label: Copy + 'static {
@@ -177,18 +176,19 @@ impl From<Stream> for OutputStream {
     }
 }
 
-/// How many values the `method` label takes: every method there is, and [`OTHER`].
-pub(super) const METHOD_COUNT: usize = METHODS.len() + 1;
+/// The `method` label of a request that names no method of its face.
+pub const OTHER_METHOD: &str = "other";
 
-/// The method of whatever is no method.
-pub(super) const OTHER: &str = "other";
-
-/// The place of a method; everything unknown shares the last one.
-pub(super) fn method_place(name: &str) -> usize {
-    METHODS.iter().position(|method| method.name == name).unwrap_or(METHODS.len())
+/// The methods of one face: the values that its `method` label can take, besides [`OTHER_METHOD`].
+#[derive(Debug, Clone)]
+pub struct FaceMethods {
+    pub(super) face: &'static str,
+    pub(super) methods: Vec<&'static str>,
 }
 
-/// The label value of a place.
-pub(super) fn method_word(place: usize) -> &'static str {
-    METHODS.get(place).map_or(OTHER, |method| method.name)
+impl FaceMethods {
+    /// A face with the names in its method table.
+    pub fn new(face: &'static str, methods: impl IntoIterator<Item = &'static str>) -> FaceMethods {
+        FaceMethods { face, methods: methods.into_iter().collect() }
+    }
 }

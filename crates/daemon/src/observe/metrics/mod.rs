@@ -13,7 +13,7 @@ mod render;
 mod text;
 
 pub use gauges::{ConnectionGauge, ProcessGauge, RequestTimer, SessionGauge};
-pub use labels::{
+pub use labels::{FaceMethods, OTHER_METHOD, 
     Direction, EndCause, OutputStream, ProcessOwner, RefusalReason, RequestOutcome, SessionState, Transport,
 };
 pub use queues::QueueGauge;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use cells::{Cell, Cells, Histogram};
-use labels::{Label as _, METHOD_COUNT};
+use labels::Label as _;
 use queues::Queues;
 
 /// The media type of [`Metrics::render`].
@@ -38,7 +38,7 @@ pub struct Metrics {
 #[derive(Debug)]
 struct Counts {
     started: SystemTime,
-    requests: Vec<PerMethod>,
+    requests: Vec<MethodCounts>,
     in_flight: Cell,
     connections: Cells<Transport>,
     connections_total: Cells<Transport>,
@@ -59,24 +59,38 @@ struct Counts {
     queues: Arc<Queues>,
 }
 
-#[derive(Debug, Default)]
-struct PerMethod {
+/// The requests of one method of one face.
+#[derive(Debug)]
+struct MethodCounts {
+    face: &'static str,
+    method: &'static str,
     outcomes: Cells<RequestOutcome>,
     durations: Histogram,
 }
 
-impl Default for Metrics {
-    fn default() -> Metrics {
-        Metrics::new()
+impl Counts {
+    /// The index of a method in `requests`; of its face's [`OTHER_METHOD`] if the method is unknown.
+    fn method_index(&self, face: &str, method: &str) -> usize {
+        let index = |method| self.requests.iter().position(|row| row.face == face && row.method == method);
+        index(method).or_else(|| index(OTHER_METHOD)).unwrap_or(usize::MAX)
+    }
+}
+
+impl MethodCounts {
+    fn new(face: &'static str, method: &'static str) -> MethodCounts {
+        MethodCounts { face, method, outcomes: Cells::default(), durations: Histogram::default() }
     }
 }
 
 impl Metrics {
-    /// Counts from nothing.
-    pub fn new() -> Metrics {
+    /// Counters at zero, with one set of request counters for each method of each face.
+    pub fn new(faces: &[FaceMethods]) -> Metrics {
+        let methods = faces.iter().flat_map(|FaceMethods { face, methods }| {
+            methods.iter().chain([&OTHER_METHOD]).map(|method| MethodCounts::new(face, method))
+        });
         let counts = Counts {
             started: SystemTime::now(),
-            requests: (0..METHOD_COUNT).map(|_| PerMethod::default()).collect(),
+            requests: methods.collect(),
             in_flight: Cell::default(),
             connections: Cells::default(),
             connections_total: Cells::default(),
@@ -104,9 +118,10 @@ impl Metrics {
         Metrics { counts: None }
     }
 
-    /// A request has come; anything that is no method of REXD counts as `other`.
-    pub fn request(&self, method: &str) -> RequestTimer {
-        RequestTimer::start(self.counts.clone(), method)
+    /// Counts a request from now until the timer is finished. A method that the face did not register counts as
+    /// [`OTHER_METHOD`], so that no peer can add a series.
+    pub fn request(&self, face: &'static str, method: &str) -> RequestTimer {
+        RequestTimer::start(self.counts.clone(), face, method)
     }
 
     /// A connection was taken. It counts as open until the guard is dropped.

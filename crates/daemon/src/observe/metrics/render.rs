@@ -2,9 +2,9 @@
 
 use std::time::UNIX_EPOCH;
 
-use super::Counts;
-use super::cells::{BOUNDS_MICROS, Cell, Cells, Histogram};
-use super::labels::{Label, Transport, method_word};
+use super::{Counts, MethodCounts};
+use super::cells::{BOUNDS_MICROS, Cell, Cells};
+use super::labels::{Label, Transport};
 use super::own;
 use super::text::{Kind, Page};
 
@@ -39,9 +39,10 @@ fn daemon(page: &mut Page, counts: &Counts) {
 
 fn requests(page: &mut Page, counts: &Counts) {
     page.family("rexd_requests_total", Kind::Counter, "Requests that were answered or withdrawn.");
-    for (place, method) in counts.requests.iter().enumerate() {
-        for (outcome, count) in method.outcomes.iter() {
-            page.sample(&[("method", method_word(place)), ("outcome", outcome.word())], count);
+    for row in &counts.requests {
+        for (outcome, count) in row.outcomes.iter() {
+            let labels = [("face", row.face), ("method", row.method), ("outcome", outcome.word())];
+            page.sample(&labels, count);
         }
     }
     page.single(
@@ -51,24 +52,24 @@ fn requests(page: &mut Page, counts: &Counts) {
         counts.in_flight.get(),
     );
     page.family("rexd_request_duration_seconds", Kind::Histogram, "Time from a request to its answer.");
-    for (place, method) in counts.requests.iter().enumerate() {
-        durations(page, method_word(place), &method.durations);
+    for row in &counts.requests {
+        durations(page, row);
     }
 }
 
 /// A method that was never called has no histogram: most daemons see a few methods of many.
-fn durations(page: &mut Page, method: &str, histogram: &Histogram) {
-    let (counts, sum) = histogram.read();
+fn durations(page: &mut Page, MethodCounts { face, method, durations, .. }: &MethodCounts) {
+    let (counts, sum) = durations.read();
     let count = counts.last().copied().unwrap_or_default();
     if count == 0 {
         return;
     }
     let bounds = BOUNDS_MICROS.iter().map(|micros| seconds(*micros)).chain(["+Inf".to_owned()]);
     for (bound, count) in bounds.zip(&counts) {
-        page.sample_of("_bucket", &[("method", method), ("le", &bound)], count);
+        page.sample_of("_bucket", &[("face", face), ("method", method), ("le", &bound)], count);
     }
-    page.sample_of("_sum", &[("method", method)], sum);
-    page.sample_of("_count", &[("method", method)], count);
+    page.sample_of("_sum", &[("face", face), ("method", method)], sum);
+    page.sample_of("_count", &[("face", face), ("method", method)], count);
 }
 
 /// Microseconds as seconds, without rounding.

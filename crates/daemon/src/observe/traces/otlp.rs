@@ -40,9 +40,7 @@ fn span(ended: &FinishedSpan) -> Value {
     if let Some(parent) = &ended.parent {
         put("parentSpanId", parent.as_str().into());
     }
-    // The method goes into the name only if it is one: names are meant to be few.
-    let known = wire::rexd::v1::method(&ended.method).map_or("other", |method| method.name);
-    put("name", known.into());
+    put("name", ended.name.into());
     put("kind", KIND_SERVER.into());
     put("startTimeUnixNano", nanos(ended.start).into());
     put("endTimeUnixNano", nanos(ended.end).into());
@@ -61,6 +59,7 @@ fn attributes(ended: &FinishedSpan) -> Vec<Value> {
         text("rpc.system", "jsonrpc"),
         text("rpc.jsonrpc.version", "2.0"),
         text("rpc.method", &ended.method),
+        text("rexd.face", ended.face),
         text("rexd.caller", &ended.caller),
         text("rexd.transport", ended.transport.word()),
         text("network.transport", network(ended.transport)),

@@ -13,6 +13,10 @@ const MAX_TEXT: usize = 256;
 /// What a span says about its request from the start.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestAttributes<'a> {
+    /// The face that received the request.
+    pub face: &'static str,
+    /// The span's name: the method's name in the table of its face, or [`OTHER_METHOD`](crate::observe::metrics::OTHER_METHOD).
+    pub name: &'static str,
     /// The method as the peer wrote it.
     pub method: &'a str,
     /// Who asked, as proven.
@@ -41,6 +45,8 @@ pub(super) struct FinishedSpan {
     pub(super) trace_id: String,
     pub(super) span_id: String,
     pub(super) parent: Option<String>,
+    pub(super) face: &'static str,
+    pub(super) name: &'static str,
     pub(super) method: String,
     pub(super) caller: String,
     pub(super) transport: Transport,
@@ -74,6 +80,8 @@ impl Span {
             trace_id: parent.map_or(own_trace, |parent| parent.trace_id.clone()),
             span_id,
             parent: parent.map(|parent| parent.span_id.clone()),
+            face: asked.face,
+            name: asked.name,
             method: cut(asked.method),
             caller: cut(asked.caller),
             transport: asked.transport,

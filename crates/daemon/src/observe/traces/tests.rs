@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::observe::metrics::Transport;
+use crate::observe::metrics::{OTHER_METHOD, Transport};
 
 /// What a collector was sent.
 struct Posted {
@@ -77,8 +77,9 @@ fn quick(url: &str) -> TraceSettings {
     TraceSettings { pace, ..settings }
 }
 
-fn asked(method: &str) -> RequestAttributes<'_> {
-    RequestAttributes { method, caller: "token:ci", transport: Transport::Ws }
+fn asked(method: &'static str) -> RequestAttributes<'static> {
+    let name = if method == "made.up" { OTHER_METHOD } else { method };
+    RequestAttributes { face: "rexd", name, method, caller: "token:ci", transport: Transport::Ws }
 }
 
 fn spans(body: &Value) -> &Vec<Value> {
@@ -110,7 +111,7 @@ fn keys(value: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn a_request_arrives_as_a_span_of_the_otlp_json_mapping() {
     let (url, mut posted) = collector(&[]).await;
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
     let parent = TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
     let mut failed = traces.begin(asked("exec.start"), Some(&parent));
@@ -155,6 +156,7 @@ async fn a_request_arrives_as_a_span_of_the_otlp_json_mapping() {
     for (key, text) in [
         ("rpc.system", "jsonrpc"),
         ("rpc.method", "exec.start"),
+        ("rexd.face", "rexd"),
         ("rexd.session", "s-1"),
         ("rexd.caller", "token:ci"),
         ("rexd.transport", "ws"),
@@ -176,7 +178,7 @@ async fn a_request_arrives_as_a_span_of_the_otlp_json_mapping() {
 async fn a_batch_goes_out_by_itself_and_again_after_a_failure() {
     let busy = "HTTP/1.1 503 Busy\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
     let (url, mut posted) = collector(&[busy, busy]).await;
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
     traces.begin(asked("fs.read"), None).end(None);
     let first = posted.recv().await.unwrap().body;
@@ -191,7 +193,7 @@ async fn a_batch_goes_out_by_itself_and_again_after_a_failure() {
 async fn what_a_collector_refuses_is_dropped_and_counted() {
     let refusal = "HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n";
     let (url, mut posted) = collector(&[refusal]).await;
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
     traces.begin(asked("fs.read"), None).end(None);
     posted.recv().await.unwrap();
@@ -209,7 +211,7 @@ async fn what_a_collector_rejects_of_a_batch_is_not_counted_as_sent() {
     let partly =
         "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{\"partialSuccess\":{\"rejectedSpans\":\"1\"}}";
     let (url, _posted) = collector(&[partly]).await;
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
     traces.begin(asked("fs.read"), None).end(None);
     traces.begin(asked("fs.stat"), None).end(None);
@@ -221,7 +223,7 @@ async fn what_a_collector_rejects_of_a_batch_is_not_counted_as_sent() {
 #[tokio::test]
 async fn a_full_queue_drops_spans_and_never_waits() {
     let (url, _posted) = collector(&[]).await;
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
     // Nothing is awaited here, so the exporter takes nothing meanwhile.
     for _ in 0..SPANS_WAITING + 10 {
@@ -241,7 +243,7 @@ async fn a_silent_collector_does_not_hold_up_the_end() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let mut settings = quick(&url);
     settings.pace.farewell = Duration::from_millis(10);
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(settings, metrics.clone()).unwrap();
     traces.begin(asked("fs.read"), None).end(None);
     exporting.finish().await;
@@ -253,7 +255,7 @@ async fn a_silent_collector_does_not_hold_up_the_end() {
 #[tokio::test]
 async fn a_collector_that_is_not_there_is_given_up() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(quick(&format!("http://{gone}")), metrics.clone()).unwrap();
     traces.begin(asked("fs.read"), None).end(None);
     exporting.finish().await;
