@@ -27,7 +27,7 @@ pub(super) struct Pictured {
 
 impl From<Preview> for Pictured {
     fn from(preview: Preview) -> Pictured {
-        Pictured { diff: Some(preview.diff), shown: Some(preview.shown) }
+        Pictured { diff: Some(preview.diff), shown: Some(preview.digest) }
     }
 }
 

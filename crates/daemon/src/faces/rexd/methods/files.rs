@@ -296,7 +296,7 @@ fn still_as_shown(
     preview: impl FnOnce() -> Result<Preview, Error>,
 ) -> Result<(), RpcError> {
     let Some(shown) = shown else { return Ok(()) };
-    match preview().map_err(rpc_error)?.shown == shown {
+    match preview().map_err(rpc_error)?.digest == shown {
         true => Ok(()),
         false => Err(changed_since_shown(path.as_path())),
     }
