@@ -30,7 +30,7 @@ impl Session {
         }
         let result = self.opened();
         let Some(OnLink { outgoing, hang_up }) = link else {
-            self.counted.resumed();
+            self.counted.set_resumed();
             return self.rewind(seen, result, answer, verdict);
         };
         let attachment = self.presence.number();
@@ -38,7 +38,7 @@ impl Session {
         let replaced = self.links.clone();
         self.links.extend(hang_up.map(|hang_up| (attachment, hang_up)));
         self.silent_since.store(0, Ordering::Relaxed);
-        self.counted.resumed();
+        self.counted.set_resumed();
         let compressing = self.manners.wants_zstd.then(|| outgoing.clone());
         let heard = self.hear(attachment, Listener::Link(outgoing), Some(seen));
         self.spawn(async move {
@@ -98,7 +98,7 @@ impl Session {
         }
         let attachment = self.presence.number();
         self.presence.heard(attachment, false);
-        self.counted.heard();
+        self.counted.set_attached();
         self.silent_since.store(0, Ordering::Relaxed);
         let heard = self.hear(attachment, Listener::Stream(to.clone()), seen);
         let session_id = self.id.to_string();
@@ -141,7 +141,7 @@ impl Session {
     fn may_be_silent(&mut self) {
         if !self.presence.is_heard() {
             self.silent_since.store(self.service.sessions.next_silence(), Ordering::Relaxed);
-            self.counted.waits();
+            self.counted.set_waiting();
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the page says after things have happened.
+//! The rendered page after various events.
 
 use engine::process::Stream;
 use testkit::prometheus::{Exposition, parse};
@@ -118,11 +118,11 @@ fn buckets_hold_what_is_not_above_their_bound() {
 }
 
 #[test]
-fn what_goes_up_comes_down_with_its_guard() {
+fn a_gauge_is_lowered_when_it_is_dropped() {
     let metrics = metrics();
     let connection = metrics.connection(Transport::Ws);
     let mut session = metrics.session_opened();
-    session.waits();
+    session.set_waiting();
     let started = metrics.process_started(ProcessOwner::Attached);
     let found = metrics.process_found(ProcessOwner::Detached);
     let gauges = page(&metrics);
@@ -130,7 +130,7 @@ fn what_goes_up_comes_down_with_its_guard() {
     assert_eq!(gauges.value("rexd_sessions", &[("state", "attached")]), Some(0.0));
     assert_eq!(gauges.value("rexd_sessions", &[("state", "waiting")]), Some(1.0));
     assert_eq!(gauges.sum("rexd_processes_running", &[]), 2.0);
-    session.resumed();
+    session.set_resumed();
     started.ended(engine::process::Cause::TimedOut);
     drop((connection, found));
     let page = page(&metrics);
@@ -147,7 +147,7 @@ fn what_goes_up_comes_down_with_its_guard() {
 }
 
 #[test]
-fn bytes_losses_and_refusals_are_told_apart() {
+fn bytes_losses_and_refusals_are_counted_separately() {
     type Labels = &'static [(&'static str, &'static str)];
     let metrics = metrics();
     metrics.output_bytes(Stream::Stderr, 5);
@@ -177,7 +177,7 @@ fn bytes_losses_and_refusals_are_told_apart() {
 }
 
 #[test]
-fn queues_of_one_name_are_summed_until_they_go() {
+fn queues_of_one_name_are_summed_until_they_are_dropped() {
     let metrics = metrics();
     let first = metrics.queue("events", || 2);
     let second = metrics.queue("events", || 3);
@@ -190,11 +190,11 @@ fn queues_of_one_name_are_summed_until_they_go() {
 }
 
 #[test]
-fn what_is_off_says_nothing() {
+fn metrics_that_are_off_render_nothing() {
     let metrics = Metrics::off();
-    let _queue = metrics.queue("events", || panic!("nobody asks"));
+    let _queue = metrics.queue("events", || panic!("never called"));
     metrics.request("rexd", "exec.start").done(RequestOutcome::Ok);
-    metrics.session_opened().waits();
+    metrics.session_opened().set_waiting();
     metrics.process_started(ProcessOwner::Attached).ended(EndCause::Itself);
     assert_eq!(metrics.render(), "");
 }
