@@ -136,7 +136,7 @@ impl Config {
             config.source = Some(file.to_owned());
         }
         config.warnings = document.warnings.into_inner();
-        config.warn_about_roots();
+        config.warnings.extend(config.root_warnings());
         Ok(config)
     }
 
@@ -145,18 +145,18 @@ impl Config {
         let file = self.source.as_ref().unwrap_or(&self.file_to_write);
         self.roots.is_empty().then(|| {
             format!(
-                "no roots are configured, so no directory is served\n\
-                 hint: add [[security.allowed_roots]] with path = \"/…\" to {}, or pass --root DIR",
+                "no roots are configured, so no directory is served; \
+                 add [[security.allowed_roots]] with path = \"/…\" to {}, or pass --root DIR",
                 file.display()
             )
         })
     }
 
-    fn warn_about_roots(&mut self) {
-        self.warnings.extend(self.no_roots_message());
-        if self.roots.iter().any(|root| root == Path::new("/")) {
-            self.warnings.push("a root is /: every file that this user can access is served".to_owned());
-        }
+    /// Warnings about missing roots and about a root of `/`; they are also in `warnings`.
+    pub fn root_warnings(&self) -> Vec<String> {
+        let serves_all = self.roots.iter().any(|root| root == Path::new("/"));
+        let slash = "a root is /: every file that this user can access is served";
+        self.no_roots_message().into_iter().chain(serves_all.then(|| slash.to_owned())).collect()
     }
 }
 

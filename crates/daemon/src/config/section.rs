@@ -34,7 +34,7 @@ pub enum ConfigError {
         reason: String,
     },
     /// A client CA is configured, but no TLS.
-    #[error("a client CA requires TLS\nhint: set tls_cert and tls_key in [server], or pass --tls-cert and --tls-key")]
+    #[error("a client CA requires TLS; set tls_cert and tls_key in [server], or pass --tls-cert and --tls-key")]
     ClientCaWithoutTls,
     /// A `--root` that is not a directory.
     #[error("--root {}: {reason}", root.display())]

@@ -34,7 +34,7 @@ fn tokens_have_a_name_a_source_scopes_and_roots() {
 fn what_is_wrong_with_a_token_is_refused_with_its_place() {
     let source = format!("sha256 = \"{HEX}\"");
     let table = [
-        ("", "c.toml:4:8: the token \"ci\" needs sha256 nor file"),
+        ("", "c.toml:4:8: the token \"ci\" needs sha256 or file"),
         ("sha256 = \"hunter2\"", "c.toml:5:10: auth.tokens[0].sha256 must be 64 hexadecimal digits"),
         ("file = \"token\"", "c.toml:5:8: auth.tokens[0].file must be absolute, not \"token\""),
         ("SOURCE\nfile = \"/t\"", "c.toml:6:8: the token \"ci\" has both sha256 and file; use one"),

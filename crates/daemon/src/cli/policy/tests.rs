@@ -132,7 +132,7 @@ fn a_replay_says_what_would_change() {
     );
     assert!(said.contains("2 of 4 would change: allow -> deny 2 (no pushing 1, secrets 1)\n"), "{said}");
     assert!(said.contains("1 were judged with secrets hidden"), "{said}");
-    assert!(said.contains("1 could not be judged") && said.contains("1 lines are no records"), "{said}");
+    assert!(said.contains("1 could not be decided") && said.contains("skipped 1 lines"), "{said}");
     let said: serde_json::Value = serde_json::from_str(&fixture.run(&replay(true)).1).unwrap();
     assert_eq!((&said["judged"], &said["changed"]), (&4.into(), &2.into()));
     let missing = Replay { config: fixture.config(), file: Path::new("/nowhere").into(), json: false };

@@ -52,7 +52,7 @@ pub enum AuditError {
         source: io::Error,
     },
     /// No file is configured, and without a home directory there is no default.
-    #[error("no path for the audit file: there is no home directory\nhint: set audit.path in the configuration")]
+    #[error("no path for the audit file: there is no home directory; set audit.path in the configuration")]
     NoPath,
 }
 
