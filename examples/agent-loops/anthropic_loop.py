@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An agent in a page: Anthropic's messages API, and the tools of rex.
+"""A minimal agent: Anthropic's messages API and the tools of rex.
 
     ANTHROPIC_API_KEY=… ANTHROPIC_BASE_URL=https://… ANTHROPIC_MODEL=… ./anthropic_loop.py "make the tests pass"
 """
@@ -11,7 +11,7 @@ import urllib.request
 
 import rex_tools
 
-MOST_TURNS = 50
+MAX_TURNS = 50
 
 
 def ask(messages, tools):
@@ -31,27 +31,27 @@ def ask(messages, tools):
             "Anthropic-Version": "2023-06-01",
         },
     )
-    with urllib.request.urlopen(request, timeout=600) as answer:
-        return json.load(answer)
+    with urllib.request.urlopen(request, timeout=600) as response:
+        return json.load(response)
 
 
 def run(task):
     tools = rex_tools.schemas("anthropic")
     messages = [{"role": "user", "content": task}]
-    for _ in range(MOST_TURNS):
-        answer = ask(messages, tools)
-        messages.append({"role": "assistant", "content": answer["content"]})
-        if answer["stop_reason"] != "tool_use":
-            return "".join(block["text"] for block in answer["content"] if block["type"] == "text")
+    for _ in range(MAX_TURNS):
+        response = ask(messages, tools)
+        messages.append({"role": "assistant", "content": response["content"]})
+        if response["stop_reason"] != "tool_use":
+            return "".join(block["text"] for block in response["content"] if block["type"] == "text")
         results = []
-        for block in answer["content"]:
+        for block in response["content"]:
             if block["type"] == "tool_use":
                 print(f"> {block['name']} {json.dumps(block['input'])}", file=sys.stderr)
-                text, went_well = rex_tools.call(block["name"], block["input"])
+                text, succeeded = rex_tools.call(block["name"], block["input"])
                 result = {"type": "tool_result", "tool_use_id": block["id"], "content": text}
-                results.append(result if went_well else {**result, "is_error": True})
+                results.append(result if succeeded else {**result, "is_error": True})
         messages.append({"role": "user", "content": results})
-    return f"not done after {MOST_TURNS} turns"
+    return f"not finished after {MAX_TURNS} turns"
 
 
 if __name__ == "__main__":

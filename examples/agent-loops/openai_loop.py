@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An agent in a page: any server with OpenAI's chat completions, and the tools of rex.
+"""A minimal agent: any server with OpenAI's chat completions API and the tools of rex.
 
     OPENAI_API_KEY=… OPENAI_BASE_URL=https://…/v1 OPENAI_MODEL=… ./openai_loop.py "make the tests pass"
 """
@@ -11,7 +11,7 @@ import urllib.request
 
 import rex_tools
 
-MOST_TURNS = 50
+MAX_TURNS = 50
 
 
 def ask(messages, tools):
@@ -20,8 +20,8 @@ def ask(messages, tools):
         data=json.dumps({"model": os.environ["OPENAI_MODEL"], "messages": messages, "tools": tools}).encode(),
         headers={"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]},
     )
-    with urllib.request.urlopen(request, timeout=600) as answer:
-        return json.load(answer)["choices"][0]["message"]
+    with urllib.request.urlopen(request, timeout=600) as response:
+        return json.load(response)["choices"][0]["message"]
 
 
 def run(task):
@@ -30,7 +30,7 @@ def run(task):
         {"role": "system", "content": "You work on a machine through tools. Look before you change, test after."},
         {"role": "user", "content": task},
     ]
-    for _ in range(MOST_TURNS):
+    for _ in range(MAX_TURNS):
         message = ask(messages, tools)
         messages.append(message)
         if not message.get("tool_calls"):
@@ -40,7 +40,7 @@ def run(task):
             print(f"> {name} {json.dumps(arguments)}", file=sys.stderr)
             text, _ = rex_tools.call(name, arguments)
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
-    return f"not done after {MOST_TURNS} turns"
+    return f"not finished after {MAX_TURNS} turns"
 
 
 if __name__ == "__main__":

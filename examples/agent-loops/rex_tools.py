@@ -1,4 +1,4 @@
-"""The tools of rex for an agent loop: their schemas, and running one call. Nothing but Python's own library."""
+"""The tools of rex for an agent loop: their schemas, and one call. Uses only the standard library."""
 
 import json
 import os
@@ -8,13 +8,13 @@ REX = os.environ.get("REX", "rex")
 
 
 def schemas(form):
-    """What the model is told: `openai`, `anthropic` or `json-schema`."""
+    """The tool schemas for the model: `openai`, `anthropic` or `json-schema`."""
     printed = subprocess.run([REX, "tools", "--format", form], stdout=subprocess.PIPE, check=True)
     return json.loads(printed.stdout)
 
 
 def call(tool, arguments):
-    """Runs one call where the work is (`rex target show`): the text for the model, and whether it went well."""
+    """Runs one tool on the target (`rex target show`); returns the text for the model and whether it succeeded."""
     command = [REX, "call", tool, "-"]
     done = subprocess.run(command, input=json.dumps(arguments).encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     text = (done.stdout or done.stderr).decode(errors="replace")

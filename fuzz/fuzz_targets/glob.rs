@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use engine::files::{GlobOptions, Roots, Scan, glob};
+use engine::files::{GlobOptions, Roots, ScanBudget, glob};
 use libfuzzer_sys::fuzz_target;
 
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -16,7 +16,7 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
 
 fuzz_target!(|pattern: &str| {
     let roots = Roots::new(vec![FOLDER.clone()]);
-    if let Ok(found) = glob(&roots, &FOLDER, pattern, GlobOptions { max_matches: Some(10) }, &Scan::unbounded()) {
+    if let Ok(found) = glob(&roots, &FOLDER, pattern, GlobOptions { max_matches: Some(10) }, &ScanBudget::unbounded()) {
         assert!(found.paths.iter().all(|path| path.starts_with(&*FOLDER)), "{:?}", found.paths);
     }
 });

@@ -3,7 +3,7 @@
 
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
-use wire::keeper::{Decoder, Version, encode_request, encode_told, read_request};
+use wire::keeper::{Decoder, Version, encode_request, encode_frame, read_request};
 
 fuzz_target!(|input: (bool, &[u8])| {
     let (is_second, bytes) = input;
@@ -11,7 +11,7 @@ fuzz_target!(|input: (bool, &[u8])| {
     let mut buffer = BytesMut::from(bytes);
     let mut decoder = Decoder::new(version);
     while let Ok(Some(piece)) = decoder.next(&mut buffer) {
-        let mut again = BytesMut::from(&encode_told(version, &piece)[..]);
+        let mut again = BytesMut::from(&encode_frame(version, &piece)[..]);
         let read = Decoder::new(version).next(&mut again);
         assert_eq!(read.expect("our own").expect("whole"), piece);
     }

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use daemon::config::{Config, ConfigArgs, Paths};
-use engine::policy::{Asked, CommandLine, Decision, Operation, Verdict};
+use engine::policy::{PolicyQuery, CommandLine, Decision, PolicyOperation, Verdict};
 use libfuzzer_sys::fuzz_target;
 
 const RULES: &str = r#"
@@ -25,8 +25,8 @@ static CONFIG: LazyLock<Config> = LazyLock::new(|| {
 });
 
 fn decide(line: CommandLine<'_>) -> Decision {
-    let operation = Operation::Run { line, cwd: std::path::Path::new("/work") };
-    CONFIG.policy.decide(&Asked { face: "rexd", client: "fuzzer", caller: "uid:1000", operation })
+    let operation = PolicyOperation::Run { line, cwd: std::path::Path::new("/work") };
+    CONFIG.policy.decide(&PolicyQuery { face: "rexd", client: "fuzzer", caller: "uid:1000", operation })
 }
 
 fuzz_target!(|line: &str| {

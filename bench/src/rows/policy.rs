@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use engine::policy::{
-    ArgvPattern, Asked, CommandLine, Matcher, Operation, PathGlob, Policy, PolicySettings, Rule, RuleAccess,
-    Touch, Verdict,
+    ArgvPattern, CommandLine, Matcher, PathAccess, PathGlob, Policy, PolicyOperation, PolicyQuery,
+    PolicySettings, Rule, RuleAccess, Verdict,
 };
 
 use super::table;
@@ -90,14 +90,14 @@ fn short_time(seconds: f64) -> String {
 fn decisions(policy: &Policy, kind: Kind) -> Result<f64> {
     let words: Vec<String> = ["cargo", "test", "--workspace"].map(str::to_owned).to_vec();
     let path = Path::new("/srv/app/src/deep/er/main.rs");
-    let touched = [Touch::read(path), Touch::write(path)];
+    let touched = [PathAccess::read(path), PathAccess::write(path)];
     let cwd = Path::new("/srv/app");
     let operation = match kind {
-        Kind::Argv => Operation::Run { line: CommandLine::Argv(&words), cwd },
-        Kind::Shell => Operation::Run { line: CommandLine::Shell { line: LINE, login: false }, cwd },
-        Kind::Path => Operation::Files(&touched),
+        Kind::Argv => PolicyOperation::Run { line: CommandLine::Argv(&words), cwd },
+        Kind::Shell => PolicyOperation::Run { line: CommandLine::Shell { line: LINE, login: false }, cwd },
+        Kind::Path => PolicyOperation::Files(&touched),
     };
-    let asked = Asked { face: "rexd", client: "bench", caller: "uid:1000", operation };
+    let asked = PolicyQuery { face: "rexd", client: "bench", caller: "uid:1000", operation };
     ensure!(policy.decide(&asked).verdict == Verdict::Allow, "the policy refuses what it should allow");
     let start = Instant::now();
     for _ in 0..EACH {

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use client::{Options, Session, Target, v1};
+use client::{Session, SessionOptions, Target, v1};
 
 use super::{median, table};
 use crate::peers::floor::Floor;
@@ -95,13 +95,13 @@ fn kept(world: &World, sshd: &Sshd, findings: &mut Findings) -> Result<()> {
 async fn open(world: &World, sshd: &Sshd) -> Result<Session> {
     let config = world.setup().configured()?.display().to_string();
     let argv = [world.rexd.display().to_string(), "--stdio".to_owned(), "--config".to_owned(), config];
-    let target = Target::Ssh(client::target::Ssh {
+    let target = Target::Ssh(client::target::SshTarget {
         host: "127.0.0.1".to_owned(),
         options: sshd.options(),
         command: Some(client::target::RemoteCommand::Argv(argv.to_vec())),
-        ..client::target::Ssh::default()
+        ..client::target::SshTarget::default()
     });
-    Session::open(target, Options::default()).await.context("no session over ssh")
+    Session::open(target, SessionOptions::default()).await.context("no session over ssh")
 }
 
 async fn ping(session: &Session) -> Result<()> {
@@ -112,7 +112,7 @@ async fn ping(session: &Session) -> Result<()> {
 async fn once(session: &Session) -> Result<()> {
     let mut process = session.start(client::Command::argv(["/bin/true"])).await?;
     while let Some(event) = process.next().await? {
-        if let client::What::Exit(exit) = event.what {
+        if let client::ProcessEventKind::Exit(exit) = event.kind {
             ensure!(exit.status() == 0, "/bin/true ended with {}", exit.status());
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use client::{Options, OutputForm, Session, Target};
+use client::{OutputMode, Session, SessionOptions, Target};
 
 use crate::asking;
 use crate::failure::Failure;
@@ -38,16 +38,21 @@ impl App {
     }
 
     /// How sessions of the command line are opened.
-    pub fn options(&self) -> Options {
+    pub fn options(&self) -> SessionOptions {
         let output = match self.json {
-            true => OutputForm::Shown,
-            false => OutputForm::Fast,
+            true => OutputMode::Verbatim,
+            false => OutputMode::Base64,
         };
         // ssh asks at the terminal itself, not on our streams.
         let interactive =
             rustix::fs::open("/dev/tty", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).is_ok();
         // Who wants JSON is a program, and answers no questions.
-        Options { output, interactive, approvals: interactive && !self.json, ..Options::default() }
+        SessionOptions {
+            output,
+            interactive,
+            approvals: interactive && !self.json,
+            ..SessionOptions::default()
+        }
     }
 
     /// A session on the target.
@@ -69,7 +74,7 @@ impl App {
             false => opening.await?,
         };
         opened().push(session.clone());
-        if asks && session.can("approvals") {
+        if asks && session.has_capability("approvals") {
             tokio::spawn(asking::attend(session.clone()));
         }
         Ok(session)
@@ -106,6 +111,6 @@ pub async fn leave_all() {
     let sessions = std::mem::take(&mut *opened());
     for session in sessions {
         // One that is closed says so at once; one whose link is gone has nobody to tell.
-        tokio::time::timeout(LAST_WORD, session.leave()).await.ok();
+        tokio::time::timeout(LAST_WORD, session.close_without_waiting()).await.ok();
     }
 }

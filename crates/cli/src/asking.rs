@@ -22,7 +22,7 @@ pub struct Question {
 
 /// Asks at the terminal whenever something of this session waits for a decision. Ends with the session.
 pub async fn attend(session: Session) {
-    let Ok(mut approvals) = session.approvals().await else { return };
+    let Ok(mut approvals) = session.subscribe_approvals().await else { return };
     while let Some(event) = approvals.next().await {
         if let ApprovalEvent::Requested(request) = event {
             ask(&session, &Question::from(*request)).await;

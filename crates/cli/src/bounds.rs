@@ -34,7 +34,7 @@ impl Bounds {
     }
 
     fn new(session: &Session, timeout: Timeout) -> Bounds {
-        let limits = &session.opened().limits;
+        let limits = &session.open_result().limits;
         Bounds {
             timeout,
             hard_timeout_ms: limits.hard_timeout_ms,

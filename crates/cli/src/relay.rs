@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use client::stdio::{self, Output};
 use client::v1::codes;
-use client::{Error, Exit, Process, ProcessControl, ProcessEvent, What};
+use client::{Error, Process, ProcessControl, ProcessEvent, ProcessEventKind, ProcessExit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -48,9 +48,9 @@ pub enum Input {
 #[derive(Debug)]
 pub enum End {
     /// The process ended.
-    Exit(Exit),
+    Exit(ProcessExit),
     /// The process ended, and not all of its output came.
-    Incomplete(Exit),
+    Incomplete(ProcessExit),
     /// The person left; it runs on.
     Left,
 }
@@ -174,31 +174,34 @@ impl Sinks {
     }
 
     /// Shows what came; the exit, if it is that.
-    pub async fn show(&mut self, event: ProcessEvent) -> Result<Option<Exit>, Failure> {
-        if let What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) = &event.what {
+    pub async fn show(&mut self, event: ProcessEvent) -> Result<Option<ProcessExit>, Failure> {
+        if let ProcessEventKind::Stdout(bytes)
+        | ProcessEventKind::Stderr(bytes)
+        | ProcessEventKind::Terminal(bytes) = &event.kind
+        {
             self.bytes += bytes.len() as u64;
         }
-        self.has_lost |= matches!(event.what, What::Lost(_));
+        self.has_lost |= matches!(event.kind, ProcessEventKind::Lost(_));
         if self.json
             && let Some(line) = &event.line
         {
             self.stdout.write_all(line).await.map_err(output::gone)?;
             self.stdout.write_all(b"\n").await.map_err(output::gone)?;
         }
-        match event.what {
-            What::Exit(exit) => return Ok(Some(exit)),
+        match event.kind {
+            ProcessEventKind::Exit(exit) => return Ok(Some(exit)),
             _ if self.json => {}
-            What::Stdout(bytes) | What::Terminal(bytes) => {
+            ProcessEventKind::Stdout(bytes) | ProcessEventKind::Terminal(bytes) => {
                 self.stdout.write_all(&bytes).await.map_err(output::gone)?;
             }
-            What::Stderr(bytes) => self.stderr.write_all(&bytes).await.map_err(output::gone)?,
-            What::Lost(lost) => output::remark(lost),
-            What::Trouble(trouble) => output::remark(trouble),
+            ProcessEventKind::Stderr(bytes) => self.stderr.write_all(&bytes).await.map_err(output::gone)?,
+            ProcessEventKind::Lost(lost) => output::remark(lost),
+            ProcessEventKind::Error(trouble) => output::remark(trouble),
         }
         Ok(None)
     }
 
-    fn end(&self, exit: Exit) -> End {
+    fn end(&self, exit: ProcessExit) -> End {
         match self.has_lost {
             true => End::Incomplete(exit),
             false => End::Exit(exit),
@@ -279,7 +282,7 @@ impl Caught {
 }
 
 /// The status that we end with, as the process did; and a word about a limit that ended it.
-pub fn status(exit: &Exit, bounds: Bounds, json: bool) -> Status {
+pub fn status(exit: &ProcessExit, bounds: Bounds, json: bool) -> Status {
     // Who reads events finds all of this in the last one.
     let remark = |text: std::fmt::Arguments<'_>| {
         if !json {

@@ -2,13 +2,13 @@
 
 use std::os::fd::BorrowedFd;
 
-use client::Size;
+use client::TerminalSize;
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 
 use crate::failure::Failure;
 
 /// The size of a terminal that does not tell it.
-const USUAL: Size = Size { cols: 80, rows: 24 };
+const USUAL: TerminalSize = TerminalSize { cols: 80, rows: 24 };
 
 /// Our terminal in raw mode; it is put back when this is dropped.
 #[derive(Debug)]
@@ -50,12 +50,12 @@ pub fn restore_screen() {
 }
 
 /// The size of our terminal, whichever of our streams is one.
-pub fn size() -> Size {
+pub fn size() -> TerminalSize {
     let told =
         |stream: BorrowedFd<'_>| tcgetwinsize(stream).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
     let streams = [rustix::stdio::stdout(), rustix::stdio::stdin(), rustix::stdio::stderr()];
     match streams.into_iter().find_map(told) {
-        Some(size) => Size { cols: size.ws_col, rows: size.ws_row },
+        Some(size) => TerminalSize { cols: size.ws_col, rows: size.ws_row },
         None => USUAL,
     }
 }

@@ -1,5 +1,5 @@
-//! The README's tour, followed word by word: its blocks run in order in one bash with an empty home, and the machine they
-//! speak of is behind a real sshd. What a block is said to print, it prints.
+//! Runs the examples of the README and of `docs/rex.md` in order, in one bash with an empty home and a real sshd as the
+//! other machine, and compares their output with the output shown.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod support;
@@ -16,12 +16,12 @@ use testkit::programs::program;
 use testkit::sandbox::Sandbox;
 use testkit::sshd::Sshd;
 
-/// Which section is followed.
-const TOUR: &str = "## Two minutes";
-/// What stands before a block that is not run, with the reason behind it.
+/// The documents, from the root of the checkout, and the section of each whose blocks are run.
+const TOURS: [(&str, &str); 2] = [("README.md", "## Five tasks"), ("docs/rex.md", "## Tasks")];
+/// The prefix of a comment before a block that is not run; the reason follows.
 const SKIP: &str = "<!-- not run: ";
 /// The blocks that are not run, by their first words: each is a decision.
-const SKIPPED: [&str; 2] = ["make install", "rex shell"];
+const SKIPPED: [&str; 2] = ["make install", "rex -t build shell"];
 /// Somebody without rights, whom the other machine lets in when the tests run as root.
 const NOBODY: u32 = 65534;
 /// How long what was started may take to go.
@@ -30,10 +30,10 @@ const GONE_WITHIN: Duration = Duration::from_secs(30);
 /// A block of commands.
 #[derive(Debug, Default)]
 struct Block {
-    /// Where its first line is in the README.
-    line: usize,
+    /// The document and the line of its first line.
+    at: String,
     script: String,
-    /// What it is said to print.
+    /// The output shown below it.
     shows: Option<String>,
     /// Why it is not run.
     skipped: Option<String>,
@@ -41,13 +41,17 @@ struct Block {
 
 #[test]
 fn the_readme_leads_from_nothing_to_a_first_remote_command() {
-    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
-    let blocks = blocks(&readme);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut blocks = Vec::new();
+    for (document, section) in TOURS {
+        let text = fs::read_to_string(root.join(document)).unwrap();
+        blocks.extend(blocks_of(document, section, &text));
+    }
     let (skipped, run): (Vec<Block>, Vec<Block>) =
         blocks.into_iter().partition(|block| block.skipped.is_some());
     let is_listed = |block: &Block| SKIPPED.iter().any(|words| block.script.starts_with(words));
     assert!(skipped.iter().all(is_listed) && skipped.len() == SKIPPED.len(), "{skipped:?}");
-    assert!(run.len() >= 7 && run.iter().filter(|block| block.shows.is_some()).count() >= 7, "{run:?}");
+    assert!(run.len() >= 8 && run.iter().all(|block| block.shows.is_some()), "{run:?}");
 
     let sandbox = Sandbox::new();
     let _sshd = another_machine(&sandbox);
@@ -56,12 +60,12 @@ fn the_readme_leads_from_nothing_to_a_first_remote_command() {
     let reached: usize = sandbox.read("tour/reached").trim().parse().unwrap();
     let block = &run[reached];
     let said = sandbox.read(&format!("tour/{reached}.err"));
-    assert!(ended.success(), "README.md:{}: {ended}\n{}\n{said}", block.line, block.script);
+    assert!(ended.success(), "{}: {ended}\n{}\n{said}", block.at, block.script);
     assert_eq!(reached + 1, run.len());
     for (number, block) in run.iter().enumerate() {
         let printed = sandbox.read(&format!("tour/{number}.out"));
         if let Some(shows) = &block.shows {
-            assert!(fits(shows, &printed), "README.md:{}\nshown:\n{shows}\nprinted:\n{printed}", block.line);
+            assert!(fits(shows, &printed), "{}\nshown:\n{shows}\nprinted:\n{printed}", block.at);
         }
     }
     // Whatever was started here or there has one of these in its environment.
@@ -71,17 +75,18 @@ fn the_readme_leads_from_nothing_to_a_first_remote_command() {
     }
 }
 
-/// The blocks of the tour, in order.
-fn blocks(readme: &str) -> Vec<Block> {
+/// The blocks of a document's section, in order.
+fn blocks_of(document: &str, section: &str, text: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut reason = None;
     let mut fence: Option<&str> = None;
-    let lines = readme.lines().enumerate().skip_while(|(_, line)| *line != TOUR).skip(1);
+    let lines = text.lines().enumerate().skip_while(|(_, line)| *line != section).skip(1);
     for (index, line) in lines.take_while(|(_, line)| !line.starts_with("## ")) {
         match (fence, line) {
             (None, "```bash") => {
                 fence = Some("bash");
-                blocks.push(Block { line: index + 2, skipped: reason.take(), ..Block::default() });
+                let at = format!("{document}:{}", index + 2);
+                blocks.push(Block { at, skipped: reason.take(), ..Block::default() });
             }
             (None, "```text") => {
                 fence = Some("text");

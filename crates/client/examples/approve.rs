@@ -1,14 +1,14 @@
 //! Hearing what waits for a decision, and deciding it: here for a command of our own that a rule asks about.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
-use client::{ApprovalEvent, Command, Options, Session, Target};
+use client::{ApprovalEvent, Command, Session, SessionOptions, Target};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let target: Target = std::env::args().nth(1).as_deref().unwrap_or("local").parse()?;
-    let options = Options { approvals: true, ..Options::default() };
+    let options = SessionOptions { approvals: true, ..SessionOptions::default() };
     let session = Session::open(target, options).await?;
-    let mut approvals = session.approvals().await?;
+    let mut approvals = session.subscribe_approvals().await?;
     let decider = session.clone();
     let deciding = tokio::spawn(async move {
         while let Some(event) = approvals.next().await {

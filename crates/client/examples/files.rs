@@ -1,12 +1,12 @@
 //! Files on a target: written, watched, edited, searched, removed.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
-use client::{Options, Session, Target, v1};
+use client::{Session, SessionOptions, Target, v1};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let target: Target = std::env::args().nth(1).as_deref().unwrap_or("local").parse()?;
-    let session = Session::open(target, Options::default()).await?;
+    let session = Session::open(target, SessionOptions::default()).await?;
     let files = session.files();
     files.mkdir("example-of-files", true).await?;
     let mut watch = files.watch("example-of-files", true).await?;

@@ -1,12 +1,12 @@
 //! A command on a target: its output as it comes, and how it ended.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it does")]
 
-use client::{Command, Error, Options, Session, Target, What};
+use client::{Command, Error, ProcessEventKind, Session, SessionOptions, Target};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let target: Target = std::env::args().nth(1).as_deref().unwrap_or("local").parse()?;
-    let session = Session::open(target, Options::default()).await?;
+    let session = Session::open(target, SessionOptions::default()).await?;
     let status = run(&session, Command::line("echo out; echo err >&2; exit 3")).await?;
     println!("ended with {status}");
     session.close().await?;
@@ -17,12 +17,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn run(session: &Session, command: Command) -> Result<i32, Error> {
     let mut process = session.start(command).await?;
     while let Some(event) = process.next().await? {
-        match event.what {
-            What::Stdout(bytes) | What::Terminal(bytes) => print!("{}", String::from_utf8_lossy(&bytes)),
-            What::Stderr(bytes) => eprint!("{}", String::from_utf8_lossy(&bytes)),
-            What::Lost(lost) => eprintln!("{lost}"),
-            What::Trouble(trouble) => eprintln!("{trouble}"),
-            What::Exit(exit) => return Ok(exit.status()),
+        match event.kind {
+            ProcessEventKind::Stdout(bytes) | ProcessEventKind::Terminal(bytes) => {
+                print!("{}", String::from_utf8_lossy(&bytes))
+            }
+            ProcessEventKind::Stderr(bytes) => eprint!("{}", String::from_utf8_lossy(&bytes)),
+            ProcessEventKind::Lost(lost) => eprintln!("{lost}"),
+            ProcessEventKind::Error(trouble) => eprintln!("{trouble}"),
+            ProcessEventKind::Exit(exit) => return Ok(exit.status()),
         }
     }
     Err(Error::Protocol("a process without an end".to_owned()))

@@ -17,14 +17,14 @@ pub enum ApprovalEvent {
 
 /// Everything that waits for a decision from when this was made.
 #[derive(Debug)]
-pub struct Approvals {
+pub struct ApprovalSubscription {
     session: Session,
     events: queue::Receiver<ApprovalEvent>,
 }
 
-impl Approvals {
-    pub(crate) fn new(session: Session, events: queue::Receiver<ApprovalEvent>) -> Approvals {
-        Approvals { session, events }
+impl ApprovalSubscription {
+    pub(crate) fn new(session: Session, events: queue::Receiver<ApprovalEvent>) -> ApprovalSubscription {
+        ApprovalSubscription { session, events }
     }
 
     /// The next request or decision; nothing when the session is over.

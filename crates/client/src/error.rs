@@ -81,52 +81,52 @@ pub struct ConnectError {
     /// The target, as people write it.
     pub target: String,
     /// How far it went.
-    pub step: Step,
+    pub step: ConnectStep,
     /// What happened.
     pub cause: String,
     /// What to do next.
     pub hint: Option<String>,
     /// Whether the same could succeed a little later.
-    pub may_pass: bool,
+    pub is_transient: bool,
 }
 
 /// The steps to a session, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum ConnectStep {
     /// Finding the program or the address.
     Find,
     /// Reaching the machine.
-    Reach,
+    Connect,
     /// Being let in.
-    Login,
+    Authenticate,
     /// Starting the daemon there.
     Start,
     /// Agreeing on protocol and version.
-    Greet,
+    OpenSession,
 }
 
-impl Step {
+impl ConnectStep {
     /// What was being done.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Step::Find => "find",
-            Step::Reach => "reach",
-            Step::Login => "log in to",
-            Step::Start => "start rexd on",
-            Step::Greet => "open a session on",
+            ConnectStep::Find => "find",
+            ConnectStep::Connect => "reach",
+            ConnectStep::Authenticate => "log in to",
+            ConnectStep::Start => "start rexd on",
+            ConnectStep::OpenSession => "open a session on",
         }
     }
 }
 
 impl ConnectError {
     /// A failed step.
-    pub fn new(target: impl fmt::Display, step: Step, cause: impl fmt::Display) -> ConnectError {
+    pub fn new(target: impl fmt::Display, step: ConnectStep, cause: impl fmt::Display) -> ConnectError {
         ConnectError {
             target: target.to_string(),
             step,
             cause: cause.to_string(),
             hint: None,
-            may_pass: false,
+            is_transient: false,
         }
     }
 
@@ -146,8 +146,8 @@ impl ConnectError {
 
     /// The same, of a kind that passes.
     #[must_use]
-    pub fn passing(self) -> ConnectError {
-        ConnectError { may_pass: true, ..self }
+    pub fn transient(self) -> ConnectError {
+        ConnectError { is_transient: true, ..self }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::session::letter::{Again, Opens};
 
 /// What is read with one request: in text it must still fit into a message.
-pub const PIECE: u64 = 8 * 1024 * 1024;
+pub const READ_CHUNK_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Everything about files, through one session. Relative paths start at the session's directory.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ impl<'a> Files<'a> {
         length: Option<u64>,
     ) -> Result<(Bytes, v1::FsReadResult), Error> {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let length = Some(number(length.map_or(PIECE, |length| length.min(PIECE))));
+        let length = Some(number(length.map_or(READ_CHUNK_BYTES, |length| length.min(READ_CHUNK_BYTES))));
         let (path, offset) = (path.to_owned(), Some(number(offset)));
         self.read_with(v1::FsRead { path, offset, length, ..v1::FsRead::default() }).await
     }
@@ -78,7 +78,7 @@ impl<'a> Files<'a> {
     }
 
     /// Text as it is, unless it is shorter as base64: every control character takes six bytes of a message.
-    pub fn content(bytes: &[u8]) -> (String, &'static str) {
+    pub fn encode_content(bytes: &[u8]) -> (String, &'static str) {
         let escaped = |byte: &u8| match byte {
             b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
             ..0x20 => 6,
@@ -190,12 +190,12 @@ impl<'a> Files<'a> {
     }
 
     /// Reports what changes below a path.
-    pub async fn watch(&self, path: &str, recursive: bool) -> Result<Watch, Error> {
+    pub async fn watch(&self, path: &str, recursive: bool) -> Result<FileWatch, Error> {
         let (events, receiver) = queue(self.session.drained());
         let (session_id, path) = (self.session.id(), path.to_owned());
         let params = v1::FsWatch { session_id, path, recursive: Some(recursive) };
         let opened = self.session.ask(&params, Again::Safe, Opens::Watch(events)).await?;
-        Ok(Watch { session: self.session.clone(), watch_id: opened.watch_id, events: receiver })
+        Ok(FileWatch { session: self.session.clone(), watch_id: opened.watch_id, events: receiver })
     }
 
     /// Changes something, once however often it is asked.
@@ -206,7 +206,7 @@ impl<'a> Files<'a> {
 
 /// Changes below a path, as they happen.
 #[derive(Debug)]
-pub struct Watch {
+pub struct FileWatch {
     session: Session,
     watch_id: String,
     events: queue::Receiver<WatchEvent>,
@@ -217,11 +217,11 @@ pub struct Watch {
 pub struct WatchEvent {
     /// What changed, or why nothing more will be heard.
     pub changed: Result<v1::FsChanged, Error>,
-    /// The event as it came, if [`OutputForm::Shown`](crate::OutputForm::Shown) was asked for.
+    /// The event as it came, if [`OutputMode::Verbatim`](crate::OutputMode::Verbatim) was asked for.
     pub line: Option<Bytes>,
 }
 
-impl Watch {
+impl FileWatch {
     /// The next changes; nothing when the session is over. Nothing is lost if this future is dropped.
     pub async fn next(&mut self) -> Option<WatchEvent> {
         self.events.recv().await

@@ -6,16 +6,16 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), client::Error> {
-//! use client::{Command, Options, Session, Target, What};
+//! use client::{Command, ProcessEventKind, Session, SessionOptions, Target};
 //!
-//! let session = Session::open("ssh:build-host".parse().unwrap_or_else(|_| Target::local()), Options::default()).await?;
+//! let session = Session::open("ssh:build-host".parse().unwrap_or_else(|_| Target::local()), SessionOptions::default()).await?;
 //! let mut process = session.start(Command::argv(["cargo", "test"]).cwd("/srv/app")).await?;
 //! while let Some(event) = process.next().await? {
-//!     match event.what {
-//!         What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) => print!("{}", String::from_utf8_lossy(&bytes)),
-//!         What::Exit(exit) => println!("ended with {}", exit.status()),
-//!         What::Lost(lost) => eprintln!("{lost}"),
-//!         What::Trouble(trouble) => eprintln!("{trouble}"),
+//!     match event.kind {
+//!         ProcessEventKind::Stdout(bytes) | ProcessEventKind::Stderr(bytes) | ProcessEventKind::Terminal(bytes) => print!("{}", String::from_utf8_lossy(&bytes)),
+//!         ProcessEventKind::Exit(exit) => println!("ended with {}", exit.status()),
+//!         ProcessEventKind::Lost(lost) => eprintln!("{lost}"),
+//!         ProcessEventKind::Error(error) => eprintln!("{error}"),
 //!     }
 //! }
 //! session.close().await
@@ -45,13 +45,15 @@ pub mod session;
 mod shown;
 pub mod target;
 
-pub use approvals::{ApprovalEvent, Approvals};
-pub use error::{ConnectError, Error, Step};
-pub use files::{Files, Watch, WatchEvent};
+pub use approvals::{ApprovalEvent, ApprovalSubscription};
+pub use error::{ConnectError, ConnectStep, Error};
+pub use files::{FileWatch, Files, WatchEvent};
 /// Our own standard streams, read and written without blocking.
 pub use link::stdio;
-pub use options::{Options, OutputForm};
-pub use process::{Command, Exit, Process, ProcessControl, ProcessEvent, Size, What};
+pub use options::{OutputMode, SessionOptions};
+pub use process::{
+    Command, Process, ProcessControl, ProcessEvent, ProcessEventKind, ProcessExit, TerminalSize,
+};
 pub use session::Session;
 pub use target::Target;
 /// The wire's own types: params, results and events.
@@ -63,12 +65,12 @@ pub fn find_rexd() -> Option<std::path::PathBuf> {
 }
 
 /// The system's ssh with a target's options, for commands of its own: everything up to and including the host.
-pub fn ssh_command(ssh: &target::Ssh, options: &Options) -> std::process::Command {
+pub fn ssh_command(ssh: &target::SshTarget, options: &SessionOptions) -> std::process::Command {
     dial::ssh_command(ssh, options)
 }
 
 /// Why an ssh of [`ssh_command`] ended: by its status, and by what it said on its standard error.
-pub fn ssh_failure(ssh: &target::Ssh, status: Option<i32>, said: &str) -> ConnectError {
+pub fn ssh_failure(ssh: &target::SshTarget, status: Option<i32>, said: &str) -> ConnectError {
     dial::ssh_failure(ssh, status, said)
 }
 

@@ -21,20 +21,20 @@ pub use link::dial::Tls;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A daemon of our own on this machine, for as long as the session lasts.
-    Local(Local),
+    Local(LocalTarget),
     /// A daemon that ssh starts on another machine, for as long as the session lasts.
-    Ssh(Ssh),
+    Ssh(SshTarget),
     /// A running daemon, by its socket.
     Unix(PathBuf),
     /// A running daemon, by HTTP or WebSocket.
-    Url(Url),
+    Url(UrlTarget),
     /// A running exec-server of Codex's kind, by WebSocket or behind a rendezvous.
-    Codex(Url),
+    ExecServer(UrlTarget),
 }
 
 /// How a daemon on this machine is started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Local {
+pub struct LocalTarget {
     /// The program; found beside ours or on the PATH if absent.
     pub program: Option<PathBuf>,
     /// What it serves; its own configuration decides if empty, and without one the current directory.
@@ -43,7 +43,7 @@ pub struct Local {
 
 /// How ssh reaches a machine and what it starts there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ssh {
+pub struct SshTarget {
     /// A name, an address, or an alias of ssh's own configuration.
     pub host: String,
     /// Who to log in as; ssh's configuration decides if absent.
@@ -69,7 +69,7 @@ pub enum RemoteCommand {
 
 /// A daemon that listens, and how to be let in.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Url {
+pub struct UrlTarget {
     /// `http`, `https`, `ws` or `wss`.
     pub scheme: Scheme,
     /// Name or address, and port if it is written; an IPv6 address in its brackets.
@@ -77,7 +77,7 @@ pub struct Url {
     /// The path, with its query; empty or `/` is the daemon's own.
     pub path: String,
     /// What proves who calls.
-    pub token: Option<Token>,
+    pub token: Option<BearerToken>,
     /// Sent along, for proxies on the way.
     pub headers: Vec<(String, String)>,
     /// Files with certificates: who is trusted, and who we are.
@@ -99,7 +99,7 @@ pub enum Scheme {
 
 /// What proves who calls; never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(pub String);
+pub struct BearerToken(pub String);
 
 /// What a client says in the query of a rendezvous.
 pub(crate) const HARNESS: &str = "role=harness";
@@ -107,7 +107,7 @@ pub(crate) const HARNESS: &str = "role=harness";
 /// Text that names no target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no target: {problem}")]
-pub struct NoTarget {
+pub struct ParseTargetError {
     /// What was written, without secrets.
     pub text: String,
     /// What is wrong with it.
@@ -149,15 +149,15 @@ impl Scheme {
 impl Target {
     /// A daemon on this machine with what it finds by itself.
     pub fn local() -> Target {
-        Target::Local(Local::default())
+        Target::Local(LocalTarget::default())
     }
 }
 
 impl FromStr for Target {
-    type Err = NoTarget;
+    type Err = ParseTargetError;
 
-    fn from_str(text: &str) -> Result<Target, NoTarget> {
-        let wrong = |problem: &str| NoTarget { text: shown(text), problem: problem.to_owned() };
+    fn from_str(text: &str) -> Result<Target, ParseTargetError> {
+        let wrong = |problem: &str| ParseTargetError { text: shown(text), problem: problem.to_owned() };
         if text == "local" {
             return Ok(Target::local());
         }
@@ -178,7 +178,7 @@ impl FromStr for Target {
         }
         if let Some(address) = text.strip_prefix("codex:") {
             return match address.parse() {
-                Ok(Target::Url(url)) if !url.scheme.is_http() => Ok(Target::Codex(url)),
+                Ok(Target::Url(url)) if !url.scheme.is_http() => Ok(Target::ExecServer(url)),
                 _ => Err(wrong(
                     "`codex:` is followed by ws://HOST:PORT, as the exec-server prints it, or wss://…",
                 )),
@@ -193,13 +193,13 @@ impl FromStr for Target {
     }
 }
 
-fn parse_ssh(place: &str) -> Result<Ssh, &'static str> {
+fn parse_ssh(place: &str) -> Result<SshTarget, &'static str> {
     let (user, place) = match place.rsplit_once('@') {
         Some((user, place)) => (Some(user.to_owned()), place),
         None => (None, place),
     };
     let (host, port) = split_port(place.trim_end_matches('/'))?;
-    let ssh = Ssh { host, user, port, ..Ssh::default() };
+    let ssh = SshTarget { host, user, port, ..SshTarget::default() };
     match ssh.is_plain() {
         true => Ok(ssh),
         false => Err("host and user must be plain names"),
@@ -226,7 +226,7 @@ fn split_port(place: &str) -> Result<(String, Option<u16>), &'static str> {
     }
 }
 
-fn parse_url(scheme: Scheme, rest: &str) -> Result<Url, &'static str> {
+fn parse_url(scheme: Scheme, rest: &str) -> Result<UrlTarget, &'static str> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     if authority.contains('@') {
@@ -237,7 +237,7 @@ fn parse_url(scheme: Scheme, rest: &str) -> Result<Url, &'static str> {
     }
     split_port(authority)?;
     let path = path.split('#').next().unwrap_or_default();
-    Ok(Url {
+    Ok(UrlTarget {
         scheme,
         authority: authority.to_owned(),
         path: path.to_owned(),
@@ -247,7 +247,7 @@ fn parse_url(scheme: Scheme, rest: &str) -> Result<Url, &'static str> {
     })
 }
 
-impl Ssh {
+impl SshTarget {
     /// Whether host and user are names that neither ssh nor a shell could take for something else.
     pub fn is_plain(&self) -> bool {
         let is_odd = |text: &str| {
@@ -258,7 +258,7 @@ impl Ssh {
     }
 }
 
-impl Url {
+impl UrlTarget {
     /// The whole address, with a token that its query may hold: for files, not for people.
     pub fn to_text(&self) -> String {
         format!("{}://{}{}", self.scheme.as_str(), self.authority, self.path)
@@ -285,22 +285,22 @@ impl fmt::Display for Target {
             Target::Ssh(ssh) => write!(f, "ssh:{ssh}"),
             Target::Unix(path) => write!(f, "unix:{}", path.display()),
             Target::Url(url) => write!(f, "{url}"),
-            Target::Codex(url) => write!(f, "codex:{url}"),
+            Target::ExecServer(url) => write!(f, "codex:{url}"),
         }
     }
 }
 
-impl fmt::Display for Url {
+impl fmt::Display for UrlTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A rendezvous takes a token in the query; whoever reads this is not to have it.
         f.write_str(&shown(&self.to_text()))
     }
 }
 
-impl fmt::Debug for Url {
+impl fmt::Debug for UrlTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>();
-        f.debug_struct("Url")
+        f.debug_struct("UrlTarget")
             .field("address", &shown(&self.to_text()))
             .field("token", &self.token)
             .field("headers", &names)
@@ -309,7 +309,7 @@ impl fmt::Debug for Url {
     }
 }
 
-impl fmt::Display for Ssh {
+impl fmt::Display for SshTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(user) = &self.user {
             write!(f, "{user}@")?;
@@ -325,9 +325,9 @@ impl fmt::Display for Ssh {
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
+        f.write_str("BearerToken")
     }
 }
 
@@ -383,10 +383,10 @@ mod tests {
     fn a_token_in_a_query_is_kept_and_not_shown() {
         let text = "ws://h/rendezvous?role=harness&token=secret";
         for text in [text.to_owned(), format!("{text}&x=1")] {
-            let Ok(Target::Codex(url)) = format!("codex:{text}").parse() else { panic!("{text}") };
+            let Ok(Target::ExecServer(url)) = format!("codex:{text}").parse() else { panic!("{text}") };
             assert_eq!(url.to_text(), text);
             assert!(!format!("{url:?}").contains("secret"), "{url:?}");
-            assert_eq!(Target::Codex(url).to_string(), format!("codex:{}", text.replace("secret", "…")));
+            assert_eq!(Target::ExecServer(url).to_string(), format!("codex:{}", text.replace("secret", "…")));
         }
         for text in ["codex:https://hub/x?token=secret", "https://secret@host/", "x:y?ticket=secret"] {
             let error = text.parse::<Target>().unwrap_err();

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use client::target::{Scheme, Tls, Token, Url};
-use client::{Command, Error, Exit, Options, Process, Session, Target, What};
+use client::target::{BearerToken, Scheme, Tls, UrlTarget};
+use client::{Command, Error, Process, ProcessEventKind, ProcessExit, Session, SessionOptions, Target};
 use rustix::process::Signal;
 use testkit::programs::program;
 use testkit::proxy::{How, Proxy, Toward};
@@ -16,11 +16,11 @@ const LINES: u32 = 200_000;
 fn target(doors: &Doors, way: Way) -> Target {
     match way {
         Way::Unix => Target::Unix(doors.unix.clone()),
-        Way::WebSocket | Way::Http => Target::Url(Url {
+        Way::WebSocket | Way::Http => Target::Url(UrlTarget {
             scheme: if way == Way::Http { Scheme::Http } else { Scheme::Ws },
             authority: doors.http.to_string(),
             path: String::new(),
-            token: Some(Token(TOKEN.to_owned())),
+            token: Some(BearerToken(TOKEN.to_owned())),
             headers: Vec::new(),
             tls: Tls::default(),
         }),
@@ -44,19 +44,21 @@ impl World {
 
     async fn open(&self, way: Way) -> Session {
         let doors = self.proxy.doors.clone();
-        Session::open(target(&doors, way), Options::default()).await.unwrap()
+        Session::open(target(&doors, way), SessionOptions::default()).await.unwrap()
     }
 }
 
-async fn gather(process: &mut Process) -> Result<(Vec<u8>, Exit), Error> {
+async fn gather(process: &mut Process) -> Result<(Vec<u8>, ProcessExit), Error> {
     let mut bytes = Vec::new();
     loop {
         let event = process.next().await?.expect("an exit comes last");
-        match event.what {
-            What::Stdout(more) | What::Stderr(more) | What::Terminal(more) => bytes.extend_from_slice(&more),
-            What::Exit(exit) => return Ok((bytes, exit)),
-            What::Lost(lost) => panic!("{lost}"),
-            What::Trouble(trouble) => panic!("{trouble}"),
+        match event.kind {
+            ProcessEventKind::Stdout(more)
+            | ProcessEventKind::Stderr(more)
+            | ProcessEventKind::Terminal(more) => bytes.extend_from_slice(&more),
+            ProcessEventKind::Exit(exit) => return Ok((bytes, exit)),
+            ProcessEventKind::Lost(lost) => panic!("{lost}"),
+            ProcessEventKind::Error(trouble) => panic!("{trouble}"),
         }
     }
 }
@@ -191,7 +193,7 @@ async fn a_daemon_that_dies_takes_its_commands_with_it_and_says_so() {
     let mut world = World::new();
     let session = world.open(Way::Unix).await;
     let mut process = session.start(Command::line("echo begun; exec sleep 1000")).await.unwrap();
-    assert!(matches!(process.next().await.unwrap().unwrap().what, What::Stdout(_)));
+    assert!(matches!(process.next().await.unwrap().unwrap().kind, ProcessEventKind::Stdout(_)));
     world.served.signal(Signal::KILL);
     world.served.wait(Duration::from_secs(10));
     world.served = Served::start(&program("rexd"), &world.sandbox);
@@ -210,7 +212,9 @@ async fn a_detached_process_is_followed_across_the_death_of_its_daemon() {
     let mut process = session.start(Command::line(line).detach()).await.unwrap();
     let mut written = Vec::new();
     while written.len() < 3_893 {
-        let What::Stdout(bytes) = process.next().await.unwrap().unwrap().what else { panic!("no output") };
+        let ProcessEventKind::Stdout(bytes) = process.next().await.unwrap().unwrap().kind else {
+            panic!("no output")
+        };
         written.extend_from_slice(&bytes);
     }
     world.served.signal(Signal::KILL);
@@ -244,7 +248,8 @@ async fn a_process_that_nobody_reads_keeps_no_answer_back() {
 #[tokio::test]
 async fn a_link_that_stays_cut_ends_in_an_error_that_says_how_long_it_was_tried() {
     let mut world = World::new();
-    let options = Options { reconnect_within: Duration::from_millis(300), ..Options::default() };
+    let options =
+        SessionOptions { reconnect_timeout: Duration::from_millis(300), ..SessionOptions::default() };
     let session = Session::open(target(&world.served.doors, Way::Unix), options).await.unwrap();
     let mut process = session.start(Command::argv(["sleep", "1000"])).await.unwrap();
     world.served.signal(Signal::KILL);

@@ -5,7 +5,7 @@ mod scripted;
 
 use std::time::Duration;
 
-use client::{Options, Session, Target};
+use client::{Session, SessionOptions, Target};
 use scripted::{greeted, line, settled};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, split};
@@ -64,7 +64,7 @@ async fn a_session_closes_although_many_answers_are_missing() {
             output.write_all(&line(&answer)).await.unwrap();
         }
     });
-    let session = Session::open(Target::Unix(path), Options::default()).await.unwrap();
+    let session = Session::open(Target::Unix(path), SessionOptions::default()).await.unwrap();
     for _ in 0..MANY {
         let session = session.clone();
         tokio::spawn(async move { session.processes().await });

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use client::target::{RemoteCommand, Ssh};
-use client::{Error, Options, Session, Target};
+use client::target::{RemoteCommand, SshTarget};
+use client::{Error, Session, SessionOptions, Target};
 use testkit::daemon::PATIENCE;
 use testkit::proc::{Watched, children, watch};
 use testkit::sandbox::Sandbox;
@@ -30,14 +30,14 @@ fn our_ssh() -> Watched {
 async fn a_machine_that_says_nothing_leaves_no_ssh_behind() {
     let sandbox = Sandbox::new();
     let sshd = Sshd::start(&sandbox);
-    let target = Target::Ssh(Ssh {
+    let target = Target::Ssh(SshTarget {
         host: "far".to_owned(),
         options: vec!["-F".to_owned(), sshd.client_config(&sandbox).to_str().unwrap().to_owned()],
         // It reads what is said and sends it back: that is no answer.
         command: Some(RemoteCommand::Line("exec cat".to_owned())),
-        ..Ssh::default()
+        ..SshTarget::default()
     });
-    let options = Options { connect_within: Duration::from_secs(2), ..Options::default() };
+    let options = SessionOptions { connect_timeout: Duration::from_secs(2), ..SessionOptions::default() };
     let ssh = std::thread::spawn(our_ssh);
     let Err(Error::Connect(error)) = Session::open(target, options).await else { panic!("it answers") };
     assert_eq!(error.to_string(), "cannot reach ssh:far: no answer within 2 s");

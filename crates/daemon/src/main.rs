@@ -77,7 +77,7 @@ fn serve_faces(faces: &ServeArgs, paths: &Paths) -> anyhow::Result<u8> {
     // Before any other descriptor is opened: activation sockets are identified by number.
     let passed = match stdio_flag && listeners.is_stdio_alone() {
         true => Vec::new(),
-        false => engine::process::passed_sockets()?,
+        false => engine::process::activation_sockets()?,
     };
     // A service manager that passes sockets wants those served, not stdin and stdout.
     listeners.stdio = stdio_flag || (listeners.stdio && passed.is_empty());

@@ -18,8 +18,8 @@ use anyhow::Context as _;
 use engine::approval::Approvals;
 use engine::audit::{AuditSink, NoAudit};
 use engine::files::Durability;
-use engine::process::{Bounds, Containment};
-use engine::{Engine, Limits, Roots, Settings};
+use engine::process::{Containment, ProcessLimits};
+use engine::{Engine, EngineSettings, Limits, Roots};
 use link::stdio::Streams;
 use tokio_util::sync::CancellationToken;
 
@@ -88,8 +88,8 @@ pub fn service(
     stop: CancellationToken,
 ) -> anyhow::Result<rexd::Service> {
     let sandbox = crate::core::sandbox::settings(config)?;
-    let settings = Settings {
-        bounds: bounds(&config.limits, paths),
+    let settings = EngineSettings {
+        process_limits: bounds(&config.limits, paths),
         containment: containment(),
         max_sessions: config.limits.max_concurrent_sessions,
         sandbox,
@@ -144,20 +144,20 @@ pub(crate) fn link_limits() -> link::Limits {
     link::Limits { event_slots: 2, ..link::Limits::default() }
 }
 
-fn bounds(limits: &Limits, paths: &Paths) -> Bounds {
-    Bounds {
+fn bounds(limits: &Limits, paths: &Paths) -> ProcessLimits {
+    ProcessLimits {
         log_bytes: limits.log_bytes,
         spill_bytes: limits.spill_bytes,
-        spill_folder: spill_folder(paths),
+        spill_dir: spill_dir(paths),
         commands_waiting: limits.commands_waiting,
         kill_grace: limits.kill_grace,
         drain_idle: limits.drain_idle,
-        drain_at_most: limits.drain_max,
+        drain_max: limits.drain_max,
     }
 }
 
 /// Unnamed files go where the state is, if there is such a place yet, and else where temporary files go.
-fn spill_folder(paths: &Paths) -> PathBuf {
+fn spill_dir(paths: &Paths) -> PathBuf {
     paths.state.clone().filter(|folder| folder.is_dir()).unwrap_or_else(std::env::temp_dir)
 }
 

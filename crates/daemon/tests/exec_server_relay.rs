@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_util::task::TaskTracker;
 use wire::exec_server::relay::{Body, Data, RelayFrame};
 
 /// Longer than anything here takes.
@@ -80,7 +81,9 @@ async fn next_data(socket: &mut WebSocketStream<TcpStream>) -> (String, u32, Str
 #[tokio::test]
 async fn streams_of_one_socket_are_served_apart_and_a_lost_socket_is_replaced() {
     let (listener, config) = listener().await;
-    let running = tokio::spawn(async move { relay::run(&config, echo).await.map(|never| match never {}) });
+    let running = tokio::spawn(async move {
+        relay::run(&config, echo, &TaskTracker::new()).await.map(|never| match never {})
+    });
     let asked = registered(&listener, "200 OK", &place(&listener)).await;
     assert!(asked.starts_with("POST /base/cloud/executor/e%201/register HTTP/1.1\r\n"), "{asked}");
     assert!(
@@ -117,7 +120,8 @@ async fn a_refused_token_ends_it_at_once_and_says_what_to_do() {
             _ => r#"{"error":{"code":"bad_token","message":"go away"}}"#,
         };
         let answering = registered(&listener, status, body);
-        let (ended, _) = tokio::join!(timeout(PATIENCE, relay::run(&config, echo)), answering);
+        let tasks = TaskTracker::new();
+        let (ended, _) = tokio::join!(timeout(PATIENCE, relay::run(&config, echo, &tasks)), answering);
         let error = ended.unwrap().unwrap_err();
         assert!(matches!(error, RemoteExecutorError::Auth { .. }), "{error}");
         let text = error.to_string();
@@ -136,7 +140,8 @@ async fn other_refusals_and_answers_that_are_none_end_it_too() {
     for (status, body, expected) in cases {
         let (listener, config) = listener().await;
         let answering = registered(&listener, status, body);
-        let (ended, _) = tokio::join!(timeout(PATIENCE, relay::run(&config, echo)), answering);
+        let tasks = TaskTracker::new();
+        let (ended, _) = tokio::join!(timeout(PATIENCE, relay::run(&config, echo, &tasks)), answering);
         let error = ended.unwrap().unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
@@ -145,7 +150,9 @@ async fn other_refusals_and_answers_that_are_none_end_it_too() {
 #[tokio::test]
 async fn a_registry_that_is_out_of_order_is_asked_again() {
     let (listener, config) = listener().await;
-    let running = tokio::spawn(async move { relay::run(&config, echo).await.map(|never| match never {}) });
+    let running = tokio::spawn(async move {
+        relay::run(&config, echo, &TaskTracker::new()).await.map(|never| match never {})
+    });
     registered(&listener, "503 Service Unavailable", "later").await;
     registered(&listener, "200 OK", &place(&listener)).await;
     rendezvous(&listener).await;

@@ -5,7 +5,7 @@ mod keeper_support;
 
 use bytes::Bytes;
 use engine::Error;
-use engine::process::{Cause, Cursor, Exit, Item, ProcessId, Signal, Stream, TerminalSize};
+use engine::process::{Cursor, ExitCause, ExitStatus, Item, ProcessId, Signal, Stream, TerminalSize};
 use keeper_support::{House, eventually, gather, read_until};
 use wire::keeper::Version;
 
@@ -21,12 +21,12 @@ async fn a_detached_process_is_listed_read_and_reaped_by_another_daemon() {
     assert!(attached.process.description().is_detached);
     let seen = gather(attached.reader).await;
     assert_eq!((seen.stdout.as_str(), seen.stderr.as_str(), seen.lost), ("out\n", "err\n", 0));
-    assert_eq!((seen.closed.exit, seen.closed.cause), (Exit::Code(7), Cause::Itself));
+    assert_eq!((seen.closed.exit, seen.closed.cause), (ExitStatus::Code(7), ExitCause::Itself));
     house.keeper_ends(&started.id).await;
     let listed = keepers.list().await;
     assert_eq!(listed.len(), 1);
     assert_eq!((listed[0].by.as_str(), listed[0].facts.end), ("uid:1", Cursor(8)));
-    assert_eq!(listed[0].facts.closed.as_ref().unwrap().exit, Exit::Code(7));
+    assert_eq!(listed[0].facts.closed.as_ref().unwrap().exit, ExitStatus::Code(7));
     assert_eq!(listed[0].description.argv, ["sh", "-c", "echo out; echo err >&2; exit 7"]);
     assert!(keepers.remove(&started.id).await.unwrap());
     assert!(keepers.list().await.is_empty());
@@ -42,7 +42,7 @@ async fn an_ended_process_is_read_from_the_middle_and_with_its_end() {
     let mut session = house.session();
     let attached = keepers.attach(&mut session, &started.id, Cursor(4)).await.unwrap();
     let seen = gather(attached.reader).await;
-    assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("two three", Exit::Code(0)));
+    assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("two three", ExitStatus::Code(0)));
     assert!(matches!(attached.process.kill(Signal::KILL).await, Err(Error::Gone)));
     let behind = keepers.attach(&mut session, &started.id, Cursor(999)).await.unwrap();
     assert_eq!((behind.from, gather(behind.reader).await.stdout.as_str()), (Cursor(13), ""));
@@ -72,7 +72,7 @@ async fn input_from_several_daemons_reaches_a_detached_process() {
     read_until(&mut attached.reader, "hello\n").await;
     house.keepers().input(&started.id, Bytes::from_static(b"again\n"), true).await.unwrap();
     let seen = gather(attached.reader).await;
-    assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("again\n", Exit::Code(0)));
+    assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("again\n", ExitStatus::Code(0)));
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn a_terminal_is_typed_into_and_resized_from_another_daemon() {
     let text = read_until(&mut attached.reader, "got word").await;
     assert!(text.contains("50 132"), "{text:?}");
     attached.process.kill(Signal::KILL).await.unwrap();
-    assert_eq!(attached.process.closed().await.unwrap().exit, Exit::Signal(Signal::KILL));
+    assert_eq!(attached.process.closed().await.unwrap().exit, ExitStatus::Signal(Signal::KILL));
 }
 
 #[tokio::test]
@@ -103,13 +103,13 @@ async fn a_kill_from_another_daemon_ends_the_whole_tree_and_names_it() {
     read_until(&mut attached.reader, "ready").await;
     let ended = keepers.kill(&started.id, Signal::TERM).await.unwrap();
     assert!(ended.killed.len() >= 3, "{ended:?}");
-    assert!(ended.left.is_empty(), "{ended:?}");
+    assert!(ended.remaining.is_empty(), "{ended:?}");
     assert!(ended.killed.iter().any(|member| member.name == "sleep"), "{ended:?}");
     for member in &ended.killed {
         assert!(!testkit::proc::is_alive(member.pid), "{member:?}");
     }
     let closed = attached.process.closed().await.unwrap();
-    assert_eq!((closed.exit, closed.cause), (Exit::Signal(Signal::KILL), Cause::Killed));
+    assert_eq!((closed.exit, closed.cause), (ExitStatus::Signal(Signal::KILL), ExitCause::Killed));
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn a_keeper_of_the_first_protocol_is_listed_attached_fed_and_killed() {
     assert_eq!(&bytes[..], b"\xff\x00bytes\n");
     let ended = attached.process.kill(Signal::KILL).await.unwrap();
     assert!(!ended.killed.is_empty());
-    assert_eq!(attached.process.closed().await.unwrap().exit, Exit::Signal(Signal::KILL));
+    assert_eq!(attached.process.closed().await.unwrap().exit, ExitStatus::Signal(Signal::KILL));
 }
 
 #[tokio::test]
@@ -165,13 +165,13 @@ async fn a_keeper_that_is_killed_takes_its_process_along_and_that_is_told() {
     let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
     read_until(&mut attached.reader, "last words\n").await;
     house.kill_keeper(&started.id);
-    assert_eq!(attached.process.closed().await.unwrap().exit, Exit::Signal(Signal::KILL));
+    assert_eq!(attached.process.closed().await.unwrap().exit, ExitStatus::Signal(Signal::KILL));
     eventually("the process is gone", || !testkit::proc::is_alive(started.pid)).await;
     let found = keepers.find(&started.id).await.unwrap();
-    assert_eq!(found.facts.closed.unwrap().exit, Exit::Signal(Signal::KILL));
+    assert_eq!(found.facts.closed.unwrap().exit, ExitStatus::Signal(Signal::KILL));
     let later = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
     let seen = gather(later.reader).await;
-    assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("last words\n", Exit::Signal(Signal::KILL)));
+    assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("last words\n", ExitStatus::Signal(Signal::KILL)));
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn background_jobs_of_a_leader_that_ended_well_live_on_and_can_be_killed()
     let attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
     let seen = gather(attached.reader).await;
     let background: i32 = seen.stdout.trim().parse().unwrap();
-    assert_eq!(seen.closed.exit, Exit::Code(0));
+    assert_eq!(seen.closed.exit, ExitStatus::Code(0));
     assert!(testkit::proc::is_alive(background));
     assert!(!keepers.remove(&started.id).await.unwrap(), "its keeper lives");
     let ended = keepers.kill(&started.id, Signal::KILL).await.unwrap();
@@ -200,7 +200,7 @@ async fn limits_bind_detached_processes_too() {
     let started = keepers.start(spec, "test").await.unwrap();
     let mut session = house.session();
     let attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
-    assert_eq!(attached.process.closed().await.unwrap().cause, Cause::TimedOut);
+    assert_eq!(attached.process.closed().await.unwrap().cause, ExitCause::TimedOut);
     let mut few = house.settings();
     few.config.max = 0;
     let refused = daemon::keeper::Keepers::new(few).start(house.shell("true"), "test").await;

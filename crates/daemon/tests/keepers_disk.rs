@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use daemon::keeper::Keepers;
-use engine::process::{Cursor, Exit, Signal};
+use engine::process::{Cursor, ExitStatus, Signal};
 use keeper_support::{House, gather, read_until};
 
 const KIB: u64 = 1024;
@@ -47,7 +47,7 @@ async fn a_log_keeps_to_its_quota_and_its_newest_end_and_the_loss_is_told() {
     assert_eq!(seen.end.0, 512 * KIB + 8, "every byte has its place, kept or not");
     assert_eq!(seen.end.0, from.0 + seen.stdout.len() as u64 + seen.lost);
     assert!(seen.stdout.ends_with("the end\n"));
-    assert_eq!(seen.closed.exit, Exit::Code(0));
+    assert_eq!(seen.closed.exit, ExitStatus::Code(0));
 }
 
 #[tokio::test]
@@ -113,12 +113,12 @@ async fn a_full_disk_stops_no_process_and_the_loss_is_told() {
     let attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
     keepers.input(&started.id, "go\n".into(), false).await.unwrap();
     let seen = gather(attached.reader).await;
-    assert_eq!(seen.closed.exit, Exit::Code(0));
+    assert_eq!(seen.closed.exit, ExitStatus::Code(0));
     assert_eq!(seen.end.0, (2048 + 16) * KIB + 16, "the process wrote all it had to say");
     assert_eq!(attached.from.0 + seen.stdout.len() as u64 + seen.lost, seen.end.0);
     house.keeper_ends(&started.id).await;
     let found = keepers.find(&started.id).await.unwrap();
-    assert_eq!(found.facts.closed.unwrap().exit, Exit::Code(0), "the status had its room");
+    assert_eq!(found.facts.closed.unwrap().exit, ExitStatus::Code(0), "the status had its room");
     let later = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
     let (lost, seen) = (later.lost, gather(later.reader).await);
     assert!(lost + seen.lost > 0);
@@ -143,7 +143,7 @@ async fn a_disk_filled_by_somebody_else_stops_no_process_either() {
     std::fs::remove_file(&filler).unwrap();
     attached.process.input("more\n".into(), false).await.unwrap();
     let seen = gather(attached.reader).await;
-    assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("last\n", Exit::Code(0)));
+    assert_eq!((seen.stdout.as_str(), seen.closed.exit), ("last\n", ExitStatus::Code(0)));
     house.keeper_ends(&started.id).await;
     let later = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
     let (lost, seen) = (later.lost, gather(later.reader).await);
@@ -176,6 +176,6 @@ async fn a_log_that_disappears_is_a_loss_and_no_more() {
     house.keeper_ends(&started.id).await;
     let later = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
     let seen = gather(later.reader).await;
-    assert_eq!((seen.lost, seen.closed.exit), (308 * KIB + 16, Exit::Code(0)));
+    assert_eq!((seen.lost, seen.closed.exit), (308 * KIB + 16, ExitStatus::Code(0)));
     assert!(keepers.kill(&started.id, Signal::KILL).await.is_err());
 }

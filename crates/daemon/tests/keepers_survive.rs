@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
-use engine::process::{Cursor, Exit, Item, LogReader, ProcessId, Signal, TerminalSize};
+use engine::process::{Cursor, ExitStatus, Item, LogReader, ProcessId, Signal, TerminalSize};
 use keeper_support::{House, PATIENCE, gather, read_until};
 
 /// In the environment of the process that is to be killed: where it starts its keepers.
@@ -72,8 +72,8 @@ async fn ten_processes_survive_kill_nine_of_their_starter_and_every_line_is_seen
         let expected: Vec<String> = (0..600).map(|line| format!("line {line}")).collect();
         assert_eq!(lines, expected);
         let ended = attached.process.kill(Signal::KILL).await.unwrap();
-        assert!(ended.killed.len() >= 2 && ended.left.is_empty(), "{ended:?}");
-        assert_eq!(attached.process.closed().await.unwrap().exit, Exit::Signal(Signal::KILL));
+        assert!(ended.killed.len() >= 2 && ended.remaining.is_empty(), "{ended:?}");
+        assert_eq!(attached.process.closed().await.unwrap().exit, ExitStatus::Signal(Signal::KILL));
     }
 }
 
@@ -204,9 +204,9 @@ async fn bad_peers_are_put_off_and_good_ones_served() {
     let mut attached = keepers.attach(&mut session, &started.id, Cursor(0)).await.unwrap();
     read_until(&mut attached.reader, "well").await;
     attached.process.input(Bytes::new(), true).await.unwrap();
-    assert_eq!(finish(attached.reader).await, Exit::Code(0));
+    assert_eq!(finish(attached.reader).await, ExitStatus::Code(0));
 }
 
-async fn finish(reader: LogReader) -> Exit {
+async fn finish(reader: LogReader) -> ExitStatus {
     gather(reader).await.closed.exit
 }

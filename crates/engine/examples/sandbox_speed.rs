@@ -7,27 +7,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::process::{Bounds, Containment, Cursor, Item, ProcessSpec, Program, Stdin};
-use engine::sandbox::{Confinement, OnGap, Own, Profile};
-use engine::{Engine, Roots, Settings};
+use engine::process::{Containment, Cursor, Item, ProcessLimits, ProcessSpec, Program, Stdin};
+use engine::sandbox::{Confinement, OnGap, Profile, ProtectedPaths};
+use engine::{Engine, EngineSettings, Roots};
 
 const ROUNDS: usize = 3_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let lowered = std::env::args().nth(1).unwrap_or_default();
-    let engine = Engine::start(Settings {
-        bounds: bounds(),
+    let engine = Engine::start(EngineSettings {
+        process_limits: bounds(),
         containment: Containment::Best,
         max_sessions: 1,
-        sandbox: engine::sandbox::Settings { ceiling: lowered.parse()?, on_gap: OnGap::Reduce },
+        sandbox: engine::sandbox::SandboxSettings { feature_mask: lowered.parse()?, on_gap: OnGap::Reduce },
     });
     let mut session = engine.open_session()?;
     let folder = tempfile::tempdir()?;
     let (root, state) = (folder.path().join("root"), folder.path().join("state"));
     std::fs::create_dir_all(root.join(".git/hooks"))?;
     std::fs::create_dir_all(&state)?;
-    let own = Own { protect: Vec::new(), hide: vec![state] };
+    let own = ProtectedPaths { protect: Vec::new(), hide: vec![state] };
     let write = Profile::workspace_write(&[root], None, &own);
     let kinds = [None, Some(Profile::read_only(&own)), Some(write)];
     let kinds = kinds.map(|profile| profile.map(|profile| Arc::new(Confinement::new([Arc::new(profile)]))));
@@ -67,14 +67,14 @@ fn spec(confinement: Option<Arc<Confinement>>) -> Result<ProcessSpec, engine::Er
     })
 }
 
-fn bounds() -> Bounds {
-    Bounds {
+fn bounds() -> ProcessLimits {
+    ProcessLimits {
         log_bytes: 1024 * 1024,
         spill_bytes: 1024 * 1024,
-        spill_folder: PathBuf::from("/tmp"),
+        spill_dir: PathBuf::from("/tmp"),
         commands_waiting: 16,
         kill_grace: Duration::from_millis(400),
         drain_idle: Duration::from_millis(100),
-        drain_at_most: Duration::from_millis(500),
+        drain_max: Duration::from_millis(500),
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::policy::Verdict;
+use crate::process::ExitStatus;
 
 /// Keeps records. Never makes the caller wait, and never loses a record silently: a loss is counted and recorded.
 pub trait AuditSink: Send + Sync {
@@ -35,29 +36,29 @@ pub struct AuditRecord {
     /// What it was asked with. The sink hides what looks like a secret.
     pub details: Vec<(Cow<'static, str>, Detail)>,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: AuditOutcome,
     /// How the process ended, in the record of its end.
-    pub exit: Option<Exit>,
+    pub exit: Option<ExitStatus>,
     /// How long it took.
     pub duration: Duration,
     /// What the policy said, when it was asked.
-    pub decision: Option<Judged>,
+    pub decision: Option<PolicyOutcome>,
 }
 
 /// What a policy said about an operation, and what came of asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct PolicyOutcome {
     /// What it said.
     pub verdict: Verdict,
     /// The rule that decided, or the name of what decides when none does.
     pub rule: Arc<str>,
     /// How the question ended, when one was asked.
-    pub approval: Option<Approval>,
+    pub approval: Option<ApprovalRecord>,
 }
 
 /// How a question to a person ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Approval {
+pub struct ApprovalRecord {
     /// The question; nothing when an earlier answer held for this operation too.
     pub id: Option<Arc<str>>,
     /// Who answered, by what they proved; nobody when it ended without an answer.
@@ -117,7 +118,7 @@ pub enum Detail {
 
 /// What came of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AuditOutcome {
     /// It was done; a few words on the result, such as `12 entries`.
     Done(Cow<'static, str>),
     /// It failed, with the front end's code and the message the client saw.
@@ -127,15 +128,6 @@ pub enum Outcome {
         /// The message the client got.
         message: String,
     },
-}
-
-/// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// It returned this status.
-    Code(i32),
-    /// A signal ended it.
-    Signal(i32),
 }
 
 /// A sink that keeps nothing, for engines whose operator switched auditing off.

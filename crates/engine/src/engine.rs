@@ -8,22 +8,22 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::process::{Bounds, Containment, Launcher, Process};
+use crate::process::{Containment, Launcher, Process, ProcessLimits};
 use crate::registry::Registry;
 use crate::sandbox::{self, Confinement, Gap};
 use crate::session::Session;
 
 /// What an engine is made of.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct EngineSettings {
     /// The bounds of every process.
-    pub bounds: Bounds,
+    pub process_limits: ProcessLimits,
     /// How trees are held together.
     pub containment: Containment,
     /// Sessions that may be open at the same time.
     pub max_sessions: usize,
     /// How processes are confined that have a confinement.
-    pub sandbox: sandbox::Settings,
+    pub sandbox: sandbox::SandboxSettings,
 }
 
 /// Runs processes for any number of sessions. Cheap to clone.
@@ -33,7 +33,7 @@ pub struct Engine {
 }
 
 struct Shared {
-    settings: Settings,
+    settings: EngineSettings,
     launcher: Arc<Launcher>,
     registry: Registry,
     sessions: Arc<AtomicUsize>,
@@ -42,7 +42,7 @@ struct Shared {
 
 impl Engine {
     /// An engine that has started nothing yet. Must be called within a runtime.
-    pub fn start(settings: Settings) -> Engine {
+    pub fn start(settings: EngineSettings) -> Engine {
         let tasks = TaskTracker::new();
         let launcher = Arc::new(Launcher::new(settings.containment, settings.sandbox.clone()));
         let registry = Registry::start(&tasks);
@@ -57,17 +57,17 @@ impl Engine {
         let limit = shared.settings.max_sessions;
         let place = Place::take(&shared.sessions, limit)
             .ok_or(Error::LimitReached { what: "concurrent sessions", limit: limit as u64 })?;
-        self.session(shared.settings.bounds.clone(), Some(place))
+        self.session(shared.settings.process_limits.clone(), Some(place))
     }
 
     /// Opens a session for somebody who bounds sessions and their output in their own way: it takes none of the places.
-    pub fn open_session_apart(&self, adjust: impl FnOnce(&mut Bounds)) -> Result<Session, Error> {
-        let mut bounds = self.shared.settings.bounds.clone();
+    pub fn open_uncounted_session(&self, adjust: impl FnOnce(&mut ProcessLimits)) -> Result<Session, Error> {
+        let mut bounds = self.shared.settings.process_limits.clone();
         adjust(&mut bounds);
         self.session(bounds, None)
     }
 
-    fn session(&self, bounds: Bounds, place: Option<Place>) -> Result<Session, Error> {
+    fn session(&self, bounds: ProcessLimits, place: Option<Place>) -> Result<Session, Error> {
         let shared = &self.shared;
         let stop = shared.stop.child_token();
         Session::new(bounds, shared.launcher.clone(), shared.registry.clone(), stop, place)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::approval::Outcome;
+use crate::approval::Resolution;
 use crate::files::Access;
 use crate::process::ProcessId;
 
@@ -157,7 +157,7 @@ pub enum Error {
         /// The question, by its name.
         id: String,
         /// How it was settled.
-        outcome: Outcome,
+        outcome: Resolution,
     },
     /// A guard on files refuses the place that the path leads to.
     #[error("{} {} is not permitted: {reason}", access.as_str(), path.display())]

@@ -12,7 +12,7 @@ mod registry;
 pub mod sandbox;
 pub mod session;
 
-pub use engine::{Engine, Settings};
+pub use engine::{Engine, EngineSettings};
 pub use error::Error;
 pub use files::{RootedPath, Roots};
 pub use limits::Limits;

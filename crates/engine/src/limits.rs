@@ -58,7 +58,7 @@ pub enum OnOutputLimit {
 
 /// What a session would like instead. Only a lower value has an effect; `None` leaves the limit as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LimitsWish {
+pub struct LimitsRequest {
     /// See [`Limits::default_timeout`].
     pub default_timeout: Option<Duration>,
     /// See [`Limits::hard_timeout`].
@@ -116,7 +116,7 @@ impl Limits {
 
     /// These limits with a session's wish applied: each value can only become smaller, and no default
     /// exceeds its ceiling.
-    pub fn lowered(&self, wish: &LimitsWish) -> Self {
+    pub fn lowered(&self, wish: &LimitsRequest) -> Self {
         let hard_timeout = lower(self.hard_timeout, wish.hard_timeout);
         let hard_output_bytes = lower(self.hard_output_bytes, wish.hard_output_bytes);
         let sessions = wish.max_concurrent_sessions.unwrap_or(usize::MAX);
@@ -163,13 +163,13 @@ mod tests {
 
     #[test]
     fn a_session_lowers_limits_and_never_raises_them() {
-        let wish = LimitsWish {
+        let wish = LimitsRequest {
             default_timeout: Some(Duration::from_secs(900)),
             hard_timeout: Some(Duration::from_secs(10)),
             max_output_bytes: Some(10),
             max_file_read_bytes: Some(u64::MAX),
             max_processes_per_session: Some(2),
-            ..LimitsWish::default()
+            ..LimitsRequest::default()
         };
         let lowered = Limits::seed().lowered(&wish);
         assert_eq!(lowered.default_timeout, Some(Duration::from_secs(10)), "no default above its ceiling");
@@ -184,13 +184,13 @@ mod tests {
     #[test]
     fn no_wish_changes_nothing() {
         for limits in [Limits::seed(), Limits::open()] {
-            assert_eq!(limits.lowered(&LimitsWish::default()), limits);
+            assert_eq!(limits.lowered(&LimitsRequest::default()), limits);
         }
     }
 
     #[test]
     fn a_wish_binds_where_nothing_was_bound() {
-        let wish = LimitsWish { hard_timeout: Some(Duration::from_secs(1)), ..LimitsWish::default() };
+        let wish = LimitsRequest { hard_timeout: Some(Duration::from_secs(1)), ..LimitsRequest::default() };
         let lowered = Limits::open().lowered(&wish);
         assert_eq!(lowered.default_timeout, Some(Duration::from_secs(1)));
         assert_eq!(lowered.timeout(Some(Duration::from_secs(5))), Some(Duration::from_secs(1)));

@@ -11,7 +11,8 @@ use tokio_util::task::TaskTracker;
 use crate::Error;
 use crate::engine::Place;
 use crate::process::{
-    self, Bounds, Kept, Launcher, LogReader, Moment, Process, ProcessId, ProcessSpec, Starting,
+    self, KeptProcess, Launcher, LogReader, Moment, PendingStart, Process, ProcessId, ProcessLimits,
+    ProcessSpec,
 };
 use crate::registry::Registry;
 
@@ -20,7 +21,7 @@ const FINISHED_BYTES: usize = 8 * 1024 * 1024;
 
 /// Owns processes. One task holds it; dropping it ends what it started, without waiting.
 pub struct Session {
-    bounds: Bounds,
+    bounds: ProcessLimits,
     launcher: Arc<Launcher>,
     registry: Registry,
     processes: HashMap<ProcessId, Known>,
@@ -51,7 +52,7 @@ struct Finished {
 
 /// How many finished processes are remembered, and for how long.
 #[derive(Debug, Clone, Copy)]
-pub struct Memory {
+pub struct FinishedRetention {
     /// The most of them.
     pub count: usize,
     /// The longest time.
@@ -60,7 +61,7 @@ pub struct Memory {
 
 impl Session {
     pub(crate) fn new(
-        bounds: Bounds,
+        bounds: ProcessLimits,
         launcher: Arc<Launcher>,
         registry: Registry,
         stop: CancellationToken,
@@ -82,7 +83,7 @@ impl Session {
     }
 
     /// Registers a process and begins to start it. From now on it can be killed.
-    pub fn start(&mut self, spec: ProcessSpec) -> Result<Starting, Error> {
+    pub fn start(&mut self, spec: ProcessSpec) -> Result<PendingStart, Error> {
         let name = random_name()?;
         self.started.get_or_insert_with(Moment::now);
         let id = (ProcessId(format!("p_{name}")), format!("{}{name}", self.mark));
@@ -94,7 +95,7 @@ impl Session {
 
     /// Takes up a process that somebody else keeps, with a reader from where its keeper begins to tell. While that
     /// reader is not dropped the keeper waits for it. The end of the session leaves the process alone.
-    pub fn adopt(&mut self, kept: Kept) -> (Process, LogReader) {
+    pub fn adopt(&mut self, kept: KeptProcess) -> (Process, LogReader) {
         let (process, reader) = Process::adopt(kept, &self.bounds, (&self.tasks, self.stop.clone()));
         self.know(process.clone());
         (process, reader)
@@ -126,21 +127,21 @@ impl Session {
     /// How many processes of its own have not ended; those that others keep do not count.
     pub fn running(&self) -> usize {
         let is_own = |process: &&Process| !process.description().is_detached;
-        self.processes().filter(is_own).filter(|process| process.facts().closed.is_none()).count()
+        self.processes().filter(is_own).filter(|process| process.state().closed.is_none()).count()
     }
 
     /// Whether fewer than `limit` processes run. Looks at each only in doubt: those whose end was told are known.
-    pub fn has_room(&self, limit: usize) -> bool {
+    pub fn has_capacity(&self, limit: usize) -> bool {
         self.processes.len().saturating_sub(self.finished.len()) < limit || self.running() < limit
     }
 
     /// Forgets a process: it could not be started, or its end is old enough.
-    pub fn forget(&mut self, id: &ProcessId) {
+    pub fn remove(&mut self, id: &ProcessId) {
         self.processes.remove(id);
     }
 
     /// A process has closed and its reader has seen it all: it is kept for a while, and older ones make room.
-    pub fn finished(&mut self, id: &ProcessId, memory: Memory) {
+    pub fn retain_finished(&mut self, id: &ProcessId, memory: FinishedRetention) {
         let Some(known) = self.processes.get_mut(id).filter(|known| !known.is_finished) else { return };
         known.is_finished = true;
         let bytes = known.process.memory();

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use engine::Error;
 use engine::files::{
-    self, Change, ChangeKind, Changes, CopyOptions, Kind, RootedPath, Roots, Scan, Strategy, Watch,
+    self, CopyOptions, FileEvent, FileEventBatch, FileEventKind, FileKind, FileWatcher, ResolveStrategy,
+    RootedPath, Roots, ScanBudget,
 };
 use rustix::fs::{CWD, FileType, Mode};
 
@@ -42,7 +43,7 @@ impl Folder {
 
 #[test]
 fn stat_describes_the_name_itself() {
-    for strategy in [Strategy::Kernel, Strategy::Walk] {
+    for strategy in [ResolveStrategy::Kernel, ResolveStrategy::Walk] {
         let folder = folder();
         let roots = Roots::with_strategy(vec![folder.top.clone()], strategy);
         folder.make("file", "12345");
@@ -52,10 +53,10 @@ fn stat_describes_the_name_itself() {
         symlink("/etc/passwd", folder.top.join("link")).unwrap();
         rustix::fs::mknodat(CWD, folder.top.join("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
         let cases = [
-            ("file", Kind::File, "-rw-r--r--"),
-            ("dir", Kind::Dir, "dtrwxrwxrwx"),
-            ("link", Kind::Symlink, "Lrwxrwxrwx"),
-            ("fifo", Kind::Other, "pr--------"),
+            ("file", FileKind::File, "-rw-r--r--"),
+            ("dir", FileKind::Dir, "dtrwxrwxrwx"),
+            ("link", FileKind::Symlink, "Lrwxrwxrwx"),
+            ("fifo", FileKind::Other, "pr--------"),
         ];
         for (name, kind, mode) in cases {
             let path = roots.admit(&folder.top, Path::new(name)).unwrap();
@@ -68,7 +69,7 @@ fn stat_describes_the_name_itself() {
         let link = files::stat(&folder.path("link")).unwrap().unwrap();
         assert_eq!(link.link_target.as_deref(), Some(Path::new("/etc/passwd")));
         assert_eq!(files::stat(&folder.path("file")).unwrap().unwrap().size, 5);
-        assert_eq!(files::stat(&folder.path("")).unwrap().unwrap().kind, Kind::Dir);
+        assert_eq!(files::stat(&folder.path("")).unwrap().unwrap().kind, FileKind::Dir);
         assert!(files::stat(&folder.path("missing")).unwrap().is_none());
         assert!(files::stat(&folder.path("missing/below")).unwrap().is_none());
         assert!(files::stat(&folder.path("link/below")).is_err());
@@ -102,7 +103,7 @@ fn removing_never_follows_a_link() {
     folder.make("tree/.e", "");
     symlink(&beside, folder.top.join("tree/a/out")).unwrap();
     symlink(&beside, folder.top.join("out")).unwrap();
-    let scan = Scan::unbounded();
+    let scan = ScanBudget::unbounded();
     assert!(files::remove(&folder.path("tree"), false, &scan).is_err());
     files::remove(&folder.path("out"), true, &scan).unwrap();
     files::remove(&folder.path("tree"), true, &scan).unwrap();
@@ -140,7 +141,7 @@ fn a_copy_keeps_modes_and_links() {
     fs::set_permissions(folder.top.join("tree/script"), fs::Permissions::from_mode(0o751)).unwrap();
     fs::set_permissions(folder.top.join("tree/sub"), fs::Permissions::from_mode(0o710)).unwrap();
     symlink("/etc/passwd", folder.top.join("tree/link")).unwrap();
-    let scan = Scan::unbounded();
+    let scan = ScanBudget::unbounded();
     let (plain, deep) = (CopyOptions::default(), CopyOptions { recursive: true, ..CopyOptions::default() });
     let over = CopyOptions { overwrite: true, ..deep };
     assert!(files::copy(&folder.path("tree"), &folder.path("twin"), plain, &scan).is_err());
@@ -175,7 +176,7 @@ fn a_copy_goes_through_a_link_where_that_is_asked_for_and_never_out_of_the_roots
     for (leads, name) in [("real/old", "link"), ("later", "dangling"), ("real", "way"), ("/etc", "out")] {
         symlink(leads, at(name)).unwrap();
     }
-    let scan = Scan::unbounded();
+    let scan = ScanBudget::unbounded();
     let through = CopyOptions { recursive: true, overwrite: true, follows: true, ..CopyOptions::default() };
     let copy = |from: &str, to: &str, how| files::copy(&folder.path(from), &folder.path(to), how, &scan);
     copy("new", "link", through).unwrap();
@@ -198,14 +199,14 @@ fn a_copy_goes_through_a_link_where_that_is_asked_for_and_never_out_of_the_roots
     assert!(fs::read_link(at("link")).is_err(), "otherwise the name is what counts");
 }
 
-fn watched(path: &RootedPath) -> (Watch, Receiver<Changes>) {
+fn watched(path: &RootedPath) -> (FileWatcher, Receiver<FileEventBatch>) {
     let (send, receive) = channel();
-    let watch = Watch::start(path, true, move |changes| drop(send.send(changes))).unwrap();
+    let watch = FileWatcher::start(path, true, move |changes| drop(send.send(changes))).unwrap();
     (watch, receive)
 }
 
 /// Gathers batches until one brings what is waited for.
-fn until(receive: &Receiver<Changes>, wanted: &Change) -> Vec<Change> {
+fn until(receive: &Receiver<FileEventBatch>, wanted: &FileEvent) -> Vec<FileEvent> {
     let mut seen = Vec::new();
     loop {
         let batch = receive
@@ -228,20 +229,23 @@ fn a_watch_tells_what_is_made_changed_renamed_and_removed() {
     // The paths told are spelled as the watched one was.
     let roots = Roots::new(vec![alias.clone()]);
     let (watch, receive) = watched(&roots.admit(&alias, Path::new("")).unwrap());
-    let change = |name: &str, kind| Change { path: alias.join(name), kind, to: None };
+    let change = |name: &str, kind| FileEvent { path: alias.join(name), kind, to: None };
     folder.make("new", "x");
-    until(&receive, &change("new", ChangeKind::Created));
+    until(&receive, &change("new", FileEventKind::Created));
     fs::write(folder.top.join("sub/old"), "y").unwrap();
-    until(&receive, &change("sub/old", ChangeKind::Modified));
+    until(&receive, &change("sub/old", FileEventKind::Modified));
     fs::rename(folder.top.join("sub/old"), folder.top.join("sub/other")).unwrap();
-    let renamed =
-        Change { path: alias.join("sub/old"), kind: ChangeKind::Renamed, to: Some(alias.join("sub/other")) };
+    let renamed = FileEvent {
+        path: alias.join("sub/old"),
+        kind: FileEventKind::Renamed,
+        to: Some(alias.join("sub/other")),
+    };
     let seen = until(&receive, &renamed);
     assert_eq!(seen, [renamed]);
     fs::remove_file(folder.top.join("sub/other")).unwrap();
-    until(&receive, &change("sub/other", ChangeKind::Removed));
+    until(&receive, &change("sub/other", FileEventKind::Removed));
     fs::create_dir(folder.top.join("fresh")).unwrap();
-    until(&receive, &change("fresh", ChangeKind::Created));
+    until(&receive, &change("fresh", FileEventKind::Created));
     drop(watch);
     assert!(receive.recv_timeout(Duration::from_secs(20)).is_err(), "the sink is gone with its watch");
 }
@@ -255,11 +259,13 @@ fn a_watch_does_not_follow_links_out() {
     let (_watch, receive) = watched(&folder.path(""));
     fs::write(beside.join("secret"), "").unwrap();
     folder.make("marker", "");
-    let seen =
-        until(&receive, &Change { path: folder.top.join("marker"), kind: ChangeKind::Created, to: None });
+    let seen = until(
+        &receive,
+        &FileEvent { path: folder.top.join("marker"), kind: FileEventKind::Created, to: None },
+    );
     assert_eq!(seen.len(), 1);
-    assert!(matches!(Watch::start(&folder.path("out"), true, |_| {}), Err(Error::OutsideRoots { .. })));
-    assert!(Watch::start(&folder.path("missing"), true, |_| {}).is_err());
+    assert!(matches!(FileWatcher::start(&folder.path("out"), true, |_| {}), Err(Error::OutsideRoots { .. })));
+    assert!(FileWatcher::start(&folder.path("missing"), true, |_| {}).is_err());
 }
 
 #[test]
@@ -269,7 +275,7 @@ fn an_atomic_write_is_told_as_a_change_of_the_file() {
     let (_watch, receive) = watched(&folder.path(""));
     files::write(&folder.path("file"), b"new", &files::WriteOptions::default()).unwrap();
     let batch = receive.recv_timeout(Duration::from_secs(20)).unwrap();
-    let changed = Change { path: folder.top.join("file"), kind: ChangeKind::Modified, to: None };
+    let changed = FileEvent { path: folder.top.join("file"), kind: FileEventKind::Modified, to: None };
     assert_eq!(batch.changes, [changed]);
 }
 
@@ -282,7 +288,7 @@ fn a_watch_whose_sink_waits_can_be_dropped_by_whoever_it_waits_for() {
         entered.send(()).ok();
         released.recv().ok();
     };
-    let watch = Watch::start(&folder.path(""), true, sink).unwrap();
+    let watch = FileWatcher::start(&folder.path(""), true, sink).unwrap();
     folder.make("new", "x");
     has_entered.recv_timeout(Duration::from_secs(20)).unwrap();
     let (dropped, is_dropped) = channel();

@@ -12,21 +12,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use engine::files::{
-    Durability, Range, RootedPath, Roots, Step, Steps, Strategy, WriteOptions, read, write, write_observed,
+    Durability, ReadRange, ResolveStrategy, RootedPath, Roots, WriteObserver, WriteOptions, WriteStep, read,
+    write, write_observed,
 };
 
 const FOLDER: &str = "FILES_CRASH_FOLDER";
 const DIE_AT: &str = "FILES_CRASH_DIE_AT";
 const WALK: &str = "FILES_CRASH_WALK";
-const BOTH: [Strategy; 2] = [Strategy::Kernel, Strategy::Walk];
-const STEPS: [Step; 7] =
-    [Step::Opened, Step::Filled, Step::Dressed, Step::Synced, Step::Named, Step::Placed, Step::Settled];
+const BOTH: [ResolveStrategy; 2] = [ResolveStrategy::Kernel, ResolveStrategy::Walk];
+const STEPS: [WriteStep; 7] = [
+    WriteStep::Opened,
+    WriteStep::Filled,
+    WriteStep::Dressed,
+    WriteStep::Synced,
+    WriteStep::Named,
+    WriteStep::Placed,
+    WriteStep::Settled,
+];
 
 /// Ends the process, as `kill -9` does, after a step.
-struct DieAt(Option<Step>);
+struct DieAt(Option<WriteStep>);
 
-impl Steps for DieAt {
-    fn done(&self, step: Step) {
+impl WriteObserver for DieAt {
+    fn done(&self, step: WriteStep) {
         if self.0 == Some(step) {
             let myself = rustix::process::getpid();
             rustix::process::kill_process(myself, rustix::process::Signal::KILL).unwrap();
@@ -49,18 +57,19 @@ fn versions() -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn target(folder: &Path, strategy: Strategy) -> RootedPath {
+fn target(folder: &Path, strategy: ResolveStrategy) -> RootedPath {
     Roots::with_strategy(vec![folder.to_owned()], strategy).admit(folder, Path::new("file")).unwrap()
 }
 
 fn content_of(path: &RootedPath) -> Vec<u8> {
-    read(path, Range::whole(1 << 30)).unwrap().bytes
+    read(path, ReadRange::whole(1 << 30)).unwrap().bytes
 }
 
 #[test]
 fn writer() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
-    let strategy = if std::env::var_os(WALK).is_some() { Strategy::Walk } else { Strategy::Kernel };
+    let strategy =
+        if std::env::var_os(WALK).is_some() { ResolveStrategy::Walk } else { ResolveStrategy::Kernel };
     let path = target(Path::new(&folder), strategy);
     let die_at =
         std::env::var(DIE_AT).ok().and_then(|index| STEPS.get(index.parse::<usize>().unwrap()).copied());
@@ -76,10 +85,10 @@ fn writer() {
     }
 }
 
-fn start_writer(folder: &Path, strategy: Strategy, die_at: Option<usize>) -> Child {
+fn start_writer(folder: &Path, strategy: ResolveStrategy, die_at: Option<usize>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "writer", "--nocapture", "--test-threads", "1"]).env(FOLDER, folder);
-    if strategy == Strategy::Walk {
+    if strategy == ResolveStrategy::Walk {
         command.env(WALK, "1");
     }
     if let Some(step) = die_at {
@@ -104,16 +113,16 @@ fn a_writer_killed_after_any_step_leaves_the_old_file_or_the_new_one() {
             }
             let status = start_writer(folder.path(), strategy, Some(index)).wait().unwrap();
             // A new file takes its own name at once, so it is never named twice.
-            let reached = existing || step != Step::Named;
+            let reached = existing || step != WriteStep::Named;
             assert_eq!(status.signal(), reached.then_some(libc::SIGKILL), "{step:?}");
-            let placed = matches!(step, Step::Placed | Step::Settled) || !reached;
+            let placed = matches!(step, WriteStep::Placed | WriteStep::Settled) || !reached;
             match (placed, existing) {
                 (true, _) => assert!(content_of(&path) == versions()[1], "{step:?}"),
                 (false, true) => assert!(content_of(&path) == old, "{step:?}"),
                 (false, false) => assert!(!names(folder.path()).contains(&"file".into()), "{step:?}"),
             }
             // Content without a name leaves nothing; with a temporary one it stays until the next write.
-            let stray = !placed && (strategy == Strategy::Walk || step == Step::Named);
+            let stray = !placed && (strategy == ResolveStrategy::Walk || step == WriteStep::Named);
             let left = names(folder.path()).len();
             assert_eq!(left, usize::from(placed || existing) + usize::from(stray), "{step:?} {strategy:?}");
             write(&path, b"next", &WriteOptions::default()).unwrap();
@@ -127,7 +136,7 @@ fn a_writer_killed_at_random_moments_leaves_a_whole_file() {
     BOTH.into_iter().for_each(kill_at_random_moments);
 }
 
-fn kill_at_random_moments(strategy: Strategy) {
+fn kill_at_random_moments(strategy: ResolveStrategy) {
     let folder = tempfile::tempdir().unwrap();
     let path = target(folder.path(), strategy);
     let known = versions();

@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::Error;
 use engine::files::patch::patch;
 use engine::files::{
-    self, Access, CopyOptions, Durability, Edit, GlobOptions, Grep, Hashing, ListOptions, PathGuard, Range,
-    RootedPath, Roots, Scan, Strategy, Watch, WriteMode, WriteOptions,
+    self, Access, CopyOptions, Durability, Edit, FileHasher, FileWatcher, GlobOptions, GrepOptions,
+    ListOptions, PathGuard, ReadRange, ResolveStrategy, RootedPath, Roots, ScanBudget, WriteMode,
+    WriteOptions,
 };
-use engine::sandbox::{Confinement, Own, Profile};
+use engine::sandbox::{Confinement, Profile, ProtectedPaths};
 
-const BOTH: [Strategy; 2] = [Strategy::Kernel, Strategy::Walk];
+const BOTH: [ResolveStrategy; 2] = [ResolveStrategy::Kernel, ResolveStrategy::Walk];
 
 /// A root with `open`, `secret` (hidden) and `keep` (read-only), each with a `file`, and links to them.
 struct World {
@@ -29,14 +30,14 @@ struct World {
 
 /// A confinement as the guard of a session's files.
 fn fence(name: &str, write: &[PathBuf], protect: &[PathBuf], hide: &[PathBuf]) -> Confinement {
-    let mut profile = Profile::workspace_write(write, None, &Own::default());
+    let mut profile = Profile::workspace_write(write, None, &ProtectedPaths::default());
     profile.name = name.to_owned();
     profile.protect = protect.to_vec();
     profile.hide = hide.to_vec();
     Confinement::new([Arc::new(profile)])
 }
 
-fn world(strategy: Strategy) -> World {
+fn world(strategy: ResolveStrategy) -> World {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().canonicalize().unwrap().join("root");
     for name in ["open", "secret", "keep"] {
@@ -61,7 +62,7 @@ impl World {
     fn snapshot(&self) -> BTreeMap<PathBuf, String> {
         let options = ListOptions { recursive: true, ..ListOptions::default() };
         let all = self.bare.admit(&self.top, Path::new(".")).unwrap();
-        let entries = files::list(&all, options, &Scan::unbounded()).unwrap().entries;
+        let entries = files::list(&all, options, &ScanBudget::unbounded()).unwrap().entries;
         let said = |path: &Path| fs::read_to_string(path).unwrap_or_default();
         entries.into_iter().map(|entry| (entry.path.clone(), said(&entry.path))).collect()
     }
@@ -96,22 +97,23 @@ fn old_line(path: &RootedPath) -> String {
 }
 
 const ON_FILES: &[Operation] = &[
-    Operation("read", Read, Link, |_, path| files::read(path, Range::whole(100)).map(drop)),
+    Operation("read", Read, Link, |_, path| files::read(path, ReadRange::whole(100)).map(drop)),
     Operation("open", Read, Link, |_, path| path.open_file().map(drop)),
     Operation("hash", Read, Link, |_, path| {
-        Hashing::open(path).and_then(|file| file.run(None, &Scan::unbounded())).map(drop)
+        FileHasher::open(path).and_then(|file| file.run(None, &ScanBudget::unbounded())).map(drop)
     }),
     Operation("stat", Read, Nothing, |_, path| files::stat(path).map(drop)),
     Operation("grep", Read, Link, |_, path| {
-        files::grep_sorted(path, &Grep::new("text"), &Scan::unbounded()).map(drop)
+        files::grep_sorted(path, &GrepOptions::new("text"), &ScanBudget::unbounded()).map(drop)
     }),
-    Operation("watch", Read, Link, |_, path| Watch::start(path, false, |_| {}).map(drop)),
+    Operation("watch", Read, Link, |_, path| FileWatcher::start(path, false, |_| {}).map(drop)),
     Operation("copy from", Read, Nothing, |world, path| {
-        files::copy(path, &world.admit("open/copied"), CopyOptions::default(), &Scan::unbounded())
+        files::copy(path, &world.admit("open/copied"), CopyOptions::default(), &ScanBudget::unbounded())
     }),
     Operation("glob by name", Read, Nothing, |world, path| {
         let pattern = path.as_path().to_str().unwrap();
-        files::glob(&world.roots, &world.top, pattern, GlobOptions::default(), &Scan::unbounded()).map(drop)
+        files::glob(&world.roots, &world.top, pattern, GlobOptions::default(), &ScanBudget::unbounded())
+            .map(drop)
     }),
     Operation("replace", Write, Link, |_, path| write_as(path, WriteMode::Replace, true)),
     Operation("replace in place", Write, Link, |_, path| write_as(path, WriteMode::Replace, false)),
@@ -134,7 +136,7 @@ const ON_FILES: &[Operation] = &[
         let (spelled, old) = (path.as_path().display(), old_line(path));
         patched(world, &format!("*** Update File: {spelled}\n*** Move to: open/moved\n@@\n-{old}+changed\n"))
     }),
-    Operation("remove", Write, Nothing, |_, path| files::remove(path, false, &Scan::unbounded())),
+    Operation("remove", Write, Nothing, |_, path| files::remove(path, false, &ScanBudget::unbounded())),
     Operation("rename from", Write, Nothing, |world, path| {
         files::rename(path, &world.admit("open/renamed"), true)
     }),
@@ -143,7 +145,7 @@ const ON_FILES: &[Operation] = &[
     }),
     Operation("copy over", Write, Nothing, |world, path| {
         let options = CopyOptions { overwrite: true, ..CopyOptions::default() };
-        files::copy(&world.admit("open/file"), path, options, &Scan::unbounded())
+        files::copy(&world.admit("open/file"), path, options, &ScanBudget::unbounded())
     }),
 ];
 
@@ -174,33 +176,34 @@ const ON_NEW: &[Operation] = &[
         files::rename(&world.admit("open/sub"), path, false)
     }),
     Operation("copy to", Write, Nothing, |world, path| {
-        files::copy(&world.admit("open/file"), path, CopyOptions::default(), &Scan::unbounded())
+        files::copy(&world.admit("open/file"), path, CopyOptions::default(), &ScanBudget::unbounded())
     }),
     Operation("copy a tree to", Write, Nothing, |world, path| {
         let options = CopyOptions { recursive: true, ..CopyOptions::default() };
-        files::copy(&world.admit("open/sub"), path, options, &Scan::unbounded())
+        files::copy(&world.admit("open/sub"), path, options, &ScanBudget::unbounded())
     }),
 ];
 
 /// Operations on a directory.
 const ON_DIRECTORIES: &[Operation] = &[
     Operation("list", Read, Link, |_, path| {
-        files::list(path, ListOptions::default(), &Scan::unbounded()).map(drop)
+        files::list(path, ListOptions::default(), &ScanBudget::unbounded()).map(drop)
     }),
     Operation("start in", Read, Link, |_, path| path.open_directory().map(drop)),
     Operation("grep below", Read, Link, |_, path| {
-        files::grep_sorted(path, &Grep::new("text"), &Scan::unbounded()).map(drop)
+        files::grep_sorted(path, &GrepOptions::new("text"), &ScanBudget::unbounded()).map(drop)
     }),
-    Operation("watch below", Read, Link, |_, path| Watch::start(path, true, |_| {}).map(drop)),
+    Operation("watch below", Read, Link, |_, path| FileWatcher::start(path, true, |_| {}).map(drop)),
     Operation("glob below", Read, Link, |world, path| {
         let pattern = format!("{}/*", path.as_path().display());
-        files::glob(&world.roots, &world.top, &pattern, GlobOptions::default(), &Scan::unbounded()).map(drop)
+        files::glob(&world.roots, &world.top, &pattern, GlobOptions::default(), &ScanBudget::unbounded())
+            .map(drop)
     }),
     Operation("copy tree from", Read, Nothing, |world, path| {
         let options = CopyOptions { recursive: true, ..CopyOptions::default() };
-        files::copy(path, &world.admit("open/copied"), options, &Scan::unbounded())
+        files::copy(path, &world.admit("open/copied"), options, &ScanBudget::unbounded())
     }),
-    Operation("remove tree", Write, Nothing, |_, path| files::remove(path, true, &Scan::unbounded())),
+    Operation("remove tree", Write, Nothing, |_, path| files::remove(path, true, &ScanBudget::unbounded())),
     Operation("rename tree", Write, Nothing, |world, path| {
         files::rename(path, &world.admit("open/renamed"), false)
     }),
@@ -218,7 +221,7 @@ fn spellings(place: &str, name: &str) -> Vec<String> {
 }
 
 /// Runs an operation where it must be refused, and sees that it was and that nothing changed.
-fn refused(operation: &Operation, place: &str, spelling: &str, strategy: Strategy) {
+fn refused(operation: &Operation, place: &str, spelling: &str, strategy: ResolveStrategy) {
     let Operation(name, access, _, act) = operation;
     let world = world(strategy);
     let before = world.snapshot();
@@ -299,10 +302,10 @@ fn what_is_not_refused_works_as_without_a_guard() {
 
 #[test]
 fn the_fast_ways_are_not_taken_past_a_guard() {
-    let world = world(Strategy::Kernel);
+    let world = world(ResolveStrategy::Kernel);
     let path = world.admit("open/file");
-    files::read(&path, Range::whole(100)).unwrap();
-    assert!(files::read_cached(&path, Range::whole(100)).is_none());
+    files::read(&path, ReadRange::whole(100)).unwrap();
+    assert!(files::read_cached(&path, ReadRange::whole(100)).is_none());
     assert!(files::stat_cached(&path).is_none());
 }
 
@@ -313,7 +316,10 @@ fn of_a_refused_place_nobody_learns_what_exists() {
         for path in ["secret/missing", "secret/missing/deeper", "to-secret/missing", "secret/file/below"] {
             let path = world.admit(path);
             assert!(matches!(files::stat(&path), Err(Error::Guarded { .. })), "{path:?}");
-            assert!(matches!(files::read(&path, Range::whole(10)), Err(Error::Guarded { .. })), "{path:?}");
+            assert!(
+                matches!(files::read(&path, ReadRange::whole(10)), Err(Error::Guarded { .. })),
+                "{path:?}"
+            );
             let written = files::write(&path, b"x", &WriteOptions::default());
             assert!(matches!(written, Err(Error::Guarded { .. })), "{path:?}");
         }
@@ -326,10 +332,10 @@ fn scans_leave_out_what_is_refused() {
         let world = world(strategy);
         let top = world.admit(".");
         let options = ListOptions { recursive: true, ..ListOptions::default() };
-        let listed = files::list(&top, options, &Scan::unbounded()).unwrap().entries;
+        let listed = files::list(&top, options, &ScanBudget::unbounded()).unwrap().entries;
         let listed: Vec<PathBuf> = listed.into_iter().map(|entry| entry.path).collect();
         let matches = |pattern: &str| {
-            files::glob(&world.roots, &world.top, pattern, GlobOptions::default(), &Scan::unbounded())
+            files::glob(&world.roots, &world.top, pattern, GlobOptions::default(), &ScanBudget::unbounded())
                 .unwrap()
                 .paths
         };
@@ -341,7 +347,8 @@ fn scans_leave_out_what_is_refused() {
                 assert!(is_link || !real.starts_with(world.top.join("secret")), "{path:?} by {strategy:?}");
             }
         }
-        let found = files::grep_sorted(&top, &Grep::new("text"), &Scan::unbounded()).unwrap().matches;
+        let found =
+            files::grep_sorted(&top, &GrepOptions::new("text"), &ScanBudget::unbounded()).unwrap().matches;
         let found: Vec<&Path> = found.iter().map(|found| found.path.as_path()).collect();
         assert_eq!(found, [world.top.join("keep/file"), world.top.join("open/file")]);
     }
@@ -349,9 +356,9 @@ fn scans_leave_out_what_is_refused() {
 
 #[test]
 fn a_watch_does_not_tell_of_what_is_refused() {
-    let world = world(Strategy::Kernel);
+    let world = world(ResolveStrategy::Kernel);
     let (told, changes) = std::sync::mpsc::channel();
-    let watch = Watch::start(&world.admit("."), true, move |batch| drop(told.send(batch))).unwrap();
+    let watch = FileWatcher::start(&world.admit("."), true, move |batch| drop(told.send(batch))).unwrap();
     fs::write(world.top.join("secret/file"), "more").unwrap();
     fs::rename(world.top.join("secret/file"), world.top.join("secret/other")).unwrap();
     fs::write(world.top.join("secret/sub/new"), "more").unwrap();
@@ -378,7 +385,7 @@ fn a_tree_with_something_refused_inside_is_taken_whole_or_not_at_all() {
         let fence = fence("hooks", std::slice::from_ref(&top), &hooks, &[]);
         let roots = Roots::with_strategy(vec![top.clone()], strategy).guarded(Arc::new(fence));
         let at = |path: &str| roots.admit(&top, Path::new(path)).unwrap();
-        let scan = Scan::unbounded();
+        let scan = ScanBudget::unbounded();
         let whole = CopyOptions { recursive: true, overwrite: true, ..CopyOptions::default() };
         let attempts = [
             files::remove(&at("repo"), true, &scan),
@@ -426,7 +433,7 @@ fn a_guard_by_names_has_every_entry_of_a_tree_checked_first() {
         fs::write(world.top.join("plain/file"), "x").unwrap();
         let roots = world.roots.guarded(Arc::new(NoKeys));
         let at = |path: &str| roots.admit(&world.top, Path::new(path)).unwrap();
-        let scan = Scan::unbounded();
+        let scan = ScanBudget::unbounded();
         let whole = CopyOptions { recursive: true, ..CopyOptions::default() };
         let before = world.snapshot();
         for attempt in [
@@ -455,14 +462,14 @@ fn narrowed_roots_keep_their_guard_and_writable_places_are_all_that_is_written()
         let world = world(strategy);
         let narrow = world.roots.narrowed(vec![world.top.join("secret"), world.top.join("open")]).unwrap();
         let file = narrow.admit(&world.top, Path::new("secret/file")).unwrap();
-        assert!(matches!(files::read(&file, Range::whole(10)), Err(Error::Guarded { .. })));
+        assert!(matches!(files::read(&file, ReadRange::whole(10)), Err(Error::Guarded { .. })));
         let fence = fence("small", &[world.top.join("open/sub")], &[], &[]);
         let roots = narrow.guarded(Arc::new(fence));
         let at = |path: &str| roots.admit(&world.top, Path::new(path)).unwrap();
         files::write(&at("open/sub/new"), b"x", &WriteOptions::default()).unwrap();
         let refused = files::write(&at("open/new"), b"x", &WriteOptions::default());
         assert!(matches!(refused, Err(Error::Guarded { rule, .. }) if rule == "sandbox:small"));
-        assert!(files::read(&at("open/file"), Range::whole(10)).is_ok());
+        assert!(files::read(&at("open/file"), ReadRange::whole(10)).is_ok());
     }
 }
 
@@ -508,13 +515,13 @@ fn a_directory_swapped_for_a_link_a_thousand_times_never_gets_past_the_guard() {
             });
             let options = WriteOptions { durability: Durability::Relaxed, ..WriteOptions::default() };
             while !done.load(Ordering::Relaxed) {
-                if let Ok(content) = files::read(&path, Range::whole(100)) {
+                if let Ok(content) = files::read(&path, ReadRange::whole(100)) {
                     assert_eq!(content.bytes, b"inside");
                 }
                 drop(files::write(&path, b"inside", &options));
                 let fresh = world.admit("open/sub/fresh");
                 drop(files::write(&fresh, b"fresh", &options));
-                drop(files::remove(&fresh, false, &Scan::unbounded()));
+                drop(files::remove(&fresh, false, &ScanBudget::unbounded()));
             }
         });
         assert!(link.is_symlink());
@@ -525,8 +532,8 @@ fn a_directory_swapped_for_a_link_a_thousand_times_never_gets_past_the_guard() {
 
 #[test]
 fn a_hard_link_made_beforehand_is_another_place() {
-    let world = world(Strategy::Kernel);
+    let world = world(ResolveStrategy::Kernel);
     fs::hard_link(world.top.join("secret/file"), world.top.join("open/second")).unwrap();
-    let content = files::read(&world.admit("open/second"), Range::whole(100)).unwrap();
+    let content = files::read(&world.admit("open/second"), ReadRange::whole(100)).unwrap();
     assert_eq!(content.bytes, b"secret text\n", "as documented: a guard goes by paths");
 }

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use engine::Error;
-use engine::files::{Hashed, Hashing, Roots, Scan};
+use engine::files::{FileHash, FileHasher, Roots, ScanBudget};
 
-fn hex(hashed: Hashed) -> String {
+fn hex(hashed: FileHash) -> String {
     hashed.sha256.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -20,7 +20,7 @@ fn a_hash_is_of_the_bytes_asked_for() {
     symlink("abc", folder.path().join("link")).unwrap();
     let of = |name: &str, first| {
         let path = roots.admit(folder.path(), Path::new(name)).unwrap();
-        Hashing::open(&path).and_then(|file| file.run(first, &Scan::unbounded()))
+        FileHasher::open(&path).and_then(|file| file.run(first, &ScanBudget::unbounded()))
     };
     // The values are those of `sha256sum`.
     let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -42,12 +42,12 @@ fn a_large_file_is_hashed_in_pieces_and_a_withdrawn_hash_stops() {
     let file = fs::File::create(folder.path().join("zeros")).unwrap();
     file.set_len(3 << 20).unwrap();
     let path = roots.admit(folder.path(), Path::new("zeros")).unwrap();
-    let hashing = Hashing::open(&path).unwrap();
+    let hashing = FileHasher::open(&path).unwrap();
     // As `head -c 3145728 /dev/zero | sha256sum` says.
     let zeros = "bbd05cf6097ac9b1f89ea29d2542c1b7b67ee46848393895f5a9e43fa1f621e5";
-    assert_eq!(hex(hashing.run(Some(3 << 20), &Scan::unbounded()).unwrap()), zeros);
-    assert_eq!(hashing.run(None, &Scan::unbounded()).unwrap().bytes, 3 << 20);
-    let withdrawn = Scan::unbounded();
+    assert_eq!(hex(hashing.run(Some(3 << 20), &ScanBudget::unbounded()).unwrap()), zeros);
+    assert_eq!(hashing.run(None, &ScanBudget::unbounded()).unwrap().bytes, 3 << 20);
+    let withdrawn = ScanBudget::unbounded();
     withdrawn.cancelled.store(true, Ordering::Relaxed);
     assert!(matches!(hashing.run(None, &withdrawn), Err(Error::Cancelled)));
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use engine::Error;
 use engine::error::PatchError;
-use engine::files::patch::{Patched, parse, patch, plan};
+use engine::files::patch::{PatchResult, parse, patch, plan};
 use engine::files::{Durability, Roots};
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ fn folder(files: &[(&str, &str)]) -> Folder {
 }
 
 impl Folder {
-    fn patch(&self, body: &str) -> Result<Patched, Error> {
+    fn patch(&self, body: &str) -> Result<PatchResult, Error> {
         let text = format!("*** Begin Patch\n{body}\n*** End Patch\n");
         patch(&self.roots, &self.top, &text, Durability::Relaxed)
     }
@@ -91,7 +91,11 @@ fn one_file_changes_as_the_chunks_say() {
             .patch(&format!("*** Update File: file\n{body}"))
             .unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(folder.text("file"), *after, "{what}");
-        assert_eq!(done, Patched { updated: vec![folder.top.join("file")], ..Patched::default() }, "{what}");
+        assert_eq!(
+            done,
+            PatchResult { updated: vec![folder.top.join("file")], ..PatchResult::default() },
+            "{what}"
+        );
         assert_eq!(fs::read_dir(&folder.top).unwrap().count(), 1, "{what}");
     }
 }
@@ -114,7 +118,7 @@ fn files_are_added_deleted_and_moved() {
     let at = |name: &str| folder.top.join(name);
     assert_eq!(
         done,
-        Patched {
+        PatchResult {
             added: vec![at("sub/dir/new")],
             updated: vec![at("same")],
             deleted: vec![at("gone")],

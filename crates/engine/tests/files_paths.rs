@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::Error;
-use engine::files::{self, Range, RootedPath, Roots, Strategy, WriteOptions};
+use engine::files::{self, ReadRange, ResolveStrategy, RootedPath, Roots, WriteOptions};
 use rustix::fs::{CWD, FileType, Mode};
 
-const BOTH: [Strategy; 2] = [Strategy::Kernel, Strategy::Walk];
+const BOTH: [ResolveStrategy; 2] = [ResolveStrategy::Kernel, ResolveStrategy::Walk];
 
 /// Two roots `a` and `b`, and `outside` beside them.
 struct World {
@@ -20,7 +20,7 @@ struct World {
     roots: Roots,
 }
 
-fn world(strategy: Strategy) -> World {
+fn world(strategy: ResolveStrategy) -> World {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().canonicalize().unwrap();
     for directory in ["a/deep/er", "b", "outside"] {
@@ -40,7 +40,7 @@ impl World {
     }
 
     fn read(&self, path: &str) -> Result<String, Error> {
-        let content = files::read(&self.admit(path)?, Range::whole(1024))?;
+        let content = files::read(&self.admit(path)?, ReadRange::whole(1024))?;
         Ok(String::from_utf8(content.bytes).unwrap())
     }
 
@@ -173,7 +173,7 @@ fn fifos_sockets_and_devices_are_refused_without_waiting() {
                     assert!(matches!(files::write(&path, b"x", &options), Err(Error::NotRegular { .. })));
                 }
             }
-            if let Some(answer) = files::read_cached(&path, Range::whole(10)) {
+            if let Some(answer) = files::read_cached(&path, ReadRange::whole(10)) {
                 assert!(matches!(answer, Err(Error::NotRegular { .. })), "{name}");
             }
         }
@@ -188,13 +188,13 @@ fn magic_links_in_proc_are_not_followed() {
             ["/proc/self/root/etc/passwd", "/proc/self/cwd/Cargo.toml", "/proc/self/fd/0", "/proc/self/exe"]
         {
             let path = roots.admit(Path::new("/"), Path::new(path)).unwrap();
-            assert!(files::read(&path, Range::whole(10)).is_err(), "{path:?} by {strategy:?}");
+            assert!(files::read(&path, ReadRange::whole(10)).is_err(), "{path:?} by {strategy:?}");
         }
         // Its ordinary links work, and its files give content though they have no size.
         let mounts = roots.admit(Path::new("/"), Path::new("/proc/mounts")).unwrap();
-        let content = files::read(&mounts, Range::whole(1 << 20)).unwrap();
+        let content = files::read(&mounts, ReadRange::whole(1 << 20)).unwrap();
         assert!(!content.bytes.is_empty() && !content.more);
-        let some = files::read(&mounts, Range::whole(7)).unwrap();
+        let some = files::read(&mounts, ReadRange::whole(7)).unwrap();
         assert_eq!((some.bytes.len(), some.more), (7, true));
     }
 }
@@ -207,7 +207,7 @@ fn a_root_of_slash_permits_everything() {
         world.link(world.top.join("outside/file"), "a/absolute");
         for path in ["a/absolute", "outside/file", "a/../outside/file"] {
             let path = roots.admit(&world.top, Path::new(path)).unwrap();
-            assert_eq!(files::read(&path, Range::whole(10)).unwrap().bytes, b"secret");
+            assert_eq!(files::read(&path, ReadRange::whole(10)).unwrap().bytes, b"secret");
         }
     }
 }
@@ -222,7 +222,7 @@ fn a_root_may_be_a_link_and_be_spelled_either_way() {
         for path in ["alias/file", "a/file", "alias/through-real"] {
             let path = roots.admit(&world.top, Path::new(path)).unwrap();
             assert_eq!(
-                files::read(&path, Range::whole(10)).unwrap().bytes,
+                files::read(&path, ReadRange::whole(10)).unwrap().bytes,
                 b"in a",
                 "{path:?} by {strategy:?}"
             );
@@ -262,7 +262,7 @@ fn narrowed_roots_cannot_be_moved_elsewhere_by_a_link() {
         assert!(narrow.admit(&world.top, Path::new("a/file")).is_err());
         fs::rename(world.top.join("a/deep"), world.top.join("a/was-deep")).unwrap();
         world.link(world.top.join("outside"), "a/deep");
-        assert!(matches!(files::read(&path, Range::whole(10)), Err(Error::OutsideRoots { .. })));
+        assert!(matches!(files::read(&path, ReadRange::whole(10)), Err(Error::OutsideRoots { .. })));
         assert!(world.roots.narrowed(vec![world.top.join("outside")]).is_err());
     }
 }
@@ -288,10 +288,10 @@ fn a_directory_swapped_for_a_link_a_thousand_times_never_shows_what_is_outside()
                 done.store(true, Ordering::Relaxed);
             });
             while !done.load(Ordering::Relaxed) {
-                if let Ok(content) = files::read(&path, Range::whole(100)) {
+                if let Ok(content) = files::read(&path, ReadRange::whole(100)) {
                     assert_eq!(content.bytes, b"inside");
                 }
-                if let Some(Ok(content)) = files::read_cached(&path, Range::whole(100)) {
+                if let Some(Ok(content)) = files::read_cached(&path, ReadRange::whole(100)) {
                     assert_eq!(content.bytes, b"inside");
                 }
                 let options =
@@ -306,7 +306,7 @@ fn a_directory_swapped_for_a_link_a_thousand_times_never_shows_what_is_outside()
 
 #[test]
 fn a_tilde_is_home_unless_it_is_a_name() {
-    let world = world(Strategy::Kernel);
+    let world = world(ResolveStrategy::Kernel);
     let home = PathBuf::from(std::env::var_os("HOME").unwrap());
     let roots = Roots::new(vec!["/".into()]);
     assert_eq!(roots.admit(&world.top, Path::new("~/x")).unwrap().as_path(), home.join("x"));
@@ -317,7 +317,7 @@ fn a_tilde_is_home_unless_it_is_a_name() {
 
 #[test]
 fn reads_give_the_range_and_say_whether_more_follows() {
-    let world = world(Strategy::Kernel);
+    let world = world(ResolveStrategy::Kernel);
     fs::write(world.top.join("a/ten"), "0123456789").unwrap();
     let path = world.admit("ten").unwrap();
     let cases: [(u64, Option<u64>, u64, &str, bool); 6] = [
@@ -329,7 +329,7 @@ fn reads_give_the_range_and_say_whether_more_follows() {
         (0, Some(10), 10, "0123456789", false),
     ];
     for (offset, length, max, text, more) in cases {
-        let range = Range { offset, length, max };
+        let range = ReadRange { offset, length, max };
         let content = files::read(&path, range).unwrap();
         assert_eq!(
             (content.bytes.as_slice(), content.more, content.size),
@@ -340,5 +340,5 @@ fn reads_give_the_range_and_say_whether_more_follows() {
             assert_eq!(cached.unwrap(), content);
         }
     }
-    assert!(files::read_cached(&path, Range::whole(100)).is_some(), "a file just read is in memory");
+    assert!(files::read_cached(&path, ReadRange::whole(100)).is_some(), "a file just read is in memory");
 }

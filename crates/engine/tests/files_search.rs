@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use engine::Error;
-use engine::files::{self, Case, GlobOptions, Grep, Kind, ListOptions, Roots, Scan, Strategy};
+use engine::files::{
+    self, Case, FileKind, GlobOptions, GrepOptions, ListOptions, ResolveStrategy, Roots, ScanBudget,
+};
 use rustix::fs::{CWD, FileType, Mode};
 
 struct Tree {
@@ -19,7 +21,7 @@ struct Tree {
     roots: Roots,
 }
 
-fn tree(strategy: Strategy) -> Tree {
+fn tree(strategy: ResolveStrategy) -> Tree {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().canonicalize().unwrap();
     for (name, text) in [
@@ -57,12 +59,13 @@ impl Tree {
 
     fn glob(&self, pattern: &str) -> Result<Vec<String>, Error> {
         let options = GlobOptions::default();
-        let found = files::glob(&self.roots, &self.top.join("root"), pattern, options, &Scan::unbounded())?;
+        let found =
+            files::glob(&self.roots, &self.top.join("root"), pattern, options, &ScanBudget::unbounded())?;
         Ok(found.paths.iter().map(|path| self.short(path)).collect())
     }
 
-    fn grep(&self, grep: &Grep) -> Vec<String> {
-        let found = files::grep_sorted(&self.path(""), grep, &Scan::unbounded()).unwrap();
+    fn grep(&self, grep: &GrepOptions) -> Vec<String> {
+        let found = files::grep_sorted(&self.path(""), grep, &ScanBudget::unbounded()).unwrap();
         found
             .matches
             .iter()
@@ -73,10 +76,10 @@ impl Tree {
 
 #[test]
 fn a_listing_is_sorted_and_a_recursive_one_goes_depth_first() {
-    let tree = tree(Strategy::Kernel);
+    let tree = tree(ResolveStrategy::Kernel);
     let list = |recursive, names_only| {
         let options = ListOptions { recursive, names_only, max_entries: None };
-        files::list(&tree.path(""), options, &Scan::unbounded()).unwrap()
+        files::list(&tree.path(""), options, &ScanBudget::unbounded()).unwrap()
     };
     let names = |listing: &files::Listing| {
         listing.entries.iter().map(|entry| tree.short(&entry.path)).collect::<Vec<_>>()
@@ -122,30 +125,30 @@ fn a_listing_is_sorted_and_a_recursive_one_goes_depth_first() {
     );
     assert_eq!(names(&list(true, true)), names(&deep));
     let entry = |name: &str| deep.entries.iter().find(|entry| tree.short(&entry.path) == name).unwrap();
-    assert_eq!((entry("src").kind, entry("src").size), (Kind::Dir, None));
-    assert_eq!((entry("src/lib.rs").kind, entry("src/lib.rs").size), (Kind::File, Some(29)));
-    assert_eq!((entry("escape").kind, entry("escape").name().to_str()), (Kind::Symlink, Some("escape")));
+    assert_eq!((entry("src").kind, entry("src").size), (FileKind::Dir, None));
+    assert_eq!((entry("src/lib.rs").kind, entry("src/lib.rs").size), (FileKind::File, Some(29)));
+    assert_eq!((entry("escape").kind, entry("escape").name().to_str()), (FileKind::Symlink, Some("escape")));
     assert!(entry("src/lib.rs").mtime_ms.is_some_and(|ms| ms > 0));
 }
 
 #[test]
 fn a_listing_stops_at_its_bound_and_says_so() {
-    let tree = tree(Strategy::Kernel);
+    let tree = tree(ResolveStrategy::Kernel);
     for (most, truncated) in [(3, true), (19, false), (18, true), (0, true)] {
         let options = ListOptions { recursive: true, names_only: true, max_entries: Some(most) };
-        let listing = files::list(&tree.path(""), options, &Scan::unbounded()).unwrap();
+        let listing = files::list(&tree.path(""), options, &ScanBudget::unbounded()).unwrap();
         assert_eq!((listing.entries.len(), listing.truncated), (most.min(19), truncated));
     }
-    assert!(files::list(&tree.path("a.b"), ListOptions::default(), &Scan::unbounded()).is_err());
+    assert!(files::list(&tree.path("a.b"), ListOptions::default(), &ScanBudget::unbounded()).is_err());
     assert!(matches!(
-        files::list(&tree.path("escape"), ListOptions::default(), &Scan::unbounded()),
+        files::list(&tree.path("escape"), ListOptions::default(), &ScanBudget::unbounded()),
         Err(Error::OutsideRoots { .. })
     ));
 }
 
 #[test]
 fn globs_find_what_they_say() {
-    let tree = tree(Strategy::Kernel);
+    let tree = tree(ResolveStrategy::Kernel);
     let cases: &[(&str, &[&str])] = &[
         ("src/*.rs", &["src/lib.rs", "src/main.rs"]),
         ("**/*.rs", &["ignored.rs", "src/deep/er/mod.rs", "src/lib.rs", "src/main.rs"]),
@@ -200,7 +203,7 @@ fn globs_find_what_they_say() {
 
 #[test]
 fn bad_globs_and_those_outside_are_refused() {
-    let tree = tree(Strategy::Kernel);
+    let tree = tree(ResolveStrategy::Kernel);
     for pattern in ["src/[a", "src/{a", "*/../x", "[z-a]"] {
         assert!(matches!(tree.glob(pattern), Err(Error::Pattern { .. })), "{pattern}");
     }
@@ -209,13 +212,14 @@ fn bad_globs_and_those_outside_are_refused() {
     }
     let options = GlobOptions { max_matches: Some(2) };
     let found =
-        files::glob(&tree.roots, &tree.top.join("root"), "**/*.rs", options, &Scan::unbounded()).unwrap();
+        files::glob(&tree.roots, &tree.top.join("root"), "**/*.rs", options, &ScanBudget::unbounded())
+            .unwrap();
     assert_eq!((found.paths.len(), found.truncated), (2, true));
 }
 
 #[test]
 fn a_search_finds_lines_as_ripgrep_would() {
-    for strategy in [Strategy::Kernel, Strategy::Walk] {
+    for strategy in [ResolveStrategy::Kernel, ResolveStrategy::Walk] {
         let tree = tree(strategy);
         let plain = [
             "src/deep/er/mod.rs:1:1",
@@ -225,37 +229,45 @@ fn a_search_finds_lines_as_ripgrep_would() {
             "src/note.txt:3:1",
             "src/note.txt:5:1",
         ];
-        assert_eq!(tree.grep(&Grep::new("needle")), plain);
-        assert_eq!(tree.grep(&Grep { case: Case::Sensitive, ..Grep::new("Needle") }), ["src/lib.rs:1:4"]);
-        assert_eq!(tree.grep(&Grep { case: Case::Smart, ..Grep::new("Needle") }), ["src/lib.rs:1:4"]);
-        assert_eq!(tree.grep(&Grep { case: Case::Insensitive, ..Grep::new("NEEDLE") }), plain);
+        assert_eq!(tree.grep(&GrepOptions::new("needle")), plain);
         assert_eq!(
-            tree.grep(&Grep { literal: true, ..Grep::new("needle()") }),
+            tree.grep(&GrepOptions { case: Case::Sensitive, ..GrepOptions::new("Needle") }),
+            ["src/lib.rs:1:4"]
+        );
+        assert_eq!(
+            tree.grep(&GrepOptions { case: Case::Smart, ..GrepOptions::new("Needle") }),
+            ["src/lib.rs:1:4"]
+        );
+        assert_eq!(tree.grep(&GrepOptions { case: Case::Insensitive, ..GrepOptions::new("NEEDLE") }), plain);
+        assert_eq!(
+            tree.grep(&GrepOptions { literal: true, ..GrepOptions::new("needle()") }),
             ["src/lib.rs:2:8", "src/main.rs:2:5"]
         );
         assert_eq!(
-            tree.grep(&Grep { include: vec!["*.txt".into()], ..Grep::new("three") }),
+            tree.grep(&GrepOptions { include: vec!["*.txt".into()], ..GrepOptions::new("three") }),
             ["src/note.txt:3:8"]
         );
-        let excluding = Grep { exclude: vec!["deep".into(), "*.txt".into()], ..Grep::new("needle") };
+        let excluding =
+            GrepOptions { exclude: vec!["deep".into(), "*.txt".into()], ..GrepOptions::new("needle") };
         assert_eq!(tree.grep(&excluding), plain[1..4]);
-        let ignored = Grep { include: vec!["*.rs".into()], ..Grep::new("ignored") };
+        let ignored = GrepOptions { include: vec!["*.rs".into()], ..GrepOptions::new("ignored") };
         assert!(tree.grep(&ignored).is_empty());
-        assert_eq!(tree.grep(&Grep { no_ignore: true, ..ignored }), ["ignored.rs:1:8"]);
-        let hidden = tree.grep(&Grep { hidden: true, ..Grep::new("needle (env|hidden)") });
+        assert_eq!(tree.grep(&GrepOptions { no_ignore: true, ..ignored }), ["ignored.rs:1:8"]);
+        let hidden = tree.grep(&GrepOptions { hidden: true, ..GrepOptions::new("needle (env|hidden)") });
         assert_eq!(hidden, [".env:1:1", ".hidden/secret.rs:1:1"]);
-        let everything = Grep { hidden: true, no_ignore: true, ..Grep::new("outside|binary") };
+        let everything = GrepOptions { hidden: true, no_ignore: true, ..GrepOptions::new("outside|binary") };
         assert!(tree.grep(&everything).is_empty());
-        let bad = files::grep_sorted(&tree.path(""), &Grep::new("("), &Scan::unbounded());
+        let bad = files::grep_sorted(&tree.path(""), &GrepOptions::new("("), &ScanBudget::unbounded());
         assert!(matches!(bad, Err(Error::Pattern { .. })));
     }
 }
 
 #[test]
 fn each_match_has_all_the_lines_around_it() {
-    let tree = tree(Strategy::Kernel);
-    let grep = Grep { before: 2, after: 2, ..Grep::new("needle") };
-    let found = files::grep_sorted(&tree.path("src/note.txt"), &grep, &Scan::unbounded()).unwrap().matches;
+    let tree = tree(ResolveStrategy::Kernel);
+    let grep = GrepOptions { before: 2, after: 2, ..GrepOptions::new("needle") };
+    let found =
+        files::grep_sorted(&tree.path("src/note.txt"), &grep, &ScanBudget::unbounded()).unwrap().matches;
     assert_eq!(found.len(), 2);
     assert_eq!(
         (found[0].text.as_str(), &found[0].before[..], &found[0].after[..]),
@@ -274,12 +286,12 @@ fn each_match_has_all_the_lines_around_it() {
 
 #[test]
 fn a_search_stops_at_its_bound_and_streams_long_files() {
-    let tree = tree(Strategy::Kernel);
+    let tree = tree(ResolveStrategy::Kernel);
     let lines: String = (0..10_000).map(|index| format!("needle {index}\n")).collect();
     fs::write(tree.top.join("root/many"), lines).unwrap();
     let calls = std::sync::Mutex::new(Vec::new());
-    let grep = Grep { after: 1, ..Grep::new("needle") };
-    let done = files::grep(&tree.path("many"), &grep, &Scan::unbounded(), &|found| {
+    let grep = GrepOptions { after: 1, ..GrepOptions::new("needle") };
+    let done = files::grep(&tree.path("many"), &grep, &ScanBudget::unbounded(), &|found| {
         calls.lock().unwrap().push(found)
     })
     .unwrap();
@@ -288,38 +300,38 @@ fn a_search_stops_at_its_bound_and_streams_long_files() {
     let numbers: Vec<u64> = calls.iter().flatten().map(|found| found.line).collect();
     assert_eq!(numbers, (1..=10_000).collect::<Vec<_>>());
     assert!(calls.iter().flatten().take(9_999).all(|found| found.after.len() == 1));
-    let few = Grep { max_matches: 7, ..Grep::new("needle") };
-    let found = files::grep_sorted(&tree.path(""), &few, &Scan::unbounded()).unwrap();
+    let few = GrepOptions { max_matches: 7, ..GrepOptions::new("needle") };
+    let found = files::grep_sorted(&tree.path(""), &few, &ScanBudget::unbounded()).unwrap();
     assert_eq!((found.matches.len(), found.truncated), (7, true));
-    let exact = Grep { max_matches: 2, ..Grep::new("needle") };
-    let found = files::grep_sorted(&tree.path("src/lib.rs"), &exact, &Scan::unbounded()).unwrap();
+    let exact = GrepOptions { max_matches: 2, ..GrepOptions::new("needle") };
+    let found = files::grep_sorted(&tree.path("src/lib.rs"), &exact, &ScanBudget::unbounded()).unwrap();
     assert_eq!((found.matches.len(), found.truncated), (2, false));
 }
 
 #[test]
 fn fifos_do_not_hold_a_search() {
-    let tree = tree(Strategy::Kernel);
+    let tree = tree(ResolveStrategy::Kernel);
     for name in ["root/fifo", "root/a/.gitignore", "root/a/.ignore"] {
         rustix::fs::mknodat(CWD, tree.top.join(name), FileType::Fifo, Mode::RWXU, 0).unwrap();
     }
-    assert_eq!(tree.grep(&Grep { hidden: true, ..Grep::new("main") }), ["src/main.rs:1:4"]);
+    assert_eq!(tree.grep(&GrepOptions { hidden: true, ..GrepOptions::new("main") }), ["src/main.rs:1:4"]);
     fs::remove_file(tree.top.join("root/.gitignore")).unwrap();
     rustix::fs::mknodat(CWD, tree.top.join("root/.gitignore"), FileType::Fifo, Mode::RWXU, 0).unwrap();
-    assert_eq!(tree.grep(&Grep::new("main")), ["src/main.rs:1:4"]);
+    assert_eq!(tree.grep(&GrepOptions::new("main")), ["src/main.rs:1:4"]);
 }
 
 #[test]
 fn scans_end_when_cancelled_or_late() {
-    let tree = tree(Strategy::Kernel);
+    let tree = tree(ResolveStrategy::Kernel);
     let base = tree.top.join("root");
     let flag = Arc::new(AtomicBool::new(true));
-    let cancelled = Scan::unbounded().cancelled_by(Arc::clone(&flag));
-    let late = Scan::within(Duration::ZERO);
-    let all = |scan: &Scan| {
+    let cancelled = ScanBudget::unbounded().cancelled_by(Arc::clone(&flag));
+    let late = ScanBudget::within(Duration::ZERO);
+    let all = |scan: &ScanBudget| {
         vec![
             files::list(&tree.path(""), ListOptions::default(), scan).map(|_| ()),
             files::glob(&tree.roots, &base, "**", GlobOptions::default(), scan).map(|_| ()),
-            files::grep_sorted(&tree.path(""), &Grep::new("x"), scan).map(|_| ()),
+            files::grep_sorted(&tree.path(""), &GrepOptions::new("x"), scan).map(|_| ()),
             files::remove(&tree.path("src"), true, scan),
             files::copy(
                 &tree.path("src"),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use engine::Error;
 use engine::error::EditError;
-use engine::files::{self, Durability, Edit, RootedPath, Roots, Strategy, WriteMode, WriteOptions};
+use engine::files::{self, Durability, Edit, ResolveStrategy, RootedPath, Roots, WriteMode, WriteOptions};
 
 struct Folder {
     _folder: tempfile::TempDir,
@@ -17,10 +17,10 @@ struct Folder {
 }
 
 fn folder() -> Folder {
-    folder_by(Strategy::Kernel)
+    folder_by(ResolveStrategy::Kernel)
 }
 
-fn folder_by(strategy: Strategy) -> Folder {
+fn folder_by(strategy: ResolveStrategy) -> Folder {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().canonicalize().unwrap();
     let roots = Roots::with_strategy(vec![top.clone()], strategy);
@@ -118,7 +118,8 @@ fn a_link_is_written_through_and_stays() {
 
 #[test]
 fn of_many_that_create_one_succeeds() {
-    let ways = [(true, Strategy::Kernel), (true, Strategy::Walk), (false, Strategy::Kernel)];
+    let ways =
+        [(true, ResolveStrategy::Kernel), (true, ResolveStrategy::Walk), (false, ResolveStrategy::Kernel)];
     for (atomic, strategy) in ways {
         let folder = folder_by(strategy);
         let options = WriteOptions { mode: WriteMode::Create, atomic, ..WriteOptions::default() };
@@ -142,8 +143,8 @@ fn of_many_that_create_one_succeeds() {
 
 #[test]
 fn many_that_replace_all_succeed_and_readers_see_whole_files() {
-    replace_at_once(&folder_by(Strategy::Kernel));
-    replace_at_once(&folder_by(Strategy::Walk));
+    replace_at_once(&folder_by(ResolveStrategy::Kernel));
+    replace_at_once(&folder_by(ResolveStrategy::Walk));
 }
 
 fn replace_at_once(folder: &Folder) {
@@ -159,7 +160,7 @@ fn replace_at_once(folder: &Folder) {
             });
         }
         for _ in 0..500 {
-            let content = files::read(&folder.path("file"), files::Range::whole(1 << 20)).unwrap().bytes;
+            let content = files::read(&folder.path("file"), files::ReadRange::whole(1 << 20)).unwrap().bytes;
             assert!(!content.is_empty() && content.iter().all(|byte| *byte == content[0]));
         }
     });

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use engine::policy::{
-    ArgvPattern, Asked, CommandLine, Matcher, Operation, Policy, PolicySettings, Rule, Verdict,
+    ArgvPattern, CommandLine, Matcher, Policy, PolicyOperation, PolicyQuery, PolicySettings, Rule, Verdict,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
@@ -149,9 +149,11 @@ fn no_rm() -> Policy {
 }
 
 fn verdict(policy: &Policy, text: &str) -> Verdict {
-    let operation =
-        Operation::Run { line: CommandLine::Shell { line: text, login: false }, cwd: Path::new("/work") };
-    policy.decide(&Asked { face: "rexd", client: "agent", caller: "uid:1000", operation }).verdict
+    let operation = PolicyOperation::Run {
+        line: CommandLine::Shell { line: text, login: false },
+        cwd: Path::new("/work"),
+    };
+    policy.decide(&PolicyQuery { face: "rexd", client: "agent", caller: "uid:1000", operation }).verdict
 }
 
 /// The same cases each time, so that a run means what the one before meant; `POLICY_CASES=N` tries N new ones.

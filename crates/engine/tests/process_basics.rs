@@ -4,8 +4,9 @@ mod support;
 
 use bytes::Bytes;
 use engine::Error;
+use engine::limits::OnOutputLimit;
 use engine::process::{
-    AtOutputLimit, Cause, Containment, Cursor, Exit, Item, OutputLimit, Signal, Stdin, TerminalSize,
+    Containment, Cursor, ExitCause, ExitStatus, Item, OutputLimit, Signal, Stdin, TerminalSize,
 };
 use std::time::Duration;
 use support::{argv, engine, gather, read_until, run, shell};
@@ -16,9 +17,9 @@ async fn output_arrives_as_it_was_written_on_the_stream_it_was_written_to() {
     let result = run(&mut session, shell(r"printf 'a\r\nb\0c'; printf 'oops' >&2; exit 3")).await;
     assert_eq!(result.stdout, b"a\r\nb\0c");
     assert_eq!(result.stderr, b"oops");
-    assert_eq!(result.closed.exit, Exit::Code(3));
+    assert_eq!(result.closed.exit, ExitStatus::Code(3));
     assert_eq!((result.closed.stdout_bytes, result.closed.stderr_bytes), (6, 4));
-    assert_eq!(result.closed.cause, Cause::Itself);
+    assert_eq!(result.closed.cause, ExitCause::Itself);
     session.close().await;
 }
 
@@ -75,7 +76,7 @@ async fn a_program_that_does_not_read_its_input_stalls_nobody() {
         tokio::spawn(async move { while flood.input(Bytes::from(vec![0; 65536]), false).await.is_ok() {} });
     let ended = process.kill(Signal::TERM).await.unwrap();
     assert_eq!(ended.killed.len(), 1);
-    assert_eq!(gather(&process).await.closed.exit, Exit::Signal(Signal::TERM));
+    assert_eq!(gather(&process).await.closed.exit, ExitStatus::Signal(Signal::TERM));
     flooding.await.unwrap();
 }
 
@@ -99,7 +100,7 @@ async fn time_is_up_for_the_whole_tree() {
         let mut spec = shell("trap '' TERM; sleep 1000 & sleep 1000");
         spec.stop_after = Some(Duration::from_millis(100));
         let result = run(&mut session, spec).await;
-        assert_eq!(result.closed.cause, Cause::TimedOut);
+        assert_eq!(result.closed.cause, ExitCause::TimedOut);
         session.close().await;
     }
 }
@@ -108,14 +109,14 @@ async fn time_is_up_for_the_whole_tree() {
 async fn output_stops_exactly_at_its_limit() {
     let mut session = engine(Containment::Best).open_session().unwrap();
     let mut spec = shell("yes");
-    spec.output_limit = Some(OutputLimit { bytes: 100_001, then: AtOutputLimit::Kill });
+    spec.output_limit = Some(OutputLimit { bytes: 100_001, then: OnOutputLimit::Kill });
     let result = run(&mut session, spec).await;
     assert_eq!(result.stdout.len(), 100_001);
-    assert_eq!(result.closed.cause, Cause::OutputLimit);
+    assert_eq!(result.closed.cause, ExitCause::OutputLimit);
     let mut spec = shell("head -c 200000 /dev/zero; exit 7");
-    spec.output_limit = Some(OutputLimit { bytes: 1000, then: AtOutputLimit::Truncate });
+    spec.output_limit = Some(OutputLimit { bytes: 1000, then: OnOutputLimit::Truncate });
     let result = run(&mut session, spec).await;
-    assert_eq!((result.stdout.len(), result.closed.exit), (1000, Exit::Code(7)));
+    assert_eq!((result.stdout.len(), result.closed.exit), (1000, ExitStatus::Code(7)));
     assert_eq!(result.closed.truncated_bytes, 199_000);
 }
 
@@ -139,7 +140,7 @@ async fn a_terminal_has_its_size_from_the_start_and_can_be_resized() {
     process.kill(Signal::KILL).await.unwrap();
     loop {
         if let Item::Closed(closed) = reader.next(usize::MAX).await {
-            assert_eq!(closed.exit, Exit::Signal(Signal::KILL));
+            assert_eq!(closed.exit, ExitStatus::Signal(Signal::KILL));
             break;
         }
     }

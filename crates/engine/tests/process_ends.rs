@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::Error;
-use engine::process::{Containment, Exit};
+use engine::process::{Containment, ExitStatus};
 use support::{argv, engine, gather, run, shell};
 
 /// Children of this process that have ended and were not reaped.
@@ -46,7 +46,7 @@ async fn half_a_character_in_a_held_pipe_does_not_delay_the_end() {
         let mut session = engine(Containment::Best).open_session().unwrap();
         let running = run(&mut session, shell(r"sleep 1000 & printf 'abc\303'"));
         let result = tokio::time::timeout(Duration::from_secs(60), running).await.unwrap();
-        assert_eq!(result.closed.exit, Exit::Code(0));
+        assert_eq!(result.closed.exit, ExitStatus::Code(0));
         assert_eq!(result.closed.stdout_bytes, 4, "what was held back is told at the end");
         session.close().await;
     }

@@ -20,7 +20,7 @@ async fn read_all_after_a_stall(process: &Process, stall: impl Future<Output = (
             }
             Item::Lost { bytes, .. } => panic!("{bytes} lost"),
             Item::Closed(_) => return (bytes_seen, sum),
-            Item::Left => panic!("left"),
+            Item::Disconnected => panic!("left"),
         }
     }
 }
@@ -33,7 +33,7 @@ async fn a_reader_that_stalls_loses_nothing_and_memory_stays_bounded() {
     let mut other = engine.open_session().unwrap();
     let meanwhile = async {
         // The log fills, spills, and the process ends or waits; other processes are served all the time.
-        while process.facts().end.0 < 30_000_000 {
+        while process.state().end.0 < 30_000_000 {
             assert_eq!(run(&mut other, shell("echo served")).await.text(), "served\n");
             assert!(process.memory() <= 2 * 1024 * 1024, "{} bytes in memory", process.memory());
         }
@@ -54,7 +54,7 @@ async fn a_full_quota_slows_the_process_and_a_kill_still_overtakes() {
     let mut session = engine.open_session().unwrap();
     let process = session.start(shell("exec cat /dev/zero")).unwrap().running().await.unwrap();
     let reader = process.primary_reader(Cursor(0));
-    while process.facts().end.0 < 64 * 1024 * 1024 {
+    while process.state().end.0 < 64 * 1024 * 1024 {
         tokio::task::yield_now().await;
     }
     let ended = process.kill(Signal::KILL).await.unwrap();
@@ -83,7 +83,7 @@ async fn lost_and_seen(mut reader: engine::process::LogReader) -> (u64, u64) {
             Item::Lost { bytes, .. } => lost += bytes,
             Item::Output { bytes, .. } => seen += bytes.len() as u64,
             Item::Closed(_) => return (lost, seen),
-            Item::Left => panic!("left"),
+            Item::Disconnected => panic!("left"),
         }
     }
 }
@@ -94,9 +94,9 @@ async fn a_reader_that_is_away_misses_nothing_that_fits_on_disk() {
     let mut session = engine.open_session().unwrap();
     let process = session.start(shell("head -c 40000000 /dev/zero")).unwrap().running().await.unwrap();
     let reader = process.primary_reader(Cursor(0));
-    process.set_reader_away(true);
+    process.set_reader_disconnected(true);
     process.closed().await.unwrap();
-    process.set_reader_away(false);
+    process.set_reader_disconnected(false);
     assert_eq!(lost_and_seen(reader).await, (0, 40_000_000));
 }
 
@@ -106,9 +106,9 @@ async fn a_reader_that_is_away_for_too_long_does_not_stop_the_process_and_learns
     let mut session = engine.open_session().unwrap();
     let process = session.start(shell("head -c 200000000 /dev/zero")).unwrap().running().await.unwrap();
     let reader = process.primary_reader(Cursor(0));
-    process.set_reader_away(true);
+    process.set_reader_disconnected(true);
     process.closed().await.unwrap();
-    process.set_reader_away(false);
+    process.set_reader_disconnected(false);
     let (lost, seen) = lost_and_seen(reader).await;
     assert_eq!(lost + seen, 200_000_000);
     assert!(lost > 0 && seen > 60_000_000, "the disk has room for 64 MiB: {lost} lost, {seen} seen");

@@ -8,17 +8,18 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use engine::process::{
-    Cause, Closed, Containment, Cursor, Description, Ended, Exit, Item, Keeper, KeeperAnswer, KeeperNews,
-    Kept, Member, ProcessId, Signal, Stream, TerminalSize, Told,
+    Containment, Cursor, Description, ExitCause, ExitStatus, Item, Keeper, KeeperEvent, KeeperReply,
+    KeptProcess, KillOutcome, NextKeeperEvent, ProcessId, ProcessSummary, Signal, Stream, TerminalSize,
+    TreeMember,
 };
-use engine::{Engine, Session, Settings};
+use engine::{Engine, EngineSettings, Session};
 use support::{bounds, engine};
 use tokio::sync::mpsc;
 
 /// A keeper in memory: tells what the test hands it and notes what it was asked.
 #[derive(Debug)]
 struct Fake {
-    news: mpsc::Receiver<Told>,
+    news: mpsc::Receiver<KeeperEvent>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -29,28 +30,28 @@ impl Fake {
 }
 
 impl Keeper for Fake {
-    fn next(&mut self) -> KeeperNews<'_> {
+    fn next(&mut self) -> NextKeeperEvent<'_> {
         Box::pin(self.news.recv())
     }
 
-    fn kill(&self, signal: Signal) -> KeeperAnswer<Ended> {
+    fn kill(&self, signal: Signal) -> KeeperReply<KillOutcome> {
         self.note(format!("kill {signal}"));
-        let killed = vec![Member { pid: 7, name: "fake".to_owned() }];
-        Box::pin(async { Ok(Ended { killed, left: Vec::new() }) })
+        let killed = vec![TreeMember { pid: 7, name: "fake".to_owned() }];
+        Box::pin(async { Ok(KillOutcome { killed, remaining: Vec::new() }) })
     }
 
-    fn input(&self, bytes: Bytes, is_last: bool) -> KeeperAnswer<usize> {
+    fn input(&self, bytes: Bytes, is_last: bool) -> KeeperReply<usize> {
         self.note(format!("input {bytes:?} {is_last}"));
         Box::pin(async move { Ok(bytes.len()) })
     }
 
-    fn resize(&self, size: TerminalSize) -> KeeperAnswer<()> {
+    fn resize(&self, size: TerminalSize) -> KeeperReply<()> {
         self.note(format!("resize {}x{}", size.cols, size.rows));
         Box::pin(async { Ok(()) })
     }
 }
 
-fn kept(from: u64) -> (Kept, mpsc::Sender<Told>, Arc<Mutex<Vec<String>>>) {
+fn kept(from: u64) -> (KeptProcess, mpsc::Sender<KeeperEvent>, Arc<Mutex<Vec<String>>>) {
     let (sender, news) = mpsc::channel(1);
     let asked = Arc::new(Mutex::new(Vec::new()));
     let description = Description {
@@ -63,17 +64,21 @@ fn kept(from: u64) -> (Kept, mpsc::Sender<Told>, Arc<Mutex<Vec<String>>>) {
     };
     let keeper = Box::new(Fake { news, asked: asked.clone() });
     let id = ProcessId("p_000000000000".to_owned());
-    (Kept { id, description, pid: Some(7), from: Cursor(from), keeper }, sender, asked)
+    (KeptProcess { id, description, pid: Some(7), from: Cursor(from), keeper }, sender, asked)
 }
 
-fn output(start: u64, text: &'static str) -> Told {
-    Told::Output { start: Cursor(start), stream: Stream::Stdout, bytes: Bytes::from_static(text.as_bytes()) }
+fn output(start: u64, text: &'static str) -> KeeperEvent {
+    KeeperEvent::Output {
+        start: Cursor(start),
+        stream: Stream::Stdout,
+        bytes: Bytes::from_static(text.as_bytes()),
+    }
 }
 
-fn closed() -> Closed {
-    Closed {
-        exit: Exit::Code(3),
-        cause: Cause::Itself,
+fn closed() -> ProcessSummary {
+    ProcessSummary {
+        exit: ExitStatus::Code(3),
+        cause: ExitCause::Itself,
         duration: Duration::from_secs(1),
         stdout_bytes: 12,
         stderr_bytes: 0,
@@ -98,10 +103,10 @@ async fn a_kept_process_is_read_from_where_its_keeper_begins_with_its_losses() {
     assert_eq!(process.pid(), Some(7));
     assert_eq!(session.process(process.id()).unwrap().id(), process.id());
     news.send(output(5, "one")).await.unwrap();
-    news.send(Told::Lost { next: Cursor(10) }).await.unwrap();
+    news.send(KeeperEvent::Lost { next: Cursor(10) }).await.unwrap();
     news.send(output(10, "two")).await.unwrap();
-    news.send(Told::Exited(Exit::Code(3))).await.unwrap();
-    news.send(Told::Closed(closed())).await.unwrap();
+    news.send(KeeperEvent::Exited(ExitStatus::Code(3))).await.unwrap();
+    news.send(KeeperEvent::Closed(closed())).await.unwrap();
     let mut seen = String::new();
     loop {
         match reader.next(usize::MAX).await {
@@ -109,8 +114,8 @@ async fn a_kept_process_is_read_from_where_its_keeper_begins_with_its_losses() {
                 seen.push_str(&format!("{} to {} ", std::str::from_utf8(&bytes).unwrap(), next.0));
             }
             Item::Lost { bytes, next } => seen.push_str(&format!("lost {bytes} to {} ", next.0)),
-            Item::Closed(closed) => break assert_eq!(closed.exit, Exit::Code(3)),
-            Item::Left => panic!("left"),
+            Item::Closed(closed) => break assert_eq!(closed.exit, ExitStatus::Code(3)),
+            Item::Disconnected => panic!("left"),
         }
     }
     assert_eq!(seen, "one to 8 lost 2 to 10 two to 13 ");
@@ -139,7 +144,7 @@ async fn a_kept_process_counts_for_no_limit_and_is_in_no_list_of_the_engine() {
     let (kept, _news, _asked) = kept(0);
     let (_process, _reader) = session.adopt(kept);
     assert_eq!(session.running(), 0);
-    assert!(session.has_room(1));
+    assert!(session.has_capacity(1));
     assert!(engine.processes().await.is_empty());
 }
 
@@ -160,18 +165,18 @@ async fn a_keeper_that_dies_takes_the_process_with_it() {
     let (process, mut reader) = session.adopt(kept);
     news.send(output(0, "last words")).await.unwrap();
     drop(news);
-    assert_eq!(process.closed().await.unwrap().exit, Exit::Signal(Signal::KILL));
+    assert_eq!(process.closed().await.unwrap().exit, ExitStatus::Signal(Signal::KILL));
     assert!(matches!(reader.next(usize::MAX).await, Item::Output { .. }));
     assert!(matches!(reader.next(usize::MAX).await, Item::Closed(_)));
 }
 
 #[tokio::test]
 async fn a_reader_that_stops_holds_the_keeper_back_and_a_kill_still_passes() {
-    let small = Settings {
-        bounds: engine::process::Bounds { log_bytes: 8, ..bounds() },
+    let small = EngineSettings {
+        process_limits: engine::process::ProcessLimits { log_bytes: 8, ..bounds() },
         containment: Containment::Marks,
         max_sessions: 1,
-        sandbox: engine::sandbox::Settings::default(),
+        sandbox: engine::sandbox::SandboxSettings::default(),
     };
     let mut session = Engine::start(small).open_session().unwrap();
     let (kept, news, _asked) = kept(0);

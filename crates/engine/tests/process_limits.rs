@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::process::limits::{Controllers, Holder, gaps};
-use engine::process::{Cause, Containment, Exit, ProcessSpec, Signal};
-use engine::sandbox::{Confinement, Own, Profile, ResourceLimits};
+use engine::process::{Containment, ExitCause, ExitStatus, ProcessSpec, Signal};
+use engine::sandbox::{Confinement, Profile, ProtectedPaths, ResourceLimits};
 use engine::{Engine, Session};
 use support::{engine, gather, run, shell};
 
@@ -20,7 +20,7 @@ const MIB: u64 = 1024 * 1024;
 /// A line for the shell that may write to temporary files and use up so much.
 fn limited(line: &str, limits: ResourceLimits) -> ProcessSpec {
     let temp = std::env::temp_dir().canonicalize().unwrap();
-    let profile = Profile { limits, ..Profile::workspace_write(&[temp], None, &Own::default()) };
+    let profile = Profile { limits, ..Profile::workspace_write(&[temp], None, &ProtectedPaths::default()) };
     ProcessSpec { confinement: Some(Arc::new(Confinement::new([Arc::new(profile)]))), ..shell(line) }
 }
 
@@ -46,7 +46,7 @@ async fn a_tree_makes_no_more_processes_than_it_may() {
         let result = run(&mut session, limited(line, limits)).await;
         assert_eq!(result.text().lines().count(), 2, "{result:?}");
         assert!(result.closed.processes_refused > 0);
-        assert_ne!(result.closed.exit, Exit::Code(0));
+        assert_ne!(result.closed.exit, ExitStatus::Code(0));
         // The same line without limits.
         let result = run(&mut session, shell(line)).await;
         assert_eq!(result.text().lines().count(), 5);
@@ -65,13 +65,16 @@ async fn a_tree_that_uses_up_its_memory_is_ended_and_that_is_told() {
     // One line without an end has to be kept whole.
     let hog = "head -c 200000000 /dev/zero | tail -n 1 | wc -c; exit 3";
     let result = run(&mut session, limited(hog, limits)).await;
-    assert_eq!(result.closed.cause, Cause::MemoryLimit, "{result:?}");
+    assert_eq!(result.closed.cause, ExitCause::MemoryLimit, "{result:?}");
     assert!(!result.text().contains("200000000"));
     let result = run(&mut session, limited("exec tail -n 1 /dev/zero", limits)).await;
-    assert_eq!((result.closed.exit, result.closed.cause), (Exit::Signal(Signal::KILL), Cause::MemoryLimit));
+    assert_eq!(
+        (result.closed.exit, result.closed.cause),
+        (ExitStatus::Signal(Signal::KILL), ExitCause::MemoryLimit)
+    );
     // What stays below is not disturbed.
     let result = run(&mut session, limited("head -c 1000000 /dev/zero | tail -n 1 | wc -c", limits)).await;
-    assert_eq!((result.text().trim(), result.closed.cause), ("1000000", Cause::Itself));
+    assert_eq!((result.text().trim(), result.closed.cause), ("1000000", ExitCause::Itself));
 }
 
 #[tokio::test]
@@ -90,10 +93,10 @@ async fn limits_of_the_single_process_hold() {
     let big = folder.path().join("big");
     let fill = format!("exec head -c 50000000 /dev/zero > {}", big.display());
     let filled = run(&mut session, limited(&fill, limits)).await;
-    assert_eq!(filled.closed.exit, Exit::Signal(Signal::from_number(libc::SIGXFSZ).unwrap()));
+    assert_eq!(filled.closed.exit, ExitStatus::Signal(Signal::from_number(libc::SIGXFSZ).unwrap()));
     assert_eq!(fs::metadata(big).unwrap().len(), MIB);
     let spun = run(&mut session, limited("while :; do :; done", limits)).await;
-    assert_eq!(spun.closed.exit, Exit::Signal(Signal::from_number(libc::SIGXCPU).unwrap()));
+    assert_eq!(spun.closed.exit, ExitStatus::Signal(Signal::from_number(libc::SIGXCPU).unwrap()));
     // Only who is confined has them.
     let unlimited = run(&mut session, shell("ulimit -f")).await;
     assert_eq!(unlimited.text().trim(), "unlimited");
@@ -176,7 +179,7 @@ async fn a_program_that_cannot_be_executed_leaves_no_group() {
     spec.program = engine::process::Program::Argv(vec!["/nonexistent/program".into()]);
     assert!(session.start(spec).unwrap().running().await.is_err());
     let spec = limited("exit 0", limits);
-    assert_eq!(run(&mut session, spec).await.closed.exit, Exit::Code(0));
+    assert_eq!(run(&mut session, spec).await.closed.exit, ExitStatus::Code(0));
     drop((session, engine));
     let parent = own_groups("memory").unwrap();
     until("nothing is left", || {

@@ -3,7 +3,7 @@
 
 mod support;
 
-use engine::process::{Containment, Cursor, Exit, Item, Signal};
+use engine::process::{Containment, Cursor, ExitStatus, Item, Signal};
 use support::{engine, gather, is_alive, read_until, run, shell};
 
 /// Ignores TERM, double-forks, leaves the session, and says its numbers.
@@ -38,7 +38,7 @@ async fn a_runaway_dies(containment: Containment, signal: Signal) {
         assert!(!is_alive(pid), "{pid} lives; {ended:?}");
         assert!(ended.killed.iter().any(|member| member.pid == pid), "{pid} is not named in {ended:?}");
     }
-    assert_eq!(ended.left, []);
+    assert_eq!(ended.remaining, []);
     session.close().await;
 }
 
@@ -61,7 +61,7 @@ async fn a_grandchild_that_holds_the_output_does_not_delay_the_end_and_is_named(
         let mut session = engine(containment).open_session().unwrap();
         let result = run(&mut session, shell("sleep 1000 & echo $!")).await;
         let sleeper: i32 = result.text().trim().parse().unwrap();
-        assert_eq!(result.closed.exit, Exit::Code(0));
+        assert_eq!(result.closed.exit, ExitStatus::Code(0));
         assert_eq!(result.closed.held_by.iter().map(|member| member.pid).collect::<Vec<_>>(), [sleeper]);
         assert!(is_alive(sleeper), "a background job outlives its leader");
         session.close().await;
@@ -73,7 +73,7 @@ async fn a_grandchild_that_holds_the_output_does_not_delay_the_end_and_is_named(
 async fn a_grandchild_that_keeps_printing_does_not_delay_the_end() {
     let mut session = engine(Containment::Best).open_session().unwrap();
     let result = run(&mut session, shell("yes & exit 4")).await;
-    assert_eq!(result.closed.exit, Exit::Code(4));
+    assert_eq!(result.closed.exit, ExitStatus::Code(4));
     assert_eq!(result.closed.held_by.len(), 1);
     session.close().await;
 }
@@ -102,11 +102,11 @@ async fn another_signal_goes_to_the_group_once() {
         match reader.next(usize::MAX).await {
             Item::Output { bytes, .. } => text.push_str(std::str::from_utf8(&bytes).unwrap()),
             Item::Closed(closed) => break closed,
-            other @ (Item::Lost { .. } | Item::Left) => panic!("{other:?}"),
+            other @ (Item::Lost { .. } | Item::Disconnected) => panic!("{other:?}"),
         }
     };
     assert!(text.contains("usr1"), "{text:?} {closed:?}");
-    assert_eq!(closed.exit, Exit::Code(9));
+    assert_eq!(closed.exit, ExitStatus::Code(9));
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn a_kill_during_the_start_is_honoured() {
         let (killed, started) = tokio::join!(process.kill(Signal::KILL), starting.running());
         killed.unwrap();
         let closed = started.unwrap().closed().await.unwrap();
-        assert_eq!(closed.exit, Exit::Signal(Signal::KILL));
+        assert_eq!(closed.exit, ExitStatus::Signal(Signal::KILL));
     }
     session.close().await;
 }

@@ -9,16 +9,22 @@ use std::process::Command;
 use std::sync::Arc;
 
 use engine::files::Access;
-use engine::process::{Containment, Exit, ProcessSpec};
-use engine::sandbox::{self, Ceiling, Confinement, Denial, Features, Gap, Network, OnGap, Profile, Readable};
-use engine::{Engine, Error, Session, Settings};
+use engine::process::{Containment, ExitStatus, ProcessSpec};
+use engine::sandbox::{
+    self, Confinement, DenialKind, FeatureMask, Features, Gap, Network, OnGap, Profile, ReadAccess,
+};
+use engine::{Engine, EngineSettings, Error, Session};
 use sandbox_support::Place;
 
 fn engine_with(lowered: &str, on_gap: OnGap) -> (Engine, Session) {
-    let sandbox = sandbox::Settings { ceiling: lowered.parse().unwrap(), on_gap };
+    let sandbox = sandbox::SandboxSettings { feature_mask: lowered.parse().unwrap(), on_gap };
     let bounds = support::bounds();
-    let engine =
-        Engine::start(Settings { bounds, containment: Containment::Best, max_sessions: 64, sandbox });
+    let engine = Engine::start(EngineSettings {
+        process_limits: bounds,
+        containment: Containment::Best,
+        max_sessions: 64,
+        sandbox,
+    });
     let session = engine.open_session().unwrap();
     (engine, session)
 }
@@ -37,7 +43,7 @@ async fn refusal(session: &mut Session, spec: ProcessSpec) -> String {
 }
 
 async fn succeeds(session: &mut Session, spec: ProcessSpec) -> bool {
-    support::run(session, spec).await.closed.exit == Exit::Code(0)
+    support::run(session, spec).await.closed.exit == ExitStatus::Code(0)
 }
 
 /// Of the profile for workspaces, what needs no namespace: nothing hidden, nothing protected.
@@ -108,7 +114,7 @@ async fn without_namespaces_what_needs_none_still_works() {
 fn gaps_are_named_and_only_some_refuse() {
     let place = Place::new();
     let gaps = |lowered: &str, profile: Profile| {
-        let features = Features::probe().under(&lowered.parse().unwrap());
+        let features = Features::probe().masked_by(&lowered.parse().unwrap());
         Confinement::new([Arc::new(profile)]).gaps(&features)
     };
     assert_eq!(gaps("", plain(&place)), []);
@@ -125,8 +131,8 @@ fn gaps_are_named_and_only_some_refuse() {
     assert!(
         gaps("landlock=0,namespaces=off,seccomp=off", ports()).iter().all(|gap| !gap.to_string().is_empty())
     );
-    assert!(Features::probe().under(&"landlock=99".parse().unwrap()) == Features::probe());
-    assert!("magic=on".parse::<Ceiling>().is_err());
+    assert!(Features::probe().masked_by(&"landlock=99".parse().unwrap()) == Features::probe());
+    assert!("magic=on".parse::<FeatureMask>().is_err());
 }
 
 #[tokio::test]
@@ -195,7 +201,7 @@ async fn what_belongs_to_the_kernel_is_kept_where_everything_may_change() {
         confined(place.spec("tty && : < /dev/tty && head -c 1 /dev/urandom > /dev/zero", ""), open());
     spec.terminal = Some(engine::process::TerminalSize { cols: 80, rows: 24 });
     assert!(succeeds(&mut session, spec).await);
-    let less = Features::probe().under(&"namespaces=off".parse().unwrap());
+    let less = Features::probe().masked_by(&"namespaces=off".parse().unwrap());
     assert!(confinement.gaps(&less).contains(&Gap::Protect("/sys".into())));
 }
 
@@ -250,11 +256,11 @@ async fn only_what_is_listed_can_be_read() {
     let place = Place::new();
     let (_engine, mut session) = engine_with("", OnGap::Refuse);
     let system = ["/usr", "/bin", "/lib", "/lib64", "/etc"].map(Into::into).to_vec();
-    let listed = || [Profile { read: Readable::Only(system.clone()), ..place.profile("workspace-write") }];
+    let listed = || [Profile { read: ReadAccess::Only(system.clone()), ..place.profile("workspace-write") }];
     assert!(succeeds(&mut session, confined(place.spec("cat inside /etc/passwd", ""), listed())).await);
     let got = support::run(&mut session, confined(place.spec("cat $OUT/file", ""), listed())).await;
     let denied = got.closed.denied.clone().unwrap();
-    assert_eq!((denied.path, denied.what), (Some(place.path("outside/file")), Denial::Read));
+    assert_eq!((denied.path, denied.kind), (Some(place.path("outside/file")), DenialKind::Read));
     let mut spec = confined(place.spec("", ""), listed());
     let program = place.path("outside/program");
     spec.program = engine::process::Program::Argv(vec![program.to_str().unwrap().to_owned()]);
@@ -350,7 +356,7 @@ async fn a_denial_is_told_and_an_ordinary_failure_is_not() {
     let (_engine, mut session) = engine_with("", OnGap::Refuse);
     let got = support::run(&mut session, place.spec("touch $OUT/new", "workspace-write")).await;
     let denied = got.closed.denied.clone().unwrap();
-    assert_eq!((denied.path, denied.what), (Some(place.path("outside/new")), Denial::Write));
+    assert_eq!((denied.path, denied.kind), (Some(place.path("outside/new")), DenialKind::Write));
     let got = support::run(&mut session, place.spec("cat missing", "workspace-write")).await;
     assert_eq!(got.closed.denied, None);
     let mut spec = place.spec("echo x > ../outside/new", "workspace-write");

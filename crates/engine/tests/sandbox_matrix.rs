@@ -12,7 +12,7 @@ mod support;
 use std::process::Command;
 
 use engine::Session;
-use engine::process::{Containment, Exit, TerminalSize};
+use engine::process::{Containment, ExitStatus, TerminalSize};
 use sandbox_support::{Case, ESCAPES, Must, Place, WORKS};
 
 /// How a table names its columns.
@@ -54,7 +54,7 @@ async fn unconfined(session: &mut Session, case: &Case) -> &'static str {
     let mut spec = place.spec(case.script, "read-only");
     spec.confinement = None;
     match support::run(session, spec).await.closed.exit {
-        Exit::Code(0) => "possible",
+        ExitStatus::Code(0) => "possible",
         _ => "impossible",
     }
 }
@@ -106,7 +106,7 @@ async fn run(
         String::from_utf8_lossy(&got.stdout),
         String::from_utf8_lossy(&got.stderr)
     );
-    let has_succeeded = got.closed.exit == Exit::Code(0);
+    let has_succeeded = got.closed.exit == ExitStatus::Code(0);
     let leaked = said.contains(sandbox_support::SECRET);
     let must = if case.must == Must::WorkWhereItMayWrite && !writes { Must::Fail } else { case.must };
     let (word, is_right) = match (must, has_succeeded) {

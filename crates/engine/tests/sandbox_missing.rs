@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use engine::Session;
-use engine::process::{Containment, Exit, Process, ProcessSpec, Stdin};
+use engine::process::{Containment, ExitStatus, Process, ProcessSpec, Stdin};
 use engine::sandbox::{self, Confinement, OnGap};
 use sandbox_support::Place;
 
@@ -30,7 +30,7 @@ fn spec(place: &Place, script: &str, protected: &[&str]) -> ProcessSpec {
 }
 
 async fn succeeds(session: &mut Session, spec: ProcessSpec) -> bool {
-    support::run(session, spec).await.closed.exit == Exit::Code(0)
+    support::run(session, spec).await.closed.exit == ExitStatus::Code(0)
 }
 
 /// Starts a shell that says `ready`, waits for a line, and then tries the attack.
@@ -44,7 +44,7 @@ async fn waiting(session: &mut Session, place: &Place) -> Process {
 
 async fn go_on(process: &Process) -> bool {
     process.input("\n".into(), true).await.unwrap();
-    support::gather(process).await.closed.exit == Exit::Code(0)
+    support::gather(process).await.closed.exit == ExitStatus::Code(0)
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn it_is_kept_up_for_what_runs_in_the_background() {
     rustix::fs::mkfifoat(rustix::fs::CWD, place.path("work/gate"), rustix::fs::Mode::RWXU).unwrap();
     let script = format!("(read x < gate; ({ATTACK}) 2> /dev/null; echo $? > verdict) > /dev/null 2>&1 &");
     let process = session.start(spec(&place, &script, &[".codex"])).unwrap().running().await.unwrap();
-    assert_eq!(support::gather(&process).await.closed.exit, Exit::Code(0));
+    assert_eq!(support::gather(&process).await.closed.exit, ExitStatus::Code(0));
     assert!(place.path("work/.codex").is_dir());
     fs::write(place.path("work/gate"), "go\n").unwrap();
     process.gone().await;
@@ -162,7 +162,8 @@ async fn a_repository_that_a_command_makes_is_its_own_and_one_without_hooks_gets
 #[tokio::test]
 async fn without_namespaces_it_is_a_gap() {
     let place = Place::new();
-    let refusing = sandbox::Settings { ceiling: "namespaces=off".parse().unwrap(), on_gap: OnGap::Refuse };
+    let refusing =
+        sandbox::SandboxSettings { feature_mask: "namespaces=off".parse().unwrap(), on_gap: OnGap::Refuse };
     let missing = spec(&place, "true", &[".codex"]).confinement.unwrap();
     let gaps = missing.gaps(&refusing.features());
     let text = gaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");

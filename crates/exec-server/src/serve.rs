@@ -31,11 +31,11 @@ pub async fn run_main_with_transport(
     transport: ExecServerTransport,
     paths: ExecServerRuntimePaths,
 ) -> anyhow::Result<()> {
-    let paths = paths.paths();
+    let daemon_paths = paths.daemon_paths();
     let config = ConfigArgs { file: paths.config_file, roots: paths.roots };
-    let loaded = Config::load(&config, &paths).context("cannot read the configuration")?;
+    let loaded = Config::load(&config, &daemon_paths).context("cannot read the configuration")?;
     let face = ExecServerArgs { config, transport, ws_auth: WsAuthFlags::default(), remote: None };
-    daemon::serve::exec_server(&loaded, &paths, &face).await
+    daemon::serve::exec_server(&loaded, &daemon_paths, &face).await
 }
 
 /// Registers as an executor and serves whoever comes through the rendezvous, until a signal asks for the end or the
@@ -44,14 +44,14 @@ pub async fn run_remote_executor(
     config: RemoteExecutorConfig,
     paths: ExecServerRuntimePaths,
 ) -> anyhow::Result<()> {
-    let paths = paths.paths();
+    let daemon_paths = paths.daemon_paths();
     let source = ConfigArgs { file: paths.config_file, roots: paths.roots };
-    let loaded = Config::load(&source, &paths).context("cannot read the configuration")?;
-    daemon::serve::remote_executor(&loaded, &paths, &config).await
+    let loaded = Config::load(&source, &daemon_paths).context("cannot read the configuration")?;
+    daemon::serve::remote_executor(&loaded, &daemon_paths, &config).await
 }
 
 impl ExecServerRuntimePaths {
-    fn paths(&self) -> Paths {
+    fn daemon_paths(&self) -> Paths {
         let paths = Paths::from_environment();
         match &self.state_dir {
             Some(folder) => Paths { state: Some(folder.clone()), ..paths },

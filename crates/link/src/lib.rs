@@ -29,6 +29,7 @@ mod queue;
 mod reader;
 pub mod rpc;
 pub mod stdio;
+pub mod task;
 pub mod websocket;
 mod writer;
 
@@ -37,10 +38,10 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use tokio::task::JoinHandle;
 
 pub use lanes::{Closed, Outgoing, Refused};
 pub use posted::{Answers, posted};
+use task::OwnedTask;
 
 /// One connection.
 #[derive(Debug)]
@@ -113,24 +114,38 @@ impl fmt::Debug for Receiver {
     }
 }
 
-/// The task that writes to the peer. Dropping this leaves it running; it stops by itself.
+/// The task that writes to the peer. It ends when every [`Outgoing`] is dropped and all messages are written, or when
+/// the connection fails; dropping this handle does not stop it, so that queued messages are still written.
 #[derive(Debug)]
 pub struct Writing {
-    task: JoinHandle<std::io::Result<()>>,
+    task: Option<OwnedTask<std::io::Result<()>>>,
 }
 
 impl Writing {
     pub(crate) fn spawn(task: impl Future<Output = std::io::Result<()>> + Send + 'static) -> Writing {
-        Writing { task: tokio::spawn(task) }
+        Writing { task: Some(OwnedTask::spawn(task)) }
     }
 
-    /// Gives up what is not written yet, and with it the link.
+    /// Discards the messages that are not written yet and ends the connection.
     pub fn abort(&self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 
-    /// Waits until all is written, or tells why it could not be.
-    pub async fn finished(self) -> std::io::Result<()> {
-        self.task.await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+    /// Waits until all messages are written, or returns the error that ended the connection.
+    pub async fn finished(mut self) -> std::io::Result<()> {
+        match self.task.take() {
+            Some(task) => task.join().await.unwrap_or_else(|error| Err(std::io::Error::other(error))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.detach();
+        }
     }
 }

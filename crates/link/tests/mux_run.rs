@@ -8,6 +8,7 @@ use link::mux::{self, Acceptor, Limits};
 use link::websocket::{self, Role, Settings};
 use link::{Incoming, Link};
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 use wire::exec_server::relay::{Body, RelayFrame};
 
 /// Longer than anything here takes.
@@ -77,7 +78,7 @@ fn rendezvous(to_executor: Link, harnesses: Vec<(String, Link)>) {
 /// So many streams through one rendezvous; whoever serves gets the acceptor.
 fn streams(count: usize) -> (Acceptor, Vec<(String, Link)>) {
     let (at_executor, to_executor) = sockets();
-    let acceptor = mux::executor(at_executor, Limits::default());
+    let acceptor = mux::executor(at_executor, Limits::default(), &TaskTracker::new());
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for number in 0..count {
         let id = format!("stream-{number}");
@@ -169,7 +170,7 @@ async fn dropping_a_link_resets_its_stream_after_what_was_sent() {
 #[tokio::test]
 async fn the_end_of_the_socket_is_the_end_of_every_stream() {
     let (at_executor, to_executor) = link::memory::pair(&link::Limits::default());
-    let mut acceptor = mux::executor(at_executor, Limits::default());
+    let mut acceptor = mux::executor(at_executor, Limits::default(), &TaskTracker::new());
     for id in ["a", "b"] {
         let frame = RelayFrame::new(id, Body::Resume { next_seq: 0 }).encode();
         to_executor.outgoing.event(frame).await.unwrap();
@@ -186,7 +187,7 @@ async fn the_end_of_the_socket_is_the_end_of_every_stream() {
 #[tokio::test]
 async fn what_is_no_frame_changes_nothing() {
     let (at_executor, to_executor) = link::memory::pair(&link::Limits::default());
-    serve(mux::executor(at_executor, Limits::default()));
+    serve(mux::executor(at_executor, Limits::default(), &TaskTracker::new()));
     for bytes in [&b"{}"[..], b"\x08\x02\x12\x01s\x4a\x00", b"\x08\x01\x12\x01s", b"\xff\xff"] {
         to_executor.outgoing.event(Bytes::from_static(bytes)).await.unwrap();
     }
@@ -199,7 +200,7 @@ async fn what_is_no_frame_changes_nothing() {
 async fn a_message_that_a_released_peer_cannot_take_ends_its_own_stream_and_no_other() {
     let (at_executor, mut peer) = link::memory::pair(&link::Limits::default());
     let limits = Limits { plain_message_bytes: 1_000, ..Limits::default() };
-    let mut acceptor = mux::executor(at_executor, limits);
+    let mut acceptor = mux::executor(at_executor, limits, &TaskTracker::new());
     let mut links = Vec::new();
     for id in ["long", "short"] {
         let frame = RelayFrame::new(id, Body::Resume { next_seq: 0 }).encode();
@@ -221,4 +222,38 @@ async fn a_message_that_a_released_peer_cannot_take_ends_its_own_stream_and_no_o
             _ => {}
         }
     }
+}
+
+#[tokio::test]
+async fn dropping_the_acceptor_resets_the_streams_and_its_task_can_be_awaited() {
+    let (at_executor, mut peer) = link::memory::pair(&link::Limits::default());
+    let tasks = TaskTracker::new();
+    let mut acceptor = mux::executor(at_executor, Limits::default(), &tasks);
+    let frame = RelayFrame::new("s", Body::Resume { next_seq: 0 }).encode();
+    peer.outgoing.event(frame).await.unwrap();
+    let (_, stream) = timeout(PATIENCE, acceptor.accept()).await.unwrap().unwrap();
+    drop(acceptor);
+    let mut is_reset = false;
+    while let Some(Incoming::Message(frame)) = next(&mut peer).await {
+        is_reset |= matches!(RelayFrame::decode(frame).unwrap().body, Body::Reset { .. });
+    }
+    assert!(is_reset);
+    timeout(PATIENCE, stream.outgoing.closed()).await.unwrap();
+    tasks.close();
+    timeout(PATIENCE, tasks.wait()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_writing_of_a_stream_ends_after_the_last_frame_is_written() {
+    let (at_harness, mut peer) = link::memory::pair(&link::Limits::default());
+    let stream = mux::harness(at_harness, "s", Limits::default());
+    let Link { incoming, outgoing, writing } = stream;
+    let reset = RelayFrame::new("s", Body::Reset { reason: "done".to_owned() }).encode();
+    peer.outgoing.event(reset).await.unwrap();
+    timeout(PATIENCE, outgoing.closed()).await.unwrap();
+    drop(outgoing);
+    let drained = async { while peer.incoming.recv().await.is_some() {} };
+    let (ended, ()) = timeout(PATIENCE, async { tokio::join!(writing.finished(), drained) }).await.unwrap();
+    ended.unwrap_err();
+    drop(incoming);
 }

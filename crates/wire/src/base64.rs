@@ -13,21 +13,21 @@ pub fn encode(bytes: &[u8]) -> String {
 }
 
 /// The bytes that `text` stands for. Padding is needed; blanks and other alphabets are refused.
-pub fn decode(text: &str) -> Result<Vec<u8>, NotBase64> {
-    STANDARD.decode_to_vec(text.as_bytes()).map_err(|_| NotBase64)
+pub fn decode(text: &str) -> Result<Vec<u8>, InvalidBase64> {
+    STANDARD.decode_to_vec(text.as_bytes()).map_err(|_| InvalidBase64)
 }
 
 /// The text is not base64 in the standard alphabet with padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotBase64;
+pub struct InvalidBase64;
 
-impl std::fmt::Display for NotBase64 {
+impl std::fmt::Display for InvalidBase64 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("not base64 (standard alphabet, padded, without blanks)")
     }
 }
 
-impl std::error::Error for NotBase64 {}
+impl std::error::Error for InvalidBase64 {}
 
 #[cfg(test)]
 mod tests {
@@ -39,7 +39,7 @@ mod tests {
         assert_eq!(decode("aGk=").unwrap(), b"hi");
         assert_eq!(decode("").unwrap(), b"");
         for bad in ["aGk", "aGk==", "a GK", "aGk=\n", "-_-_", "aGl=", "=", "é"] {
-            assert_eq!(decode(bad), Err(NotBase64), "{bad:?}");
+            assert_eq!(decode(bad), Err(InvalidBase64), "{bad:?}");
         }
     }
 

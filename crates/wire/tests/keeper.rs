@@ -4,18 +4,20 @@
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use wire::keeper::{
-    Cause, Closed, Decoder, Exit, FailureKind, MAX_LINE_BYTES, MAX_OUTPUT_BYTES, Member, Piece, Request,
-    Stream, Told, Version, WireError, encode_request, encode_told, read_request,
+    CloseCause, CloseReport, Decoder, FailureKind, KeeperFrame, KeeperMessage, KeeperRequest,
+    KeeperWireError, LeaderExit, MAX_LINE_BYTES, MAX_OUTPUT_BYTES, OutputStream, TreeMember, Version,
+    encode_frame, encode_request, read_request,
 };
 
-fn piece() -> impl Strategy<Value = Piece> {
-    let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr), Just(Stream::Terminal)];
-    let exit = || prop_oneof![any::<i32>().prop_map(Exit::Code), (1..65).prop_map(Exit::Signal)];
-    let member = (1..i32::MAX, ".{0,15}").prop_map(|(pid, name)| Member { pid, name });
+fn piece() -> impl Strategy<Value = KeeperFrame> {
+    let stream =
+        prop_oneof![Just(OutputStream::Stdout), Just(OutputStream::Stderr), Just(OutputStream::Terminal)];
+    let exit = || prop_oneof![any::<i32>().prop_map(LeaderExit::Code), (1..65).prop_map(LeaderExit::Signal)];
+    let member = (1..i32::MAX, ".{0,15}").prop_map(|(pid, name)| TreeMember { pid, name });
     let members = || prop::collection::vec(member.clone(), 0..4);
-    let closed = (exit(), any::<[u32; 4]>(), members()).prop_map(|(exit, numbers, held_by)| Closed {
+    let closed = (exit(), any::<[u32; 4]>(), members()).prop_map(|(exit, numbers, held_by)| CloseReport {
         exit,
-        cause: Cause::TimedOut,
+        cause: CloseCause::TimedOut,
         duration_ms: numbers[0].into(),
         stdout_bytes: numbers[1].into(),
         stderr_bytes: numbers[2].into(),
@@ -26,17 +28,15 @@ fn piece() -> impl Strategy<Value = Piece> {
     });
     prop_oneof![
         (0..u64::MAX / 2, stream, prop::collection::vec(any::<u8>(), 1..400))
-            .prop_map(|(start, stream, bytes)| Piece::Output { start, stream, bytes: bytes.into() }),
-        (any::<u64>(), any::<u64>()).prop_map(|(bytes, next)| Piece::Told(Told::Lost { bytes, next })),
-        exit().prop_map(|exit| Piece::Told(Told::Exited { exit })),
-        closed.clone().prop_map(|closed| Piece::Told(Told::Closed(closed))),
-        (any::<u64>(), members(), members()).prop_map(|(id, killed, left)| Piece::Told(Told::Killed {
-            id,
-            killed,
-            left
-        })),
+            .prop_map(|(start, stream, bytes)| KeeperFrame::Output { start, stream, bytes: bytes.into() }),
+        (any::<u64>(), any::<u64>())
+            .prop_map(|(bytes, next)| KeeperFrame::Message(KeeperMessage::Lost { bytes, next })),
+        exit().prop_map(|exit| KeeperFrame::Message(KeeperMessage::Exited { exit })),
+        closed.clone().prop_map(|closed| KeeperFrame::Message(KeeperMessage::Closed(closed))),
+        (any::<u64>(), members(), members())
+            .prop_map(|(id, killed, left)| KeeperFrame::Message(KeeperMessage::Killed { id, killed, left })),
         (any::<u64>(), any::<Option<i32>>(), prop::option::of(closed)).prop_map(|(id, pid, closed)| {
-            Piece::Told(Told::Status {
+            KeeperFrame::Message(KeeperMessage::Status {
                 id,
                 pid,
                 end: 7,
@@ -44,8 +44,9 @@ fn piece() -> impl Strategy<Value = Piece> {
                 closed,
             })
         }),
-        (any::<u64>(), ".*")
-            .prop_map(|(id, message)| { Piece::Told(Told::Error { id, kind: FailureKind::Busy, message }) }),
+        (any::<u64>(), ".*").prop_map(|(id, message)| {
+            KeeperFrame::Message(KeeperMessage::Error { id, kind: FailureKind::Busy, message })
+        }),
     ]
 }
 
@@ -60,7 +61,7 @@ proptest! {
         pieces in prop::collection::vec(piece(), 0..8),
         cut in 1_usize..64,
     ) {
-        let sent: Vec<u8> = pieces.iter().flat_map(|piece| encode_told(version, piece)).collect();
+        let sent: Vec<u8> = pieces.iter().flat_map(|piece| encode_frame(version, piece)).collect();
         let (mut decoder, mut buffer, mut seen) = (Decoder::new(version), BytesMut::new(), Vec::new());
         for part in sent.chunks(cut) {
             buffer.extend_from_slice(part);
@@ -87,12 +88,12 @@ proptest! {
     #[test]
     fn a_request_comes_back(id in any::<u64>(), data in "[A-Za-z0-9]{0,40}", eof in any::<bool>(), cols in any::<u16>()) {
         for request in [
-            Request::Hello { id, version: 2 },
-            Request::Attach { id, cursor: id },
-            Request::Input { id, data: data.clone(), eof },
-            Request::Resize { id, cols, rows: 24 },
-            Request::Kill { id, signal: 15 },
-            Request::Status { id },
+            KeeperRequest::Hello { id, version: 2 },
+            KeeperRequest::Attach { id, cursor: id },
+            KeeperRequest::Input { id, data: data.clone(), eof },
+            KeeperRequest::Resize { id, cols, rows: 24 },
+            KeeperRequest::Kill { id, signal: 15 },
+            KeeperRequest::Status { id },
         ] {
             let mut buffer = BytesMut::from(&encode_request(&request)[..]);
             prop_assert_eq!(request.id(), id);
@@ -111,25 +112,30 @@ fn the_older_of_two_versions_is_spoken() {
 
 #[test]
 fn the_lines_of_both_versions_stay_as_they_were_released() {
-    let piece = Piece::Output { start: 5, stream: Stream::Stdout, bytes: Bytes::from_static(b"hi\n") };
-    let v1 = encode_told(Version::V1, &piece);
+    let piece =
+        KeeperFrame::Output { start: 5, stream: OutputStream::Stdout, bytes: Bytes::from_static(b"hi\n") };
+    let v1 = encode_frame(Version::V1, &piece);
     assert_eq!(v1, b"{\"type\":\"output\",\"start\":5,\"stream\":\"stdout\",\"data\":\"aGkK\"}\n");
-    let v2 = encode_told(Version::V2, &piece);
+    let v2 = encode_frame(Version::V2, &piece);
     assert_eq!(v2, b"{\"type\":\"output\",\"start\":5,\"stream\":\"stdout\",\"bytes\":3}\nhi\n");
-    let request = encode_request(&Request::Kill { id: 1, signal: 9 });
+    let request = encode_request(&KeeperRequest::Kill { id: 1, signal: 9 });
     assert_eq!(request, b"{\"type\":\"kill\",\"id\":1,\"signal\":9}\n");
 }
 
 #[test]
 fn what_is_larger_than_its_budget_is_refused() {
     let mut long = BytesMut::from(&vec![b'a'; MAX_LINE_BYTES + 1][..]);
-    assert_eq!(read_request(&mut long), Err(WireError::TooLong));
+    assert_eq!(read_request(&mut long), Err(KeeperWireError::TooLong));
     let count = MAX_OUTPUT_BYTES + 1;
     let line = format!("{{\"type\":\"output\",\"start\":0,\"stream\":\"stdout\",\"bytes\":{count}}}\n");
     let mut buffer = BytesMut::from(line.as_bytes());
-    assert_eq!(Decoder::new(Version::V2).next(&mut buffer), Err(WireError::BadOutput));
+    assert_eq!(Decoder::new(Version::V2).next(&mut buffer), Err(KeeperWireError::BadOutput));
     let mut buffer = BytesMut::from(line.as_bytes());
-    assert_eq!(Decoder::new(Version::V1).next(&mut buffer), Err(WireError::BadOutput), "of another version");
+    assert_eq!(
+        Decoder::new(Version::V1).next(&mut buffer),
+        Err(KeeperWireError::BadOutput),
+        "of another version"
+    );
 }
 
 #[test]
@@ -137,5 +143,8 @@ fn a_failure_of_a_newer_keeper_is_still_a_failure() {
     let line = b"{\"type\":\"error\",\"id\":1,\"kind\":\"from_the_future\",\"message\":\"no\"}\n";
     let mut buffer = BytesMut::from(&line[..]);
     let told = Decoder::new(Version::V2).next(&mut buffer).unwrap();
-    assert!(matches!(told, Some(Piece::Told(Told::Error { kind: FailureKind::Failed, .. }))));
+    assert!(matches!(
+        told,
+        Some(KeeperFrame::Message(KeeperMessage::Error { kind: FailureKind::Failed, .. }))
+    ));
 }

@@ -1,15 +1,15 @@
-//! Rules about what the documents promise.
+//! Rules about documents: links resolve, and invariants have tests.
 
 use std::collections::HashSet;
 
-use super::Broken;
+use super::Violation;
 use crate::tree::{File, Tree};
 
 /// An invariant is an item `1. **sentence** … held by `test_name`, `another_test`` of ARCHITECTURE.md.
-pub(super) fn invariants_are_held(tree: &Tree) -> Vec<Broken> {
+pub(super) fn invariants_are_tested(tree: &Tree) -> Vec<Violation> {
     let Some(document) = tree.file("ARCHITECTURE.md") else { return Vec::new() };
     let tests = test_names(tree);
-    let mut broken = Vec::new();
+    let mut violations = Vec::new();
     for (number, item) in items(&document.text) {
         let place = format!("ARCHITECTURE.md:{number}");
         let names: Vec<&str> = match item.split_once("held by") {
@@ -17,18 +17,18 @@ pub(super) fn invariants_are_held(tree: &Tree) -> Vec<Broken> {
             None => Vec::new(),
         };
         if names.is_empty() {
-            broken.push(Broken::new(&place, item.clone(), "end it with: held by `name_of_the_test`"));
+            violations.push(Violation::new(&place, item.clone(), "end it with: held by `name_of_the_test`"));
         }
         for name in names.into_iter().filter(|name| !tests.contains(name.rsplit("::").next().unwrap_or(name)))
         {
-            broken.push(Broken::new(
+            violations.push(Violation::new(
                 &place,
                 format!("no test is called {name}"),
-                "write the test, or name the one that holds it",
+                "write the test, or name the right one",
             ));
         }
     }
-    broken
+    violations
 }
 
 /// Numbered items that begin in bold, each with its continuation lines.
@@ -52,9 +52,9 @@ fn items(text: &str) -> Vec<(usize, String)> {
     items
 }
 
-/// Links of documents to files, folders and headings of the project.
-pub(super) fn links_lead_somewhere(tree: &Tree) -> Vec<Broken> {
-    let mut broken = Vec::new();
+/// Links in documents lead to files, directories and headings of the repository.
+pub(super) fn links_resolve(tree: &Tree) -> Vec<Violation> {
+    let mut violations = Vec::new();
     for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
         for (number, link) in links(file) {
             let (path, heading) = link.split_once('#').unwrap_or((link, ""));
@@ -63,19 +63,17 @@ pub(super) fn links_lead_somewhere(tree: &Tree) -> Vec<Broken> {
                 path => joined(&file.path, path),
             };
             let page = tree.file(&path);
-            let is_there =
-                page.is_some() || tree.files.iter().any(|file| file.path.starts_with(&format!("{path}/")));
             let has_heading = heading.is_empty() || page.is_some_and(|page| has_heading(page, heading));
-            if !is_there || !has_heading {
+            if !tree.exists(&path) || !has_heading {
                 let place = format!("{}:{number}", file.path);
-                broken.push(Broken::new(place, link, "mend the link, or write what it leads to"));
+                violations.push(Violation::new(place, link, "correct the link, or write the page"));
             }
         }
     }
-    broken
+    violations
 }
 
-/// What links of a document lead to within the project, with their lines; code is not looked at.
+/// The targets of links within the repository, with their lines; code is left out.
 fn links(file: &File) -> Vec<(usize, &str)> {
     let mut links = Vec::new();
     let mut is_code = false;
@@ -92,7 +90,7 @@ fn links(file: &File) -> Vec<(usize, &str)> {
     links
 }
 
-/// A path relative to the folder of a file.
+/// A path relative to the directory of a file.
 fn joined(file: &str, path: &str) -> String {
     let mut parts: Vec<&str> = file.split('/').collect();
     parts.pop();
@@ -106,7 +104,7 @@ fn joined(file: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// Whether a page has a heading that is linked to by this name.
+/// Whether a page has a heading with this anchor.
 fn has_heading(page: &File, name: &str) -> bool {
     let slug = |heading: &str| -> String {
         let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

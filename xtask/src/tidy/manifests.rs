@@ -1,49 +1,49 @@
 //! Rules about dependencies.
 
-use super::Broken;
+use super::Violation;
 use crate::tree::Tree;
 
-/// More packages than this are a decision, not an accident. The MCP SDK alone brings 38, and what makes the relay's
-/// bindings 20 that only xtask has. The hub's database brings 70, a third of which are for databases it does not use and
-/// are never built.
+/// The limit on packages in `Cargo.lock`; raising it is a decision. The MCP SDK brings 38 packages, the generator of the
+/// relay's bindings 20 (used by xtask only), and the hub's database 70, of which a third are for databases that are never
+/// built.
 const PACKAGE_CEILING: usize = 390;
 
-pub(super) fn dependencies_come_from_the_workspace(tree: &Tree) -> Vec<Broken> {
-    let instead = "write `name.workspace = true` and put the version into [workspace.dependencies]";
-    let mut broken = Vec::new();
+pub(super) fn dependencies_come_from_the_workspace(tree: &Tree) -> Vec<Violation> {
+    let fix = "write `name.workspace = true` and put the version into [workspace.dependencies]";
+    let mut violations = Vec::new();
     for manifest in tree.manifests() {
         let Ok(table) = manifest.text.parse::<toml::Table>() else {
-            broken.push(Broken::new(&manifest.path, "cannot be read", "mend the manifest"));
+            violations.push(Violation::new(&manifest.path, "not valid TOML", "correct the manifest"));
             continue;
         };
         for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
             let names = table.get(kind).and_then(toml::Value::as_table).into_iter().flatten();
             for (name, value) in names {
                 if value.get("workspace").and_then(toml::Value::as_bool) != Some(true) {
-                    broken.push(Broken::new(&manifest.path, format!("{kind}.{name} = {value}"), instead));
+                    violations.push(Violation::new(&manifest.path, format!("{kind}.{name} = {value}"), fix));
                 }
             }
         }
     }
-    broken
+    violations
 }
 
-/// Who of ours each crate may depend on; tests may use the testkit too.
+/// The crates of this workspace that each crate may depend on; tests may use the testkit too.
 const BELOW: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("wire", &[]),
     ("link", &["wire"]),
     ("daemon", &["engine", "link", "wire"]),
     ("client", &["link", "wire"]),
-    ("cli", &["client"]),
+    ("cli", &["client", "link"]),
     ("exec-server", &["client", "daemon", "link"]),
     ("hub", &["link", "wire"]),
 ];
 const OURS: &[&str] = &["engine", "wire", "link", "daemon", "client", "cli", "exec-server", "hub", "testkit"];
 
-pub(super) fn crates_know_only_those_below(tree: &Tree) -> Vec<Broken> {
-    let instead = "ARCHITECTURE.md, dependency direction: go through the crate below, or move the code down";
-    let mut broken = Vec::new();
+pub(super) fn crates_depend_only_downwards(tree: &Tree) -> Vec<Violation> {
+    let fix = "see ARCHITECTURE.md, dependency direction; use the crate below, or move the code down";
+    let mut violations = Vec::new();
     for (name, below) in BELOW {
         let path = format!("crates/{name}/Cargo.toml");
         let Some(table) = tree.file(&path).and_then(|file| file.text.parse::<toml::Table>().ok()) else {
@@ -52,20 +52,20 @@ pub(super) fn crates_know_only_those_below(tree: &Tree) -> Vec<Broken> {
         let names = table.get("dependencies").and_then(toml::Value::as_table).into_iter().flatten();
         for (other, _) in names.filter(|(other, _)| OURS.contains(&other.as_str())) {
             if !below.contains(&other.as_str()) {
-                broken.push(Broken::new(&path, format!("{name} depends on {other}"), instead));
+                violations.push(Violation::new(&path, format!("{name} depends on {other}"), fix));
             }
         }
     }
-    broken
+    violations
 }
 
-pub(super) fn packages_have_a_ceiling(tree: &Tree) -> Vec<Broken> {
+pub(super) fn packages_have_a_ceiling(tree: &Tree) -> Vec<Violation> {
     let count = tree.file("Cargo.lock").map_or(0, |lock| lock.text.matches("[[package]]").count());
     match count > PACKAGE_CEILING {
-        true => vec![Broken::new(
+        true => vec![Violation::new(
             "Cargo.lock",
-            format!("{count} packages, the ceiling is {PACKAGE_CEILING}"),
-            "do without the newest dependency, or raise the ceiling and say why in the commit",
+            format!("{count} packages (limit {PACKAGE_CEILING})"),
+            "remove the newest dependency, or raise the limit and give the reason in the commit",
         )],
         false => Vec::new(),
     }

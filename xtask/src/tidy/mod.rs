@@ -1,64 +1,80 @@
-//! The rules of the tree. Each is a function from the tree to what breaks it, and a test named as the rule.
+//! The rules of the repository. Each rule is a function from the tree to its violations, and a test.
 
-mod borders;
+mod boundaries;
 mod documents;
 mod manifests;
+mod names;
+mod paths;
 mod sources;
 
 use anyhow::{Result, bail};
 
 use crate::tree::Tree;
 
-/// Where a rule is broken, and what to do about it.
+/// A place that breaks a rule.
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub(crate) struct Violation {
+    /// The file, with `:line` where the violation has one.
     pub(crate) place: String,
-    pub(crate) what: String,
-    pub(crate) instead: &'static str,
+    pub(crate) found: String,
+    /// What to do instead.
+    pub(crate) fix: &'static str,
 }
 
-impl Broken {
-    pub(crate) fn new(place: impl Into<String>, what: impl Into<String>, instead: &'static str) -> Broken {
-        Broken { place: place.into(), what: what.into(), instead }
+impl Violation {
+    pub(crate) fn new(place: impl Into<String>, found: impl Into<String>, fix: &'static str) -> Violation {
+        Violation { place: place.into(), found: found.into(), fix }
     }
 }
 
-type Rule = fn(&Tree) -> Vec<Broken>;
+type Rule = fn(&Tree) -> Vec<Violation>;
 
 /// Every rule with its sentence.
 const RULES: &[(&str, Rule)] = &[
-    ("the engine knows no protocol", borders::engine_knows_no_protocol),
-    ("the engine has no word of a protocol", borders::engine_has_no_protocol_word),
-    ("wire does no input or output", borders::wire_does_no_io),
-    ("only the daemon depends on the engine", borders::only_the_daemon_depends_on_the_engine),
-    ("a crate knows only those below it", manifests::crates_know_only_those_below),
-    ("only the hub knows a database", borders::only_the_hub_knows_a_database),
-    ("a face never names another face", borders::faces_are_strangers),
-    ("unsafe code stands in listed places and says why it is sound", borders::unsafe_is_confined),
-    ("the daemon touches files only in listed places", borders::daemon_touches_few_files),
+    ("the engine is independent of protocols", boundaries::engine_is_independent_of_protocols),
+    ("the engine contains no protocol words", boundaries::engine_has_no_protocol_words),
+    ("wire does no input or output", boundaries::wire_does_no_io),
+    ("only the daemon depends on the engine", boundaries::only_the_daemon_depends_on_the_engine),
+    ("a crate depends only on crates below it", manifests::crates_depend_only_downwards),
+    ("only the hub has a database", boundaries::only_the_hub_has_a_database),
+    ("a face never names another face", boundaries::faces_are_independent),
+    ("every task has an owner", boundaries::tasks_have_an_owner),
+    ("unsafe code is in listed modules and gives its reason", boundaries::unsafe_is_confined),
+    ("the daemon accesses files only in listed modules", boundaries::daemon_accesses_files_in_listed_modules),
     ("every dependency comes from the workspace", manifests::dependencies_come_from_the_workspace),
-    ("the number of packages has a ceiling", manifests::packages_have_a_ceiling),
-    ("every source opens with a sentence", sources::open_with_a_sentence),
+    ("the number of packages is limited", manifests::packages_have_a_ceiling),
+    ("every source starts with a sentence", sources::start_with_a_sentence),
     ("no source is longer than 500 lines without its tests", sources::are_short),
-    ("nothing is left to do", sources::leave_nothing_to_do),
+    ("no source contains unfinished code", sources::are_finished),
     ("no test sleeps or is ignored", sources::tests_neither_sleep_nor_are_ignored),
     ("no file names a path of a build machine", sources::name_no_build_machine),
-    ("documents link to what exists", documents::links_lead_somewhere),
-    ("every invariant names a test that exists", documents::invariants_are_held),
+    ("a public type name is defined in at most two modules", names::type_names_are_unambiguous),
+    ("a doc comment on a public type or function has at least four words", names::comments_are_sentences),
+    ("links in documents lead to existing files and headings", documents::links_resolve),
+    ("paths in documents exist", paths::paths_exist),
+    ("every invariant names a test that exists", documents::invariants_are_tested),
 ];
 
-/// Holds the tree to every rule and tells all that is broken.
+/// Checks every rule and reports all violations.
 pub(crate) fn run() -> Result<()> {
     let tree = Tree::read()?;
     let mut report = Vec::new();
+    let mut count = 0;
     for (sentence, rule) in RULES {
-        for broken in rule(&tree) {
-            report.push(format!("{sentence}\n  {}: {}\n  {}", broken.place, broken.what, broken.instead));
+        let violations = rule(&tree);
+        if violations.is_empty() {
+            continue;
         }
+        count += violations.len();
+        report.push(format!("{sentence}: {} violations", violations.len()));
+        report.extend(
+            violations.iter().map(|it| format!("  {}: {}\n    hint: {}", it.place, it.found, it.fix)),
+        );
+        report.push(String::new());
     }
-    match report.is_empty() {
-        true => Ok(()),
-        false => bail!("{}\n\n{} places to tidy", report.join("\n\n"), report.len()),
+    match count {
+        0 => Ok(()),
+        _ => bail!("{}\n{count} violations", report.join("\n")),
     }
 }
 

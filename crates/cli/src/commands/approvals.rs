@@ -1,7 +1,7 @@
 //! `rex approvals`: what waits for a decision, and deciding it.
 
 use client::v1::Approval;
-use client::{ApprovalEvent, Options, Session};
+use client::{ApprovalEvent, Session, SessionOptions};
 
 use crate::app::App;
 use crate::args::ApprovalsAsk;
@@ -12,7 +12,7 @@ use crate::table::{Table, plain};
 
 /// Lists, decides, or watches and asks.
 pub(super) async fn run(app: &App, ask: ApprovalsAsk) -> Result<Status, Failure> {
-    let options = Options { approvals: true, ..app.options() };
+    let options = SessionOptions { approvals: true, ..app.options() };
     let session = Session::open(app.choice.target.clone(), options).await?;
     match ask {
         ApprovalsAsk::List => list(app, &session).await?,
@@ -74,7 +74,7 @@ fn told(app: &App, decision: &str, waiting: &Approval) -> Result<(), Failure> {
 
 /// Shows what comes and asks at the terminal, until Ctrl-C.
 async fn watch(session: &Session) -> Result<(), Failure> {
-    let mut approvals = session.approvals().await?;
+    let mut approvals = session.subscribe_approvals().await?;
     for waiting in session.pending_approvals().await?.approvals {
         asking::ask(session, &asking::Question::from(waiting)).await;
     }

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use client::{Process, Session, Size};
+use client::{Process, Session, TerminalSize};
 
 use super::processes::find;
 use super::shell::left;
@@ -88,6 +88,6 @@ pub(super) async fn stay(
 /// Sets the size of our terminal there, by way of another one: a program draws anew when the size changes.
 async fn redraw(control: &client::ProcessControl) -> Result<(), Failure> {
     let size = terminal::size();
-    control.resize(Size { rows: size.rows.saturating_sub(1).max(1), ..size }).await?;
+    control.resize(TerminalSize { rows: size.rows.saturating_sub(1).max(1), ..size }).await?;
     Ok(control.resize(size).await?)
 }

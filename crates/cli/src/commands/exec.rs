@@ -37,7 +37,7 @@ pub(super) async fn run(app: &App, ask: Exec) -> Result<Status, Failure> {
     drop(raw);
     let status = ended(end?, Bounds::asked(&session, ask.timeout), app.json)?;
     // The output is out: what is still being cleaned up there does not hold us.
-    session.leave().await.ok();
+    session.close_without_waiting().await.ok();
     Ok(status)
 }
 

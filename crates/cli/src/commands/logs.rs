@@ -1,6 +1,6 @@
 //! `rex logs`: the output of a process, as far as it is kept.
 
-use client::What;
+use client::ProcessEventKind;
 use serde_json::json;
 
 use super::processes::find;
@@ -20,7 +20,7 @@ pub(super) async fn run(app: &App, ask: Logs) -> Result<Status, Failure> {
     };
     let mut place = ask.cursor;
     let mut process = session.attach(&found.process_id, ask.cursor).await?;
-    let lost = process.was().map_or(0, |was| was.lost);
+    let lost = process.attach_result().map_or(0, |was| was.lost);
     if lost > 0 {
         output::remark(format_args!("{lost} bytes before this are no longer kept"));
         place = place.saturating_add(lost);
@@ -29,7 +29,7 @@ pub(super) async fn run(app: &App, ask: Logs) -> Result<Status, Failure> {
     let mut has_ended = false;
     while place < until {
         let Some(event) = process.next().await? else { break };
-        has_ended = matches!(event.what, What::Exit(_));
+        has_ended = matches!(event.kind, ProcessEventKind::Exit(_));
         place = event.cursor.unwrap_or(place);
         out.show(event).await?;
         if has_ended {

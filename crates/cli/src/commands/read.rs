@@ -16,7 +16,7 @@ pub(super) async fn run(target: Option<&str>, json: bool, ask: Read) -> Result<S
     let session = app.session().await?;
     if json {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let wanted = ask.length.unwrap_or(client::files::PIECE).min(MOST_AT_ONCE);
+        let wanted = ask.length.unwrap_or(client::files::READ_CHUNK_BYTES).min(MOST_AT_ONCE);
         let (offset, length) = (Some(number(ask.offset)), Some(number(wanted)));
         let params = FsRead { session_id: session.id(), path, offset, length, encoding: None, hash: None };
         output::json_line(&session.call(&params).await?)?;

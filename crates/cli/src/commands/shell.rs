@@ -61,7 +61,7 @@ async fn piped(app: &App, session: Session, command: Command) -> Result<Status, 
     let mut process = session.start(command).await.map_err(relay::not_started)?;
     let end = relay::relay(&mut process, Manner { json: app.json, input, outlives: false }).await?;
     let status = ended(end, Bounds::asked(&session, None), app.json)?;
-    session.leave().await.ok();
+    session.close_without_waiting().await.ok();
     Ok(status)
 }
 

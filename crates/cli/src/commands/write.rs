@@ -59,7 +59,7 @@ async fn piece(stdin: &mut stdio::Input) -> Result<(Vec<u8>, bool), Failure> {
 }
 
 async fn put(session: &Session, path: &str, bytes: &[u8], mode: &str) -> Result<FsWriteResult, Failure> {
-    let (content, encoding) = Files::content(bytes);
+    let (content, encoding) = Files::encode_content(bytes);
     let params = FsWrite {
         path: path.to_owned(),
         content,

@@ -143,7 +143,7 @@ pub async fn copy_there(
 
 fn end(side: &Side, manner: Manner) -> Result<End, Failure> {
     let Some(session) = &side.session else { return Ok(End::Here) };
-    if let Some(missing) = NEEDED.iter().find(|needed| !session.can(needed)) {
+    if let Some(missing) = NEEDED.iter().find(|needed| !session.has_capability(needed)) {
         return Err(Failure::new(format!(
             "cannot copy: rexd on {} does not know {missing}",
             session.target()

@@ -169,7 +169,7 @@ impl There {
 
     /// The most that one answer holds of a file.
     pub(super) fn most_read(&self) -> u64 {
-        self.session.opened().limits.max_file_read_bytes.unwrap_or(LEAST_READ).max(1)
+        self.session.open_result().limits.max_file_read_bytes.unwrap_or(LEAST_READ).max(1)
     }
 }
 

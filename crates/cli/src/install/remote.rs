@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use client::Options;
-use client::target::Ssh;
+use client::SessionOptions;
+use client::target::SshTarget;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -33,8 +33,8 @@ const SILENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// A machine behind ssh.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    ssh: Ssh,
-    options: Options,
+    ssh: SshTarget,
+    options: SessionOptions,
     shared: Option<Shared>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Answer {
 impl Remote {
     /// Connects, and holds that connection open for all that follows. If the user's own configuration shares
     /// connections, it is theirs; else one of our own.
-    pub(crate) fn connect(ssh: Ssh, options: Options) -> Result<Remote, Failure> {
+    pub(crate) fn connect(ssh: SshTarget, options: SessionOptions) -> Result<Remote, Failure> {
         let mut remote = Remote { ssh, options, shared: None };
         let folder = match remote.shares_already() {
             true => None,
@@ -79,7 +79,7 @@ impl Remote {
     }
 
     /// How later sessions reach the machine: through the same connection.
-    pub(crate) fn ssh(&self) -> &Ssh {
+    pub(crate) fn ssh(&self) -> &SshTarget {
         &self.ssh
     }
 

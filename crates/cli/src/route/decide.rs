@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use client::Target;
-use client::target::Token;
+use client::target::BearerToken;
 
 use super::inputs::Inputs;
 use super::places::in_home;
@@ -50,7 +50,7 @@ pub enum Proof {
     /// A file with a token.
     File(PathBuf),
     /// The token itself.
-    Token(Token),
+    Token(BearerToken),
 }
 
 /// Decides where work is done.
@@ -153,7 +153,7 @@ fn resolve(said: Said, inputs: &Inputs) -> Result<Decision, Failure> {
         None if matches!(said.rule, Rule::Project(_)) => None,
         None => inputs.token.clone().map(Proof::Token),
     };
-    let token = token.filter(|_| matches!(target, Target::Url(_) | Target::Codex(_)));
+    let token = token.filter(|_| matches!(target, Target::Url(_) | Target::ExecServer(_)));
     let cwd = start(&said, default_cwd, &target, inputs)?;
     Ok(Decision { choice: Choice { target, alias, cwd, rule: said.rule, warnings }, token })
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use client::target::Token;
+use client::target::BearerToken;
 
 use super::places::Places;
 use super::project::{self, Project};
@@ -32,7 +32,7 @@ pub struct Inputs {
     /// The current directory as the kernel names it, and as the shell does if that differs.
     pub directories: Vec<PathBuf>,
     /// What `REX_TOKEN` says.
-    pub token: Option<Token>,
+    pub token: Option<BearerToken>,
     /// Where things lie.
     pub places: Places,
 }
@@ -74,7 +74,7 @@ impl Inputs {
             session,
             carried,
             directories,
-            token: variable("REX_TOKEN").map(Token),
+            token: variable("REX_TOKEN").map(BearerToken),
             places,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use client::target::Token;
+use client::target::BearerToken;
 
 use super::*;
 use crate::route::project::Project;
@@ -143,7 +143,7 @@ fn commands_start_where_the_project_says_and_else_where_the_target_says() {
 
 #[test]
 fn a_project_file_sends_our_token_nowhere() {
-    let ours = || Some(Token("ours".to_owned()));
+    let ours = || Some(BearerToken("ours".to_owned()));
     let proof = |inputs: Inputs| decide(&Inputs { token: ours(), ..inputs }).unwrap().token;
     let own = Some(Proof::File("/nowhere/token".into()));
     let environment = ours().map(Proof::Token);
@@ -161,7 +161,7 @@ fn a_token_in_the_registry_works_with_a_warning() {
     let inputs = Inputs { asked: Some("inline".to_owned()), ..silent() };
     let choice = choose_from(&inputs).unwrap();
     let Target::Url(url) = &choice.target else { panic!("{choice:?}") };
-    assert_eq!(url.token, Some(Token("in-the-file".to_owned())));
+    assert_eq!(url.token, Some(BearerToken("in-the-file".to_owned())));
     assert!(choice.warnings[0].contains("tokenFile"), "{:?}", choice.warnings);
 }
 
@@ -182,7 +182,7 @@ fn a_token_file_is_read_and_an_open_one_is_warned_about() {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
         let choice = choose_from(&inputs).unwrap();
         let Target::Url(url) = &choice.target else { panic!("{choice:?}") };
-        assert_eq!(url.token, Some(Token("secret".to_owned())));
+        assert_eq!(url.token, Some(BearerToken("secret".to_owned())));
         assert_eq!(choice.warnings.len(), warnings, "{mode:o}");
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use client::Target;
-use client::target::Token;
+use client::target::BearerToken;
 
 use super::Choice;
 use super::decide::{Decision, Proof};
@@ -26,14 +26,14 @@ pub(super) fn admit(decision: Decision) -> Result<Choice, Failure> {
             token
         }
     };
-    if let Target::Url(url) | Target::Codex(url) = &mut choice.target {
+    if let Target::Url(url) | Target::ExecServer(url) = &mut choice.target {
         url.token = Some(token);
     }
     Ok(choice)
 }
 
 /// The token in a file, and what is odd about the file.
-fn read(file: &Path) -> Result<(Token, Option<String>), Failure> {
+fn read(file: &Path) -> Result<(BearerToken, Option<String>), Failure> {
     let wrong = |problem: &dyn std::fmt::Display| {
         Failure::new(format!("cannot read the token in {}: {problem}", file.display()))
             .hint("put the token of that daemon there, on one line, readable by you alone")
@@ -49,5 +49,5 @@ fn read(file: &Path) -> Result<(Token, Option<String>), Failure> {
     let is_open = about.mode() & 0o077 != 0;
     let warning = is_open
         .then(|| format!("others on this machine may read the token in {0}: chmod 600 {0}", file.display()));
-    Ok((Token(token.to_owned()), warning))
+    Ok((BearerToken(token.to_owned()), warning))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use client::Exit;
+use client::ProcessExit;
 use serde_json::{Value, json};
 
 use super::cut;
@@ -205,7 +205,7 @@ fn status(process: &Followed, news: &News, limits: &Limits, background: bool) ->
     text
 }
 
-fn ended(exit: &Exit, limits: &Limits) -> String {
+fn ended(exit: &ProcessExit, limits: &Limits) -> String {
     let mut text = String::new();
     if let Some(limit) = limits.named(exit) {
         writeln!(text, "[{limit}]").ok();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use client::{Exit, Process, ProcessControl, What};
+use client::{Process, ProcessControl, ProcessEventKind, ProcessExit};
 use tokio::sync::watch;
 
 use super::cut;
@@ -41,7 +41,7 @@ pub struct News {
     /// The end of its output so far.
     pub end: u64,
     /// How it ended.
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     /// Why nothing more is heard of it.
     pub cut: Option<String>,
     /// What the host said about it.
@@ -77,16 +77,18 @@ impl Followed {
                 Ok(None) => return self.lose("its events ended without its exit"),
                 Err(error) => return self.lose(&error.to_string()),
             };
-            match event.what {
-                What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) => {
+            match event.kind {
+                ProcessEventKind::Stdout(bytes)
+                | ProcessEventKind::Stderr(bytes)
+                | ProcessEventKind::Terminal(bytes) => {
                     if let Err(error) = self.spool.append(bytes, event.cursor).await {
                         return self.lose(&format!("its output cannot be kept here: {error}"));
                     }
                     self.news.send_modify(|news| news.end = self.spool.span().end);
                 }
-                What::Lost(lost) => self.remark(lost.to_string()),
-                What::Trouble(trouble) => self.remark(trouble.message),
-                What::Exit(exit) => return self.news.send_modify(|news| news.exit = Some(exit)),
+                ProcessEventKind::Lost(lost) => self.remark(lost.to_string()),
+                ProcessEventKind::Error(trouble) => self.remark(trouble.message),
+                ProcessEventKind::Exit(exit) => return self.news.send_modify(|news| news.exit = Some(exit)),
             }
         }
     }

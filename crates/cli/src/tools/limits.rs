@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::{Exit, Session, v1};
+use client::{ProcessExit, Session, v1};
 
 /// The limits that a command ran under.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,7 +15,7 @@ pub struct Limits {
 impl Limits {
     /// Those of a session, and what the call asked for.
     pub fn of(session: &Session, asked: Option<Duration>) -> Limits {
-        let limits = &session.opened().limits;
+        let limits = &session.open_result().limits;
         let held = |limit: u64| Some(limit).filter(|limit| *limit < v1::UNLIMITED);
         Limits {
             asked,
@@ -25,7 +25,7 @@ impl Limits {
     }
 
     /// The limit that ended it, if one did.
-    pub fn named(&self, exit: &Exit) -> Option<String> {
+    pub fn named(&self, exit: &ProcessExit) -> Option<String> {
         if exit.timed_out {
             return Some(match (self.asked, self.hard_timeout_ms) {
                 (Some(asked), hard) if hard.is_none_or(|hard| asked.as_millis() <= u128::from(hard)) => {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_limit_that_was_hit_is_named() {
-        let exit = Exit {
+        let exit = ProcessExit {
             code: -1,
             signal: Some("TERM".to_owned()),
             timed_out: true,
@@ -80,9 +80,9 @@ mod tests {
         assert!(limits.named(&exit).unwrap().contains("timeout_ms = 50"));
         let longer = Limits { asked: Some(Duration::from_secs(9)), ..limits };
         assert!(longer.named(&exit).unwrap().contains("hard_timeout_ms = 300"));
-        let much = Exit { timed_out: false, output_limit_exceeded: true, ..exit.clone() };
+        let much = ProcessExit { timed_out: false, output_limit_exceeded: true, ..exit.clone() };
         assert!(limits.named(&much).unwrap().contains("hard_output_bytes = 7"));
-        let fine = Exit { timed_out: false, ..exit };
+        let fine = ProcessExit { timed_out: false, ..exit };
         assert_eq!(limits.named(&fine), None);
     }
 }

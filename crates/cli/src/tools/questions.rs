@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use client::{ApprovalEvent, Approvals, Session, v1};
+use client::{ApprovalEvent, ApprovalSubscription, Session, v1};
 use tokio::sync::Notify;
 
 /// Questions that wait; past it the oldest is left to run out.
@@ -31,7 +31,7 @@ pub struct Question {
 
 impl Questions {
     /// Takes in what is asked in one session, until it ends.
-    pub(super) async fn listen(self: Arc<Questions>, mut approvals: Approvals) {
+    pub(super) async fn listen(self: Arc<Questions>, mut approvals: ApprovalSubscription) {
         while let Some(event) = approvals.next().await {
             match event {
                 ApprovalEvent::Requested(request) => {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use client::{Error, Options, Session};
+use client::{Error, Session, SessionOptions};
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
@@ -200,21 +200,21 @@ impl Toolbox {
         let key = format!("{:?}", choice.target);
         let cell = self.sessions().entry(key.clone()).or_default().clone();
         let session = cell.get_or_try_init(|| self.open(&choice)).await?.clone();
-        let roots = session.opened().workspace_roots.clone();
+        let roots = session.open_result().workspace_roots.clone();
         let is_served = |cwd: &String| roots.iter().any(|root| std::path::Path::new(cwd).starts_with(root));
         let cwd = choice.cwd.filter(is_served);
         Ok((key, Place { session, cwd }))
     }
 
     async fn open(&self, choice: &Choice) -> Result<Session, Failure> {
-        let options = Options {
+        let options = SessionOptions {
             client_name: self.setting.client_name.clone(),
             approvals: self.setting.approvals,
-            ..Options::default()
+            ..SessionOptions::default()
         };
         let session = Session::open(choice.target.clone(), options).await?;
         if self.setting.approvals {
-            let approvals = session.approvals().await?;
+            let approvals = session.subscribe_approvals().await?;
             self.keep(self.questions.clone().listen(approvals));
         }
         Ok(session)

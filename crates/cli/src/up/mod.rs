@@ -7,7 +7,7 @@ mod workspace;
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use client::{Options, Session, Target};
+use client::{Session, SessionOptions, Target};
 
 use crate::args::Up;
 use crate::failure::{Failure, Status};
@@ -30,7 +30,7 @@ pub async fn run(ask: Up, shell: impl AsyncFn(&str) -> Result<(), Failure>) -> R
     for url in daemon.listens() {
         screen.say(&format!("listening {url}"))?;
     }
-    let session = Session::open(daemon.target(), Options::default()).await?;
+    let session = Session::open(daemon.target(), SessionOptions::default()).await?;
     match workspace.is_sample() {
         true => tour::sample(&screen, &session, &workspace, &mut daemon).await?,
         false => tour::yours(&screen, &session).await?,

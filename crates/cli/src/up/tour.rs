@@ -1,6 +1,6 @@
 //! What is shown: each step is really done, and checked.
 
-use client::{Command, Error, Session, What, v1};
+use client::{Command, Error, ProcessEventKind, Session, v1};
 
 use super::daemon::Daemon;
 use super::screen::Screen;
@@ -99,7 +99,7 @@ async fn kill_with_proof(screen: &Screen, session: &Session) -> Result<(), Failu
     screen.command(&format!("rex exec --detach -- sh -c '{line}'; rex kill ID"))?;
     let mut process = session.start(Command::line(line)).await?;
     while let Some(event) = process.next().await? {
-        if matches!(event.what, What::Stdout(_)) {
+        if matches!(event.kind, ProcessEventKind::Stdout(_)) {
             break;
         }
     }
@@ -121,13 +121,13 @@ async fn survive(screen: &Screen, session: &Session, daemon: &mut Daemon) -> Res
     let mut seen = String::new();
     let mut has_crashed = false;
     while let Some(event) = process.next().await? {
-        match event.what {
-            What::Stdout(bytes) => {
+        match event.kind {
+            ProcessEventKind::Stdout(bytes) => {
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 screen.wrote(&text)?;
                 seen.push_str(&text);
             }
-            What::Exit(_) => break,
+            ProcessEventKind::Exit(_) => break,
             _ => {}
         }
         if !has_crashed {
@@ -158,19 +158,21 @@ async fn exec(screen: &Screen, session: &Session, line: &str) -> Result<(String,
 async fn watch(screen: &Screen, mut process: client::Process) -> Result<(String, i32), Failure> {
     let (mut text, mut shown) = (String::new(), 0);
     while let Some(event) = process.next().await? {
-        match event.what {
-            What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) => {
+        match event.kind {
+            ProcessEventKind::Stdout(bytes)
+            | ProcessEventKind::Stderr(bytes)
+            | ProcessEventKind::Terminal(bytes) => {
                 text.push_str(&String::from_utf8_lossy(&bytes));
                 // Whole lines only: a program may write one in pieces.
                 let whole = text.rfind('\n').map_or(shown, |end| end + 1);
                 screen.wrote(&text[shown..whole])?;
                 shown = whole;
             }
-            What::Exit(exit) => {
+            ProcessEventKind::Exit(exit) => {
                 screen.wrote(&text[shown..])?;
                 return Ok((text, exit.status()));
             }
-            What::Lost(_) | What::Trouble(_) => {}
+            ProcessEventKind::Lost(_) | ProcessEventKind::Error(_) => {}
         }
     }
     Err(Failure::new("the command's events ended without its exit"))

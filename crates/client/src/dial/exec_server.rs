@@ -1,14 +1,14 @@
 //! An exec-server of Codex's kind, with a bridge before it that speaks as a daemon does.
 
 use super::{Carrier, Dialed};
-use crate::error::{ConnectError, Step};
+use crate::error::{ConnectError, ConnectStep};
 use crate::exec_server::bridge;
 use crate::exec_server::{ExecServerClient, ExecServerClientConnectOptions, ExecServerError};
-use crate::options::Options;
-use crate::target::{Target, Url};
+use crate::options::SessionOptions;
+use crate::target::{Target, UrlTarget};
 
-pub(super) async fn dial(url: &Url, options: &Options) -> Result<Dialed, ConnectError> {
-    let patience = options.connect_within;
+pub(super) async fn dial(url: &UrlTarget, options: &SessionOptions) -> Result<Dialed, ConnectError> {
+    let patience = options.connect_timeout;
     let greeting = ExecServerClientConnectOptions {
         client_name: options.client_name.clone(),
         initialize_timeout: patience,
@@ -16,7 +16,7 @@ pub(super) async fn dial(url: &Url, options: &Options) -> Result<Dialed, Connect
     };
     let wrong = |error: ExecServerError| match error {
         ExecServerError::Connect(error) => *error,
-        error => ConnectError::new(Target::Codex(url.clone()), Step::Greet, error)
+        error => ConnectError::new(Target::ExecServer(url.clone()), ConnectStep::OpenSession, error)
             .hint("what listens there must be an exec-server: `rexd exec-server` or `codex exec-server`"),
     };
     let client = ExecServerClient::connect_url(url.clone(), patience, greeting).await.map_err(wrong)?;

@@ -7,17 +7,17 @@ use std::process::Command;
 use link::child::{self, Child};
 
 use super::{Carrier, Dialed, limits};
-use crate::error::{ConnectError, Step};
-use crate::target::Local;
+use crate::error::{ConnectError, ConnectStep};
+use crate::target::LocalTarget;
 
 const NAME: &str = "rexd";
 const HOW_TO_GET: &str = "put rexd beside rex or on the PATH, or set REX_REXD to where it lies";
 
-pub(super) fn dial(local: &Local) -> Result<Dialed, ConnectError> {
+pub(super) fn dial(local: &LocalTarget) -> Result<Dialed, ConnectError> {
     let program = match &local.program {
         Some(program) => program.clone(),
         None => find_program().ok_or_else(|| {
-            ConnectError::new("local", Step::Find, "there is no rexd on this machine").hint(HOW_TO_GET)
+            ConnectError::new("local", ConnectStep::Find, "there is no rexd on this machine").hint(HOW_TO_GET)
         })?,
     };
     let mut command = Command::new(&program);
@@ -32,7 +32,8 @@ pub(super) fn dial(local: &Local) -> Result<Dialed, ConnectError> {
     }
     let started = child::spawn(command, &limits());
     let (link, child) = started.map_err(|error| {
-        ConnectError::new("local", Step::Start, format!("{}: {error}", program.display())).hint(HOW_TO_GET)
+        ConnectError::new("local", ConnectStep::Start, format!("{}: {error}", program.display()))
+            .hint(HOW_TO_GET)
     })?;
     Ok(Dialed { link, carrier: Carrier::Local(child) })
 }
@@ -45,7 +46,8 @@ pub(super) async fn explain(child: &mut Child) -> ConnectError {
         (true, Some(status)) => format!("rexd ended without a word ({status})"),
         (true, None) => "rexd does not answer".to_owned(),
     };
-    ConnectError::new("local", Step::Start, cause).hint("`rexd doctor` says what is wrong on this machine")
+    ConnectError::new("local", ConnectStep::Start, cause)
+        .hint("`rexd doctor` says what is wrong on this machine")
 }
 
 /// The daemon's program: `REX_REXD`, then beside ours, then on the PATH.

@@ -11,10 +11,10 @@ use link::child::Child;
 use websocket::Content;
 
 use crate::connection::Connection;
-use crate::error::{ConnectError, Step};
+use crate::error::{ConnectError, ConnectStep};
 use crate::exec_server::bridge::Fate;
-use crate::options::Options;
-use crate::target::{Ssh, Target, Url};
+use crate::options::SessionOptions;
+use crate::target::{SshTarget, Target, UrlTarget};
 
 /// Where a daemon has its WebSocket if the URL names no path.
 const DAEMON_PATH: &str = "/ws";
@@ -36,7 +36,7 @@ pub(crate) enum Carrier {
     /// A daemon that we started.
     Local(Child),
     /// An ssh that we started.
-    Ssh(Child, Ssh),
+    Ssh(Child, SshTarget),
     /// A socket; it lives with the link.
     Socket,
     /// A bridge to an exec-server; it lives with the link.
@@ -44,15 +44,15 @@ pub(crate) enum Carrier {
 }
 
 /// Connects to the target. Nothing has been said on the link yet.
-pub(crate) async fn dial(target: &Target, options: &Options) -> Result<Dialed, ConnectError> {
+pub(crate) async fn dial(target: &Target, options: &SessionOptions) -> Result<Dialed, ConnectError> {
     match target {
         Target::Local(local) => local::dial(local),
         Target::Ssh(ssh) => ssh::dial(ssh, options),
         Target::Unix(path) => {
             let stream = tokio::net::UnixStream::connect(path).await.map_err(|error| {
-                ConnectError::new(target, Step::Reach, &error)
+                ConnectError::new(target, ConnectStep::Connect, &error)
                     .hint(format!("is `rexd serve --unix {}` running, as this user?", path.display()))
-                    .passing()
+                    .transient()
             })?;
             let (input, output) = stream.into_split();
             let link = link::ndjson::link(input, output, &limits());
@@ -64,20 +64,20 @@ pub(crate) async fn dial(target: &Target, options: &Options) -> Result<Dialed, C
             let link = websocket::dial(url, (target, &hint), (DAEMON_PATH, Content::Json(limits()))).await?;
             Ok(Dialed { link, carrier: Carrier::Socket })
         }
-        Target::Codex(url) => exec_server::dial(url, options).await,
+        Target::ExecServer(url) => exec_server::dial(url, options).await,
     }
 }
 
 /// Connects to an exec-server. Nothing has been said on the link yet.
-pub(crate) async fn exec_server(url: &Url) -> Result<Link, ConnectError> {
-    let target = Target::Codex(url.clone());
+pub(crate) async fn exec_server(url: &UrlTarget) -> Result<Link, ConnectError> {
+    let target = Target::ExecServer(url.clone());
     let hint = format!("is `rexd exec-server --listen ws://{}` running there?", url.authority);
     let limits = exec_server_limits();
     if !url.is_harness() {
         return websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, Content::Json(limits))).await;
     }
     let link = websocket::dial(url, (&target, &hint), (EXEC_SERVER_PATH, Content::Frames(limits))).await?;
-    let odd = |error: crate::error::Error| ConnectError::new(&target, Step::Greet, error);
+    let odd = |error: crate::error::Error| ConnectError::new(&target, ConnectStep::OpenSession, error);
     let stream_id = crate::session::random_text().map_err(odd)?;
     let limits = link::mux::Limits { message_bytes: MOST_MESSAGE, ..link::mux::Limits::default() };
     Ok(link::mux::harness(link, &stream_id, limits))
@@ -103,9 +103,12 @@ impl Carrier {
             Carrier::Local(child) => local::explain(child).await,
             Carrier::Ssh(child, ssh) => ssh::explain(child, ssh).await,
             Carrier::Socket => {
-                ConnectError::new(target, Step::Greet, "the server closed the connection").passing()
+                ConnectError::new(target, ConnectStep::OpenSession, "the server closed the connection")
+                    .transient()
             }
-            Carrier::Bridge(fate) => ConnectError::new(target, Step::Greet, fate.text()).passing(),
+            Carrier::Bridge(fate) => {
+                ConnectError::new(target, ConnectStep::OpenSession, fate.text()).transient()
+            }
         }
     }
 
@@ -140,7 +143,7 @@ pub(crate) fn silent(target: &Target) -> String {
             format!("does a rexd listen there? `rexd serve --unix {}` does", path.display())
         }
         Target::Url(url) => format!("is it a rexd that listens at {}, and is its machine up?", url.authority),
-        Target::Codex(url) => {
+        Target::ExecServer(url) => {
             format!("is it an exec-server that listens at {}, and is its machine up?", url.authority)
         }
     }
@@ -155,12 +158,12 @@ pub(crate) fn find_rexd() -> Option<std::path::PathBuf> {
     local::find_program()
 }
 
-pub(crate) fn ssh_command(ssh: &Ssh, options: &Options) -> std::process::Command {
+pub(crate) fn ssh_command(ssh: &SshTarget, options: &SessionOptions) -> std::process::Command {
     let mut command = ssh::login(ssh, options);
     command.arg("--").arg(ssh::place(ssh));
     command
 }
 
-pub(crate) fn ssh_failure(ssh: &Ssh, status: Option<i32>, said: &str) -> ConnectError {
+pub(crate) fn ssh_failure(ssh: &SshTarget, status: Option<i32>, said: &str) -> ConnectError {
     ssh::failure(ssh, status, said)
 }

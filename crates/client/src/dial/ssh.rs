@@ -6,9 +6,9 @@ use std::process::Command;
 use link::child::{self, Child};
 
 use super::{Carrier, Dialed, limits};
-use crate::error::{ConnectError, Step};
-use crate::options::Options;
-use crate::target::{RemoteCommand, Ssh, Target};
+use crate::error::{ConnectError, ConnectStep};
+use crate::options::SessionOptions;
+use crate::target::{RemoteCommand, SshTarget, Target};
 
 /// Finds the daemon where `rex target install` puts it, whatever the login shell there is and knows.
 const DEFAULT_COMMAND: &str =
@@ -23,10 +23,10 @@ const NOT_FOUND: i32 = 127;
 /// The status of an ssh that failed itself.
 const SSH_FAILED: i32 = 255;
 
-pub(super) fn dial(ssh: &Ssh, options: &Options) -> Result<Dialed, ConnectError> {
+pub(super) fn dial(ssh: &SshTarget, options: &SessionOptions) -> Result<Dialed, ConnectError> {
     let target = Target::Ssh(ssh.clone());
     let missing = |error: std::io::Error| {
-        ConnectError::new(&target, Step::Find, format!("cannot run ssh: {error}"))
+        ConnectError::new(&target, ConnectStep::Find, format!("cannot run ssh: {error}"))
             .hint("install OpenSSH's client (openssh-client)")
     };
     let command = match options.interactive {
@@ -38,7 +38,7 @@ pub(super) fn dial(ssh: &Ssh, options: &Options) -> Result<Dialed, ConnectError>
 }
 
 /// The ssh that carries a session. Settings that the user's own configuration may know better are left to it.
-pub(crate) fn command(ssh: &Ssh, options: &Options) -> Command {
+pub(crate) fn command(ssh: &SshTarget, options: &SessionOptions) -> Command {
     let mut command = login(ssh, options);
     command.arg("--").arg(place(ssh)).arg(remote_line(ssh));
     command
@@ -56,7 +56,7 @@ fn sheltered(ssh: &Command) -> std::io::Result<Command> {
 }
 
 /// ssh and its options up to the host, for whatever is to be run there.
-pub(crate) fn login(ssh: &Ssh, options: &Options) -> Command {
+pub(crate) fn login(ssh: &SshTarget, options: &SessionOptions) -> Command {
     let mut command = Command::new("ssh");
     command.arg("-T");
     if let Some(port) = ssh.port {
@@ -71,21 +71,21 @@ pub(crate) fn login(ssh: &Ssh, options: &Options) -> Command {
         // Keys that interrupt are not for it. One that may ask at the terminal has to stay in its foreground.
         command.args(["-o", "BatchMode=yes"]).process_group(0);
     }
-    let patience = format!("ConnectTimeout={}", options.connect_within.as_secs().max(1));
+    let patience = format!("ConnectTimeout={}", options.connect_timeout.as_secs().max(1));
     command.args(["-o", &patience, "-o", "ClearAllForwardings=yes"]);
     command.args(["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3"]);
     command
 }
 
 /// The host as ssh takes it.
-pub(crate) fn place(ssh: &Ssh) -> String {
+pub(crate) fn place(ssh: &SshTarget) -> String {
     match &ssh.user {
         Some(user) => format!("{user}@{}", ssh.host),
         None => ssh.host.clone(),
     }
 }
 
-fn remote_line(ssh: &Ssh) -> String {
+fn remote_line(ssh: &SshTarget) -> String {
     match &ssh.command {
         None => DEFAULT_COMMAND.to_owned(),
         Some(RemoteCommand::Line(line)) => line.clone(),
@@ -101,13 +101,13 @@ pub(crate) fn quote(argument: &str) -> String {
     format!("'{}'", argument.replace('\'', r"'\''"))
 }
 
-pub(super) async fn explain(child: &mut Child, ssh: &Ssh) -> ConnectError {
+pub(super) async fn explain(child: &mut Child, ssh: &SshTarget) -> ConnectError {
     let status = child.ended().await.and_then(|status| status.code());
     failure(ssh, status, &child.errors().text())
 }
 
 /// What to do about an ssh, or what it has started, that says nothing.
-pub(super) fn silent(ssh: &Ssh) -> String {
+pub(super) fn silent(ssh: &SshTarget) -> String {
     let by_hand = by_hand(&ssh.to_string());
     match &ssh.command {
         None => format!("does `{by_hand}` answer by hand?"),
@@ -119,26 +119,25 @@ pub(super) fn silent(ssh: &Ssh) -> String {
 }
 
 /// Why an ssh that ended did so, by its status and what it said.
-pub(crate) fn failure(ssh: &Ssh, status: Option<i32>, said: &str) -> ConnectError {
+pub(crate) fn failure(ssh: &SshTarget, status: Option<i32>, said: &str) -> ConnectError {
     let host = &ssh.to_string();
     let wrong = |step, cause: &str| ConnectError::new(format_args!("ssh:{host}"), step, cause);
     let by_hand = by_hand(host);
     let last = said.lines().next_back().unwrap_or("ssh ended without a word").to_owned();
     match status {
         Some(SSH_FAILED) => refused(&wrong, said, &last, &by_hand),
-        Some(NOT_FOUND) => wrong(Step::Start, "there is no rexd on that machine")
+        Some(NOT_FOUND) => wrong(ConnectStep::Start, "there is no rexd on that machine")
             .hint(format!("rex target install {host} --root DIR   puts it there")),
-        Some(_) if !said.is_empty() => {
-            wrong(Step::Start, said).hint(format!("`{by_hand} {}` says what is wrong there", doctor(ssh)))
-        }
-        Some(code) => wrong(Step::Start, &format!("what was started there ended with status {code}"))
+        Some(_) if !said.is_empty() => wrong(ConnectStep::Start, said)
+            .hint(format!("`{by_hand} {}` says what is wrong there", doctor(ssh))),
+        Some(code) => wrong(ConnectStep::Start, &format!("what was started there ended with status {code}"))
             .hint("what the target's `command` starts must speak REXD on its standard streams"),
-        None => wrong(Step::Reach, "ssh does not answer").passing(),
+        None => wrong(ConnectStep::Connect, "ssh does not answer").transient(),
     }
 }
 
 /// The command there that tells what is wrong with what is started there, protected from the shell here.
-fn doctor(ssh: &Ssh) -> String {
+fn doctor(ssh: &SshTarget) -> String {
     let line = match &ssh.command {
         None => DEFAULT_DOCTOR.to_owned(),
         // What does not serve stdio only who wrote it knows; by hand it says the same.
@@ -165,25 +164,25 @@ fn plain_or_quoted(word: &str) -> String {
 
 /// What ssh's own failure means to a person; nothing but the wording depends on it.
 fn refused(
-    wrong: &dyn Fn(Step, &str) -> ConnectError,
+    wrong: &dyn Fn(ConnectStep, &str) -> ConnectError,
     said: &str,
     last: &str,
     by_hand: &str,
 ) -> ConnectError {
     let has = |word: &str| said.contains(word);
     if has("Permission denied") || has("Too many authentication failures") {
-        return wrong(Step::Login, last).hint(format!(
+        return wrong(ConnectStep::Authenticate, last).hint(format!(
             "`{by_hand}` must work without a password: add a key with ssh-copy-id, or start the agent that has it"
         ));
     }
     if has("Host key verification failed") || has("REMOTE HOST IDENTIFICATION HAS CHANGED") {
-        return wrong(Step::Login, "its host key is unknown or has changed")
+        return wrong(ConnectStep::Authenticate, "its host key is unknown or has changed")
             .hint(format!("run `{by_hand}` once by hand and compare the key with what its owner says"));
     }
     if has("Could not resolve hostname") {
-        return wrong(Step::Find, last).hint("check the name, or add a Host entry to ~/.ssh/config");
+        return wrong(ConnectStep::Find, last).hint("check the name, or add a Host entry to ~/.ssh/config");
     }
-    wrong(Step::Reach, last).hint(format!("does `{by_hand}` work by hand?")).passing()
+    wrong(ConnectStep::Connect, last).hint(format!("does `{by_hand}` work by hand?")).transient()
 }
 
 /// The ssh that a person would type for `[USER@]HOST[:PORT]`.
@@ -216,7 +215,7 @@ mod tests {
                 "`ssh h /opt/rexd doctor --config /etc/r.toml`",
             ),
         ] {
-            let ssh = Ssh { host: "h".to_owned(), command, ..Ssh::default() };
+            let ssh = SshTarget { host: "h".to_owned(), command, ..SshTarget::default() };
             let error = failure(&ssh, Some(1), "the config makes no sense");
             assert_eq!(error.hint, Some(format!("{hint} says what is wrong there")));
         }

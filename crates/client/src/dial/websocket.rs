@@ -6,8 +6,8 @@ use link::Link;
 use link::dial::DialError;
 use link::websocket::Settings;
 
-use crate::error::{ConnectError, Step};
-use crate::target::{Target, Url};
+use crate::error::{ConnectError, ConnectStep};
+use crate::target::{Target, UrlTarget};
 
 /// What goes over a WebSocket, and how large it may be.
 pub(super) enum Content {
@@ -19,12 +19,12 @@ pub(super) enum Content {
 
 /// Connects and upgrades, at `path` if the URL names none. `hint` is for whoever finds nobody there.
 pub(super) async fn dial(
-    url: &Url,
+    url: &UrlTarget,
     (target, hint): (&Target, &str),
     (path, content): (&str, Content),
 ) -> Result<Link, ConnectError> {
     let wrong = |step, cause: &dyn std::fmt::Display| ConnectError::new(target, step, cause);
-    let headers = headers(url).map_err(|error| wrong(Step::Find, &error))?;
+    let headers = headers(url).map_err(|error| wrong(ConnectStep::Find, &error))?;
     let socket = link::dial::websocket(&address(url, path), &headers, &url.tls).await;
     let socket = socket.map_err(|error| failure(error, (target, hint), &wrong))?;
     let (link, _closer) = match content {
@@ -34,7 +34,7 @@ pub(super) async fn dial(
     Ok(link)
 }
 
-fn address(url: &Url, default_path: &str) -> String {
+fn address(url: &UrlTarget, default_path: &str) -> String {
     let scheme = match url.scheme.is_encrypted() {
         true => "wss",
         false => "ws",
@@ -48,7 +48,7 @@ fn address(url: &Url, default_path: &str) -> String {
     format!("{scheme}://{}{slash}{path}", url.authority)
 }
 
-fn headers(url: &Url) -> Result<HeaderMap, String> {
+fn headers(url: &UrlTarget) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     if let Some(token) = &url.token {
         let value = format!("Bearer {}", token.0).parse();
@@ -65,20 +65,19 @@ fn headers(url: &Url) -> Result<HeaderMap, String> {
 fn failure(
     error: DialError,
     (target, hint): (&Target, &str),
-    wrong: &dyn Fn(Step, &dyn std::fmt::Display) -> ConnectError,
+    wrong: &dyn Fn(ConnectStep, &dyn std::fmt::Display) -> ConnectError,
 ) -> ConnectError {
     match error {
-        DialError::Url { .. } | DialError::Header(_) => wrong(Step::Find, &error),
-        DialError::Reach { source, .. } => wrong(Step::Reach, &source).hint(hint).passing(),
+        DialError::Url { .. } | DialError::Header(_) => wrong(ConnectStep::Find, &error),
+        DialError::Reach { source, .. } => wrong(ConnectStep::Connect, &source).hint(hint).transient(),
         DialError::Tls { source, .. } if source.kind() == std::io::ErrorKind::Unsupported => {
-            wrong(Step::Login, &source)
+            wrong(ConnectStep::Authenticate, &source)
                 .hint("ws:// or http:// in place of wss:// or https://, if that is meant")
         }
-        DialError::Tls { source, .. } => {
-            wrong(Step::Login, &source).hint("name the authority of its certificate as the target's caFile")
-        }
+        DialError::Tls { source, .. } => wrong(ConnectStep::Authenticate, &source)
+            .hint("name the authority of its certificate as the target's caFile"),
         DialError::Refused { status, said } => refused(status, &said, target, wrong),
-        DialError::Broken(_) | DialError::Late(_) => wrong(Step::Greet, &error).passing(),
+        DialError::Broken(_) | DialError::Late(_) => wrong(ConnectStep::OpenSession, &error).transient(),
     }
 }
 
@@ -86,22 +85,22 @@ fn refused(
     status: StatusCode,
     said: &str,
     target: &Target,
-    wrong: &dyn Fn(Step, &dyn std::fmt::Display) -> ConnectError,
+    wrong: &dyn Fn(ConnectStep, &dyn std::fmt::Display) -> ConnectError,
 ) -> ConnectError {
     let cause = format!("the server answers {status} {}", words(said));
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            wrong(Step::Login, &cause.trim_end()).hint(token_hint(target))
+            wrong(ConnectStep::Authenticate, &cause.trim_end()).hint(token_hint(target))
         }
-        StatusCode::NOT_FOUND => wrong(Step::Greet, &cause.trim_end()).hint(match target {
-            Target::Codex(url) if url.is_harness() => "is there a rexhub at that address?",
-            Target::Codex(_) => "is there an exec-server at that address?",
+        StatusCode::NOT_FOUND => wrong(ConnectStep::OpenSession, &cause.trim_end()).hint(match target {
+            Target::ExecServer(url) if url.is_harness() => "is there a rexhub at that address?",
+            Target::ExecServer(_) => "is there an exec-server at that address?",
             _ => "is there a rexd at that address?",
         }),
         status => {
-            let error = wrong(Step::Greet, &cause.trim_end());
+            let error = wrong(ConnectStep::OpenSession, &cause.trim_end());
             match status.is_server_error() {
-                true => error.passing(),
+                true => error.transient(),
                 false => error,
             }
         }
@@ -111,10 +110,10 @@ fn refused(
 /// Which token is wanted, and who gives it.
 fn token_hint(target: &Target) -> &'static str {
     match target {
-        Target::Codex(url) if url.is_harness() => {
+        Target::ExecServer(url) if url.is_harness() => {
             "set REX_TOKEN, or tokenFile in the target, to a token of that hub: `rexhub token add NAME --kind harness`"
         }
-        Target::Codex(_) => {
+        Target::ExecServer(_) => {
             "set REX_TOKEN, or tokenFile in the target, to the token of that exec-server: what is in its --ws-token-file"
         }
         _ => "set REX_TOKEN, or tokenFile in the target, to a token of that daemon",

@@ -16,14 +16,14 @@ use super::handle::{ExecServerClient, LETTERS};
 use super::options::{ExecServerClientConnectOptions, RemoteExecServerConnectArgs};
 use crate::connection::{Writers, inbox};
 use crate::dial;
-use crate::error::{ConnectError, Step};
-use crate::target::{HARNESS, Scheme, Target, Token, Url};
+use crate::error::{ConnectError, ConnectStep};
+use crate::target::{BearerToken, HARNESS, Scheme, Target, UrlTarget};
 
 /// How a server is reached again after a cut.
 #[derive(Debug)]
 pub(super) struct Reach {
     /// Nothing where somebody else made the link.
-    pub(super) socket: Option<(Url, Duration)>,
+    pub(super) socket: Option<(UrlTarget, Duration)>,
     pub(super) options: ExecServerClientConnectOptions,
 }
 
@@ -82,7 +82,7 @@ impl ExecServerClient {
 
     /// The same, for an address with all that a target may say about it.
     pub(crate) async fn connect_url(
-        url: Url,
+        url: UrlTarget,
         patience: Duration,
         options: ExecServerClientConnectOptions,
     ) -> Result<ExecServerClient, ExecServerError> {
@@ -120,8 +120,9 @@ impl Reach {
             return Err(ExecServerError::Lost("there is no way to make this link again".to_owned()));
         };
         let late = || {
-            let target = Target::Codex(url.clone());
-            ConnectError::new(target, Step::Reach, format!("no answer within {patience:?}")).passing()
+            let target = Target::ExecServer(url.clone());
+            ConnectError::new(target, ConnectStep::Connect, format!("no answer within {patience:?}"))
+                .transient()
         };
         let dialled = tokio::time::timeout(*patience, dial::exec_server(url)).await;
         let link = dialled.unwrap_or_else(|_| Err(late()))?;
@@ -142,13 +143,13 @@ impl Reach {
     }
 }
 
-fn url(args: &RemoteExecServerConnectArgs) -> Result<Url, ExecServerError> {
+fn url(args: &RemoteExecServerConnectArgs) -> Result<UrlTarget, ExecServerError> {
     // What is wrong with it is told without its query, which may hold a token.
     let shown = args.websocket_url.split('?').next().unwrap_or_default();
-    let wrong = |cause: &str| ConnectError::new(shown, Step::Find, cause);
+    let wrong = |cause: &str| ConnectError::new(shown, ConnectStep::Find, cause);
     match args.websocket_url.parse() {
         Ok(Target::Url(url)) if matches!(url.scheme, Scheme::Ws | Scheme::Wss) => {
-            Ok(Url { token: args.bearer_token.clone().map(Token), ..url })
+            Ok(UrlTarget { token: args.bearer_token.clone().map(BearerToken), ..url })
         }
         Ok(_) => Err(wrong("an exec-server's address begins with ws:// or wss://").into()),
         Err(error) => Err(wrong(&error.problem).into()),

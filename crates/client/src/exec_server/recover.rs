@@ -94,7 +94,7 @@ async fn resume(reach: &Reach, session_id: &str) -> Result<Link, ExecServerError
             Ok(_) => {
                 return Err(ExecServerError::Lost(format!("{CUT}, and the server began another session")));
             }
-            Err(error) if may_pass(&error) => error,
+            Err(error) if is_transient(&error) => error,
             Err(ExecServerError::Connect(error)) => {
                 return Err(ExecServerError::Lost(format!("{CUT}; then: {}", error.in_full())));
             }
@@ -108,9 +108,9 @@ async fn resume(reach: &Reach, session_id: &str) -> Result<Link, ExecServerError
     }
 }
 
-fn may_pass(error: &ExecServerError) -> bool {
+fn is_transient(error: &ExecServerError) -> bool {
     match error {
-        ExecServerError::Connect(error) => error.may_pass,
+        ExecServerError::Connect(error) => error.is_transient,
         ExecServerError::Refused(error) => error.code == code::SESSION_ATTACHED,
         ExecServerError::InitializeTimedOut(_) | ExecServerError::Lost(_) => true,
         _ => false,

@@ -17,7 +17,7 @@ pub struct Command {
     env: BTreeMap<String, Option<String>>,
     timeout: Option<Duration>,
     output_limit: Option<u64>,
-    terminal: Option<Size>,
+    terminal: Option<TerminalSize>,
     is_detached: bool,
     sandbox: Option<String>,
     has_no_input: bool,
@@ -42,7 +42,7 @@ impl Default for Program {
 
 /// The size of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
+pub struct TerminalSize {
     /// Width.
     pub cols: u16,
     /// Height.
@@ -102,7 +102,7 @@ impl Command {
 
     /// Runs it in a terminal of this size.
     #[must_use]
-    pub fn terminal(self, size: Size) -> Command {
+    pub fn terminal(self, size: TerminalSize) -> Command {
         Command { terminal: Some(size), ..self }
     }
 
@@ -136,7 +136,7 @@ impl Command {
         opens: Opens,
     ) -> Result<(String, Option<String>), Error> {
         let key = Some(session.key());
-        let limits = session.opened().limits.clone();
+        let limits = session.open_result().limits.clone();
         match self.terminal {
             Some(size) => {
                 let params = v1::PtyOpen { idempotency_key: key, ..self.pty_open(session.id(), size) };
@@ -151,7 +151,7 @@ impl Command {
         }
     }
 
-    fn pty_open(self, session_id: String, size: Size) -> v1::PtyOpen {
+    fn pty_open(self, session_id: String, size: TerminalSize) -> v1::PtyOpen {
         let (argv, command, login) = match self.program {
             Program::Argv(argv) => (argv, None, None),
             Program::Line { line, login } => (Vec::new(), Some(line), Some(login)),

@@ -2,7 +2,7 @@
 
 use wire::rexd::v1;
 
-use super::Size;
+use super::TerminalSize;
 use crate::error::Error;
 use crate::session::Session;
 use crate::session::letter::{Again, Opens};
@@ -62,7 +62,7 @@ impl ProcessControl {
     }
 
     /// Sets the size of its terminal.
-    pub async fn resize(&self, size: Size) -> Result<(), Error> {
+    pub async fn resize(&self, size: TerminalSize) -> Result<(), Error> {
         let Some(pty_id) = self.pty_id.clone() else { return Ok(()) };
         let (cols, rows) = (Some(size.cols.into()), Some(size.rows.into()));
         let params = v1::PtyResize { session_id: self.session.id(), pty_id, cols, rows };

@@ -12,16 +12,16 @@ use crate::error::Error;
 #[derive(Debug, Clone)]
 pub struct ProcessEvent {
     /// What it is.
-    pub what: What,
+    pub kind: ProcessEventKind,
     /// Where in the process's output it ends.
     pub cursor: Option<u64>,
-    /// The event as it came, if [`OutputForm::Shown`](crate::OutputForm::Shown) was asked for.
+    /// The event as it came, if [`OutputMode::Verbatim`](crate::OutputMode::Verbatim) was asked for.
     pub line: Option<Bytes>,
 }
 
 /// What came from a process.
 #[derive(Debug, Clone)]
-pub enum What {
+pub enum ProcessEventKind {
     /// Written to its output.
     Stdout(Bytes),
     /// Written to its error output.
@@ -29,35 +29,39 @@ pub enum What {
     /// Written to its terminal.
     Terminal(Bytes),
     /// Output that this reader will never see.
-    Lost(Lost),
+    Lost(OutputLoss),
     /// Something happened to it that is not its end.
-    Trouble(Trouble),
+    Error(ProcessError),
     /// It ended; nothing follows.
-    Exit(Exit),
+    Exit(ProcessExit),
 }
 
 /// What a reader is handed: something that came, or why nothing more will.
 pub(crate) type Heard = Result<ProcessEvent, Error>;
 
-impl What {
+impl ProcessEventKind {
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut Bytes> {
         match self {
-            What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) => Some(bytes),
-            What::Lost(_) | What::Trouble(_) | What::Exit(_) => None,
+            ProcessEventKind::Stdout(bytes)
+            | ProcessEventKind::Stderr(bytes)
+            | ProcessEventKind::Terminal(bytes) => Some(bytes),
+            ProcessEventKind::Lost(_) | ProcessEventKind::Error(_) | ProcessEventKind::Exit(_) => None,
         }
     }
 
     pub(crate) fn weight(&self) -> usize {
         match self {
-            What::Stdout(bytes) | What::Stderr(bytes) | What::Terminal(bytes) => bytes.len(),
-            What::Lost(_) | What::Trouble(_) | What::Exit(_) => 0,
+            ProcessEventKind::Stdout(bytes)
+            | ProcessEventKind::Stderr(bytes)
+            | ProcessEventKind::Terminal(bytes) => bytes.len(),
+            ProcessEventKind::Lost(_) | ProcessEventKind::Error(_) | ProcessEventKind::Exit(_) => 0,
         }
     }
 }
 
 /// Output that a reader will never see.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lost {
+pub enum OutputLoss {
     /// So many bytes of a stream.
     Bytes {
         /// `stdout`, `stderr` or `pty`.
@@ -71,7 +75,7 @@ pub enum Lost {
 
 /// Something that happened to a process.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Trouble {
+pub struct ProcessError {
     /// What kind; see [`v1::codes`].
     pub code: i64,
     /// What happened.
@@ -80,7 +84,7 @@ pub struct Trouble {
 
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Exit {
+pub struct ProcessExit {
     /// Its exit code; -1 when a signal ended it.
     pub code: i64,
     /// The signal that ended it, without `SIG`.
@@ -99,7 +103,7 @@ pub struct Exit {
     pub duration: Duration,
 }
 
-impl Exit {
+impl ProcessExit {
     /// As a shell reports it: the exit code, or 128 and the number of the signal.
     pub fn status(&self) -> i32 {
         match self.signal.as_deref().and_then(signal_number) {
@@ -149,38 +153,40 @@ pub fn signal_number(name: &str) -> Option<i32> {
     known.or_else(|| plain.parse().ok().filter(|number| (1..=64).contains(number)))
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for OutputLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Lost::Bytes { stream, bytes } => {
+            OutputLoss::Bytes { stream, bytes } => {
                 write!(f, "{bytes} bytes of {stream} were not kept and are lost")
             }
-            Lost::Events(events) => write!(f, "{events} events were not kept: output may be missing here"),
+            OutputLoss::Events(events) => {
+                write!(f, "{events} events were not kept: output may be missing here")
+            }
         }
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for ProcessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.message, self.code)
     }
 }
 
-impl From<v1::ExecLost> for Lost {
-    fn from(lost: v1::ExecLost) -> Lost {
-        Lost::Bytes { stream: lost.stream.unwrap_or_else(|| "output".to_owned()), bytes: lost.bytes }
+impl From<v1::ExecLost> for OutputLoss {
+    fn from(lost: v1::ExecLost) -> OutputLoss {
+        OutputLoss::Bytes { stream: lost.stream.unwrap_or_else(|| "output".to_owned()), bytes: lost.bytes }
     }
 }
 
-impl From<v1::ExecError> for Trouble {
-    fn from(error: v1::ExecError) -> Trouble {
-        Trouble { code: error.code, message: error.message }
+impl From<v1::ExecError> for ProcessError {
+    fn from(error: v1::ExecError) -> ProcessError {
+        ProcessError { code: error.code, message: error.message }
     }
 }
 
-impl From<v1::ExecExit> for Exit {
-    fn from(exit: v1::ExecExit) -> Exit {
-        Exit {
+impl From<v1::ExecExit> for ProcessExit {
+    fn from(exit: v1::ExecExit) -> ProcessExit {
+        ProcessExit {
             code: exit.exit_code,
             signal: exit.signal,
             timed_out: exit.timed_out,
@@ -193,9 +199,9 @@ impl From<v1::ExecExit> for Exit {
     }
 }
 
-impl From<v1::PtyExit> for Exit {
-    fn from(exit: v1::PtyExit) -> Exit {
-        Exit {
+impl From<v1::PtyExit> for ProcessExit {
+    fn from(exit: v1::PtyExit) -> ProcessExit {
+        ProcessExit {
             code: exit.exit_code,
             signal: exit.signal,
             timed_out: exit.timed_out,

@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::queue;
 use crate::session::Session;
 
-pub use command::{Command, Size};
+pub use command::{Command, TerminalSize};
 pub use control::ProcessControl;
 pub(crate) use event::Heard;
-pub use event::{Exit, Lost, ProcessEvent, Trouble, What, signal_number};
+pub use event::{OutputLoss, ProcessError, ProcessEvent, ProcessEventKind, ProcessExit, signal_number};
 
 /// A process: its events, and through [`control`](Process::control) everything that can be done to it.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Process {
     }
 
     /// How it was when it was attached to; nothing if it was started here.
-    pub fn was(&self) -> Option<&v1::ExecAttachResult> {
+    pub fn attach_result(&self) -> Option<&v1::ExecAttachResult> {
         self.attached.as_ref()
     }
 
@@ -64,9 +64,9 @@ impl Process {
     }
 
     /// Reads to its end and throws the output away.
-    pub async fn wait(&mut self) -> Result<Exit, Error> {
+    pub async fn wait(&mut self) -> Result<ProcessExit, Error> {
         while let Some(event) = self.next().await? {
-            if let What::Exit(exit) = event.what {
+            if let ProcessEventKind::Exit(exit) = event.kind {
                 return Ok(exit);
             }
         }

@@ -18,7 +18,7 @@ use super::routes::Routes;
 use crate::connection::{Connection, Inbox, Post, Turn};
 use crate::dial::{Carrier, Dialed};
 use crate::error::Error;
-use crate::options::Options;
+use crate::options::SessionOptions;
 use crate::target::Target;
 
 /// When a request that is still under way is asked for again.
@@ -28,7 +28,7 @@ pub(super) struct Driver {
     pub(super) connection: Connection,
     pub(super) carrier: Carrier,
     pub(super) target: Arc<Target>,
-    pub(super) options: Options,
+    pub(super) options: SessionOptions,
     pub(super) inbox: Inbox<Letter, Farewell>,
     pub(super) opened: watch::Sender<Arc<SessionOpenResult>>,
     pub(super) pending: BTreeMap<u64, Call>,
@@ -50,7 +50,7 @@ pub(super) enum Over {
 impl Driver {
     pub(super) fn new(
         dialed: Dialed,
-        (target, options): (Arc<Target>, Options),
+        (target, options): (Arc<Target>, SessionOptions),
         (inbox, opened): (Inbox<Letter, Farewell>, watch::Sender<Arc<SessionOpenResult>>),
         (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
     ) -> Box<Driver> {

@@ -7,8 +7,8 @@ use wire::jsonrpc::{self, Item, Message, RpcError};
 use wire::rexd::v1::{Method, PROTOCOL, SessionOpenResult, SessionResume, codes};
 
 use crate::dial::{Dialed, dial};
-use crate::error::{ConnectError, Error, Step};
-use crate::options::Options;
+use crate::error::{ConnectError, ConnectStep, Error};
+use crate::options::SessionOptions;
 use crate::target::Target;
 
 /// The id of the greeting; requests of the session count on from there.
@@ -28,9 +28,12 @@ pub(super) enum NotResumed {
 }
 
 /// Reaches the target and opens a session.
-pub(super) async fn open(target: &Target, options: &Options) -> Result<(Dialed, SessionOpenResult), Error> {
+pub(super) async fn open(
+    target: &Target,
+    options: &SessionOptions,
+) -> Result<(Dialed, SessionOpenResult), Error> {
     let greeting = options.greeting(target);
-    tokio::time::timeout(options.connect_within, reach(target, options, &greeting))
+    tokio::time::timeout(options.connect_timeout, reach(target, options, &greeting))
         .await
         .unwrap_or_else(|_| Err(too_late(target, options)))
 }
@@ -38,7 +41,7 @@ pub(super) async fn open(target: &Target, options: &Options) -> Result<(Dialed, 
 /// A link with a session on it. If there will be none, for whatever reason, its carrier ends with this.
 async fn reach<M: Method<Result = SessionOpenResult>>(
     target: &Target,
-    options: &Options,
+    options: &SessionOptions,
     greeting: &M,
 ) -> Result<(Dialed, SessionOpenResult), Error> {
     let mut ungreeted = Ungreeted(Some(dial(target, options).await?));
@@ -62,10 +65,10 @@ impl Drop for Ungreeted {
 /// Reaches the target and takes the session up again.
 pub(super) async fn resume(
     target: &Target,
-    options: &Options,
+    options: &SessionOptions,
     session: &SessionResume,
 ) -> Result<(Dialed, SessionOpenResult), NotResumed> {
-    let greeted = tokio::time::timeout(options.connect_within, reach(target, options, session));
+    let greeted = tokio::time::timeout(options.connect_timeout, reach(target, options, session));
     greeted.await.unwrap_or_else(|_| Err(too_late(target, options))).map_err(|error| match error {
         Error::Refused(error) if error.code == codes::UNAUTHORIZED && error.data["retry"] != true => {
             NotResumed::Gone(*error)
@@ -79,16 +82,16 @@ impl NotResumed {
     pub(super) fn of(error: Error) -> NotResumed {
         match error {
             Error::Refused(error) if error.data["retry"] == true => NotResumed::NotNow(Error::Refused(error)),
-            Error::Connect(error) if error.may_pass => NotResumed::NotNow(Error::Connect(error)),
+            Error::Connect(error) if error.is_transient => NotResumed::NotNow(Error::Connect(error)),
             other => NotResumed::Never(other),
         }
     }
 }
 
-fn too_late(target: &Target, options: &Options) -> Error {
-    let patience = options.connect_within.as_secs();
-    let error = ConnectError::new(target, Step::Reach, format!("no answer within {patience} s"));
-    error.hint(crate::dial::silent(target)).passing().into()
+fn too_late(target: &Target, options: &SessionOptions) -> Error {
+    let patience = options.connect_timeout.as_secs();
+    let error = ConnectError::new(target, ConnectStep::Connect, format!("no answer within {patience} s"));
+    error.hint(crate::dial::silent(target)).transient().into()
 }
 
 async fn greet<M: Method<Result = SessionOpenResult>>(
@@ -103,8 +106,8 @@ async fn greet<M: Method<Result = SessionOpenResult>>(
     let spoken = serde_json::from_str::<Spoken>(result.get()).ok().and_then(|spoken| spoken.protocol);
     if let Some(spoken) = spoken.filter(|spoken| spoken != PROTOCOL) {
         let cause = format!("it speaks {spoken} and we speak {PROTOCOL}");
-        let error =
-            ConnectError::new(target, Step::Greet, cause).hint("rex target install HOST   updates it");
+        let error = ConnectError::new(target, ConnectStep::OpenSession, cause)
+            .hint("rex target install HOST   updates it");
         return Err(error.into());
     }
     serde_json::from_str(result.get())

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use crate::approvals::ApprovalEvent;
 use crate::error::Error;
 use crate::files::WatchEvent;
-use crate::process::{Heard, Lost, ProcessEvent, What};
+use crate::process::{Heard, OutputLoss, ProcessEvent, ProcessEventKind};
 use crate::queue;
 
 /// A letter to the session's task.
@@ -77,7 +77,7 @@ pub(crate) struct ProcessRoute {
 impl ProcessRoute {
     /// Hands on a piece of output or what happened, once: what was handed on before is left out.
     pub(crate) fn push(&mut self, mut event: ProcessEvent) {
-        if let Some(bytes) = event.what.bytes_mut() {
+        if let Some(bytes) = event.kind.bytes_mut() {
             let length = bytes.len() as u64;
             let end = event.cursor.unwrap_or(self.cursor + length);
             let known = self.cursor.saturating_sub(end.saturating_sub(length)).min(length);
@@ -93,10 +93,12 @@ impl ProcessRoute {
             }
         }
         if self.skipped > 0 {
-            let lost = Lost::Bytes { stream: "output".to_owned(), bytes: std::mem::take(&mut self.skipped) };
-            self.events.push(Ok(ProcessEvent { what: What::Lost(lost), cursor: None, line: None }), 0);
+            let lost =
+                OutputLoss::Bytes { stream: "output".to_owned(), bytes: std::mem::take(&mut self.skipped) };
+            self.events
+                .push(Ok(ProcessEvent { kind: ProcessEventKind::Lost(lost), cursor: None, line: None }), 0);
         }
-        let weight = event.what.weight() + event.line.as_ref().map_or(0, Bytes::len);
+        let weight = event.kind.weight() + event.line.as_ref().map_or(0, Bytes::len);
         self.events.push(Ok(event), weight);
     }
 

@@ -15,11 +15,11 @@ use wire::jsonrpc;
 use wire::limits::MAX_LINE_BYTES;
 use wire::rexd::v1::{self, Method, SessionOpenResult};
 
-use crate::approvals::Approvals;
+use crate::approvals::ApprovalSubscription;
 use crate::connection::{Writers, inbox};
 use crate::error::Error;
 use crate::files::Files;
-use crate::options::Options;
+use crate::options::SessionOptions;
 use crate::process::{Command, Process};
 use crate::queue::queue;
 use crate::target::Target;
@@ -44,7 +44,7 @@ pub struct Session {
 
 impl Session {
     /// Reaches the target and opens a session there. Must be called within a tokio runtime.
-    pub async fn open(target: Target, options: Options) -> Result<Session, Error> {
+    pub async fn open(target: Target, options: SessionOptions) -> Result<Session, Error> {
         // On the heap, as the driver: what only the first moments need must not weigh on every later frame.
         let (dialed, opened) = Box::pin(greet::open(&target, &options)).await?;
         let opened = Arc::new(opened);
@@ -60,7 +60,7 @@ impl Session {
     }
 
     /// What the server said when the session was opened, or opened anew.
-    pub fn opened(&self) -> Arc<SessionOpenResult> {
+    pub fn open_result(&self) -> Arc<SessionOpenResult> {
         self.opened.borrow().clone()
     }
 
@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// Whether the server offers something, by the name it has in `capabilities`.
-    pub fn can(&self, capability: &str) -> bool {
+    pub fn has_capability(&self, capability: &str) -> bool {
         self.opened.borrow().capabilities.iter().any(|offered| offered == capability)
     }
 
@@ -122,10 +122,10 @@ impl Session {
     }
 
     /// Hears what waits for a decision from now on. The session must have been opened with [`Options::approvals`].
-    pub async fn approvals(&self) -> Result<Approvals, Error> {
+    pub async fn subscribe_approvals(&self) -> Result<ApprovalSubscription, Error> {
         let (events, receiver) = queue(self.drained.clone());
         self.letters.send(Letter::Attend(events)).await.map_err(|_| Error::Closed)?;
-        Ok(Approvals::new(self.clone(), receiver))
+        Ok(ApprovalSubscription::new(self.clone(), receiver))
     }
 
     /// Closes the session: attached processes have ended when this returns.
@@ -134,7 +134,7 @@ impl Session {
     }
 
     /// Closes the session without waiting for what is still cleaned up there.
-    pub async fn leave(&self) -> Result<(), Error> {
+    pub async fn close_without_waiting(&self) -> Result<(), Error> {
         self.end(false).await
     }
 
@@ -185,7 +185,7 @@ impl Session {
 
     /// Whether input may be sent twice: a server that does not know its key would take it twice.
     pub(crate) fn input_again(&self) -> Again {
-        match self.can("input_key") {
+        match self.has_capability("input_key") {
             true => Again::Safe,
             false => Again::Never,
         }

@@ -33,7 +33,7 @@ impl Driver {
     /// Reaches the target again. An error means that it cannot be, or not in time; a value that the session was closed
     /// meanwhile.
     pub(super) async fn recover(&mut self, cut: &str) -> Result<Option<ClosedMeanwhile>, Error> {
-        if self.options.reconnect_within.is_zero() {
+        if self.options.reconnect_timeout.is_zero() {
             return Err(Error::Lost(cut.to_owned()));
         }
         self.pending.extend(std::mem::take(&mut self.waiting).into_iter().map(|(_, call)| (call.id, call)));
@@ -126,11 +126,11 @@ fn then(cut: &str, error: &Error) -> String {
 /// Tries until it works, cannot work, or takes too long.
 async fn reach(
     target: Arc<crate::target::Target>,
-    options: crate::options::Options,
+    options: crate::options::SessionOptions,
     resume: Option<SessionResume>,
     cut: String,
 ) -> Result<Back, Error> {
-    let give_up_at = Instant::now() + options.reconnect_within;
+    let give_up_at = Instant::now() + options.reconnect_timeout;
     let mut pause = FIRST_PAUSE;
     let mut resume = resume;
     let mut why = format!("{cut}; the server keeps no sessions");
@@ -155,7 +155,7 @@ async fn reach(
             Err(NotResumed::NotNow(error)) => error,
         };
         if Instant::now() + pause >= give_up_at {
-            let within = options.reconnect_within.as_secs();
+            let within = options.reconnect_timeout.as_secs();
             return Err(Error::Lost(format!("{cut}; not reached again within {within} s: {error}")));
         }
         tokio::time::sleep(pause).await;

@@ -12,8 +12,8 @@ use super::letter::{Opens, ProcessRoute};
 use crate::approvals::ApprovalEvent;
 use crate::error::Error;
 use crate::files::WatchEvent;
-use crate::options::OutputForm;
-use crate::process::{Exit, Lost, ProcessEvent, Trouble, What};
+use crate::options::OutputMode;
+use crate::process::{OutputLoss, ProcessError, ProcessEvent, ProcessEventKind, ProcessExit};
 use crate::queue;
 
 /// Events of processes whose start has not been answered yet; past it they are dropped and declared.
@@ -29,7 +29,7 @@ pub(super) struct Routes {
     /// Processes whose reader is behind.
     behind: Vec<String>,
     last_event_id: u64,
-    form: OutputForm,
+    form: OutputMode,
 }
 
 /// A piece of output, without a copy of its data where there is nothing to unescape.
@@ -63,7 +63,7 @@ struct Named<'a> {
 }
 
 impl Routes {
-    pub(super) fn new(form: OutputForm) -> Routes {
+    pub(super) fn new(form: OutputMode) -> Routes {
         Routes {
             processes: HashMap::new(),
             watches: HashMap::new(),
@@ -118,17 +118,23 @@ impl Routes {
         if !has_starts {
             self.early.clear();
         }
-        let kept = (self.form == OutputForm::Shown).then(|| line.clone());
+        let kept = (self.form == OutputMode::Verbatim).then(|| line.clone());
         let handed = match call.method.as_ref() {
-            "exec.stdout" => self.output(params, kept, What::Stdout),
-            "exec.stderr" => self.output(params, kept, What::Stderr),
-            "pty.output" => self.output(params, kept, What::Terminal),
-            "exec.exit" => self.happened::<v1::ExecExit>(params, kept, |exit| What::Exit(Exit::from(exit))),
-            "pty.exit" => self.happened::<v1::PtyExit>(params, kept, |exit| What::Exit(Exit::from(exit))),
-            "exec.lost" => self.happened::<v1::ExecLost>(params, kept, |lost| What::Lost(Lost::from(lost))),
-            "exec.error" => {
-                self.happened::<v1::ExecError>(params, kept, |error| What::Trouble(Trouble::from(error)))
-            }
+            "exec.stdout" => self.output(params, kept, ProcessEventKind::Stdout),
+            "exec.stderr" => self.output(params, kept, ProcessEventKind::Stderr),
+            "pty.output" => self.output(params, kept, ProcessEventKind::Terminal),
+            "exec.exit" => self.happened::<v1::ExecExit>(params, kept, |exit| {
+                ProcessEventKind::Exit(ProcessExit::from(exit))
+            }),
+            "pty.exit" => self.happened::<v1::PtyExit>(params, kept, |exit| {
+                ProcessEventKind::Exit(ProcessExit::from(exit))
+            }),
+            "exec.lost" => self.happened::<v1::ExecLost>(params, kept, |lost| {
+                ProcessEventKind::Lost(OutputLoss::from(lost))
+            }),
+            "exec.error" => self.happened::<v1::ExecError>(params, kept, |error| {
+                ProcessEventKind::Error(ProcessError::from(error))
+            }),
             other => self.other(other, params, kept),
         };
         match handed {
@@ -148,14 +154,14 @@ impl Routes {
         &mut self,
         params: &str,
         line: Option<Bytes>,
-        what: fn(Bytes) -> What,
+        what: fn(Bytes) -> ProcessEventKind,
     ) -> Result<Option<(String, ProcessEvent)>, serde_json::Error> {
         let piece: Piece<'_> = serde_json::from_str(params)?;
         let bytes = match piece.encoding.as_ref() {
             "base64" => wire::base64::decode(&piece.data).map_err(serde::de::Error::custom)?,
             _ => piece.data.into_owned().into_bytes(),
         };
-        let event = ProcessEvent { what: what(bytes.into()), cursor: piece.cursor, line };
+        let event = ProcessEvent { kind: what(bytes.into()), cursor: piece.cursor, line };
         self.last_event_id = self.last_event_id.max(piece.event_id);
         Ok(self.hand_on(&piece.process_id, event))
     }
@@ -165,16 +171,16 @@ impl Routes {
         &mut self,
         params: &'a str,
         line: Option<Bytes>,
-        what: impl FnOnce(T) -> What,
+        what: impl FnOnce(T) -> ProcessEventKind,
     ) -> Result<Option<(String, ProcessEvent)>, serde_json::Error> {
         let named: Named<'_> = serde_json::from_str(params)?;
-        let event = ProcessEvent { what: what(serde_json::from_str(params)?), cursor: None, line };
+        let event = ProcessEvent { kind: what(serde_json::from_str(params)?), cursor: None, line };
         Ok(self.hand_on(&named.process_id, event))
     }
 
     fn hand_on(&mut self, id: &str, event: ProcessEvent) -> Option<(String, ProcessEvent)> {
         let Some(route) = self.processes.get_mut(id) else { return Some((id.to_owned(), event)) };
-        let is_last = matches!(event.what, What::Exit(_));
+        let is_last = matches!(event.kind, ProcessEventKind::Exit(_));
         route.push(event);
         if is_last || route.events.is_unread() {
             self.processes.remove(id);
@@ -219,7 +225,11 @@ impl Routes {
     pub(super) fn missed(&mut self, events: u64) {
         if events > 0 {
             for route in self.processes.values_mut() {
-                route.push(ProcessEvent { what: What::Lost(Lost::Events(events)), cursor: None, line: None });
+                route.push(ProcessEvent {
+                    kind: ProcessEventKind::Lost(OutputLoss::Events(events)),
+                    cursor: None,
+                    line: None,
+                });
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Parsing of `[policy]` and `[environment]`.
 
-use engine::policy::{Asked, CommandLine, Operation, Touch, Verdict};
+use engine::policy::{CommandLine, PathAccess, PolicyOperation, PolicyQuery, Verdict};
 use std::path::Path;
 
 use super::tests::{read, refusal};
@@ -84,8 +84,9 @@ acess = "read"
     let config = read(text).unwrap();
     assert!(config.warnings[0].contains("did you mean access?"), "{:?}", config.warnings);
     let decide = |face, path: &str| {
-        let touched = [Touch::read(Path::new(path))];
-        let asked = Asked { face, client: "", caller: "uid:1", operation: Operation::Files(&touched) };
+        let touched = [PathAccess::read(Path::new(path))];
+        let asked =
+            PolicyQuery { face, client: "", caller: "uid:1", operation: PolicyOperation::Files(&touched) };
         config.policy.decide(&asked).verdict
     };
     assert_eq!(decide("rexd", "/home/u/.ssh/id"), Verdict::Deny);
@@ -120,8 +121,8 @@ set = { LANG = "C" }
     let config = read(text).unwrap();
     let decide = |line| {
         let line = CommandLine::Shell { line, login: false };
-        let operation = Operation::Run { line, cwd: Path::new("/code") };
-        config.policy.decide(&Asked { face: "rexd", client: "", caller: "uid:1", operation })
+        let operation = PolicyOperation::Run { line, cwd: Path::new("/code") };
+        config.policy.decide(&PolicyQuery { face: "rexd", client: "", caller: "uid:1", operation })
     };
     assert_eq!(decide("git push").verdict, Verdict::Deny);
     assert_eq!(decide("git push").reason, "people push");

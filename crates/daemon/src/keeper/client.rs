@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::Error;
-use engine::process::{Cursor, Ended, Keeper, KeeperAnswer, KeeperNews, Signal, TerminalSize, Told};
+use engine::process::{
+    Cursor, Keeper, KeeperEvent, KeeperReply, KillOutcome, NextKeeperEvent, Signal, TerminalSize,
+};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use wire::keeper::{MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, Piece, Request, Told as Said};
+use wire::keeper::{KeeperFrame, KeeperMessage, KeeperRequest, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES};
 
 use super::client_connection::{self, KeeperConnection};
 use super::convert;
@@ -56,7 +58,7 @@ impl KeeperClient {
         KeeperClient { dir, at: at.0, source: Source::Cut(Instant::now()), input: Arc::default() }
     }
 
-    async fn news(&mut self) -> Option<Told> {
+    async fn news(&mut self) -> Option<KeeperEvent> {
         loop {
             match &mut self.source {
                 Source::Socket(connection) => match connection.piece().await {
@@ -87,23 +89,25 @@ impl KeeperClient {
     }
 
     /// What the keeper said, in the engine's words.
-    fn heard(&mut self, piece: Piece) -> Option<Told> {
+    fn heard(&mut self, piece: KeeperFrame) -> Option<KeeperEvent> {
         match piece {
-            Piece::Output { start, stream, bytes } => {
+            KeeperFrame::Output { start, stream, bytes } => {
                 self.at = start + bytes.len() as u64;
-                Some(Told::Output { start: Cursor(start), stream: convert::stream(stream), bytes })
+                Some(KeeperEvent::Output { start: Cursor(start), stream: convert::stream(stream), bytes })
             }
-            Piece::Told(Said::Lost { next, .. }) => {
+            KeeperFrame::Message(KeeperMessage::Lost { next, .. }) => {
                 self.at = next;
-                Some(Told::Lost { next: Cursor(next) })
+                Some(KeeperEvent::Lost { next: Cursor(next) })
             }
-            Piece::Told(Said::Exited { exit }) => Some(Told::Exited(convert::exit(exit))),
-            Piece::Told(Said::Closed(closed)) => {
+            KeeperFrame::Message(KeeperMessage::Exited { exit }) => {
+                Some(KeeperEvent::Exited(convert::exit(exit)))
+            }
+            KeeperFrame::Message(KeeperMessage::Closed(closed)) => {
                 self.source = Source::Over;
-                Some(Told::Closed(convert::closed(closed)))
+                Some(KeeperEvent::Closed(convert::closed(closed)))
             }
             // Nothing else is said without being asked; what a newer keeper adds is passed over.
-            Piece::Told(_) => None,
+            KeeperFrame::Message(_) => None,
         }
     }
 
@@ -115,8 +119,8 @@ impl KeeperClient {
         let from = self.at;
         let attached = async {
             let mut connection = KeeperConnection::open(&self.dir).await?;
-            match connection.ask(|id| Request::Attach { id, cursor: from }).await? {
-                Said::Attached { .. } => Ok::<_, io::Error>(connection),
+            match connection.ask(|id| KeeperRequest::Attach { id, cursor: from }).await? {
+                KeeperMessage::Attached { .. } => Ok::<_, io::Error>(connection),
                 _ => Err(io::ErrorKind::ResourceBusy.into()),
             }
         };
@@ -127,30 +131,30 @@ impl KeeperClient {
     }
 
     /// What the disk has, in the engine's words.
-    fn found(&mut self, found: io::Result<SegmentItem>) -> Option<Told> {
+    fn found(&mut self, found: io::Result<SegmentItem>) -> Option<KeeperEvent> {
         match found {
             Ok(SegmentItem::Output { start, stream, bytes }) => {
                 self.at = start + bytes.len() as u64;
-                Some(Told::Output { start: Cursor(start), stream, bytes })
+                Some(KeeperEvent::Output { start: Cursor(start), stream, bytes })
             }
             Ok(SegmentItem::Gap { next }) => {
                 self.at = next;
-                Some(Told::Lost { next: Cursor(next) })
+                Some(KeeperEvent::Lost { next: Cursor(next) })
             }
             Ok(SegmentItem::End) | Err(_) => self.end(),
         }
     }
 
     /// The end as it was written down: first what is missing before it, then how it came.
-    fn end(&mut self) -> Option<Told> {
+    fn end(&mut self) -> Option<KeeperEvent> {
         let status = self.dir.status();
         let end = status.as_ref().map_or_else(|| self.dir.end(), |status| status.end);
         if self.at < end {
             self.at = end;
-            return Some(Told::Lost { next: Cursor(end) });
+            return Some(KeeperEvent::Lost { next: Cursor(end) });
         }
         self.source = Source::Over;
-        status.map(|status| Told::Closed(convert::closed(status.closed)))
+        status.map(|status| KeeperEvent::Closed(convert::closed(status.closed)))
     }
 }
 
@@ -172,21 +176,21 @@ impl DiskRead {
 }
 
 impl Keeper for KeeperClient {
-    fn next(&mut self) -> KeeperNews<'_> {
+    fn next(&mut self) -> NextKeeperEvent<'_> {
         Box::pin(self.news())
     }
 
-    fn kill(&self, signal: Signal) -> KeeperAnswer<Ended> {
+    fn kill(&self, signal: Signal) -> KeeperReply<KillOutcome> {
         let dir = self.dir.clone();
         Box::pin(async move { client_connection::kill(&dir, signal).await })
     }
 
-    fn input(&self, bytes: Bytes, is_last: bool) -> KeeperAnswer<usize> {
+    fn input(&self, bytes: Bytes, is_last: bool) -> KeeperReply<usize> {
         let (dir, connection) = (self.dir.clone(), self.input.clone());
         Box::pin(async move { input(&dir, &mut *connection.lock().await, bytes, is_last).await })
     }
 
-    fn resize(&self, size: TerminalSize) -> KeeperAnswer<()> {
+    fn resize(&self, size: TerminalSize) -> KeeperReply<()> {
         let dir = self.dir.clone();
         Box::pin(async move { client_connection::resize(&dir, size).await })
     }
@@ -211,9 +215,9 @@ pub(super) async fn input(
                 .map_err(|error| client_connection::unreachable(dir, &error))?,
         };
         let data = wire::base64::encode(&piece);
-        let asked = connection.ask(|id| Request::Input { id, data, eof }).await;
+        let asked = connection.ask(|id| KeeperRequest::Input { id, data, eof }).await;
         match asked.map_err(|error| client_connection::unreachable(dir, &error))? {
-            Said::Accepted { .. } => *reusable = Some(connection),
+            KeeperMessage::Accepted { .. } => *reusable = Some(connection),
             told => {
                 *reusable = Some(connection);
                 return Err(client_connection::unexpected(told));

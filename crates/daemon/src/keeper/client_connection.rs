@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use engine::Error;
-use engine::process::{Cursor, Ended, Signal, TerminalSize};
+use engine::process::{Cursor, KillOutcome, Signal, TerminalSize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use wire::keeper::{Decoder, Piece, Request, Told, Version, encode_request};
+use wire::keeper::{Decoder, KeeperFrame, KeeperMessage, KeeperRequest, Version, encode_request};
 
 use super::convert;
 use super::dir::{KeeperDir, SOCKET};
@@ -44,8 +44,8 @@ impl KeeperConnection {
         let decoder = Decoder::new(Version::V1);
         let mut connection = KeeperConnection { socket, incoming: BytesMut::new(), decoder, last_id: 0 };
         let newest = Version::NEWEST;
-        match connection.ask(|id| Request::Hello { id, version: newest.number() }).await? {
-            Told::Hello { version, .. } if version > 0 && version <= newest.number() => {
+        match connection.ask(|id| KeeperRequest::Hello { id, version: newest.number() }).await? {
+            KeeperMessage::Hello { version, .. } if version > 0 && version <= newest.number() => {
                 let agreed = newest.common(version).ok_or(io::ErrorKind::Unsupported)?;
                 connection.decoder = Decoder::new(agreed);
                 Ok(connection)
@@ -55,18 +55,21 @@ impl KeeperConnection {
     }
 
     /// Asks for one thing and waits for its answer.
-    pub(super) async fn ask(&mut self, request: impl FnOnce(u64) -> Request) -> io::Result<Told> {
+    pub(super) async fn ask(
+        &mut self,
+        request: impl FnOnce(u64) -> KeeperRequest,
+    ) -> io::Result<KeeperMessage> {
         self.last_id += 1;
         self.socket.write_all(&encode_request(&request(self.last_id))).await?;
         match self.piece().await? {
-            Some(Piece::Told(told)) => Ok(told),
-            Some(Piece::Output { .. }) => Err(io::ErrorKind::InvalidData.into()),
+            Some(KeeperFrame::Message(told)) => Ok(told),
+            Some(KeeperFrame::Output { .. }) => Err(io::ErrorKind::InvalidData.into()),
             None => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
     /// The next thing that the keeper says; nothing when it has closed the connection. Safe to drop while it waits.
-    pub(super) async fn piece(&mut self) -> io::Result<Option<Piece>> {
+    pub(super) async fn piece(&mut self) -> io::Result<Option<KeeperFrame>> {
         loop {
             let next = self.decoder.next(&mut self.incoming);
             if let Some(piece) = next.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
@@ -83,30 +86,30 @@ impl KeeperConnection {
 }
 
 /// Ends the tree, or tells its group something. On a connection of its own, so that nothing is before it.
-pub(super) async fn kill(dir: &KeeperDir, signal: Signal) -> Result<Ended, Error> {
-    match ask(dir, |id| Request::Kill { id, signal: signal.number() }).await? {
-        Told::Killed { killed, left, .. } => Ok(convert::ended(killed, left)),
+pub(super) async fn kill(dir: &KeeperDir, signal: Signal) -> Result<KillOutcome, Error> {
+    match ask(dir, |id| KeeperRequest::Kill { id, signal: signal.number() }).await? {
+        KeeperMessage::Killed { killed, left, .. } => Ok(convert::ended(killed, left)),
         told => Err(unexpected(told)),
     }
 }
 
 /// Changes the size of the terminal.
 pub(super) async fn resize(dir: &KeeperDir, size: TerminalSize) -> Result<(), Error> {
-    match ask(dir, |id| Request::Resize { id, cols: size.cols, rows: size.rows }).await? {
-        Told::Resized { .. } => Ok(()),
+    match ask(dir, |id| KeeperRequest::Resize { id, cols: size.cols, rows: size.rows }).await? {
+        KeeperMessage::Resized { .. } => Ok(()),
         told => Err(unexpected(told)),
     }
 }
 
 /// Where the log of a running process ends.
 pub(super) async fn end(dir: &KeeperDir) -> Result<Cursor, Error> {
-    match ask(dir, |id| Request::Status { id }).await? {
-        Told::Status { end, .. } => Ok(Cursor(end)),
+    match ask(dir, |id| KeeperRequest::Status { id }).await? {
+        KeeperMessage::Status { end, .. } => Ok(Cursor(end)),
         told => Err(unexpected(told)),
     }
 }
 
-async fn ask(dir: &KeeperDir, request: impl FnOnce(u64) -> Request) -> Result<Told, Error> {
+async fn ask(dir: &KeeperDir, request: impl FnOnce(u64) -> KeeperRequest) -> Result<KeeperMessage, Error> {
     let mut connection = KeeperConnection::open(dir).await.map_err(|error| unreachable(dir, &error))?;
     let answered = tokio::time::timeout(ANSWER_WITHIN, connection.ask(request))
         .await
@@ -124,9 +127,9 @@ pub(super) fn unreachable(dir: &KeeperDir, error: &io::Error) -> Error {
 }
 
 /// An answer that says no, or none that was expected.
-pub(super) fn unexpected(told: Told) -> Error {
+pub(super) fn unexpected(told: KeeperMessage) -> Error {
     match told {
-        Told::Error { kind, message, .. } => convert::failure(kind, message),
+        KeeperMessage::Error { kind, message, .. } => convert::failure(kind, message),
         _ => Error::Unsupported { what: "the keeper", reason: "it answered something else".to_owned() },
     }
 }

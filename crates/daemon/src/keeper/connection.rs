@@ -11,7 +11,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
-use wire::keeper::{FailureKind, MAX_INPUT_BYTES, Piece, Request, Told, Version, encode_told, read_request};
+use wire::keeper::{
+    FailureKind, KeeperFrame, KeeperMessage, KeeperRequest, MAX_INPUT_BYTES, Version, encode_frame,
+    read_request,
+};
 
 use super::convert;
 use super::viewer::Viewer;
@@ -51,10 +54,10 @@ pub(super) async fn serve(socket: UnixStream, served: Arc<ServerState>) {
 impl Connection {
     async fn run(&mut self, served: &ServerState) -> io::Result<()> {
         match tokio::time::timeout(HELLO_WITHIN, self.request()).await?? {
-            Some(Request::Hello { id, version }) => match served.protocol.common(version) {
+            Some(KeeperRequest::Hello { id, version }) => match served.protocol.common(version) {
                 Some(common) => {
                     self.version = common;
-                    self.tell(Told::Hello { id, version: common.number() }).await?;
+                    self.tell(KeeperMessage::Hello { id, version: common.number() }).await?;
                 }
                 None => return self.refuse(id, FailureKind::Invalid, "no common version").await,
             },
@@ -68,7 +71,7 @@ impl Connection {
                 () = served.ending.cancelled() => None,
             };
             match request {
-                Some(Request::Attach { id, cursor }) => return self.attach(served, id, cursor).await,
+                Some(KeeperRequest::Attach { id, cursor }) => return self.attach(served, id, cursor).await,
                 Some(request) => {
                     let answer = answer(&served.process, request).await;
                     self.tell(answer).await?;
@@ -83,8 +86,8 @@ impl Connection {
         let Ok(_place) = served.viewers.try_acquire() else {
             return self.refuse(id, FailureKind::Busy, "as many viewers as there can be").await;
         };
-        let from = Cursor(cursor).min(served.process.facts().end);
-        self.tell(Told::Attached { id, cursor: from.0 }).await?;
+        let from = Cursor(cursor).min(served.process.state().end);
+        self.tell(KeeperMessage::Attached { id, cursor: from.0 }).await?;
         let mut viewer = Viewer::new(served, from);
         loop {
             let piece = {
@@ -98,14 +101,14 @@ impl Connection {
                 }
             };
             match piece {
-                Some(piece) => self.socket.write_all(&encode_told(self.version, &piece)).await?,
+                Some(piece) => self.socket.write_all(&encode_frame(self.version, &piece)).await?,
                 None => return self.socket.shutdown().await,
             }
         }
     }
 
     /// The next request; nothing when the peer is done. Safe to drop while it waits.
-    async fn request(&mut self) -> io::Result<Option<Request>> {
+    async fn request(&mut self) -> io::Result<Option<KeeperRequest>> {
         loop {
             if let Some(request) = read_request(&mut self.incoming).map_err(io::Error::other)? {
                 return Ok(Some(request));
@@ -116,49 +119,52 @@ impl Connection {
         }
     }
 
-    async fn tell(&mut self, told: Told) -> io::Result<()> {
-        self.socket.write_all(&encode_told(self.version, &Piece::Told(told))).await
+    async fn tell(&mut self, told: KeeperMessage) -> io::Result<()> {
+        self.socket.write_all(&encode_frame(self.version, &KeeperFrame::Message(told))).await
     }
 
     async fn refuse(&mut self, id: u64, kind: FailureKind, reason: &str) -> io::Result<()> {
-        self.tell(Told::Error { id, kind, message: reason.to_owned() }).await
+        self.tell(KeeperMessage::Error { id, kind, message: reason.to_owned() }).await
     }
 }
 
 /// Does what is asked and says what came of it.
-async fn answer(process: &Process, request: Request) -> Told {
-    let invalid =
-        |id, reason: &str| Told::Error { id, kind: FailureKind::Invalid, message: reason.to_owned() };
+async fn answer(process: &Process, request: KeeperRequest) -> KeeperMessage {
+    let invalid = |id, reason: &str| KeeperMessage::Error {
+        id,
+        kind: FailureKind::Invalid,
+        message: reason.to_owned(),
+    };
     match request {
-        Request::Input { id, data, eof } => {
+        KeeperRequest::Input { id, data, eof } => {
             let bytes = match wire::base64::decode(&data) {
                 Ok(bytes) if bytes.len() <= MAX_INPUT_BYTES => bytes,
                 Ok(_) => return invalid(id, "too much at once"),
                 Err(_) => return invalid(id, "not base64"),
             };
             match process.input(bytes.into(), eof).await {
-                Ok(count) => Told::Accepted { id, bytes: count as u64 },
+                Ok(count) => KeeperMessage::Accepted { id, bytes: count as u64 },
                 Err(error) => convert::failure_told(id, &error),
             }
         }
-        Request::Resize { id, cols, rows } => match process.resize(TerminalSize { cols, rows }).await {
-            Ok(()) => Told::Resized { id },
+        KeeperRequest::Resize { id, cols, rows } => match process.resize(TerminalSize { cols, rows }).await {
+            Ok(()) => KeeperMessage::Resized { id },
             Err(error) => convert::failure_told(id, &error),
         },
-        Request::Kill { id, signal } => {
+        KeeperRequest::Kill { id, signal } => {
             let Some(signal) = Signal::from_number(signal) else { return invalid(id, "no such signal") };
             match process.kill(signal).await {
-                Ok(ended) => Told::Killed {
+                Ok(ended) => KeeperMessage::Killed {
                     id,
                     killed: convert::members_told(&ended.killed),
-                    left: convert::members_told(&ended.left),
+                    left: convert::members_told(&ended.remaining),
                 },
                 Err(error) => convert::failure_told(id, &error),
             }
         }
-        Request::Status { id } => {
-            let facts = process.facts();
-            Told::Status {
+        KeeperRequest::Status { id } => {
+            let facts = process.state();
+            KeeperMessage::Status {
                 id,
                 pid: facts.pid,
                 end: facts.end.0,
@@ -166,6 +172,6 @@ async fn answer(process: &Process, request: Request) -> Told {
                 closed: facts.closed.map(|closed| convert::closed_told(&closed)),
             }
         }
-        Request::Hello { id, .. } | Request::Attach { id, .. } => invalid(id, "not here"),
+        KeeperRequest::Hello { id, .. } | KeeperRequest::Attach { id, .. } => invalid(id, "not here"),
     }
 }

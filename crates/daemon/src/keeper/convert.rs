@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::Error;
-use engine::process::{Cause, Closed, Ended, Exit, Member, Signal, Stream};
-use engine::sandbox::{Denial, Denied};
+use engine::process::{ExitCause, ExitStatus, KillOutcome, ProcessSummary, Signal, Stream, TreeMember};
+use engine::sandbox::{Denial, DenialKind};
 use wire::keeper as told;
 
 /// Holders that a status names: it is written into room that was taken when the process started.
@@ -13,46 +13,48 @@ const MOST_HOLDERS: usize = 32;
 /// Characters of a path that it names, for the same reason.
 const MOST_PATH: usize = 512;
 
-pub(super) fn stream_told(stream: Stream) -> told::Stream {
+pub(super) fn stream_told(stream: Stream) -> told::OutputStream {
     match stream {
-        Stream::Stdout => told::Stream::Stdout,
-        Stream::Stderr => told::Stream::Stderr,
-        Stream::Terminal => told::Stream::Terminal,
+        Stream::Stdout => told::OutputStream::Stdout,
+        Stream::Stderr => told::OutputStream::Stderr,
+        Stream::Terminal => told::OutputStream::Terminal,
     }
 }
 
-pub(super) fn stream(told: told::Stream) -> Stream {
+pub(super) fn stream(told: told::OutputStream) -> Stream {
     match told {
-        told::Stream::Stdout => Stream::Stdout,
-        told::Stream::Stderr => Stream::Stderr,
-        told::Stream::Terminal => Stream::Terminal,
+        told::OutputStream::Stdout => Stream::Stdout,
+        told::OutputStream::Stderr => Stream::Stderr,
+        told::OutputStream::Terminal => Stream::Terminal,
     }
 }
 
-pub(super) fn exit_told(exit: Exit) -> told::Exit {
+pub(super) fn exit_told(exit: ExitStatus) -> told::LeaderExit {
     match exit {
-        Exit::Code(code) => told::Exit::Code(code),
-        Exit::Signal(signal) => told::Exit::Signal(signal.number()),
+        ExitStatus::Code(code) => told::LeaderExit::Code(code),
+        ExitStatus::Signal(signal) => told::LeaderExit::Signal(signal.number()),
     }
 }
 
 /// A signal that does not exist here reads as the one that nobody can refuse.
-pub(super) fn exit(told: told::Exit) -> Exit {
+pub(super) fn exit(told: told::LeaderExit) -> ExitStatus {
     match told {
-        told::Exit::Code(code) => Exit::Code(code),
-        told::Exit::Signal(number) => Exit::Signal(Signal::from_number(number).unwrap_or(Signal::KILL)),
+        told::LeaderExit::Code(code) => ExitStatus::Code(code),
+        told::LeaderExit::Signal(number) => {
+            ExitStatus::Signal(Signal::from_number(number).unwrap_or(Signal::KILL))
+        }
     }
 }
 
-pub(super) fn closed_told(closed: &Closed) -> told::Closed {
-    told::Closed {
+pub(super) fn closed_told(closed: &ProcessSummary) -> told::CloseReport {
+    told::CloseReport {
         exit: exit_told(closed.exit),
         cause: match closed.cause {
-            Cause::Itself => told::Cause::Itself,
-            Cause::Killed => told::Cause::Killed,
-            Cause::TimedOut => told::Cause::TimedOut,
-            Cause::OutputLimit => told::Cause::OutputLimit,
-            Cause::MemoryLimit => told::Cause::MemoryLimit,
+            ExitCause::Itself => told::CloseCause::Itself,
+            ExitCause::Killed => told::CloseCause::Killed,
+            ExitCause::TimedOut => told::CloseCause::TimedOut,
+            ExitCause::OutputLimit => told::CloseCause::OutputLimit,
+            ExitCause::MemoryLimit => told::CloseCause::MemoryLimit,
         },
         duration_ms: u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX),
         stdout_bytes: closed.stdout_bytes,
@@ -60,27 +62,27 @@ pub(super) fn closed_told(closed: &Closed) -> told::Closed {
         truncated_bytes: closed.truncated_bytes,
         processes_refused: closed.processes_refused,
         held_by: members_told(closed.held_by.get(..MOST_HOLDERS).unwrap_or(&closed.held_by)),
-        denied: closed.denied.as_ref().map(|denied| told::Denied {
+        denied: closed.denied.as_ref().map(|denied| told::DenialReport {
             path: denied.path.as_ref().map(|path| path.to_string_lossy().chars().take(MOST_PATH).collect()),
-            what: match denied.what {
-                Denial::Write => told::Denial::Write,
-                Denial::Read => told::Denial::Read,
-                Denial::Network => told::Denial::Network,
-                Denial::Call => told::Denial::Call,
+            what: match denied.kind {
+                DenialKind::Write => told::DeniedAccess::Write,
+                DenialKind::Read => told::DeniedAccess::Read,
+                DenialKind::Network => told::DeniedAccess::Network,
+                DenialKind::Call => told::DeniedAccess::Call,
             },
         }),
     }
 }
 
-pub(super) fn closed(told: told::Closed) -> Closed {
-    Closed {
+pub(super) fn closed(told: told::CloseReport) -> ProcessSummary {
+    ProcessSummary {
         exit: exit(told.exit),
         cause: match told.cause {
-            told::Cause::Itself => Cause::Itself,
-            told::Cause::Killed => Cause::Killed,
-            told::Cause::TimedOut => Cause::TimedOut,
-            told::Cause::OutputLimit => Cause::OutputLimit,
-            told::Cause::MemoryLimit => Cause::MemoryLimit,
+            told::CloseCause::Itself => ExitCause::Itself,
+            told::CloseCause::Killed => ExitCause::Killed,
+            told::CloseCause::TimedOut => ExitCause::TimedOut,
+            told::CloseCause::OutputLimit => ExitCause::OutputLimit,
+            told::CloseCause::MemoryLimit => ExitCause::MemoryLimit,
         },
         duration: Duration::from_millis(told.duration_ms),
         stdout_bytes: told.stdout_bytes,
@@ -88,38 +90,38 @@ pub(super) fn closed(told: told::Closed) -> Closed {
         truncated_bytes: told.truncated_bytes,
         held_by: members(told.held_by),
         processes_refused: told.processes_refused,
-        denied: told.denied.map(|denied| Denied {
+        denied: told.denied.map(|denied| Denial {
             path: denied.path.map(PathBuf::from),
-            what: match denied.what {
-                told::Denial::Write => Denial::Write,
-                told::Denial::Read => Denial::Read,
-                told::Denial::Network => Denial::Network,
-                told::Denial::Call => Denial::Call,
+            kind: match denied.what {
+                told::DeniedAccess::Write => DenialKind::Write,
+                told::DeniedAccess::Read => DenialKind::Read,
+                told::DeniedAccess::Network => DenialKind::Network,
+                told::DeniedAccess::Call => DenialKind::Call,
             },
         }),
     }
 }
 
-pub(super) fn members_told(members: &[Member]) -> Vec<told::Member> {
-    members.iter().map(|member| told::Member { pid: member.pid, name: member.name.clone() }).collect()
+pub(super) fn members_told(members: &[TreeMember]) -> Vec<told::TreeMember> {
+    members.iter().map(|member| told::TreeMember { pid: member.pid, name: member.name.clone() }).collect()
 }
 
-pub(super) fn ended(killed: Vec<told::Member>, left: Vec<told::Member>) -> Ended {
-    Ended { killed: members(killed), left: members(left) }
+pub(super) fn ended(killed: Vec<told::TreeMember>, left: Vec<told::TreeMember>) -> KillOutcome {
+    KillOutcome { killed: members(killed), remaining: members(left) }
 }
 
-fn members(told: Vec<told::Member>) -> Vec<Member> {
-    told.into_iter().map(|member| Member { pid: member.pid, name: member.name }).collect()
+fn members(told: Vec<told::TreeMember>) -> Vec<TreeMember> {
+    told.into_iter().map(|member| TreeMember { pid: member.pid, name: member.name }).collect()
 }
 
 /// What a keeper says about a request that it could not do.
-pub(super) fn failure_told(id: u64, error: &Error) -> told::Told {
+pub(super) fn failure_told(id: u64, error: &Error) -> told::KeeperMessage {
     let kind = match error {
         Error::Gone => told::FailureKind::Gone,
         Error::InputClosed => told::FailureKind::InputClosed,
         _ => told::FailureKind::Failed,
     };
-    told::Told::Error { id, kind, message: error.to_string() }
+    told::KeeperMessage::Error { id, kind, message: error.to_string() }
 }
 
 /// The same, heard by the one who asked.

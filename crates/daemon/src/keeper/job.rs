@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use engine::files::{RootedPath, Roots};
+use engine::limits::OnOutputLimit;
 use engine::process::{
-    AtOutputLimit, Bounds, Containment, OutputLimit, ProcessId, ProcessSpec, Program, Stdin, TerminalSize,
+    Containment, OutputLimit, ProcessId, ProcessLimits, ProcessSpec, Program, Stdin, TerminalSize,
 };
 use engine::sandbox::{self, OnGap};
 use engine::{Error, error};
@@ -106,7 +107,7 @@ impl KeeperJob {
             },
             stop_after_ms: spec.stop_after.map(ms),
             output_bytes: spec.output_limit.map(|limit| limit.bytes),
-            ends_at_output_limit: spec.output_limit.is_some_and(|limit| limit.then == AtOutputLimit::Kill),
+            ends_at_output_limit: spec.output_limit.is_some_and(|limit| limit.then == OnOutputLimit::Kill),
             confinement: profiles::told(spec.confinement.as_deref()),
             temp: spec.confinement.as_deref().and_then(detached_temp_dir).map(|path| raw(path.as_os_str())),
         }
@@ -114,7 +115,7 @@ impl KeeperJob {
 
     /// What the engine is told.
     pub(super) fn spec(&self) -> Result<ProcessSpec, Error> {
-        let then = if self.ends_at_output_limit { AtOutputLimit::Kill } else { AtOutputLimit::Truncate };
+        let then = if self.ends_at_output_limit { OnOutputLimit::Kill } else { OnOutputLimit::Truncate };
         Ok(ProcessSpec {
             program: match &self.program {
                 ProgramOrder::Argv(argv) => Program::Argv(argv.clone()),
@@ -162,7 +163,7 @@ impl KeeperTerms {
             tail_bytes: bounds.log_bytes,
             kill_grace_ms: ms(bounds.kill_grace),
             drain_idle_ms: ms(bounds.drain_idle),
-            drain_at_most_ms: ms(bounds.drain_at_most),
+            drain_at_most_ms: ms(bounds.drain_max),
             marks_only: settings.containment == Containment::Marks,
             protocol: settings.protocol.number(),
             lowered_features: std::env::var(FEATURES_VARIABLE).unwrap_or_default(),
@@ -176,15 +177,15 @@ impl KeeperTerms {
     }
 
     /// The bounds of its process. Nothing spills: the scribe always reads.
-    pub(super) fn bounds(&self) -> Bounds {
-        Bounds {
+    pub(super) fn bounds(&self) -> ProcessLimits {
+        ProcessLimits {
             log_bytes: self.tail_bytes,
             spill_bytes: 0,
-            spill_folder: PathBuf::from("/"),
+            spill_dir: PathBuf::from("/"),
             commands_waiting: 16,
             kill_grace: Duration::from_millis(self.kill_grace_ms),
             drain_idle: Duration::from_millis(self.drain_idle_ms),
-            drain_at_most: Duration::from_millis(self.drain_at_most_ms),
+            drain_max: Duration::from_millis(self.drain_at_most_ms),
         }
     }
 
@@ -193,9 +194,9 @@ impl KeeperTerms {
     }
 
     /// What the engine has to know about confining. Features that nobody understands were refused by the daemon.
-    pub(super) fn sandbox(&self) -> sandbox::Settings {
+    pub(super) fn sandbox(&self) -> sandbox::SandboxSettings {
         let on_gap = if self.reduces_gaps { OnGap::Reduce } else { OnGap::Refuse };
-        sandbox::Settings { ceiling: self.lowered_features.parse().unwrap_or_default(), on_gap }
+        sandbox::SandboxSettings { feature_mask: self.lowered_features.parse().unwrap_or_default(), on_gap }
     }
 
     pub(super) fn keepers(&self) -> PathBuf {

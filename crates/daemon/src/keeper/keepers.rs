@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use engine::process::{
-    Cursor, Ended, Kept, LogReader, Process, ProcessId, ProcessSpec, Signal, TerminalSize,
+    Cursor, KeptProcess, KillOutcome, LogReader, Process, ProcessId, ProcessSpec, Signal, TerminalSize,
 };
 use engine::session::random_name;
 use engine::{Error, Session};
@@ -112,7 +112,7 @@ impl Keepers {
 
     /// The same in two steps, for whoever must not hold the session while the disk is asked: what to adopt, and how
     /// many bytes before its beginning are gone.
-    pub async fn kept(&self, id: &ProcessId, from: Cursor) -> Result<(Kept, u64), Error> {
+    pub async fn kept(&self, id: &ProcessId, from: Cursor) -> Result<(KeptProcess, u64), Error> {
         let dir = self.dir(id)?;
         let listed = self.find(id).await?;
         let end = match listed.facts.closed {
@@ -126,13 +126,18 @@ impl Keepers {
         // Behind the end as it was a moment ago there may be more by now.
         let from = Cursor(first.max(asked.0));
         let keeper = Box::new(KeeperClient::new(dir, from));
-        let kept =
-            Kept { id: listed.id, description: listed.description, pid: listed.facts.pid, from, keeper };
+        let kept = KeptProcess {
+            id: listed.id,
+            description: listed.description,
+            pid: listed.facts.pid,
+            from,
+            keeper,
+        };
         Ok((kept, from.0 - asked.0))
     }
 
     /// TERM and KILL end the whole tree and say who died; any other signal goes once to the group. Gone if it ended.
-    pub async fn kill(&self, id: &ProcessId, signal: Signal) -> Result<Ended, Error> {
+    pub async fn kill(&self, id: &ProcessId, signal: Signal) -> Result<KillOutcome, Error> {
         self.find(id).await?;
         client_connection::kill(&self.dir(id)?, signal).await
     }

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use engine::process::{Cause, Closed, Cursor, Description, Exit, Facts, ProcessId, Signal};
+use engine::process::{
+    Cursor, Description, ExitCause, ExitStatus, ProcessId, ProcessState, ProcessSummary, Signal,
+};
 
 use super::convert;
 use super::dir::{KeeperDir, UNFINISHED, is_name};
@@ -23,7 +25,7 @@ pub struct ListedProcess {
     /// What a listing says about it.
     pub description: Description,
     /// How far its log goes, and whether it ended.
-    pub facts: Facts,
+    pub facts: ProcessState,
     /// Who asked for it.
     pub by: String,
 }
@@ -41,14 +43,14 @@ impl ListedProcess {
             None if is_alive => None,
             None => Some(killed(dir, record.description().started_at)),
         };
-        let facts = Facts {
+        let facts = ProcessState {
             pid: Some(record.pid),
             end: Cursor(end),
             stdout_bytes: closed.as_ref().map_or(0, |closed| closed.stdout_bytes),
             stderr_bytes: closed.as_ref().map_or(0, |closed| closed.stderr_bytes),
             exited: closed.as_ref().map(|closed| closed.exit),
             closed: closed.map(Arc::new),
-            is_left: false,
+            is_disconnected: false,
         };
         Some(ListedProcess { id, description: record.description(), facts, by: record.by })
     }
@@ -101,11 +103,11 @@ fn sweep(dir: &KeeperDir, keep: Duration) -> bool {
 }
 
 /// The end of a process whose keeper did not live to write it down.
-fn killed(dir: &KeeperDir, started_at: SystemTime) -> Closed {
+fn killed(dir: &KeeperDir, started_at: SystemTime) -> ProcessSummary {
     let last = dir.last_change().unwrap_or(started_at);
-    Closed {
-        exit: Exit::Signal(Signal::KILL),
-        cause: Cause::Itself,
+    ProcessSummary {
+        exit: ExitStatus::Signal(Signal::KILL),
+        cause: ExitCause::Itself,
         duration: last.duration_since(started_at).unwrap_or_default(),
         // How it was shared out between the streams nobody wrote down.
         stdout_bytes: dir.end(),

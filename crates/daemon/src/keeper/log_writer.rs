@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::process::{Closed, Cursor, Item, LogReader};
+use engine::process::{Cursor, Item, LogReader, ProcessSummary};
 use tokio::sync::watch;
 use wire::keeper::MAX_OUTPUT_BYTES;
 
@@ -13,7 +13,7 @@ pub(super) async fn write_log(
     mut reader: LogReader,
     mut segments: Segments,
     written: &watch::Sender<Cursor>,
-) -> Option<Arc<Closed>> {
+) -> Option<Arc<ProcessSummary>> {
     loop {
         match reader.next(MAX_OUTPUT_BYTES).await {
             Item::Output { stream, bytes, next } => {
@@ -30,7 +30,7 @@ pub(super) async fn write_log(
                 written.send_replace(next);
             }
             Item::Closed(closed) => return Some(closed),
-            Item::Left => return None,
+            Item::Disconnected => return None,
         }
     }
 }

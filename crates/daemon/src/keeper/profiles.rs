@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::sandbox::{Confinement, Network, Profile, Readable, ResourceLimits};
+use engine::sandbox::{Confinement, Network, Profile, ReadAccess, ResourceLimits};
 use serde::{Deserialize, Serialize};
 
 use super::job::{RawBytes, raw};
@@ -52,8 +52,8 @@ fn layer(profile: &Profile) -> ProfileSpec {
     ProfileSpec {
         name: profile.name.clone(),
         read: match &profile.read {
-            Readable::Everything => None,
-            Readable::Only(paths) => Some(all(paths)),
+            ReadAccess::Everything => None,
+            ReadAccess::Only(paths) => Some(all(paths)),
         },
         write: all(&profile.write),
         hide: all(&profile.hide),
@@ -80,8 +80,8 @@ fn profile(layer: &ProfileSpec) -> Profile {
     Profile {
         name: layer.name.clone(),
         read: match &layer.read {
-            None => Readable::Everything,
-            Some(paths) => Readable::Only(all(paths)),
+            None => ReadAccess::Everything,
+            Some(paths) => ReadAccess::Only(all(paths)),
         },
         write: all(&layer.write),
         hide: all(&layer.hide),

@@ -4,9 +4,9 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use engine::audit::{self, AuditRecord, AuditSink as _, Detail, Outcome};
-use engine::process::{Closed, Cursor, Exit, LogReader, Process, Signal};
-use engine::{Engine, Error, Session, Settings};
+use engine::audit::{AuditOutcome, AuditRecord, AuditSink as _, Detail};
+use engine::process::{Cursor, LogReader, Process, ProcessSummary, Signal};
+use engine::{Engine, EngineSettings, Error, Session};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -85,8 +85,8 @@ struct PreparedKeeper {
 
 impl PreparedKeeper {
     fn make(terms: KeeperTerms) -> PreparedKeeper {
-        let settings = Settings {
-            bounds: terms.bounds(),
+        let settings = EngineSettings {
+            process_limits: terms.bounds(),
             containment: terms.containment(),
             max_sessions: 1,
             sandbox: terms.sandbox(),
@@ -238,10 +238,10 @@ impl RunningKeeper {
         std::future::pending::<()>().await;
     }
 
-    async fn write_status(&self, closed: &Closed) {
+    async fn write_status(&self, closed: &ProcessSummary) {
         let status = EndRecord {
             closed: convert::closed_told(closed),
-            end: self.process.facts().end.0,
+            end: self.process.state().end.0,
             ended_at_ms: to_ms(SystemTime::now()),
         };
         // Into room that was taken at the start: only a broken disk refuses it, and then nothing can be told there.
@@ -253,7 +253,7 @@ impl RunningKeeper {
 
 impl RunningKeeper {
     /// Records the end in the audit, as the daemon does for its own processes. Whoever started it is named.
-    async fn record_end(&self, terms: &KeeperTerms, closed: &Closed) {
+    async fn record_end(&self, terms: &KeeperTerms, closed: &ProcessSummary) {
         let Some(path) = terms.audit() else { return };
         let operation = if self.process.description().has_terminal { "pty.exit" } else { "exec.exit" };
         let record = AuditRecord {
@@ -265,11 +265,8 @@ impl RunningKeeper {
             session: None,
             operation: operation.into(),
             details: vec![("process_id".into(), Detail::Text(self.id.clone()))],
-            outcome: Outcome::Done("ended".into()),
-            exit: Some(match closed.exit {
-                Exit::Code(code) => audit::Exit::Code(code),
-                Exit::Signal(signal) => audit::Exit::Signal(signal.number()),
-            }),
+            outcome: AuditOutcome::Done("ended".into()),
+            exit: Some(closed.exit),
             duration: closed.duration,
             decision: None,
         };

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::process::Description;
 use serde::{Deserialize, Serialize};
-use wire::keeper::Closed;
+use wire::keeper::CloseReport;
 
 pub(super) use crate::core::state::to_ms;
 
@@ -32,7 +32,7 @@ pub(super) struct ProcessRecord {
 /// `status.json`: written when nothing follows any more.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct EndRecord {
-    pub(super) closed: Closed,
+    pub(super) closed: CloseReport,
     /// Where the log ends, whether or not all of it could be kept.
     pub(super) end: u64,
     pub(super) ended_at_ms: u64,

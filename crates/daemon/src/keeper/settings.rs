@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use engine::process::{Bounds, Containment};
+use engine::process::{Containment, ProcessLimits};
 use engine::sandbox::OnGap;
 use wire::keeper::Version;
 
@@ -26,7 +26,7 @@ pub struct KeeperSettings {
     /// What the operator decides.
     pub config: KeepersConfig,
     /// The bounds of their processes.
-    pub bounds: Bounds,
+    pub bounds: ProcessLimits,
     /// How their trees are held together.
     pub containment: Containment,
     /// The newest protocol a new keeper speaks.
@@ -44,10 +44,10 @@ impl KeeperSettings {
     pub fn new(
         state: &std::path::Path,
         config: KeepersConfig,
-        bounds: Bounds,
+        bounds: ProcessLimits,
         containment: Containment,
     ) -> KeeperSettings {
-        let bounds = Bounds { log_bytes: TAIL_BYTES, spill_bytes: 0, ..bounds };
+        let bounds = ProcessLimits { log_bytes: TAIL_BYTES, spill_bytes: 0, ..bounds };
         let protocol = match std::env::var_os(PROTOCOL_VARIABLE) {
             Some(number) if number == "1" => Version::V1,
             _ => Version::NEWEST,

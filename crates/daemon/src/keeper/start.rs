@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use engine::Error;
-use engine::process::{ProcessId, ProcessSpec, start_apart};
+use engine::process::{ProcessId, ProcessSpec, spawn_session_leader};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -42,7 +42,7 @@ impl IdleKeeper {
         };
         let argv = [settings.program.display().to_string(), "keeper".to_owned()];
         // Nothing of this daemon's environment: the process gets its own with the job.
-        start_apart(&argv, &[], [job_end, report_end, null]).await?;
+        spawn_session_leader(&argv, &[], [job_end, report_end, null]).await?;
         let mut terms = serde_json::to_vec(&KeeperTerms::new(settings))?;
         terms.push(b'\n');
         waiting.job.write_all(&terms).await?;

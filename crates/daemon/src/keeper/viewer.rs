@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::process::{Closed, Cursor, Item, LogReader};
+use engine::process::{Cursor, Item, LogReader, ProcessSummary};
 use tokio::sync::{Semaphore, watch};
-use wire::keeper::{MAX_OUTPUT_BYTES, Piece, Told};
+use wire::keeper::{KeeperFrame, KeeperMessage, MAX_OUTPUT_BYTES};
 
 use super::connection::ServerState;
 use super::convert;
@@ -23,7 +23,7 @@ pub(super) struct Viewer {
     recent: LogReader,
     /// What is not in memory any more, and where memory goes on.
     older: Option<(SegmentReader, Cursor)>,
-    closed: Option<Arc<Closed>>,
+    closed: Option<Arc<ProcessSummary>>,
 }
 
 impl Viewer {
@@ -39,11 +39,11 @@ impl Viewer {
     }
 
     /// What to say next; nothing after the end was said. Not safe to drop while it waits.
-    pub(super) async fn next(&mut self) -> Option<Piece> {
+    pub(super) async fn next(&mut self) -> Option<KeeperFrame> {
         if let Some(closed) = self.closed.take() {
             // A reader that has said the end says it again.
             self.older = Some((SegmentReader::new(&self.log, u64::MAX), Cursor(u64::MAX)));
-            return Some(Piece::Told(Told::Closed(convert::closed_told(&closed))));
+            return Some(KeeperFrame::Message(KeeperMessage::Closed(convert::closed_told(&closed))));
         }
         loop {
             if let Some((older, until)) = self.older.take() {
@@ -60,7 +60,7 @@ impl Viewer {
                     let start = next.0 - bytes.len() as u64;
                     // What was shown is on disk: nobody who saw it finds it missing later. Without a scribe all is.
                     let _written = self.written.wait_for(|written| *written >= next).await;
-                    return Some(Piece::Output { start, stream: convert::stream_told(stream), bytes });
+                    return Some(KeeperFrame::Output { start, stream: convert::stream_told(stream), bytes });
                 }
                 Item::Lost { bytes, next } => {
                     self.older = Some((SegmentReader::new(&self.log, next.0 - bytes), next));
@@ -68,16 +68,16 @@ impl Viewer {
                 Item::Closed(closed) => {
                     let exit = convert::exit_told(closed.exit);
                     self.closed = Some(closed);
-                    return Some(Piece::Told(Told::Exited { exit }));
+                    return Some(KeeperFrame::Message(KeeperMessage::Exited { exit }));
                 }
                 // Its own process is left by nobody.
-                Item::Left => return None,
+                Item::Disconnected => return None,
             }
         }
     }
 
     /// The next piece from disk, as long as it lies before `until`.
-    async fn replay(&mut self, mut older: SegmentReader, until: Cursor) -> Option<Piece> {
+    async fn replay(&mut self, mut older: SegmentReader, until: Cursor) -> Option<KeeperFrame> {
         let at = older.at();
         if at >= until.0 {
             return None;
@@ -91,13 +91,13 @@ impl Viewer {
             (older, found)
         };
         let (older, found) = tokio::task::spawn_blocking(read).await.ok()?;
-        let lost = |next: u64| Some(Piece::Told(Told::Lost { bytes: next - at, next }));
+        let lost = |next: u64| Some(KeeperFrame::Message(KeeperMessage::Lost { bytes: next - at, next }));
         match found {
             Ok(SegmentItem::Output { start, stream, mut bytes }) if start < until.0 => {
                 // Memory has the rest.
                 bytes.truncate(usize::try_from(until.0 - start).unwrap_or(usize::MAX));
                 self.older = Some((older, until));
-                Some(Piece::Output { start, stream: convert::stream_told(stream), bytes })
+                Some(KeeperFrame::Output { start, stream: convert::stream_told(stream), bytes })
             }
             Ok(SegmentItem::Gap { next }) if next < until.0 => {
                 self.older = Some((older, until));

@@ -78,7 +78,7 @@ fn alone(
     config: &Config,
     paths: &Paths,
 ) -> anyhow::Result<(rexd::Service, Arc<exec_server::Service>, signals::Ending)> {
-    engine::process::raise_open_files();
+    engine::process::raise_open_file_limit();
     let ending = signals::ending(true)?;
     let stop = ending.stop.clone();
     let metrics = Metrics::off();
@@ -169,7 +169,7 @@ async fn register(
         exec_server::serve(service.clone(), link, arrival, service.stop.child_token())
     };
     tokio::select! {
-        ended = relay::run(executor, serve) => ended.map(|never| match never {}),
+        ended = relay::run(executor, serve, &service.tasks) => ended.map(|never| match never {}),
         () = service.stop.cancelled() => Ok(()),
     }
 }

@@ -49,7 +49,7 @@ pub struct Plan<'a> {
 pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let Plan { config, source, paths, listeners, exec_server, passed } = plan;
     // Every connection is one.
-    engine::process::raise_open_files();
+    engine::process::raise_open_file_limit();
     let ending = signals::ending(false)?;
     let mut hangups = signals::hangups()?;
     let notify = Notify::from_environment();

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use daemon::config::KeepersConfig;
 use daemon::keeper::{KeeperSettings, Keepers};
 use engine::process::{
-    Bounds, Closed, Containment, Cursor, Item, LogReader, ProcessId, ProcessSpec, Program, Stdin, Stream,
+    Containment, Cursor, Item, LogReader, ProcessId, ProcessLimits, ProcessSpec, ProcessSummary, Program,
+    Stdin, Stream,
 };
 use engine::{Engine, RootedPath, Roots, Session};
 
@@ -55,11 +56,11 @@ impl House {
     }
 
     pub fn session(&self) -> Session {
-        let settings = engine::Settings {
-            bounds: bounds(),
+        let settings = engine::EngineSettings {
+            process_limits: bounds(),
             containment: Containment::Marks,
             max_sessions: 64,
-            sandbox: engine::sandbox::Settings::default(),
+            sandbox: engine::sandbox::SandboxSettings::default(),
         };
         Engine::start(settings).open_session().unwrap()
     }
@@ -156,15 +157,15 @@ fn comm(pid: i32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default()
 }
 
-pub fn bounds() -> Bounds {
-    Bounds {
+pub fn bounds() -> ProcessLimits {
+    ProcessLimits {
         log_bytes: 1024 * 1024,
         spill_bytes: 64 * 1024 * 1024,
-        spill_folder: std::env::temp_dir(),
+        spill_dir: std::env::temp_dir(),
         commands_waiting: 16,
         kill_grace: Duration::from_millis(400),
         drain_idle: Duration::from_millis(100),
-        drain_at_most: Duration::from_millis(500),
+        drain_max: Duration::from_millis(500),
     }
 }
 
@@ -175,7 +176,7 @@ pub struct Gathered {
     pub stderr: String,
     pub lost: u64,
     pub end: Cursor,
-    pub closed: Arc<Closed>,
+    pub closed: Arc<ProcessSummary>,
 }
 
 pub async fn gather(mut reader: LogReader) -> Gathered {
@@ -187,7 +188,7 @@ pub async fn gather(mut reader: LogReader) -> Gathered {
                 if stream == Stream::Stderr { &mut stderr } else { &mut stdout }.extend_from_slice(&bytes);
             }
             Item::Lost { bytes, next } => (lost, end) = (lost + bytes, next),
-            Item::Left => panic!("left"),
+            Item::Disconnected => panic!("left"),
             Item::Closed(closed) => {
                 let text = |bytes| String::from_utf8(bytes).unwrap();
                 return Gathered { stdout: text(stdout), stderr: text(stderr), lost, end, closed };

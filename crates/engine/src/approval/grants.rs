@@ -1,107 +1,109 @@
-//! Grants: answers that hold for more than one operation.
+//! Grants: answers that apply to later operations too.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::{Choice, Question, Scope};
+use super::{ApprovalAnswer, ApprovalRequest, Choice, Requester, Scope};
 
-/// Grants remembered; past it the oldest is forgotten, and is asked about again.
-const GRANTS_KEPT: usize = 4_096;
+/// Limit on stored grants; beyond it the oldest is dropped, and its operations need an approval again.
+const MAX_GRANTS: usize = 4_096;
 
-/// An answer that holds for more than one operation.
+/// An answer that applies to more than one operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// For whom.
-    pub holder: Holder,
-    /// For what.
+    /// Session or caller that the grant applies to.
+    pub holder: GrantHolder,
+    /// Operations that the grant applies to.
     pub key: GrantKey,
-    /// What was said.
+    /// The approver's decision.
     pub choice: Choice,
-    /// Who said it.
+    /// Authenticated name of the approver.
     pub by: Arc<str>,
 }
 
-/// Whom a grant holds for.
+/// The session or caller that a grant applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Holder {
+pub enum GrantHolder {
     /// One session.
     Session(Arc<str>),
-    /// One caller.
+    /// All sessions of one caller.
     Caller(Arc<str>),
 }
 
-/// What a grant is about.
+/// The operations that a grant applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum GrantKey {
-    /// Everything that a rule somebody wrote asks about, while the rule stays the same.
+    /// All operations that a configured rule asks about, until the rule changes.
     Rule {
-        /// The rule.
+        /// Name of the rule.
         name: String,
-        /// What it was.
-        mark: u64,
+        /// Fingerprint of the rule when the grant was given.
+        fingerprint: u64,
     },
-    /// Exactly this operation: what no written rule asks about could be anything else the next time.
+    /// Exactly one operation. Without a configured rule, the next operation may have nothing in common with it.
     Operation(String),
 }
 
 impl GrantKey {
-    fn of(question: &Question) -> GrantKey {
-        match question.rule_mark {
-            Some(mark) => GrantKey::Rule { name: question.rule.clone(), mark },
-            None => GrantKey::Operation(format!("{:?} {}", question.deed, question.whole)),
+    fn of(request: &ApprovalRequest) -> GrantKey {
+        match request.rule_fingerprint {
+            Some(fingerprint) => GrantKey::Rule { name: request.rule.clone(), fingerprint },
+            None => GrantKey::Operation(format!("{:?} {}", request.operation, request.fingerprint)),
         }
     }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Grants {
-    held: HashMap<(Holder, GrantKey), Grant>,
-    oldest: VecDeque<(Holder, GrantKey)>,
+    by_key: HashMap<(GrantHolder, GrantKey), Grant>,
+    /// Keys in the order in which they were added.
+    order: VecDeque<(GrantHolder, GrantKey)>,
 }
 
 impl Grants {
-    pub(super) fn new(granted: Vec<Grant>) -> Grants {
-        let mut grants = Grants::default();
-        granted.into_iter().for_each(|grant| grants.add(grant));
-        grants
+    pub(super) fn new(grants: Vec<Grant>) -> Grants {
+        let mut stored = Grants::default();
+        grants.into_iter().for_each(|grant| stored.insert(grant));
+        stored
     }
 
-    fn add(&mut self, grant: Grant) {
+    fn insert(&mut self, grant: Grant) {
         let key = (grant.holder.clone(), grant.key.clone());
-        if self.held.insert(key.clone(), grant).is_none() {
-            self.oldest.push_back(key);
+        if self.by_key.insert(key.clone(), grant).is_none() {
+            self.order.push_back(key);
         }
-        if self.oldest.len() > GRANTS_KEPT
-            && let Some(oldest) = self.oldest.pop_front()
+        if self.order.len() > MAX_GRANTS
+            && let Some(oldest) = self.order.pop_front()
         {
-            self.held.remove(&oldest);
+            self.by_key.remove(&oldest);
         }
     }
 
-    /// What the scope of an answer grants beyond the operation itself.
-    pub(super) fn grant(&mut self, question: &Question, answer: &super::Answer) -> Option<Grant> {
+    /// Stores the grant that an answer gives; none if it applies to one operation only.
+    pub(super) fn add(&mut self, request: &ApprovalRequest, answer: &ApprovalAnswer) -> Option<Grant> {
         let holder = match answer.scope {
             Scope::Once => return None,
-            Scope::Session => Holder::Session(question.asker.session.clone()),
-            Scope::Rule => Holder::Caller(question.asker.caller.clone()),
+            Scope::Session => GrantHolder::Session(request.requester.session.clone()),
+            Scope::Rule => GrantHolder::Caller(request.requester.caller.clone()),
         };
-        let key = GrantKey::of(question);
+        let key = GrantKey::of(request);
         let grant = Grant { holder, key, choice: answer.choice, by: answer.by.clone() };
-        self.add(grant.clone());
+        self.insert(grant.clone());
         Some(grant)
     }
 
-    /// The grant that settles a question without asking; a session's own comes first.
-    pub(super) fn find(&self, question: &Question) -> Option<Grant> {
-        let key = GrantKey::of(question);
-        let holders =
-            [Holder::Session(question.asker.session.clone()), Holder::Caller(question.asker.caller.clone())];
-        holders.into_iter().find_map(|holder| self.held.get(&(holder, key.clone())).cloned())
+    /// The grant that applies to a request; one of the session takes precedence over one of the caller.
+    pub(super) fn find(&self, request: &ApprovalRequest) -> Option<Grant> {
+        let key = GrantKey::of(request);
+        let Requester { session, caller, .. } = &request.requester;
+        let holders = [GrantHolder::Session(session.clone()), GrantHolder::Caller(caller.clone())];
+        holders.into_iter().find_map(|holder| self.by_key.get(&(holder, key.clone())).cloned())
     }
 
-    pub(super) fn forget(&mut self, session: &str) {
-        let is_gone = |holder: &Holder| matches!(holder, Holder::Session(name) if **name == *session);
-        self.held.retain(|(holder, _), _| !is_gone(holder));
-        self.oldest.retain(|(holder, _)| !is_gone(holder));
+    pub(super) fn remove_session(&mut self, session: &str) {
+        let is_removed =
+            |holder: &GrantHolder| matches!(holder, GrantHolder::Session(name) if **name == *session);
+        self.by_key.retain(|(holder, _), _| !is_removed(holder));
+        self.order.retain(|(holder, _)| !is_removed(holder));
     }
 }

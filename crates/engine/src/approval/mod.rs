@@ -1,15 +1,15 @@
-//! Approvals: operations that wait until a person has decided.
+//! Approvals: operations that run only after a person has approved them.
 //!
-//! A question is asked once and settled once: by whoever answers first, by its deadline, or because nobody waits for
-//! it any more. Everybody who may answer hears of both. What the ledger keeps survives the daemon; the operation does
-//! not, since whoever asked for it is gone by then.
+//! Each approval is resolved exactly once: by the first answer, by its deadline, or because the requester no longer
+//! waits. Every approver that may answer is notified of the request and of its resolution. The store keeps requests,
+//! resolutions and grants across restarts; the operation itself does not survive its requester.
 
-mod book;
 mod grants;
-mod question;
+mod pending;
+mod request;
 
-pub use grants::{Grant, GrantKey, Holder};
-pub use question::{Action, Asker, Deed, Diff, Input, Question};
+pub use grants::{Grant, GrantHolder, GrantKey};
+pub use request::{ApprovalRequest, Diff, FileAction, InputPreview, Operation, Requester};
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,34 +19,34 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::Error;
-use book::Book;
+use pending::{PendingApprovals, ResolvedApproval};
 
-/// Questions that may wait at the same time; past it an operation is refused instead of asked about.
+/// Limit on pending approvals; beyond it an operation that needs an approval is refused.
 pub const MAX_PENDING: usize = 256;
 
-/// What a person may say.
+/// The decision of an approver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// Do it.
+    /// The operation runs.
     Approve,
-    /// Do not.
+    /// The operation is refused.
     Deny,
 }
 
-/// For what else an answer holds.
+/// The operations that an answer applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scope {
-    /// For this operation only.
+    /// This operation only.
     #[default]
     Once,
-    /// For what the same rule asks about in the same session.
+    /// All operations that the same rule asks about in the same session.
     Session,
-    /// For what the same rule asks the same caller about, until the rule changes.
+    /// All operations of the same caller that the same rule asks about, until the rule changes.
     Rule,
 }
 
 impl Scope {
-    /// The word for it.
+    /// The name used on the wire and in the audit.
     pub fn name(self) -> &'static str {
         match self {
             Scope::Once => "once",
@@ -56,226 +56,243 @@ impl Scope {
     }
 }
 
-/// An answer and whose it is.
+/// An approver's answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// What was said.
+pub struct ApprovalAnswer {
+    /// The approver's decision.
     pub choice: Choice,
-    /// For what else it holds.
+    /// Operations that the answer applies to.
     pub scope: Scope,
-    /// Who said it, as they have proved to be.
+    /// Authenticated name of the approver.
     pub by: Arc<str>,
 }
 
-/// How a question was settled.
+/// How an approval ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// Somebody answered.
-    Answered(Answer),
-    /// Nobody answered in time.
+pub enum Resolution {
+    /// An approver answered.
+    Answered(ApprovalAnswer),
+    /// The deadline passed without an answer.
     Expired,
-    /// Whoever asked waits no more.
+    /// The requester stopped waiting.
     Withdrawn,
-    /// The daemon ended while it waited.
+    /// The daemon stopped while the approval was pending.
     Abandoned,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for Resolution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Outcome::Answered(Answer { choice: Choice::Approve, by, .. }) => write!(f, "approved by {by}"),
-            Outcome::Answered(Answer { choice: Choice::Deny, by, .. }) => write!(f, "denied by {by}"),
-            Outcome::Expired => f.write_str("nobody answered in time"),
-            Outcome::Withdrawn => f.write_str("whoever asked waits no more"),
-            Outcome::Abandoned => f.write_str("the daemon ended while it waited"),
+            Resolution::Answered(ApprovalAnswer { choice: Choice::Approve, by, .. }) => {
+                write!(f, "approved by {by}")
+            }
+            Resolution::Answered(ApprovalAnswer { choice: Choice::Deny, by, .. }) => {
+                write!(f, "denied by {by}")
+            }
+            Resolution::Expired => f.write_str("expired without an answer"),
+            Resolution::Withdrawn => f.write_str("withdrawn by the requester"),
+            Resolution::Abandoned => f.write_str("abandoned: the daemon stopped while it was pending"),
         }
     }
 }
 
-/// A question and when it was asked.
+/// A request with its id and deadline.
 #[derive(Debug, Clone)]
 pub struct Approval {
-    /// Its name. Nobody can guess it.
+    /// Random id that cannot be guessed.
     pub id: Arc<str>,
-    /// The whole truth about the operation.
-    pub question: Question,
-    /// When it was asked.
-    pub asked_at: SystemTime,
-    /// When silence settles it.
+    /// The operation and its requester.
+    pub request: ApprovalRequest,
+    /// Time of the request.
+    pub requested_at: SystemTime,
+    /// Deadline for an answer.
     pub expires_at: SystemTime,
 }
 
-/// What approvers hear.
+/// A change that approvers are notified of.
 #[derive(Debug, Clone)]
-pub enum News {
-    /// Somebody has to decide.
+pub enum ApprovalUpdate {
+    /// An approval is pending.
     Requested(Arc<Approval>),
-    /// It is settled.
-    Decided(Arc<Approval>, Outcome),
+    /// An approval was resolved.
+    Resolved(Arc<Approval>, Resolution),
 }
 
-/// Somebody who may answer, for as long as its [`Attendance`] is held.
+/// A session that may answer requests while its [`ApproverRegistration`] is held.
 pub trait Approver: Send + Sync {
-    /// Whether it may see and answer a question.
-    fn may_answer(&self, question: &Question) -> bool;
-    /// Whether anybody is at the other end now.
-    fn is_there(&self) -> bool;
-    /// Hears what happens. Must not wait.
-    fn hear(&self, news: &News);
+    /// Whether it may see and answer the request.
+    fn may_answer(&self, request: &ApprovalRequest) -> bool;
+    /// Whether a client is connected now.
+    fn is_connected(&self) -> bool;
+    /// Delivers an update. Must not block.
+    fn notify(&self, update: &ApprovalUpdate);
 }
 
-/// Keeps what has to survive the daemon. Called on threads that may wait for a disk.
-pub trait Ledger: Send + Sync {
-    /// A question is about to be asked; if this fails it is not.
-    fn opened(&self, approval: &Approval) -> std::io::Result<()>;
-    /// A question was settled.
-    fn settled(&self, approval: &Approval, outcome: &Outcome);
-    /// An answer that holds until its rule changes was given.
-    fn granted(&self, grant: &Grant);
-    /// How a question of an earlier daemon was settled.
-    fn earlier(&self, id: &str) -> Option<Outcome>;
+/// Storage that outlives the daemon. Its methods are called on blocking threads.
+pub trait ApprovalStore: Send + Sync {
+    /// Writes a request before approvers are notified; on failure the operation is refused.
+    fn record_request(&self, approval: &Approval) -> std::io::Result<()>;
+    /// Writes how an approval ended.
+    fn record_resolution(&self, approval: &Approval, resolution: &Resolution);
+    /// Writes a grant that is valid until its rule changes.
+    fn record_grant(&self, grant: &Grant);
+    /// Reads how an approval of an earlier daemon ended.
+    fn find_resolution(&self, id: &str) -> Option<Resolution>;
 }
 
-/// The questions of one daemon. Cheap to clone.
+/// All approvals of one daemon. Cheap to clone.
 #[derive(Clone)]
 pub struct Approvals {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    book: Mutex<Book>,
-    ledger: Option<Arc<dyn Ledger>>,
+    pending: Mutex<PendingApprovals>,
+    store: Option<Arc<dyn ApprovalStore>>,
 }
 
 impl Approvals {
-    /// No questions yet; what was granted before still holds.
-    pub fn new(ledger: Option<Arc<dyn Ledger>>, granted: Vec<Grant>) -> Approvals {
-        Approvals { shared: Arc::new(Shared { book: Mutex::new(Book::new(granted)), ledger }) }
+    /// Starts without pending approvals; `grants` of earlier daemons stay valid.
+    pub fn new(store: Option<Arc<dyn ApprovalStore>>, grants: Vec<Grant>) -> Approvals {
+        Approvals { shared: Arc::new(Shared { pending: Mutex::new(PendingApprovals::new(grants)), store }) }
     }
 
-    /// Lets somebody hear questions and answer them.
-    pub fn attend(&self, approver: Arc<dyn Approver>) -> Attendance {
-        Attendance { seat: self.book().seat(approver), approvals: self.clone() }
+    /// Notifies the approver of requests until the registration is dropped.
+    pub fn register_approver(&self, approver: Arc<dyn Approver>) -> ApproverRegistration {
+        ApproverRegistration { id: self.pending_approvals().register(approver), approvals: self.clone() }
     }
 
-    /// What was answered before for everything of this kind.
-    pub fn granted(&self, question: &Question) -> Option<Grant> {
-        self.book().granted(question)
+    /// The earlier answer that applies to this request too.
+    pub fn find_grant(&self, request: &ApprovalRequest) -> Option<Grant> {
+        self.pending_approvals().find_grant(request)
     }
 
-    /// Asks everybody who may answer. Fails at once if there is nobody, or if too many questions wait already.
-    pub async fn ask(&self, question: Question, within: Duration) -> Result<Asking, Error> {
-        let asked_at = SystemTime::now();
-        let id = format!("a_{}", crate::session::random_name()?);
-        let approval =
-            Arc::new(Approval { id: Arc::from(id), question, asked_at, expires_at: asked_at + within });
-        self.book().may_ask(&approval.question)?;
-        if let Some(ledger) = self.shared.ledger.clone() {
-            let record = approval.clone();
-            let written = tokio::task::spawn_blocking(move || ledger.opened(&record)).await;
-            written.unwrap_or_else(|_| Err(std::io::ErrorKind::Interrupted.into())).map_err(|source| {
-                let reason = format!("the question cannot be written down: {source}");
-                Error::NoApprover { rule: approval.question.rule.clone(), reason }
-            })?;
-        }
-        let (tell, answered) = oneshot::channel();
-        // Held from here on: whatever happens next, it is settled.
-        let asking = Asking { approval: approval.clone(), answered, approvals: self.clone(), within };
-        let opened = self.book().open(approval.clone(), tell);
-        let hearers = match opened {
-            Ok(hearers) => hearers,
+    /// Notifies all approvers that may answer. Fails at once if none is connected or [`MAX_PENDING`] is reached.
+    pub async fn request(
+        &self,
+        request: ApprovalRequest,
+        timeout: Duration,
+    ) -> Result<ApprovalHandle, Error> {
+        let requested_at = SystemTime::now();
+        let id = Arc::from(format!("a_{}", crate::session::random_name()?));
+        let expires_at = requested_at + timeout;
+        let approval = Arc::new(Approval { id, request, requested_at, expires_at });
+        self.pending_approvals().check_request(&approval.request)?;
+        self.record_request(&approval).await?;
+        let (sender, receiver) = oneshot::channel();
+        // Created before the approval is added: dropping the handle always resolves it.
+        let handle = ApprovalHandle {
+            approval: approval.clone(),
+            resolution: receiver,
+            approvals: self.clone(),
+            timeout,
+        };
+        let added = self.pending_approvals().add(approval.clone(), sender);
+        let approvers = match added {
+            Ok(approvers) => approvers,
             Err(error) => {
-                // Whoever could have answered left while it was written down.
-                drop(self.write_down(approval, Outcome::Withdrawn, None));
+                // The last approver disconnected while the request was written.
+                drop(self.record_resolution(approval, Resolution::Withdrawn, None));
                 return Err(error);
             }
         };
-        let news = News::Requested(approval);
-        hearers.iter().for_each(|approver| approver.hear(&news));
-        Ok(asking)
+        let update = ApprovalUpdate::Requested(approval);
+        approvers.iter().for_each(|approver| approver.notify(&update));
+        Ok(handle)
     }
 
-    /// Every question that waits, oldest first, that `may_see` lets pass.
-    pub fn pending(&self, may_see: impl Fn(&Question) -> bool) -> Vec<Arc<Approval>> {
-        let mut pending = self.book().pending();
-        pending.retain(|approval| may_see(&approval.question));
-        pending.sort_by_key(|approval| approval.asked_at);
+    async fn record_request(&self, approval: &Arc<Approval>) -> Result<(), Error> {
+        let Some(store) = self.shared.store.clone() else { return Ok(()) };
+        let record = approval.clone();
+        let written = tokio::task::spawn_blocking(move || store.record_request(&record)).await;
+        written.unwrap_or_else(|_| Err(std::io::ErrorKind::Interrupted.into())).map_err(|source| {
+            let reason = format!("the approval request cannot be stored: {source}");
+            Error::NoApprover { rule: approval.request.rule.clone(), reason }
+        })
+    }
+
+    /// Pending approvals for which `may_see` returns true, oldest first.
+    pub fn pending(&self, may_see: impl Fn(&ApprovalRequest) -> bool) -> Vec<Arc<Approval>> {
+        let mut pending = self.pending_approvals().list();
+        pending.retain(|approval| may_see(&approval.request));
+        pending.sort_by_key(|approval| approval.requested_at);
         pending
     }
 
-    /// Answers a question, and returns when the answer was written down. Of two who answer at once one is told that it was settled already, and how.
+    /// Answers a request and returns after the answer was stored. The second of two concurrent answers fails with the
+    /// resolution that the first one caused.
     pub async fn answer(
         &self,
         id: &str,
-        answer: Answer,
-        may_answer: impl Fn(&Question) -> bool,
+        answer: ApprovalAnswer,
+        may_answer: impl Fn(&ApprovalRequest) -> bool,
     ) -> Result<Arc<Approval>, Error> {
-        let settled = self.book().answer(id, answer, may_answer);
-        match settled {
-            Ok(settled) => {
-                let approval = settled.approval.clone();
-                if let Some(written) = self.tell(settled) {
-                    // Whoever answered for longer than this daemon lives may rely on it. A failure was told already.
+        let resolved = self.pending_approvals().answer(id, answer, may_answer);
+        match resolved {
+            Ok(resolved) => {
+                let approval = resolved.approval.clone();
+                if let Some(written) = self.publish(resolved) {
+                    // An approver relies on a stored grant. The store has logged a failure.
                     written.await.ok();
                 }
                 Ok(approval)
             }
-            Err(Error::NoSuchApproval(id)) => Err(self.earlier(id).await),
+            Err(Error::NoSuchApproval(id)) => Err(self.unknown_approval(id).await),
             Err(error) => Err(error),
         }
     }
 
-    /// What is known about a question that this daemon never asked.
-    async fn earlier(&self, id: String) -> Error {
-        let Some(ledger) = self.shared.ledger.clone() else { return Error::NoSuchApproval(id) };
-        let look = {
+    /// The error for an id that is not an approval of this daemon: an earlier daemon may have resolved it.
+    async fn unknown_approval(&self, id: String) -> Error {
+        let Some(store) = self.shared.store.clone() else { return Error::NoSuchApproval(id) };
+        let find = {
             let id = id.clone();
-            move || ledger.earlier(&id)
+            move || store.find_resolution(&id)
         };
-        match tokio::task::spawn_blocking(look).await {
+        match tokio::task::spawn_blocking(find).await {
             Ok(Some(outcome)) => Error::AlreadySettled { id, outcome },
-            _ => Error::NoSuchApproval(id),
+            Ok(None) | Err(_) => Error::NoSuchApproval(id),
         }
     }
 
-    /// Forgets what was granted to a session that is over.
-    pub fn forget(&self, session: &str) {
-        self.book().forget(session);
+    /// Drops the grants of a session that has ended.
+    pub fn remove_session(&self, session: &str) {
+        self.pending_approvals().remove_session(session);
     }
 
-    /// Settles a question that nobody answered; nothing if somebody did after all.
-    fn settle(&self, id: &str, outcome: Outcome) -> bool {
-        let settled = self.book().settle(id, outcome);
-        let is_settled = settled.is_some();
-        if let Some(settled) = settled {
-            drop(self.tell(settled));
+    /// Resolves a pending approval without an answer; returns false if it was resolved before.
+    fn resolve(&self, id: &str, resolution: Resolution) -> bool {
+        let resolved = self.pending_approvals().resolve(id, resolution);
+        let is_resolved = resolved.is_some();
+        if let Some(resolved) = resolved {
+            drop(self.publish(resolved));
         }
-        is_settled
+        is_resolved
     }
 
-    fn tell(&self, settled: book::Settled) -> Option<JoinHandle<()>> {
-        let book::Settled { approval, outcome, hearers, grant } = settled;
-        let written = self.write_down(approval.clone(), outcome.clone(), grant);
-        let news = News::Decided(approval, outcome);
-        hearers.iter().for_each(|approver| approver.hear(&news));
+    /// Stores a resolution and notifies the approvers. The returned task ends when it is stored.
+    fn publish(&self, resolved: ResolvedApproval) -> Option<JoinHandle<()>> {
+        let ResolvedApproval { approval, resolution, approvers, grant } = resolved;
+        let written = self.record_resolution(approval.clone(), resolution.clone(), grant);
+        let update = ApprovalUpdate::Resolved(approval, resolution);
+        approvers.iter().for_each(|approver| approver.notify(&update));
         written
     }
 
-    /// Has the ledger keep how a question was settled. What comes back ends when it has.
-    fn write_down(
+    fn record_resolution(
         &self,
         approval: Arc<Approval>,
-        outcome: Outcome,
+        resolution: Resolution,
         grant: Option<Grant>,
     ) -> Option<JoinHandle<()>> {
-        let ledger = self.shared.ledger.clone()?;
+        let store = self.shared.store.clone()?;
         let write = move || {
-            ledger.settled(&approval, &outcome);
-            grant.iter().for_each(|grant| ledger.granted(grant));
+            store.record_resolution(&approval, &resolution);
+            grant.iter().for_each(|grant| store.record_grant(grant));
         };
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => Some(runtime.spawn_blocking(write)),
-            // Dropped outside a runtime, when the daemon is over.
+            // A handle may be dropped after the runtime has stopped.
             Err(_none) => {
                 write();
                 None
@@ -283,68 +300,69 @@ impl Approvals {
         }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        // Nothing in here can panic half way, so a poisoned book is still whole.
-        self.shared.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending_approvals(&self) -> MutexGuard<'_, PendingApprovals> {
+        // No method panics between two changes, so the state is consistent even if the lock is poisoned.
+        self.shared.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Approvals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Approvals").field("pending", &self.book().pending().len()).finish_non_exhaustive()
+        let pending = self.pending_approvals().list().len();
+        f.debug_struct("Approvals").field("pending", &pending).finish_non_exhaustive()
     }
 }
 
-/// An approver's seat; it hears nothing more when this is dropped.
-pub struct Attendance {
-    seat: u64,
+/// Registration of an approver; dropping it stops the notifications.
+pub struct ApproverRegistration {
+    id: u64,
     approvals: Approvals,
 }
 
-impl Drop for Attendance {
+impl Drop for ApproverRegistration {
     fn drop(&mut self) {
-        self.approvals.book().leave(self.seat);
+        self.approvals.pending_approvals().unregister(self.id);
     }
 }
 
-impl fmt::Debug for Attendance {
+impl fmt::Debug for ApproverRegistration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Attendance").field(&self.seat).finish()
+        f.debug_tuple("ApproverRegistration").field(&self.id).finish()
     }
 }
 
-/// A question that was asked. Dropped before it is settled, it is withdrawn.
+/// A request whose resolution is awaited. Dropping the handle withdraws the request.
 #[derive(Debug)]
-pub struct Asking {
+pub struct ApprovalHandle {
     approval: Arc<Approval>,
-    answered: oneshot::Receiver<Outcome>,
+    resolution: oneshot::Receiver<Resolution>,
     approvals: Approvals,
-    within: Duration,
+    timeout: Duration,
 }
 
-impl Asking {
-    /// What was asked.
+impl ApprovalHandle {
+    /// The request with its id and deadline.
     pub fn approval(&self) -> &Arc<Approval> {
         &self.approval
     }
 
-    /// Waits for an answer, no longer than was said when it was asked.
-    pub async fn settled(mut self) -> Outcome {
-        let in_time = tokio::time::timeout(self.within, &mut self.answered).await;
-        if let Ok(outcome) = in_time {
-            return outcome.unwrap_or(Outcome::Withdrawn);
+    /// Waits for the resolution, at most until the deadline of the request.
+    pub async fn resolution(mut self) -> Resolution {
+        let in_time = tokio::time::timeout(self.timeout, &mut self.resolution).await;
+        if let Ok(resolution) = in_time {
+            return resolution.unwrap_or(Resolution::Withdrawn);
         }
-        if self.approvals.settle(&self.approval.id, Outcome::Expired) {
-            return Outcome::Expired;
+        if self.approvals.resolve(&self.approval.id, Resolution::Expired) {
+            return Resolution::Expired;
         }
-        // Somebody answered in the last moment: their answer is on its way.
-        self.answered.try_recv().unwrap_or(Outcome::Expired)
+        // An answer arrived at the deadline: it is in the channel.
+        self.resolution.try_recv().unwrap_or(Resolution::Expired)
     }
 }
 
-impl Drop for Asking {
+impl Drop for ApprovalHandle {
     fn drop(&mut self) {
-        self.approvals.settle(&self.approval.id, Outcome::Withdrawn);
+        self.approvals.resolve(&self.approval.id, Resolution::Withdrawn);
     }
 }
 

@@ -20,7 +20,7 @@ use crate::Error;
 
 /// The moments of an atomic write. A process may die at any of them and the file is still whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum WriteStep {
     /// The new file exists, empty.
     Opened,
     /// It has its content.
@@ -38,17 +38,17 @@ pub enum Step {
 }
 
 /// Someone who is told each step as it is done; crash tests end the process there.
-pub trait Steps {
+pub trait WriteObserver {
     /// Called after the step was done.
-    fn done(&self, step: Step);
+    fn done(&self, step: WriteStep);
 }
 
 /// Nobody is told.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoSteps;
+pub struct NoObserver;
 
-impl Steps for NoSteps {
-    fn done(&self, _step: Step) {}
+impl WriteObserver for NoObserver {
+    fn done(&self, _step: WriteStep) {}
 }
 
 /// New content, complete and on disk, that has not taken its name yet. Dropped, it leaves nothing.
@@ -81,7 +81,7 @@ pub(super) struct Recipe<'a> {
     pub(super) nameless: bool,
     /// Whether the file replaced must still be the one that was looked at.
     pub(super) guarded: bool,
-    pub(super) steps: &'a dyn Steps,
+    pub(super) steps: &'a dyn WriteObserver,
 }
 
 /// Puts content into an open file.
@@ -101,14 +101,14 @@ impl Staged {
         let mode = Mode::from_raw_mode(if is_private { 0o600 } else { 0o666 });
         let (file, temporary) = open_new(&place, mode, recipe.nameless).map_err(error("create"))?;
         let staged = Self { place, path: recipe.path.to_owned(), old, file, temporary };
-        recipe.steps.done(Step::Opened);
+        recipe.steps.done(WriteStep::Opened);
         fill(staged.file.as_fd()).map_err(error("write"))?;
-        recipe.steps.done(Step::Filled);
+        recipe.steps.done(WriteStep::Filled);
         staged.dress(recipe.mode).map_err(error("chmod"))?;
-        recipe.steps.done(Step::Dressed);
+        recipe.steps.done(WriteStep::Dressed);
         if recipe.durability == Durability::Synced {
             rustix::fs::fsync(&staged.file).map_err(error("fsync"))?;
-            recipe.steps.done(Step::Synced);
+            recipe.steps.done(WriteStep::Synced);
         }
         Ok(staged)
     }
@@ -133,7 +133,7 @@ impl Staged {
                 name
             }
         };
-        recipe.steps.done(Step::Named);
+        recipe.steps.done(WriteStep::Named);
         if recipe.guarded {
             self.still_the_old_one()?;
         }
@@ -175,10 +175,10 @@ impl Staged {
     }
 
     fn settle(&self, recipe: &Recipe<'_>) -> Result<(), Error> {
-        recipe.steps.done(Step::Placed);
+        recipe.steps.done(WriteStep::Placed);
         if recipe.durability == Durability::Synced {
             sync_directory(&self.place.dir).map_err(refused("fsync", &self.path))?;
-            recipe.steps.done(Step::Settled);
+            recipe.steps.done(WriteStep::Settled);
         }
         Ok(())
     }

@@ -11,8 +11,8 @@ use super::guard_tree::{check_copies, check_tree};
 use super::path::RootedPath;
 use super::refused;
 use super::resolve::{Place, make_all};
-use super::scan::Scan;
-use super::stat::Kind;
+use super::scan::ScanBudget;
+use super::stat::FileKind;
 use super::walk::{MOST_DEPTH, Names, Reader, open_child};
 use crate::Error;
 
@@ -33,7 +33,7 @@ pub fn make_directory(path: &RootedPath, parents: bool) -> Result<(), Error> {
 
 /// Removes a file, a link (never what it leads to) or a directory. A directory that is not empty needs
 /// `recursive`; stopped by its scan, it leaves what it had not reached.
-pub fn remove(path: &RootedPath, recursive: bool, scan: &Scan) -> Result<(), Error> {
+pub fn remove(path: &RootedPath, recursive: bool, scan: &ScanBudget) -> Result<(), Error> {
     scan.check("remove")?;
     let place = named(path, Access::Write)?;
     check_tree(path, &place, &[Access::Write], scan)?;
@@ -55,9 +55,9 @@ pub fn rename(from: &RootedPath, to: &RootedPath, overwrite: bool) -> Result<(),
     if let Some(guard) = from.roots().guard() {
         // By another name it could be read.
         guard.check(&source.real()?, Access::Read)?;
-        check_tree(from, &source, &[Access::Read, Access::Write], &Scan::unbounded())?;
+        check_tree(from, &source, &[Access::Read, Access::Write], &ScanBudget::unbounded())?;
     }
-    check_copies((to, &target), &source, &Scan::unbounded())?;
+    check_copies((to, &target), &source, &ScanBudget::unbounded())?;
     let flags = if overwrite { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
     let renamed = rustix::fs::renameat_with(&source.dir, &source.name, &target.dir, &target.name, flags);
     let renamed = match renamed {
@@ -97,7 +97,7 @@ impl Level {
 }
 
 /// Empties a directory, by descriptors all the way: a link put in a directory's place is unlinked, not entered.
-fn remove_inside(top: OwnedFd, asked: &Path, scan: &Scan) -> Result<(), Error> {
+fn remove_inside(top: OwnedFd, asked: &Path, scan: &ScanBudget) -> Result<(), Error> {
     let error = |errno| refused("remove", asked)(errno);
     let mut reader = Reader::new();
     let mut levels = vec![Level::open(top, &mut reader).map_err(error)?];
@@ -114,7 +114,7 @@ fn remove_inside(top: OwnedFd, asked: &Path, scan: &Scan) -> Result<(), Error> {
             }
             continue;
         };
-        if kind == Kind::Dir {
+        if kind == FileKind::Dir {
             scan.check("remove")?;
             match open_child(&level.dir, name) {
                 Ok(dir) if depth < MOST_DEPTH => {

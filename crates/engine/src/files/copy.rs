@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::atomic::{NewMode, NoSteps, Recipe, Staged};
+use super::atomic::{NewMode, NoObserver, Recipe, Staged};
 use super::change::named;
 use super::guard::{Access, check_open};
 use super::guard_tree::{check_copies, check_tree};
@@ -15,7 +15,7 @@ use super::path::RootedPath;
 use super::read::retry;
 use super::refused;
 use super::resolve::{CAREFUL, DIRECTORY, Place, require_regular};
-use super::scan::Scan;
+use super::scan::ScanBudget;
 use super::walk::{MOST_DEPTH, Reader, open_child};
 use super::write::{Durability, write_all};
 use crate::Error;
@@ -39,7 +39,12 @@ pub struct CopyOptions {
 
 /// Copies a file, link or tree. Links are copied as links, modes are kept, each file appears whole.
 /// Stopped midway, what was copied so far stays.
-pub fn copy(from: &RootedPath, to: &RootedPath, options: CopyOptions, scan: &Scan) -> Result<(), Error> {
+pub fn copy(
+    from: &RootedPath,
+    to: &RootedPath,
+    options: CopyOptions,
+    scan: &ScanBudget,
+) -> Result<(), Error> {
     let source = named(from, Access::Read)?;
     let Some(stat) = source.stat(from.as_path())? else {
         return Err(refused("copy", from.as_path())(Errno::NOENT));
@@ -69,7 +74,7 @@ struct Copy<'a> {
     from: &'a RootedPath,
     to: &'a RootedPath,
     options: CopyOptions,
-    scan: &'a Scan,
+    scan: &'a ScanBudget,
     reader: Reader,
     /// The directory first made, which is not copied into itself however links lead there.
     top: Option<(u64, u64)>,
@@ -110,7 +115,7 @@ impl Copy<'_> {
             mode: NewMode::Suggested(stat.st_mode),
             nameless: self.to.roots().nameless(),
             guarded: false,
-            steps: &NoSteps,
+            steps: &NoObserver,
         };
         let place =
             Place { dir: duplicate(&target.dir).map_err(refused("copy", asked))?, name: target.name.clone() };

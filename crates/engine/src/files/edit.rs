@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
-use super::atomic::{NewMode, NoSteps, Recipe};
+use super::atomic::{NewMode, NoObserver, Recipe};
 use super::guard::Access;
 use super::path::RootedPath;
-use super::read::{Range, read_open};
+use super::read::{ReadRange, read_open};
 use super::refused;
 use super::resolve::CAREFUL;
-use super::write::{Durability, WriteOptions, Written, check_expected, destination, replace, write_all};
+use super::write::{Durability, WriteOptions, WriteResult, check_expected, destination, replace, write_all};
 use crate::Error;
 use crate::error::EditError;
 use rustix::fs::{Mode, OFlags, Stat};
@@ -35,9 +35,9 @@ pub struct Edit {
 
 /// What an edit did.
 #[derive(Debug, Clone)]
-pub struct Edited {
+pub struct EditResult {
     /// The write.
-    pub written: Written,
+    pub written: WriteResult,
     /// How many occurrences were replaced.
     pub replacements: usize,
     /// The whole text before; none if there was no file, or it was not text.
@@ -61,7 +61,7 @@ pub struct PlannedEdit {
 }
 
 /// Edits a file: [`plan_edit`] and [`PlannedEdit::apply`] in one.
-pub fn edit(path: &RootedPath, edit: &Edit) -> Result<Edited, Error> {
+pub fn edit(path: &RootedPath, edit: &Edit) -> Result<EditResult, Error> {
     plan_edit(path, edit)?.apply()
 }
 
@@ -97,7 +97,7 @@ impl PlannedEdit {
     }
 
     /// Makes the edit, unless the file is no longer the one it was worked out for.
-    pub fn apply(self) -> Result<Edited, Error> {
+    pub fn apply(self) -> Result<EditResult, Error> {
         let bytes = self.after.as_bytes();
         let (place, _) = destination(&self.path, &self.options)?;
         let (path, durability) = (self.path.as_path(), self.options.durability);
@@ -107,13 +107,13 @@ impl PlannedEdit {
             mode: NewMode::Kept,
             nameless: self.path.roots().nameless(),
             guarded: true,
-            steps: &NoSteps,
+            steps: &NoObserver,
         };
         let target = (place, self.seen);
         let (mtime_ms, created) =
             replace(&self.path, target, false, &recipe, &mut |file| write_all(file, bytes))?;
-        let written = Written { bytes: bytes.len() as u64, mtime_ms, created };
-        Ok(Edited { written, replacements: self.replacements, before: self.before, after: self.after })
+        let written = WriteResult { bytes: bytes.len() as u64, mtime_ms, created };
+        Ok(EditResult { written, replacements: self.replacements, before: self.before, after: self.after })
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn read_present(path: &RootedPath) -> Result<Option<(Stat, Vec<u8>)>,
     let file = file.map_err(refused("open", path.as_path()))?;
     let stat = rustix::fs::fstat(&file).map_err(refused("stat", path.as_path()))?;
     super::resolve::require_regular(&stat, path.as_path())?;
-    let content = read_open(&file, &stat, Range::whole(MOST_BYTES), path.as_path())?;
+    let content = read_open(&file, &stat, ReadRange::whole(MOST_BYTES), path.as_path())?;
     if content.more {
         return Err(Error::LimitReached { what: "edited file size", limit: MOST_BYTES });
     }

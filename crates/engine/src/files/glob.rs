@@ -8,8 +8,8 @@ use super::glob_pattern::{Part, Pattern, bad, is_literal, parse};
 use super::guard::Sieve;
 use super::path::{RootedPath, Roots};
 use super::refused;
-use super::scan::Scan;
-use super::stat::Kind;
+use super::scan::ScanBudget;
+use super::stat::FileKind;
 use super::walk::{MOST_DEPTH, Reader, open_child};
 use crate::Error;
 use std::os::fd::OwnedFd;
@@ -23,7 +23,7 @@ pub struct GlobOptions {
 
 /// What matched.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Globbed {
+pub struct GlobResult {
     /// Absolute paths, sorted bytewise.
     pub paths: Vec<PathBuf>,
     /// Whether there is more than was given.
@@ -38,8 +38,8 @@ pub fn glob(
     base: &Path,
     pattern: &str,
     options: GlobOptions,
-    scan: &Scan,
-) -> Result<Globbed, Error> {
+    scan: &ScanBudget,
+) -> Result<GlobResult, Error> {
     let (top, rest) = fixed_part(pattern);
     let top = roots.admit(base, Path::new(top))?;
     let patterns = parse(rest)?;
@@ -51,7 +51,7 @@ pub fn glob(
         return Err(bad(pattern, "`..` cannot follow a wildcard"));
     }
     let mut search =
-        Search { patterns: &patterns, options, scan, reader: Reader::new(), found: Globbed::default() };
+        Search { patterns: &patterns, options, scan, reader: Reader::new(), found: GlobResult::default() };
     let states = patterns.iter().enumerate().map(|(index, _)| State { pattern: index, part: 0 }).collect();
     let states = search.settled(states);
     // A pattern without wildcards names one thing, which may be anything.
@@ -97,9 +97,9 @@ struct State {
 struct Search<'a> {
     patterns: &'a [Pattern],
     options: GlobOptions,
-    scan: &'a Scan,
+    scan: &'a ScanBudget,
     reader: Reader,
-    found: Globbed,
+    found: GlobResult,
 }
 
 impl Search<'_> {
@@ -174,7 +174,7 @@ impl Search<'_> {
     }
 
     /// The states after a name.
-    fn step(&self, states: &[State], name: &[u8], kind: Kind) -> Vec<State> {
+    fn step(&self, states: &[State], name: &[u8], kind: FileKind) -> Vec<State> {
         let mut next = Vec::new();
         for state in states {
             let Some(part) = self.part(*state) else { continue };
@@ -183,7 +183,7 @@ impl Search<'_> {
                 if self.is_end(after) {
                     next.push(after);
                 }
-                if kind == Kind::Dir && !name.starts_with(b".") {
+                if kind == FileKind::Dir && !name.starts_with(b".") {
                     next.push(*state);
                 }
             } else if part.matches(name) {
@@ -199,13 +199,13 @@ impl Search<'_> {
         top: &RootedPath,
         dir: &OwnedFd,
         name: &[u8],
-        kind: Kind,
+        kind: FileKind,
         path: &[u8],
     ) -> Option<OwnedFd> {
         match kind {
-            Kind::Dir => open_child(dir, name).ok(),
-            Kind::Symlink => top.join(Path::new(OsStr::from_bytes(path))).ok()?.open_listing().ok(),
-            Kind::File | Kind::Other => None,
+            FileKind::Dir => open_child(dir, name).ok(),
+            FileKind::Symlink => top.join(Path::new(OsStr::from_bytes(path))).ok()?.open_listing().ok(),
+            FileKind::File | FileKind::Other => None,
         }
     }
 

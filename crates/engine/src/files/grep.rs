@@ -17,10 +17,10 @@ use rustix::fs::{FileType, OFlags, ResolveFlags};
 
 use super::grep_sink::{FileSink, Match, Shared};
 use super::guard::{Access, check_open};
-use super::path::{RootedPath, Strategy};
+use super::path::{ResolveStrategy, RootedPath};
 use super::resolve::{CAREFUL, open_beneath};
-use super::scan::Scan;
-use super::stat::Kind;
+use super::scan::ScanBudget;
+use super::stat::FileKind;
 use crate::Error;
 
 /// Threads of one search; more would only take them from others.
@@ -40,7 +40,7 @@ pub enum Case {
 
 /// What to search for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grep {
+pub struct GrepOptions {
     /// A regular expression, or plain text if `literal`.
     pub pattern: String,
     /// Whether the pattern is plain text.
@@ -65,7 +65,7 @@ pub struct Grep {
     pub max_line_bytes: usize,
 }
 
-impl Grep {
+impl GrepOptions {
     /// A search with nothing special about it.
     pub fn new(pattern: impl Into<String>) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Grep {
 
 /// What a search found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Grepped {
+pub struct GrepResult {
     /// The matches by path and line; empty when they were streamed.
     pub matches: Vec<Match>,
     /// Whether there is more than was given.
@@ -94,7 +94,7 @@ pub struct Grepped {
 }
 
 /// Searches a file or directory and returns all matches, sorted by path and line.
-pub fn grep_sorted(path: &RootedPath, grep: &Grep, scan: &Scan) -> Result<Grepped, Error> {
+pub fn grep_sorted(path: &RootedPath, grep: &GrepOptions, scan: &ScanBudget) -> Result<GrepResult, Error> {
     let all = Mutex::new(Vec::new());
     let mut grepped = self::grep(path, grep, scan, &|mut found| {
         all.lock().unwrap_or_else(PoisonError::into_inner).append(&mut found);
@@ -108,10 +108,10 @@ pub fn grep_sorted(path: &RootedPath, grep: &Grep, scan: &Scan) -> Result<Greppe
 /// within a file, files in no order, from several threads. Binary files are left out as ripgrep does.
 pub fn grep(
     path: &RootedPath,
-    grep: &Grep,
-    scan: &Scan,
+    grep: &GrepOptions,
+    scan: &ScanBudget,
     deliver: &(dyn Fn(Vec<Match>) + Sync),
-) -> Result<Grepped, Error> {
+) -> Result<GrepResult, Error> {
     scan.check("grep")?;
     let matcher = matcher(grep)?;
     let filter = filter(path.as_path(), grep)?;
@@ -132,7 +132,7 @@ pub fn grep(
         Err(error) => return Err(error),
     };
     scan.check("grep")?;
-    Ok(Grepped { matches: Vec::new(), truncated })
+    Ok(GrepResult { matches: Vec::new(), truncated })
 }
 
 /// Searches all files below a directory; says whether there is more than was given.
@@ -177,7 +177,7 @@ impl Opener<'_> {
     /// A regular file, or nothing if it is none any more or cannot be read.
     fn open(&self, path: &Path) -> Option<std::fs::File> {
         let below = path.strip_prefix(self.path.as_path()).ok()?;
-        if self.path.roots().strategy() == Strategy::Kernel {
+        if self.path.roots().strategy() == ResolveStrategy::Kernel {
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             if let Some(decided) = open_beneath(&self.top, below, OFlags::RDONLY | CAREFUL, resolve) {
                 let file = decided.ok()?;
@@ -202,7 +202,7 @@ fn search_file(searcher: &mut Searcher, shared: &Shared<'_>, path: &Path, file: 
     sink.finish()
 }
 
-fn matcher(grep: &Grep) -> Result<RegexMatcher, Error> {
+fn matcher(grep: &GrepOptions) -> Result<RegexMatcher, Error> {
     let mut builder = RegexMatcherBuilder::new();
     builder.line_terminator(Some(b'\n')).ban_byte(Some(b'\0')).multi_line(true).fixed_strings(grep.literal);
     match grep.case {
@@ -215,7 +215,7 @@ fn matcher(grep: &Grep) -> Result<RegexMatcher, Error> {
         .map_err(|error| Error::Pattern { pattern: grep.pattern.clone(), reason: error.to_string() })
 }
 
-fn searcher(grep: &Grep) -> Searcher {
+fn searcher(grep: &GrepOptions) -> Searcher {
     SearcherBuilder::new()
         .binary_detection(BinaryDetection::quit(b'\0'))
         .memory_map(MmapChoice::never())
@@ -225,7 +225,7 @@ fn searcher(grep: &Grep) -> Searcher {
         .build()
 }
 
-fn filter(top: &Path, grep: &Grep) -> Result<Override, Error> {
+fn filter(top: &Path, grep: &GrepOptions) -> Result<Override, Error> {
     let mut builder = OverrideBuilder::new(top);
     let excluded = grep.exclude.iter().map(|glob| format!("!{glob}"));
     for glob in grep.include.iter().cloned().chain(excluded) {
@@ -237,7 +237,7 @@ fn filter(top: &Path, grep: &Grep) -> Result<Override, Error> {
         .map_err(|error| Error::Pattern { pattern: grep.include.join(" "), reason: error.to_string() })
 }
 
-fn walker(top: &Path, grep: &Grep, filter: Override) -> ignore::WalkParallel {
+fn walker(top: &Path, grep: &GrepOptions, filter: Override) -> ignore::WalkParallel {
     // The walker reads the ignore files of the top and of all above it before it asks our filter.
     let ignoring = !grep.no_ignore && !top.ancestors().any(ignore_file_hangs);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
@@ -269,6 +269,6 @@ fn wanted(entry: &DirEntry, filter: &Override) -> bool {
 fn ignore_file_hangs(directory: &Path) -> bool {
     [".gitignore", ".ignore", ".git/info/exclude"].iter().any(|name| {
         rustix::fs::stat(directory.join(name))
-            .is_ok_and(|stat| Kind::from(FileType::from_raw_mode(stat.st_mode)) == Kind::Other)
+            .is_ok_and(|stat| FileKind::from(FileType::from_raw_mode(stat.st_mode)) == FileKind::Other)
     })
 }

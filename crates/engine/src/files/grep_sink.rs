@@ -9,8 +9,8 @@ use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 
-use super::grep::Grep;
-use super::scan::Scan;
+use super::grep::GrepOptions;
+use super::scan::ScanBudget;
 
 /// Matches handed on at once, so that a file with very many does not keep them all.
 const BATCH: usize = 64;
@@ -34,9 +34,9 @@ pub struct Match {
 
 /// What all threads of a search share.
 pub(super) struct Shared<'a> {
-    pub(super) grep: &'a Grep,
+    pub(super) grep: &'a GrepOptions,
     pub(super) matcher: &'a RegexMatcher,
-    pub(super) scan: &'a Scan,
+    pub(super) scan: &'a ScanBudget,
     pub(super) found: AtomicUsize,
     /// Bytes of text handed on so far, context included.
     pub(super) bytes: AtomicUsize,

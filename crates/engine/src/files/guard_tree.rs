@@ -11,8 +11,8 @@ use super::guard::{Access, PathGuard};
 use super::path::RootedPath;
 use super::refused;
 use super::resolve::Place;
-use super::scan::Scan;
-use super::stat::Kind;
+use super::scan::ScanBudget;
+use super::stat::FileKind;
 use super::walk::{MOST_DEPTH, Names, Reader, open_child};
 use crate::Error;
 
@@ -21,7 +21,7 @@ pub(super) fn check_tree(
     path: &RootedPath,
     place: &Place,
     accesses: &[Access],
-    scan: &Scan,
+    scan: &ScanBudget,
 ) -> Result<(), Error> {
     let Some(guard) = path.roots().guard() else { return Ok(()) };
     let real = place.real()?;
@@ -37,7 +37,11 @@ pub(super) fn check_tree(
 }
 
 /// Refuses when the copy of a tree would put something where it may not be.
-pub(super) fn check_copies(to: (&RootedPath, &Place), source: &Place, scan: &Scan) -> Result<(), Error> {
+pub(super) fn check_copies(
+    to: (&RootedPath, &Place),
+    source: &Place,
+    scan: &ScanBudget,
+) -> Result<(), Error> {
     let (path, target) = to;
     let Some(guard) = path.roots().guard() else { return Ok(()) };
     let real = target.real()?;
@@ -65,7 +69,7 @@ struct Level {
 fn each_beneath(
     asked: &Path,
     place: &Place,
-    scan: &Scan,
+    scan: &ScanBudget,
     mut look: impl FnMut(&Path) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut reader = Reader::new();
@@ -88,7 +92,7 @@ fn each_beneath(
         level.next += 1;
         below.push(OsStr::from_bytes(name));
         look(&below)?;
-        let entered = if kind == Kind::Dir { enter(&level.dir, name)? } else { None };
+        let entered = if kind == FileKind::Dir { enter(&level.dir, name)? } else { None };
         let Some(deeper) = entered else {
             below.pop();
             continue;

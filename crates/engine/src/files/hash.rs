@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::path::RootedPath;
 use super::read::retry;
 use super::refused;
-use super::scan::Scan;
+use super::scan::ScanBudget;
 use crate::Error;
 
 /// How much is read between two looks at whether the hash is still wanted; it is also all that is held in memory.
@@ -17,21 +17,21 @@ const CHUNK: usize = 256 * 1024;
 
 /// A file that is about to be hashed. It is open: whatever takes its name from now on is not what is hashed.
 #[derive(Debug)]
-pub struct Hashing {
+pub struct FileHasher {
     file: OwnedFd,
     path: PathBuf,
 }
 
 /// What was hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hashed {
+pub struct FileHash {
     /// The SHA-256 of the bytes.
     pub sha256: [u8; 32],
     /// How many bytes they were: fewer than asked for if the file is shorter.
     pub bytes: u64,
 }
 
-impl Hashing {
+impl FileHasher {
     /// Opens the file as a read does: through links that stay inside the roots, and only if a guard permits to read it.
     pub fn open(path: &RootedPath) -> Result<Self, Error> {
         let (file, _) = path.open_regular(OFlags::RDONLY)?;
@@ -39,7 +39,7 @@ impl Hashing {
     }
 
     /// Hashes the first bytes of the file, or all there are; stops when `scan` says so.
-    pub fn run(&self, first: Option<u64>, scan: &Scan) -> Result<Hashed, Error> {
+    pub fn run(&self, first: Option<u64>, scan: &ScanBudget) -> Result<FileHash, Error> {
         let wanted = first.unwrap_or(u64::MAX);
         let mut hasher = Sha256::new();
         let mut buffer = vec![0; CHUNK];
@@ -55,6 +55,6 @@ impl Hashing {
             hasher.update(&buffer[..got]);
             at += got as u64;
         }
-        Ok(Hashed { sha256: hasher.finalize().into(), bytes: at })
+        Ok(FileHash { sha256: hasher.finalize().into(), bytes: at })
     }
 }

@@ -10,8 +10,8 @@ use rustix::fs::{AtFlags, FileType};
 use super::guard::Sieve;
 use super::path::RootedPath;
 use super::refused;
-use super::scan::Scan;
-use super::stat::{Kind, mtime_ms};
+use super::scan::ScanBudget;
+use super::stat::{FileKind, mtime_ms};
 use super::walk::{MOST_DEPTH, Names, Reader, open_child};
 use crate::Error;
 
@@ -31,18 +31,18 @@ pub struct ListOptions {
 
 /// One name found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirEntry {
     /// Its absolute path, spelled as the listed directory was.
     pub path: PathBuf,
     /// What it is.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// Size of a file or link; none for directories, or if only names were asked for.
     pub size: Option<u64>,
     /// When it was last modified, in milliseconds since the epoch; none if only names were asked for.
     pub mtime_ms: Option<i64>,
 }
 
-impl Entry {
+impl DirEntry {
     /// The last part of the path.
     pub fn name(&self) -> &OsStr {
         let bytes = self.path.as_os_str().as_bytes();
@@ -55,13 +55,13 @@ impl Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
     /// Sorted bytewise by name; a directory's own entries follow it at once.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DirEntry>,
     /// Whether there is more than was given.
     pub truncated: bool,
 }
 
 /// Lists a directory. A subtree that cannot be read is named and left out; what a guard refuses is not named.
-pub fn list(path: &RootedPath, options: ListOptions, scan: &Scan) -> Result<Listing, Error> {
+pub fn list(path: &RootedPath, options: ListOptions, scan: &ScanBudget) -> Result<Listing, Error> {
     scan.check("list")?;
     let top = path.open_listing()?;
     let mut reader = Reader::new();
@@ -92,7 +92,7 @@ pub fn list(path: &RootedPath, options: ListOptions, scan: &Scan) -> Result<List
         }
         text.extend_from_slice(name);
         let below =
-            if options.recursive && kind == Kind::Dir { open_child(&level.dir, name).ok() } else { None };
+            if options.recursive && kind == FileKind::Dir { open_child(&level.dir, name).ok() } else { None };
         if let Some(entry) = entry(&level.dir, name, kind, &text, options.names_only) {
             listing.entries.push(entry);
         }
@@ -118,13 +118,13 @@ struct Level<'a> {
 }
 
 /// The entry for a name; nothing if it vanished since its directory was read.
-fn entry(dir: &OwnedFd, name: &[u8], kind: Kind, path: &[u8], names_only: bool) -> Option<Entry> {
+fn entry(dir: &OwnedFd, name: &[u8], kind: FileKind, path: &[u8], names_only: bool) -> Option<DirEntry> {
     let path = PathBuf::from(OsString::from_vec(path.to_vec()));
     if names_only {
-        return Some(Entry { path, kind, size: None, mtime_ms: None });
+        return Some(DirEntry { path, kind, size: None, mtime_ms: None });
     }
     let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    let kind = Kind::from(FileType::from_raw_mode(stat.st_mode));
-    let size = (kind != Kind::Dir).then(|| u64::try_from(stat.st_size).unwrap_or(0));
-    Some(Entry { path, kind, size, mtime_ms: Some(mtime_ms(&stat)) })
+    let kind = FileKind::from(FileType::from_raw_mode(stat.st_mode));
+    let size = (kind != FileKind::Dir).then(|| u64::try_from(stat.st_size).unwrap_or(0));
+    Some(DirEntry { path, kind, size, mtime_ms: Some(mtime_ms(&stat)) })
 }

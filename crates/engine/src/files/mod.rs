@@ -5,14 +5,14 @@
 //!
 //! ```
 //! use std::path::Path;
-//! use engine::files::{Range, Roots, WriteOptions, read, write};
+//! use engine::files::{ReadRange, Roots, WriteOptions, read, write};
 //!
 //! # fn main() -> Result<(), engine::Error> {
 //! let folder = tempfile::tempdir().map_err(|_| engine::Error::Gone)?;
 //! let roots = Roots::new(vec![folder.path().to_owned()]);
 //! let note = roots.admit(folder.path(), Path::new("note.txt"))?;
 //! write(&note, b"hello", &WriteOptions::default())?;
-//! assert_eq!(read(&note, Range::whole(1024))?.bytes, b"hello");
+//! assert_eq!(read(&note, ReadRange::whole(1024))?.bytes, b"hello");
 //! assert!(roots.admit(folder.path(), Path::new("../elsewhere")).is_err());
 //! # Ok(())
 //! # }
@@ -42,25 +42,25 @@ mod watch;
 mod watch_batch;
 mod write;
 
-pub use atomic::{NoSteps, Step, Steps};
+pub use atomic::{NoObserver, WriteObserver, WriteStep};
 pub use change::{make_directory, remove, rename};
 pub use copy::{CopyOptions, copy};
-pub use edit::{Edit, Edited, PlannedEdit, edit, plan_edit};
-pub use glob::{GlobOptions, Globbed, glob};
-pub use grep::{Case, Grep, Grepped, grep, grep_sorted};
+pub use edit::{Edit, EditResult, PlannedEdit, edit, plan_edit};
+pub use glob::{GlobOptions, GlobResult, glob};
+pub use grep::{Case, GrepOptions, GrepResult, grep, grep_sorted};
 pub use grep_sink::Match;
 pub use guard::{Access, PathGuard};
-pub use hash::{Hashed, Hashing};
-pub use list::{Entry, ListOptions, Listing, list};
+pub use hash::{FileHash, FileHasher};
+pub use list::{DirEntry, ListOptions, Listing, list};
 pub(crate) use path::clean;
-pub use path::{RootedPath, Roots, Strategy};
-pub use read::{Content, Range, read, read_cached};
-pub use scan::Scan;
-pub use stat::{Kind, Metadata, mode_string, stat, stat_cached, stat_followed};
-pub use watch::Watch;
-pub use watch_batch::{Change, ChangeKind, Changes};
+pub use path::{ResolveStrategy, RootedPath, Roots};
+pub use read::{FileContent, ReadRange, read, read_cached};
+pub use scan::ScanBudget;
+pub use stat::{FileKind, Metadata, mode_string, stat, stat_cached, stat_followed};
+pub use watch::FileWatcher;
+pub use watch_batch::{FileEvent, FileEventBatch, FileEventKind};
 pub use write::{
-    Durability, WriteMode, WriteOptions, Written, unnamed_file, write, write_from, write_observed,
+    Durability, WriteMode, WriteOptions, WriteResult, unnamed_file, write, write_from, write_observed,
 };
 
 use std::io;

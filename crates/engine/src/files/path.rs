@@ -18,7 +18,7 @@ pub struct Roots(Arc<Inner>);
 
 struct Inner {
     roots: Vec<PathBuf>,
-    strategy: Strategy,
+    strategy: ResolveStrategy,
     outer: Option<Roots>,
     guard: Option<Arc<dyn PathGuard>>,
     swept: Arc<Swept>,
@@ -26,7 +26,7 @@ struct Inner {
 
 /// Which calls of the kernel are relied on. Both ways give the same answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Strategy {
+pub enum ResolveStrategy {
     /// Its best: one `openat2` call for a path, files without a name for new content; the other way only
     /// where these cannot decide or do not exist.
     #[default]
@@ -55,11 +55,11 @@ pub(super) struct Spot {
 impl Roots {
     /// Roots at these directories. Relative ones are taken from the current directory.
     pub fn new(roots: Vec<PathBuf>) -> Self {
-        Self::with_strategy(roots, Strategy::default())
+        Self::with_strategy(roots, ResolveStrategy::default())
     }
 
     /// Roots that resolve paths in the given way.
-    pub fn with_strategy(roots: Vec<PathBuf>, strategy: Strategy) -> Self {
+    pub fn with_strategy(roots: Vec<PathBuf>, strategy: ResolveStrategy) -> Self {
         let roots =
             roots.iter().map(|root| clean(&std::path::absolute(root).unwrap_or(root.clone()))).collect();
         Self(Arc::new(Inner { roots, strategy, outer: None, guard: None, swept: Arc::default() }))
@@ -156,13 +156,13 @@ impl Roots {
         &self.0.roots[root]
     }
 
-    pub(super) fn strategy(&self) -> Strategy {
+    pub(super) fn strategy(&self) -> ResolveStrategy {
         self.0.strategy
     }
 
     /// Whether new content may be without a name until it is complete.
     pub(super) fn nameless(&self) -> bool {
-        self.0.strategy == Strategy::Kernel
+        self.0.strategy == ResolveStrategy::Kernel
     }
 
     /// The roots inside which these were narrowed.

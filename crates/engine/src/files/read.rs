@@ -21,7 +21,7 @@ const CACHED_MOST: u64 = 256 * 1024;
 
 /// Which bytes to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
+pub struct ReadRange {
     /// First byte wanted.
     pub offset: u64,
     /// How many are wanted; none means to the end.
@@ -30,7 +30,7 @@ pub struct Range {
     pub max: u64,
 }
 
-impl Range {
+impl ReadRange {
     /// From the beginning to the end, but no more than `max` bytes.
     pub fn whole(max: u64) -> Self {
         Self { offset: 0, length: None, max }
@@ -43,7 +43,7 @@ impl Range {
 
 /// What was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Content {
+pub struct FileContent {
     /// The bytes of the range.
     pub bytes: Vec<u8>,
     /// Size of the whole file.
@@ -58,13 +58,18 @@ pub struct Content {
 
 /// Reads a range of a regular file. Allocates what is there, not what may be asked for; files that
 /// shrink or grow meanwhile, or report no size as in `/proc`, give what they hold when read.
-pub fn read(path: &RootedPath, range: Range) -> Result<Content, Error> {
+pub fn read(path: &RootedPath, range: ReadRange) -> Result<FileContent, Error> {
     let (file, stat) = path.open_regular(OFlags::RDONLY)?;
     read_open(&file, &stat, range, path.as_path())
 }
 
 /// Reads from an open file what [`read`] would.
-pub(super) fn read_open(file: &OwnedFd, stat: &Stat, range: Range, asked: &Path) -> Result<Content, Error> {
+pub(super) fn read_open(
+    file: &OwnedFd,
+    stat: &Stat,
+    range: ReadRange,
+    asked: &Path,
+) -> Result<FileContent, Error> {
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let wanted = range.wanted();
     let expected = to_usize(size.saturating_sub(range.offset).min(wanted));
@@ -99,12 +104,12 @@ pub(super) fn read_open(file: &OwnedFd, stat: &Stat, range: Range, asked: &Path)
     }
     // A file that grew meanwhile, or had no size, is at least as long as what it gave.
     let size = if bytes.is_empty() { size } else { size.max(at) };
-    Ok(Content { bytes, size, mtime_ms: mtime_ms(stat), more, mode: stat.st_mode })
+    Ok(FileContent { bytes, size, mtime_ms: mtime_ms(stat), more, mode: stat.st_mode })
 }
 
 /// Reads the range if that needs no disk and no lock, else gives nothing and the caller goes the
 /// slow way. Safe to try on a thread that must not wait.
-pub fn read_cached(path: &RootedPath, range: Range) -> Option<Result<Content, Error>> {
+pub fn read_cached(path: &RootedPath, range: ReadRange) -> Option<Result<FileContent, Error>> {
     let file = match path.open_cached(OFlags::RDONLY | CAREFUL)? {
         Ok(file) => file,
         Err(Errno::NXIO) => return Some(Err(Error::NotRegular { path: path.as_path().to_owned() })),
@@ -128,7 +133,7 @@ pub fn read_cached(path: &RootedPath, range: Range) -> Option<Result<Content, Er
         }
     }
     let more = range.offset.saturating_add(expected) < size;
-    Some(Ok(Content { bytes, size, mtime_ms: mtime_ms(&stat), more, mode: stat.st_mode }))
+    Some(Ok(FileContent { bytes, size, mtime_ms: mtime_ms(&stat), more, mode: stat.st_mode }))
 }
 
 fn more_at(file: &OwnedFd, at: u64) -> Result<bool, Errno> {

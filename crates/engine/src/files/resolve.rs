@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use self::walk::{Found, Walk};
 use super::guard::{Access, check_open};
-use super::path::{RootedPath, Roots, Spot, Strategy};
+use super::path::{ResolveStrategy, RootedPath, Roots, Spot};
 use super::refused;
 use crate::Error;
 
@@ -123,7 +123,7 @@ impl RootedPath {
     /// Opens only if every step is in the kernel's caches: never waits for a disk, and gives nothing
     /// when it would have to, when the kernel cannot tell, or when a guard is to be asked.
     pub(super) fn open_cached(&self, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
-        let slow = self.roots.strategy() == Strategy::Walk || self.roots.outer().is_some();
+        let slow = self.roots.strategy() == ResolveStrategy::Walk || self.roots.outer().is_some();
         if slow || self.roots.guard().is_some() {
             return None;
         }
@@ -156,7 +156,7 @@ impl Place {
 
 /// Opens a place below a root.
 fn open(roots: &Roots, spot: &Spot, flags: OFlags, asked: &Path) -> Result<OwnedFd, Error> {
-    if roots.strategy() == Strategy::Kernel {
+    if roots.strategy() == ResolveStrategy::Kernel {
         let root = open_root(roots, spot.root, asked)?;
         if let Some(decided) = open_beneath(&root, &spot.below, flags, beneath(roots.root(spot.root))) {
             return decided.map_err(refused("open", asked));

@@ -1,4 +1,4 @@
-//! Scan: how long a walk over many files may go on, and whether it is still wanted.
+//! Scans: how long a walk over many files may go on, and whether it is still wanted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use crate::Error;
 
 /// The bounds of one long operation: it stops soon after its deadline or after it was cancelled.
 #[derive(Debug, Clone)]
-pub struct Scan {
+pub struct ScanBudget {
     /// When to give up with [`Error::Deadline`]; none means never.
     pub deadline: Option<Instant>,
     /// Set by whoever no longer wants the answer; the operation then ends with [`Error::Cancelled`].
@@ -16,7 +16,7 @@ pub struct Scan {
     started: Instant,
 }
 
-impl Scan {
+impl ScanBudget {
     /// A scan that may take as long as it needs.
     pub fn unbounded() -> Self {
         Self { deadline: None, cancelled: Arc::default(), started: Instant::now() }
@@ -47,7 +47,7 @@ impl Scan {
     }
 }
 
-impl Default for Scan {
+impl Default for ScanBudget {
     fn default() -> Self {
         Self::unbounded()
     }

@@ -14,7 +14,7 @@ use crate::Error;
 
 /// What kind of thing a name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum FileKind {
     /// A regular file.
     File,
     /// A directory.
@@ -25,7 +25,7 @@ pub enum Kind {
     Other,
 }
 
-impl From<FileType> for Kind {
+impl From<FileType> for FileKind {
     fn from(kind: FileType) -> Self {
         match kind {
             FileType::RegularFile => Self::File,
@@ -40,7 +40,7 @@ impl From<FileType> for Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {
     /// What it is.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// Size in bytes.
     pub size: u64,
     /// When it was last modified, in milliseconds since the epoch.

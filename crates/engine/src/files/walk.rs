@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use super::resolve::LISTING;
-use super::stat::Kind;
+use super::stat::FileKind;
 
 /// Directories open at once on the way down; what lies deeper is not walked.
 pub(super) const MOST_DEPTH: usize = 256;
@@ -24,17 +24,17 @@ pub(super) struct Names {
 struct Name {
     start: u32,
     end: u32,
-    kind: Kind,
+    kind: FileKind,
 }
 
 impl Names {
     /// Each name with its kind, in the order they are held.
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Kind)> {
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], FileKind)> {
         self.entries.iter().map(|name| (self.bytes(*name), name.kind))
     }
 
     /// The name at a position.
-    pub(super) fn get(&self, index: usize) -> Option<(&[u8], Kind)> {
+    pub(super) fn get(&self, index: usize) -> Option<(&[u8], FileKind)> {
         self.entries.get(index).map(|name| (self.bytes(*name), name.kind))
     }
 
@@ -93,9 +93,9 @@ pub(super) fn open_child(dir: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> 
 }
 
 /// The kind of a name where the file system does not tell it with the name.
-fn kind_of(dir: BorrowedFd<'_>, name: &[u8]) -> Kind {
+fn kind_of(dir: BorrowedFd<'_>, name: &[u8]) -> FileKind {
     match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => FileType::from_raw_mode(stat.st_mode).into(),
-        Err(_) => Kind::Other,
+        Err(_) => FileKind::Other,
     }
 }

@@ -12,7 +12,7 @@ use notify::{Config, RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::guard::Sieve;
 use super::path::{RootedPath, Roots};
-use super::watch_batch::{Batch, Changes};
+use super::watch_batch::{Batch, FileEventBatch};
 use crate::Error;
 
 /// How long changes are gathered after the first of a batch.
@@ -21,20 +21,20 @@ const WINDOW: Duration = Duration::from_millis(50);
 const MOST_WAITING: usize = 16 * 1024;
 
 /// A running watch. Dropping it stops it without waiting for its thread, whose sink may be waiting for whoever drops
-/// it; [`Watch::stop`] waits.
+/// it; [`FileWatcher::stop`] waits.
 #[derive(Debug)]
-pub struct Watch {
+pub struct FileWatcher {
     watcher: Option<RecommendedWatcher>,
     gatherer: Option<JoinHandle<()>>,
 }
 
-impl Watch {
+impl FileWatcher {
     /// Watches a directory, or one file, and calls `sink` from a thread of its own with each batch.
     /// Links inside are not followed.
     pub fn start(
         path: &RootedPath,
         recursive: bool,
-        sink: impl FnMut(Changes) + Send + 'static,
+        sink: impl FnMut(FileEventBatch) + Send + 'static,
     ) -> Result<Self, Error> {
         let pinned = Pinned::open(path)?;
         let (events, waiting) = sync_channel(MOST_WAITING);
@@ -52,7 +52,7 @@ impl Watch {
     }
 }
 
-impl Watch {
+impl FileWatcher {
     /// Stops it and waits for its thread: the sink is not called afterwards. Blocks while the sink does.
     pub fn stop(mut self) {
         // Without its watcher the queue ends, and with it the gatherer.
@@ -115,7 +115,7 @@ fn gather(
     waiting: &Receiver<notify::Event>,
     lost: &AtomicBool,
     pinned: &Pinned,
-    mut sink: impl FnMut(Changes),
+    mut sink: impl FnMut(FileEventBatch),
 ) {
     let mut batch = Batch::default();
     while let Ok(first) = waiting.recv() {

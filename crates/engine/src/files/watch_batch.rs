@@ -8,12 +8,12 @@ use rustix::io::Errno;
 
 use super::stray::is_temporary;
 
-/// Changes in one batch; past it the rest is dropped and the batch says so.
+/// Events in one batch; past it the rest is dropped and the batch says so.
 const MOST_CHANGES: usize = 4096;
 
 /// What happened to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ChangeKind {
+pub enum FileEventKind {
     /// It is new.
     Created,
     /// Its content or attributes changed.
@@ -26,25 +26,25 @@ pub enum ChangeKind {
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct FileEvent {
     /// The path, spelled as the watched directory was.
     pub path: PathBuf,
     /// What happened.
-    pub kind: ChangeKind,
+    pub kind: FileEventKind,
     /// Its new name, if it was renamed.
     pub to: Option<PathBuf>,
 }
 
 /// What happened in one short while.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Changes {
+pub struct FileEventBatch {
     /// The changes, in the order their paths were first touched.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FileEvent>,
     /// Whether more happened than is told: look again at everything watched.
     pub overflow: bool,
 }
 
-impl Changes {
+impl FileEventBatch {
     /// Whether there is nothing to tell.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && !self.overflow
@@ -54,7 +54,7 @@ impl Changes {
 /// Gathers events into a batch.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    changes: Vec<Option<Change>>,
+    changes: Vec<Option<FileEvent>>,
     latest: HashMap<PathBuf, usize>,
     /// Names that went away by a rename whose other half has not come.
     leaving: HashMap<usize, PathBuf>,
@@ -70,12 +70,12 @@ impl Batch {
         let paths: Vec<PathBuf> = event.paths.iter().filter_map(|path| spell(path)).collect();
         let Some(path) = paths.first().cloned() else { return };
         match event.kind {
-            EventKind::Create(_) => self.put(path, ChangeKind::Created),
-            EventKind::Remove(_) => self.put(path, ChangeKind::Removed),
+            EventKind::Create(_) => self.put(path, FileEventKind::Created),
+            EventKind::Remove(_) => self.put(path, FileEventKind::Removed),
             EventKind::Modify(ModifyKind::Name(mode)) => {
                 self.renamed(mode, event.tracker(), path, paths.get(1))
             }
-            EventKind::Modify(_) => self.put(path, ChangeKind::Modified),
+            EventKind::Modify(_) => self.put(path, FileEventKind::Modified),
             EventKind::Access(_) | EventKind::Any | EventKind::Other => {}
         }
     }
@@ -86,15 +86,15 @@ impl Batch {
     }
 
     /// Ends the batch.
-    pub(super) fn take(&mut self) -> Changes {
+    pub(super) fn take(&mut self) -> FileEventBatch {
         let mut leaving: Vec<PathBuf> = self.leaving.drain().map(|(_, path)| path).collect();
         leaving.sort_unstable();
         for path in leaving {
-            self.put(path, ChangeKind::Removed);
+            self.put(path, FileEventKind::Removed);
         }
         self.latest.clear();
         let changes = self.changes.drain(..).flatten().collect();
-        Changes { changes, overflow: std::mem::take(&mut self.overflow) }
+        FileEventBatch { changes, overflow: std::mem::take(&mut self.overflow) }
     }
 
     fn renamed(&mut self, mode: RenameMode, tracker: Option<usize>, path: PathBuf, to: Option<&PathBuf>) {
@@ -102,14 +102,14 @@ impl Batch {
             (RenameMode::From, Some(tracker), _) => {
                 self.leaving.insert(tracker, path);
             }
-            (RenameMode::From, None, _) => self.put(path, ChangeKind::Removed),
+            (RenameMode::From, None, _) => self.put(path, FileEventKind::Removed),
             (RenameMode::To, Some(tracker), _) => match self.leaving.remove(&tracker) {
                 Some(from) => self.moved(from, path),
-                None => self.put(path, ChangeKind::Created),
+                None => self.put(path, FileEventKind::Created),
             },
             // Both halves came before; this only says so again.
             (RenameMode::Both, _, _) => {}
-            (_, _, _) => self.put(path, ChangeKind::Modified),
+            (_, _, _) => self.put(path, FileEventKind::Modified),
         }
     }
 
@@ -117,41 +117,42 @@ impl Batch {
     fn moved(&mut self, from: PathBuf, to: PathBuf) {
         let earlier = self.latest.remove(&from);
         let made = earlier
-            .and_then(|index| self.changes[index].take_if(|change| change.kind == ChangeKind::Created));
+            .and_then(|index| self.changes[index].take_if(|change| change.kind == FileEventKind::Created));
         if made.is_some() {
-            return self.put(to, ChangeKind::Created);
+            return self.put(to, FileEventKind::Created);
         }
         // How our own writes replace a file.
         if is_unseen(&from) {
-            return self.put(to, ChangeKind::Modified);
+            return self.put(to, FileEventKind::Modified);
         }
-        self.push(Change { path: from, kind: ChangeKind::Renamed, to: Some(to) });
+        self.push(FileEvent { path: from, kind: FileEventKind::Renamed, to: Some(to) });
     }
 
-    fn put(&mut self, path: PathBuf, kind: ChangeKind) {
+    fn put(&mut self, path: PathBuf, kind: FileEventKind) {
         if is_unseen(&path) {
             return;
         }
         let Some(index) = self.latest.get(&path).copied() else {
-            return self.push(Change { path, kind, to: None });
+            return self.push(FileEvent { path, kind, to: None });
         };
         let Some(change) = self.changes[index].as_mut() else {
-            return self.push(Change { path, kind, to: None });
+            return self.push(FileEvent { path, kind, to: None });
         };
         match (change.kind, kind) {
-            (ChangeKind::Created, ChangeKind::Removed) => {
+            (FileEventKind::Created, FileEventKind::Removed) => {
                 self.changes[index] = None;
                 self.latest.remove(&path);
             }
-            (ChangeKind::Removed, ChangeKind::Created) => change.kind = ChangeKind::Modified,
-            (ChangeKind::Created, _) | (_, ChangeKind::Created) if change.kind != ChangeKind::Renamed => {}
-            (ChangeKind::Modified, ChangeKind::Removed) => change.kind = ChangeKind::Removed,
-            (ChangeKind::Modified, ChangeKind::Modified) => {}
-            _ => self.push(Change { path, kind, to: None }),
+            (FileEventKind::Removed, FileEventKind::Created) => change.kind = FileEventKind::Modified,
+            (FileEventKind::Created, _) | (_, FileEventKind::Created)
+                if change.kind != FileEventKind::Renamed => {}
+            (FileEventKind::Modified, FileEventKind::Removed) => change.kind = FileEventKind::Removed,
+            (FileEventKind::Modified, FileEventKind::Modified) => {}
+            _ => self.push(FileEvent { path, kind, to: None }),
         }
     }
 
-    fn push(&mut self, change: Change) {
+    fn push(&mut self, change: FileEvent) {
         if self.changes.len() >= MOST_CHANGES {
             self.overflow = true;
             return;

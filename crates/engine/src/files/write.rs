@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::atomic::{NewMode, NoSteps, Recipe, Staged, Steps, sync_directory};
+use super::atomic::{NewMode, NoObserver, Recipe, Staged, WriteObserver, sync_directory};
 use super::guard::Access;
 use super::path::RootedPath;
 use super::read::retry;
@@ -73,7 +73,7 @@ impl Default for WriteOptions {
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteResult {
     /// How many bytes were given and are now in the file.
     pub bytes: u64,
     /// When the file is now modified last, in milliseconds since the epoch.
@@ -84,12 +84,12 @@ pub struct Written {
 
 /// Writes a file. A link is written through if it leads into the roots, and stays. The mode, owner and
 /// attributes of a replaced file are kept; other hard links to it keep the old content.
-pub fn write(path: &RootedPath, bytes: &[u8], options: &WriteOptions) -> Result<Written, Error> {
-    write_observed(path, bytes, options, &NoSteps)
+pub fn write(path: &RootedPath, bytes: &[u8], options: &WriteOptions) -> Result<WriteResult, Error> {
+    write_observed(path, bytes, options, &NoObserver)
 }
 
 /// Replaces a file with all that `source` holds, in one step as [`write()`] does.
-pub fn write_from(path: &RootedPath, source: &File, durability: Durability) -> Result<Written, Error> {
+pub fn write_from(path: &RootedPath, source: &File, durability: Durability) -> Result<WriteResult, Error> {
     let options = WriteOptions { durability, ..WriteOptions::default() };
     let found = destination(path, &options)?;
     let recipe = Recipe {
@@ -98,7 +98,7 @@ pub fn write_from(path: &RootedPath, source: &File, durability: Durability) -> R
         mode: NewMode::Kept,
         nameless: path.roots().nameless(),
         guarded: false,
-        steps: &NoSteps,
+        steps: &NoObserver,
     };
     let mut bytes = 0;
     let fill = &mut |file: BorrowedFd<'_>| {
@@ -106,7 +106,7 @@ pub fn write_from(path: &RootedPath, source: &File, durability: Durability) -> R
         Ok(())
     };
     let (mtime_ms, created) = replace(path, found, false, &recipe, fill)?;
-    Ok(Written { bytes, mtime_ms, created })
+    Ok(WriteResult { bytes, mtime_ms, created })
 }
 
 /// A file without a name, for content that has none yet. It is gone when it is closed.
@@ -135,8 +135,8 @@ pub fn write_observed(
     path: &RootedPath,
     bytes: &[u8],
     options: &WriteOptions,
-    steps: &dyn Steps,
-) -> Result<Written, Error> {
+    steps: &dyn WriteObserver,
+) -> Result<WriteResult, Error> {
     let (place, old) = destination(path, options)?;
     check_expected(path.as_path(), old.as_ref(), options.expected_mtime_ms)?;
     match options.mode {
@@ -156,7 +156,7 @@ pub fn write_observed(
             };
             let exclusive = options.mode == WriteMode::Create;
             replace(path, (place, old), exclusive, &recipe, &mut |file| write_all(file, bytes))
-                .map(|(mtime_ms, created)| Written { bytes: bytes.len() as u64, mtime_ms, created })
+                .map(|(mtime_ms, created)| WriteResult { bytes: bytes.len() as u64, mtime_ms, created })
         }
     }
 }
@@ -216,14 +216,14 @@ pub(super) fn check_expected(path: &Path, old: Option<&Stat>, expected_ms: Optio
     Err(Error::Conflict { path: path.to_owned(), expected_ms, found_ms })
 }
 
-fn append(place: Place, bytes: &[u8], asked: &Path, options: &WriteOptions) -> Result<Written, Error> {
+fn append(place: Place, bytes: &[u8], asked: &Path, options: &WriteOptions) -> Result<WriteResult, Error> {
     let (file, created) = open_for_writing(&place, OFlags::APPEND, asked, options)?;
     write_all(file.as_fd(), bytes).map_err(refused("write", asked))?;
     finish(&place, &file, bytes, created, (asked, options))
 }
 
 /// Writes into the file as it stands; whoever reads meanwhile may see some of both.
-fn in_place(place: Place, bytes: &[u8], asked: &Path, options: &WriteOptions) -> Result<Written, Error> {
+fn in_place(place: Place, bytes: &[u8], asked: &Path, options: &WriteOptions) -> Result<WriteResult, Error> {
     let (file, created) = open_for_writing(&place, OFlags::empty(), asked, options)?;
     write_all(file.as_fd(), bytes).map_err(refused("write", asked))?;
     rustix::fs::ftruncate(&file, bytes.len() as u64).map_err(refused("truncate", asked))?;
@@ -236,7 +236,7 @@ fn finish(
     bytes: &[u8],
     created: bool,
     (asked, options): (&Path, &WriteOptions),
-) -> Result<Written, Error> {
+) -> Result<WriteResult, Error> {
     if let Some(mode) = options.permissions {
         rustix::fs::fchmod(file, Mode::from_raw_mode(mode & 0o777)).map_err(refused("chmod", asked))?;
     }
@@ -247,7 +247,7 @@ fn finish(
         }
     }
     let stat = rustix::fs::fstat(file).map_err(refused("stat", asked))?;
-    Ok(Written { bytes: bytes.len() as u64, mtime_ms: mtime_ms(&stat), created })
+    Ok(WriteResult { bytes: bytes.len() as u64, mtime_ms: mtime_ms(&stat), created })
 }
 
 /// Opens the file at a place, making it if missing, and says whether it was made.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::pattern::{Glob, Match};
-use super::{Asked, Operation, PathGlob};
+use super::{PathGlob, PolicyOperation, PolicyQuery};
 
 /// When a rule is looked at. An empty list leaves that open.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,7 +20,7 @@ pub struct Conditions {
 
 impl Conditions {
     /// Whether they hold, the directory left aside: a command can change it.
-    pub(super) fn hold_for(&self, asked: &Asked<'_>) -> bool {
+    pub(super) fn hold_for(&self, asked: &PolicyQuery<'_>) -> bool {
         let holds =
             |globs: &[Glob], text: &str| globs.is_empty() || globs.iter().any(|glob| glob.matches(text));
         holds(&self.faces, asked.face)
@@ -29,12 +29,12 @@ impl Conditions {
     }
 
     /// How surely they hold. `moves` says that a command changes the directory before others run.
-    pub(super) fn hold(&self, asked: &Asked<'_>, moves: bool) -> Match {
+    pub(super) fn hold(&self, asked: &PolicyQuery<'_>, moves: bool) -> Match {
         if !self.hold_for(asked) {
             return Match::No;
         }
         match asked.operation {
-            Operation::Run { cwd, .. } if !self.cwd.is_empty() => self.starts_in(cwd, moves),
+            PolicyOperation::Run { cwd, .. } if !self.cwd.is_empty() => self.starts_in(cwd, moves),
             _ => Match::Yes,
         }
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::analyze::{CommandKind, ParsedCommands};
 use super::classes::{Class, Classes};
 use super::pattern::Match;
-use super::seen::{Kind, Seen};
-use super::{Access, Touch, classes};
+use super::{Access, PathAccess, classes};
 use crate::Error;
 
 /// What a rule, the default, or the whole policy says. Ordered from mild to strict.
@@ -92,12 +92,14 @@ impl Decision {
 }
 
 /// What the commands of a line put at stake.
-pub(super) fn risk_of_commands(seen: &Seen) -> Risk {
+pub(super) fn risk_of_commands(seen: &ParsedCommands) -> Risk {
     let worst = seen.commands.iter().map(|command| match command.kind {
-        Kind::Opaque | Kind::Code => Risk::High,
-        Kind::Passes => Risk::Low,
-        Kind::Perhaps if classes::of(command).is_nothing() => Risk::Low,
-        Kind::Plain | Kind::Perhaps | Kind::Sudo(_) => risk_of_classes(classes::of(command)),
+        CommandKind::Opaque | CommandKind::Code => Risk::High,
+        CommandKind::Passes => Risk::Low,
+        CommandKind::Perhaps if classes::of(command).is_nothing() => Risk::Low,
+        CommandKind::Plain | CommandKind::Perhaps | CommandKind::Sudo(_) => {
+            risk_of_classes(classes::of(command))
+        }
     });
     let unseen = seen.unseen.as_ref().map(|_| Risk::High);
     worst.chain(unseen).max().unwrap_or(Risk::Low)
@@ -119,7 +121,7 @@ fn risk_of_classes(classes: Classes) -> Risk {
 }
 
 /// What touching these files puts at stake.
-pub(super) fn risk_of_files(touched: &[Touch<'_>]) -> Risk {
+pub(super) fn risk_of_files(touched: &[PathAccess<'_>]) -> Risk {
     let each = touched.iter().map(|touch| match touch.access {
         Access::Read => Risk::Low,
         Access::Write => Risk::Medium,

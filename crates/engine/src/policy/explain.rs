@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use super::analyze::{CommandKind, ParsedCommand};
 use super::classes::{Class, Classes};
-use super::judge_files::describe;
+use super::evaluate_files::describe;
 use super::pattern::Match;
 use super::rule::Matcher;
-use super::seen::{Command, Kind};
-use super::{Decision, Rule, Touch};
+use super::{Decision, PathAccess, Rule};
 
 /// How a decision came about. Every rule is looked at in order, without the index that a decision uses.
 #[derive(Debug, Clone)]
@@ -30,14 +30,14 @@ pub struct Subject {
     /// Its classes; a name that ends with `?` depends on words only known when it runs.
     pub classes: Vec<String>,
     /// The rules looked at, up to the one that decided.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RuleStep>,
     /// What was decided about it.
     pub decision: Option<Decision>,
 }
 
 /// One rule that was looked at.
 #[derive(Debug, Clone)]
-pub struct Step {
+pub struct RuleStep {
     /// Its name.
     pub rule: Arc<str>,
     /// The line where it stands, when it came from a file.
@@ -96,7 +96,7 @@ impl Finding {
         }
     }
 
-    pub(super) fn no(rule: &Rule, command: &Command, held: Match) -> Self {
+    pub(super) fn no(rule: &Rule, command: &ParsedCommand, held: Match) -> Self {
         match &rule.matcher {
             _ if held == Match::No && rule.conditions.cwd.is_empty() => Self::OtherCaller,
             _ if held == Match::No => Self::OtherDirectory,
@@ -107,7 +107,7 @@ impl Finding {
         }
     }
 
-    pub(super) fn no_path(rule: &Rule, touch: &Touch<'_>, held: Match) -> Self {
+    pub(super) fn no_path(rule: &Rule, touch: &PathAccess<'_>, held: Match) -> Self {
         match &rule.matcher {
             _ if held == Match::No => Self::OtherCaller,
             Matcher::Paths { access, .. } if !access.covers(touch.access) => Self::OtherAccess,
@@ -117,65 +117,65 @@ impl Finding {
 }
 
 /// Takes notes while a decision is made. A decision that nobody wants explained takes none.
-pub(super) trait Notes {
+pub(super) trait DecisionRecorder {
     /// Whether every rule is to be looked at, also those an index rules out.
     fn every_rule(&self) -> bool {
         false
     }
-    fn command(&mut self, _command: &Command, _classes: Classes) {}
-    fn file(&mut self, _touch: &Touch<'_>) {}
+    fn command(&mut self, _command: &ParsedCommand, _classes: Classes) {}
+    fn file(&mut self, _touch: &PathAccess<'_>) {}
     fn rule(&mut self, _rule: &Rule, _finding: Finding) {}
     fn decided(&mut self, _decision: &Decision) {}
     fn unseen(&mut self, _why: &str) {}
 }
 
 /// Takes no notes.
-pub(super) struct Silent;
+pub(super) struct NoRecorder;
 
-impl Notes for Silent {}
+impl DecisionRecorder for NoRecorder {}
 
 /// Keeps everything.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct ExplanationRecorder {
     pub(super) subjects: Vec<Subject>,
     pub(super) unseen: Option<String>,
 }
 
-impl Kept {
+impl ExplanationRecorder {
     fn subject(&mut self, what: String, note: Option<&'static str>, classes: Vec<String>) {
         self.subjects.push(Subject { what, note, classes, steps: Vec::new(), decision: None });
     }
 }
 
-impl Notes for Kept {
+impl DecisionRecorder for ExplanationRecorder {
     fn every_rule(&self) -> bool {
         true
     }
 
-    fn command(&mut self, command: &Command, classes: Classes) {
+    fn command(&mut self, command: &ParsedCommand, classes: Classes) {
         let names = Class::NAMES.iter().filter_map(|(name, class)| match classes.has(*class) {
             Match::Yes => Some((*name).to_owned()),
             Match::Maybe => Some(format!("{name}?")),
             Match::No => None,
         });
         let note = match command.kind {
-            Kind::Plain => None,
-            Kind::Passes => Some("runs another command, which is judged on its own"),
-            Kind::Sudo(_) => Some("runs another command with other rights"),
-            Kind::Opaque => Some("may run anything"),
-            Kind::Code => Some("is given code, which is not looked into"),
-            Kind::Perhaps => Some("is perhaps run by the command before it"),
+            CommandKind::Plain => None,
+            CommandKind::Passes => Some("runs another command, which is judged on its own"),
+            CommandKind::Sudo(_) => Some("runs another command with other rights"),
+            CommandKind::Opaque => Some("may run anything"),
+            CommandKind::Code => Some("is given code, which is not looked into"),
+            CommandKind::Perhaps => Some("is perhaps run by the command before it"),
         };
         self.subject(command.text(), note, names.collect());
     }
 
-    fn file(&mut self, touch: &Touch<'_>) {
+    fn file(&mut self, touch: &PathAccess<'_>) {
         self.subject(describe(touch), None, Vec::new());
     }
 
     fn rule(&mut self, rule: &Rule, finding: Finding) {
         if let Some(subject) = self.subjects.last_mut() {
-            subject.steps.push(Step { rule: rule.name.clone(), line: rule.line, finding });
+            subject.steps.push(RuleStep { rule: rule.name.clone(), line: rule.line, finding });
         }
     }
 

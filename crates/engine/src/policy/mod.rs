@@ -8,43 +8,43 @@
 //! a language of its own (`bash script.sh`, `python -c`) is judged by its name and arguments only, where the default
 //! allows: rules guard against accidents and plain attempts, a sandbox below the shell guards against the rest.
 
-mod asked;
+mod analyze;
 mod classes;
 mod conditions;
 mod decision;
 mod environment;
+mod evaluate;
+mod evaluate_files;
 mod explain;
 mod git;
-mod judge;
-mod judge_files;
 mod languages;
 mod options;
 mod path_glob;
 mod path_index;
 mod pattern;
+mod query;
 mod rule;
 mod sed;
-mod seen;
 mod shell;
 mod tools;
 mod variables;
 mod words;
 mod wrappers;
 
-pub use asked::{Access, Asked, CommandLine, Operation, Touch};
 pub use classes::Class;
 pub use conditions::Conditions;
 pub use decision::{Decision, Risk, Verdict};
 pub use environment::Environment;
-pub use explain::{Explanation, Finding, Step, Subject};
+pub use explain::{Explanation, Finding, RuleStep, Subject};
 pub use path_glob::PathGlob;
 pub use pattern::{ArgvPattern, Glob};
+pub use query::{Access, CommandLine, PathAccess, PolicyOperation, PolicyQuery};
 pub use rule::{Example, Matcher, PolicyError, Rule, RuleAccess};
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use explain::{Kept, Notes, Silent};
+use explain::{DecisionRecorder, ExplanationRecorder, NoRecorder};
 use path_index::PathIndex;
 
 /// What an operator writes down about commands and files.
@@ -92,8 +92,8 @@ pub struct Policy {
     refuses_all: bool,
     /// When it could refuse a command, each condition once.
     refuses_when: Vec<Conditions>,
-    judges_files: bool,
-    judges_directories: bool,
+    restricts_files: bool,
+    depends_on_cwd: bool,
 }
 
 impl Policy {
@@ -101,7 +101,7 @@ impl Policy {
     pub fn new(settings: PolicySettings) -> Result<Self, PolicyError> {
         let mut policy = Self {
             refuses_all: settings.default != Verdict::Allow || settings.sudo.is_some(),
-            judges_files: settings.files_default != Verdict::Allow,
+            restricts_files: settings.files_default != Verdict::Allow,
             uses_classes: settings.rules.iter().any(|rule| matches!(rule.matcher, Matcher::Class(_))),
             ..Self::default()
         };
@@ -114,11 +114,11 @@ impl Policy {
     }
 
     fn add(&mut self, at: usize, rule: &Rule) {
-        self.judges_directories |= !rule.conditions.cwd.is_empty();
+        self.depends_on_cwd |= !rule.conditions.cwd.is_empty();
         let strict = rule.verdict != Verdict::Allow;
         if let Matcher::Paths { globs, .. } = &rule.matcher {
             globs.iter().for_each(|glob| self.paths.add(glob, at));
-            self.judges_files |= strict;
+            self.restricts_files |= strict;
             return;
         }
         match rule.program_name() {
@@ -140,7 +140,7 @@ impl Policy {
     }
 
     /// What a rule that somebody wrote is, as a number: it changes when what the rule says changes.
-    pub fn mark(&self, name: &str) -> Option<u64> {
+    pub fn rule_fingerprint(&self, name: &str) -> Option<u64> {
         let rule = self.settings.rules.iter().find(|rule| *rule.name == *name)?;
         let mut hasher = DefaultHasher::new();
         format!("{:?}", (rule.verdict, &rule.matcher, &rule.conditions)).hash(&mut hasher);
@@ -153,59 +153,62 @@ impl Policy {
     }
 
     /// Whether it could refuse a file operation. If not, callers need not find out the paths.
-    pub fn judges_files(&self) -> bool {
-        self.judges_files
+    pub fn restricts_files(&self) -> bool {
+        self.restricts_files
     }
 
     /// Whether a rule asks where a command starts. If not, callers need not find out where that really is.
-    pub fn judges_directories(&self) -> bool {
-        self.judges_directories
+    pub fn depends_on_cwd(&self) -> bool {
+        self.depends_on_cwd
     }
 
     /// Whether an operation may be done.
-    pub fn decide(&self, asked: &Asked<'_>) -> Decision {
+    pub fn decide(&self, asked: &PolicyQuery<'_>) -> Decision {
         match asked.operation {
-            Operation::Files(_) if !self.judges_files => Decision::allowed(DEFAULT),
-            Operation::Run { .. } if self.settings.allow_shell && !self.can_refuse(asked) => {
+            PolicyOperation::Files(_) if !self.restricts_files => Decision::allowed(DEFAULT),
+            PolicyOperation::Run { .. } if self.settings.allow_shell && !self.can_refuse(asked) => {
                 Decision::allowed(DEFAULT)
             }
-            _ => self.decide_with(asked, &mut Silent),
+            _ => self.decide_with(asked, &mut NoRecorder),
         }
     }
 
     /// The same decision, and the whole way to it.
-    pub fn explain(&self, asked: &Asked<'_>) -> Explanation {
-        let mut kept = Kept::default();
+    pub fn explain(&self, asked: &PolicyQuery<'_>) -> Explanation {
+        let mut kept = ExplanationRecorder::default();
         let decision = self.decide_with(asked, &mut kept);
         Explanation { subjects: kept.subjects, unseen: kept.unseen, decision }
     }
 
-    fn decide_with(&self, asked: &Asked<'_>, notes: &mut impl Notes) -> Decision {
+    fn decide_with(&self, asked: &PolicyQuery<'_>, notes: &mut impl DecisionRecorder) -> Decision {
         let line = match asked.operation {
-            Operation::Files(touched) => return self.judge_files(asked, touched, notes),
-            Operation::Run { line, .. } => line,
+            PolicyOperation::Files(touched) => return self.evaluate_files(asked, touched, notes),
+            PolicyOperation::Run { line, .. } => line,
         };
         if !self.settings.allow_shell && matches!(line, CommandLine::Shell { .. }) {
             return no_shell();
         }
-        let seen = seen::look(&line);
+        let seen = analyze::analyze(&line);
         if !self.settings.allow_shell && seen.uses_shell {
             return no_shell();
         }
-        self.judge(judge::Case { asked, seen: &seen, can_refuse: self.can_refuse(asked) }, notes)
+        self.evaluate(
+            evaluate::CommandQuery { asked, seen: &seen, can_refuse: self.can_refuse(asked) },
+            notes,
+        )
     }
 
     /// Whether any rule on commands could refuse this caller something.
-    fn can_refuse(&self, asked: &Asked<'_>) -> bool {
+    fn can_refuse(&self, asked: &PolicyQuery<'_>) -> bool {
         self.refuses_all || self.refuses_when.iter().any(|conditions| conditions.hold_for(asked))
     }
 }
 
 /// What an operation puts at stake, whatever a policy says about it.
-pub fn risk(operation: &Operation<'_>) -> Risk {
+pub fn risk(operation: &PolicyOperation<'_>) -> Risk {
     match operation {
-        Operation::Run { line, .. } => decision::risk_of_commands(&seen::look(line)),
-        Operation::Files(touched) => decision::risk_of_files(touched),
+        PolicyOperation::Run { line, .. } => decision::risk_of_commands(&analyze::analyze(line)),
+        PolicyOperation::Files(touched) => decision::risk_of_files(touched),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Commands among the options and arguments of tools.
 
+use super::analyze::{CommandAnalyzer, CommandKind};
 use super::languages;
 use super::sed;
-use super::seen::{Kind, Looker};
 use super::words::Word;
 use super::wrappers::Wrapper;
 
@@ -10,18 +10,18 @@ use super::wrappers::Wrapper;
 /// for arguments of the command.
 const MAX_SOMEWHERE: usize = 32;
 
-impl Looker {
+impl CommandAnalyzer {
     /// Looks at what a tool runs, and says what kind of command it is itself. `words` are its arguments.
-    pub(super) fn tool(&mut self, tool: Wrapper, words: &[Word]) -> Kind {
+    pub(super) fn tool(&mut self, tool: Wrapper, words: &[Word]) -> CommandKind {
         match tool {
             Wrapper::Takes(options) => {
                 self.option_commands(words, options);
-                Kind::Plain
+                CommandKind::Plain
             }
             Wrapper::Somewhere => {
                 self.option_commands(words, &["-c", "--call"]);
                 self.somewhere(words);
-                Kind::Plain
+                CommandKind::Plain
             }
             Wrapper::AfterVerb => {
                 const VERBS: &[&str] = &["run", "exec", "x", "dlx", "do", "stat", "record", "--"];
@@ -29,13 +29,13 @@ impl Looker {
                     words.iter().position(|word| word.literal().is_some_and(|text| VERBS.contains(&text)));
                 self.option_commands(words, &["-c", "--call", "--command"]);
                 self.somewhere(verb.and_then(|verb| words.get(verb + 1..)).unwrap_or_default());
-                Kind::Plain
+                CommandKind::Plain
             }
             Wrapper::Git => self.git(words),
-            Wrapper::Awk => opaque_if(languages::awk_runs(words)),
-            Wrapper::Sed => opaque_if(sed::runs(words)),
-            Wrapper::Interpreter(interpreter) if interpreter.is_given_code(words) => Kind::Code,
-            Wrapper::Interpreter(_) => Kind::Plain,
+            Wrapper::Awk => opaque_if(languages::awk_may_run_code(words)),
+            Wrapper::Sed => opaque_if(sed::may_run_code(words)),
+            Wrapper::Interpreter if languages::may_run_code(words) => CommandKind::Code,
+            Wrapper::Interpreter => CommandKind::Plain,
             Wrapper::OpaqueWords(marks) => {
                 let marked = |word: &Word| marks.iter().any(|mark| is_marked(word, mark));
                 let is_setting = |word: &Word| word.literal() == Some("-o");
@@ -48,7 +48,7 @@ impl Looker {
                 opaque_if(opaque)
             }
             // These are looked through elsewhere; should one come here, nothing is known about it.
-            _ => Kind::Opaque,
+            _ => CommandKind::Opaque,
         }
     }
 
@@ -118,13 +118,13 @@ fn is_quoted(text: &str) -> bool {
     text.contains(['\'', '"', '\\'])
 }
 
-fn opaque_if(opaque: bool) -> Kind {
-    if opaque { Kind::Opaque } else { Kind::Plain }
+fn opaque_if(opaque: bool) -> CommandKind {
+    if opaque { CommandKind::Opaque } else { CommandKind::Plain }
 }
 
 /// Whether a word holds a mark, in any case, or begins like one and goes on unknown. A mark that is an option is also
 /// found when it is cut short or stands in a cluster.
-fn is_marked(word: &Word, mark: &str) -> bool {
+pub(super) fn is_marked(word: &Word, mark: &str) -> bool {
     let (text, all) = word.beginning();
     let lower = text.to_ascii_lowercase();
     let begun = !all && !text.is_empty() && mark.starts_with(&*lower);

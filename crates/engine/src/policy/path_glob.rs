@@ -25,7 +25,7 @@ enum Part {
 
 /// By what an index finds a glob: only paths that have it can match.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum GlobKey {
     /// They lie in this directory, or are it.
     Directory(Vec<u8>),
     /// Their last name is this.
@@ -77,7 +77,7 @@ impl PathGlob {
     }
 
     /// By what an index finds it.
-    pub(super) fn key(&self) -> Key {
+    pub(super) fn key(&self) -> GlobKey {
         let mut directory = Vec::new();
         for part in &self.parts {
             match part {
@@ -89,9 +89,9 @@ impl PathGlob {
             }
         }
         match self.parts.last() {
-            _ if !directory.is_empty() => Key::Directory(directory),
-            Some(Part::Name(name)) if name.is_literal() => Key::Name(name.as_str().as_bytes().to_vec()),
-            _ => Key::None,
+            _ if !directory.is_empty() => GlobKey::Directory(directory),
+            Some(Part::Name(name)) if name.is_literal() => GlobKey::Name(name.as_str().as_bytes().to_vec()),
+            _ => GlobKey::None,
         }
     }
 }
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn keys_are_what_every_match_has() {
-        assert_eq!(glob("/srv/app/**").key(), Key::Directory(b"/srv/app".to_vec()));
-        assert_eq!(glob("**/.env").key(), Key::Name(b".env".to_vec()));
-        assert_eq!(glob("**/*.pem").key(), Key::None);
+        assert_eq!(glob("/srv/app/**").key(), GlobKey::Directory(b"/srv/app".to_vec()));
+        assert_eq!(glob("**/.env").key(), GlobKey::Name(b".env".to_vec()));
+        assert_eq!(glob("**/*.pem").key(), GlobKey::None);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::path_glob::{Key, PathGlob};
+use super::path_glob::{GlobKey, PathGlob};
 
 /// Path rules by what every path they match has.
 #[derive(Debug, Clone, Default)]
@@ -19,9 +19,9 @@ impl PathIndex {
     /// Adds a rule by one of its globs.
     pub(super) fn add(&mut self, glob: &PathGlob, rule: usize) {
         match glob.key() {
-            Key::Directory(directory) => self.by_directory.entry(directory).or_default().push(rule),
-            Key::Name(name) => self.by_name.entry(name).or_default().push(rule),
-            Key::None => self.rest.push(rule),
+            GlobKey::Directory(directory) => self.by_directory.entry(directory).or_default().push(rule),
+            GlobKey::Name(name) => self.by_name.entry(name).or_default().push(rule),
+            GlobKey::None => self.rest.push(rule),
         }
         if self.all.last() != Some(&rule) {
             self.all.push(rule);

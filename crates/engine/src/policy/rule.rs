@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::analyze::{self, ParsedCommand};
 use super::classes::{Class, Classes};
-use super::judge::is_system_program;
+use super::evaluate::is_system_program;
 use super::pattern::{ArgvPattern, Match};
-use super::seen::{self, Command};
 use super::words::Word;
-use super::{Access, CommandLine, Conditions, Decision, PathGlob, Touch, Verdict};
+use super::{Access, CommandLine, Conditions, Decision, PathAccess, PathGlob, Verdict};
 
 /// One rule of a policy.
 #[derive(Debug, Clone)]
@@ -145,12 +145,12 @@ impl Rule {
     }
 
     /// How surely it matches a file that is to be touched, or a directory and everything below it.
-    pub(super) fn touches(&self, touch: &Touch<'_>) -> Match {
+    pub(super) fn touches(&self, touch: &PathAccess<'_>) -> Match {
         let Matcher::Paths { globs, access } = &self.matcher else { return Match::No };
         if !access.covers(touch.access) {
             return Match::No;
         }
-        let each = globs.iter().map(|glob| match touch.tree {
+        let each = globs.iter().map(|glob| match touch.is_recursive {
             true => glob.matches_tree(touch.path),
             false if glob.matches(touch.path) => Match::Yes,
             false => Match::No,
@@ -160,7 +160,7 @@ impl Rule {
 
     /// How surely it matches a command whose classes are given. A rule that allows is held to a stricter reading:
     /// its bare program name means only what the system's directories hold.
-    pub(super) fn matches(&self, command: &Command, classes: Classes) -> Match {
+    pub(super) fn matches(&self, command: &ParsedCommand, classes: Classes) -> Match {
         let foreign = self.verdict == Verdict::Allow && !is_system_program(command.program());
         match &self.matcher {
             Matcher::Argv(pattern) => {
@@ -200,14 +200,14 @@ impl Rule {
             Example::Path { path, access } => return self.applies_to_path(path, *access),
         };
         let least = if self.verdict == Verdict::Allow { Match::Yes } else { Match::Maybe };
-        let seen = seen::look(&line);
+        let seen = analyze::analyze(&line);
         seen.commands.iter().any(|command| self.matches(command, super::classes::of(command)) >= least)
     }
 
     fn applies_to_path(&self, path: &Path, access: Option<Access>) -> bool {
         let ways =
             Access::NAMES.iter().map(|(_, way)| *way).filter(|way| access.is_none_or(|one| one == *way));
-        let mut touched = ways.map(|access| Touch { path, access, tree: false });
+        let mut touched = ways.map(|access| PathAccess { path, access, is_recursive: false });
         touched.any(|touch| self.touches(&touch) == Match::Yes)
     }
 }
@@ -224,6 +224,6 @@ impl Example {
 }
 
 /// The words of a command after its program.
-pub(super) fn arguments(command: &Command) -> &[Word] {
+pub(super) fn arguments(command: &ParsedCommand) -> &[Word] {
     command.words.get(1..).unwrap_or_default()
 }

@@ -22,9 +22,9 @@ pub(super) fn policy(default: Verdict, rules: Vec<Rule>) -> Policy {
 }
 
 /// A command as somebody asks for it.
-pub(super) fn run(line: CommandLine<'_>) -> Asked<'_> {
-    let operation = Operation::Run { line, cwd: Path::new("/code") };
-    Asked { face: "rexd", client: "agent", caller: "uid:1000", operation }
+pub(super) fn run(line: CommandLine<'_>) -> PolicyQuery<'_> {
+    let operation = PolicyOperation::Run { line, cwd: Path::new("/code") };
+    PolicyQuery { face: "rexd", client: "agent", caller: "uid:1000", operation }
 }
 
 fn decide_shell(policy: &Policy, line: &str) -> Decision {
@@ -471,7 +471,7 @@ proptest! {
         let policy = policy(Verdict::Deny, vec![rule(Verdict::Allow, &["git", "*"])]);
         let line = format!("git {text}");
         if shell(&policy, &line) == Verdict::Allow {
-            let seen = seen::look(&CommandLine::Shell { line: &line, login: false });
+            let seen = analyze::analyze(&CommandLine::Shell { line: &line, login: false });
             prop_assert!(seen.commands.iter().all(|command| command.program() == "git"), "{:?}", line);
         }
     }

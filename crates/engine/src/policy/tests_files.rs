@@ -16,12 +16,12 @@ fn named(name: &str, rule: Rule) -> Rule {
     Rule { name: name.into(), ..rule }
 }
 
-fn files(policy: &Policy, touched: &[Touch<'_>]) -> Decision {
-    policy.decide(&Asked {
+fn files(policy: &Policy, touched: &[PathAccess<'_>]) -> Decision {
+    policy.decide(&PolicyQuery {
         face: "rexd",
         client: "agent",
         caller: "uid:1000",
-        operation: Operation::Files(touched),
+        operation: PolicyOperation::Files(touched),
     })
 }
 
@@ -40,9 +40,9 @@ fn secrets() -> Policy {
 #[test]
 fn files_are_judged_by_the_first_rule_on_their_path_and_access() {
     let policy = secrets();
-    let read = |path: &str| files(&policy, &[Touch::read(Path::new(path))]).verdict;
-    let write = |path: &str| files(&policy, &[Touch::write(Path::new(path))]).verdict;
-    let remove = |path: &str| files(&policy, &[Touch::remove(Path::new(path))]).verdict;
+    let read = |path: &str| files(&policy, &[PathAccess::read(Path::new(path))]).verdict;
+    let write = |path: &str| files(&policy, &[PathAccess::write(Path::new(path))]).verdict;
+    let remove = |path: &str| files(&policy, &[PathAccess::remove(Path::new(path))]).verdict;
     assert_eq!(read("/code/.env"), Verdict::Deny);
     assert_eq!(read("/code/.env.example"), Verdict::Allow);
     assert_eq!(read("/srv/app/secrets"), Verdict::Deny);
@@ -59,9 +59,10 @@ fn files_are_judged_by_the_first_rule_on_their_path_and_access() {
 fn the_strictest_verdict_on_any_file_wins() {
     let policy = secrets();
     let (free, asked, denied) = (Path::new("/code/a"), Path::new("/srv/a"), Path::new("/code/.env"));
-    let decision = files(&policy, &[Touch::write(free), Touch::remove(asked), Touch::read(denied)]);
+    let decision =
+        files(&policy, &[PathAccess::write(free), PathAccess::remove(asked), PathAccess::read(denied)]);
     assert_eq!((decision.verdict, &*decision.rule, decision.risk), (Verdict::Deny, "env", Risk::High));
-    let decision = files(&policy, &[Touch::write(free), Touch::remove(asked)]);
+    let decision = files(&policy, &[PathAccess::write(free), PathAccess::remove(asked)]);
     assert_eq!((decision.verdict, &*decision.rule), (Verdict::Ask, "removal"));
     assert_eq!(decision.reason, "rule \"removal\" matches `remove /srv/a`");
     assert_eq!(files(&policy, &[]).verdict, Verdict::Allow);
@@ -71,7 +72,7 @@ fn the_strictest_verdict_on_any_file_wins() {
 fn what_takes_a_tree_along_is_judged_by_what_the_tree_may_hold() {
     let one =
         policy(Verdict::Allow, vec![on_paths(Verdict::Deny, RuleAccess::Any, &["/srv/app/secrets/**"])]);
-    let tree = |path: &str| files(&one, &[Touch::remove(Path::new(path)).with_all_below()]).verdict;
+    let tree = |path: &str| files(&one, &[PathAccess::remove(Path::new(path)).recursive()]).verdict;
     assert_eq!(
         (tree("/srv/app"), tree("/srv"), tree("/srv/app/secrets/x")),
         (Verdict::Deny, Verdict::Deny, Verdict::Deny)
@@ -84,19 +85,19 @@ fn what_takes_a_tree_along_is_judged_by_what_the_tree_may_hold() {
         ..PolicySettings::default()
     };
     let listed = Policy::new(settings).unwrap();
-    let tree = |path: &str| files(&listed, &[Touch::remove(Path::new(path)).with_all_below()]).verdict;
+    let tree = |path: &str| files(&listed, &[PathAccess::remove(Path::new(path)).recursive()]).verdict;
     assert_eq!((tree("/code/x"), tree("/data/x"), tree("/")), (Verdict::Allow, Verdict::Deny, Verdict::Deny));
 }
 
 #[test]
 fn files_are_free_unless_a_rule_or_the_default_says_otherwise() {
-    assert!(!Policy::default().judges_files());
-    assert!(!policy(Verdict::Deny, vec![rule(Verdict::Deny, &["rm", "*"])]).judges_files());
-    assert!(secrets().judges_files());
+    assert!(!Policy::default().restricts_files());
+    assert!(!policy(Verdict::Deny, vec![rule(Verdict::Deny, &["rm", "*"])]).restricts_files());
+    assert!(secrets().restricts_files());
     let settings = PolicySettings { files_default: Verdict::Ask, ..PolicySettings::default() };
     let asking = Policy::new(settings).unwrap();
-    assert!(asking.judges_files());
-    let decision = files(&asking, &[Touch::write(Path::new("/a"))]);
+    assert!(asking.restricts_files());
+    let decision = files(&asking, &[PathAccess::write(Path::new("/a"))]);
     assert_eq!((decision.verdict, &*decision.rule, decision.risk), (Verdict::Ask, "default", Risk::Medium));
     // Rules on files say nothing about commands, not even about those that cannot be read.
     assert_eq!(shell(&secrets(), "$x; cat /code/.env"), Verdict::Allow);
@@ -115,8 +116,8 @@ fn conditions_say_for_whom_a_rule_holds() {
     let policy = policy(Verdict::Allow, vec![pushing]);
     let words = texts(&["git", "push"]);
     let ask = |face, client, caller, line| {
-        let operation = Operation::Run { line, cwd: Path::new("/") };
-        policy.decide(&Asked { face, client, caller, operation }).verdict
+        let operation = PolicyOperation::Run { line, cwd: Path::new("/") };
+        policy.decide(&PolicyQuery { face, client, caller, operation }).verdict
     };
     let push = || CommandLine::Argv(&words);
     assert_eq!(ask("codex", "bot-1", "token:ci", push()), Verdict::Deny);
@@ -154,7 +155,7 @@ fn a_directory_that_changes_may_be_any_directory() {
 fn risk_tells_what_is_at_stake() {
     let of = |line: &str| {
         let line = CommandLine::Shell { line, login: false };
-        risk(&Operation::Run { line, cwd: Path::new("/") })
+        risk(&PolicyOperation::Run { line, cwd: Path::new("/") })
     };
     assert_eq!((of("ls | wc"), of("cargo test")), (Risk::Low, Risk::Low));
     assert_eq!((of("curl x"), of("some-tool"), of("ls > f")), (Risk::Medium, Risk::Medium, Risk::Medium));
@@ -181,9 +182,9 @@ fn an_explanation_shows_every_command_and_the_way_to_its_verdict() {
     assert_eq!(explained.subjects[0].classes, ["read-only"]);
     assert_eq!((explained.decision.verdict, &*explained.decision.rule), (Verdict::Ask, "git push *"));
     let env = Path::new("/a/.env");
-    let touched = [Touch::read(env)];
-    let operation = Operation::Files(&touched);
-    let explained = secrets().explain(&Asked { face: "rexd", client: "", caller: "", operation });
+    let touched = [PathAccess::read(env)];
+    let operation = PolicyOperation::Files(&touched);
+    let explained = secrets().explain(&PolicyQuery { face: "rexd", client: "", caller: "", operation });
     let findings: Vec<_> = explained.subjects[0].steps.iter().map(|step| step.finding).collect();
     assert_eq!(findings, [Finding::OtherPath, Finding::Decides]);
 }
@@ -222,9 +223,9 @@ proptest! {
         path in "(/[a-d]{1,2}){0,4}", access in 0..3_usize, tree: bool,
     ) {
         let path = if path.is_empty() { "/" } else { &path };
-        let touched = [Touch { path: Path::new(path), access: Access::NAMES[access].1, tree }];
-        let operation = Operation::Files(&touched);
-        let asked = Asked { face: "rexd", client: "", caller: "", operation };
+        let touched = [PathAccess { path: Path::new(path), access: Access::NAMES[access].1, is_recursive: tree }];
+        let operation = PolicyOperation::Files(&touched);
+        let asked = PolicyQuery { face: "rexd", client: "", caller: "", operation };
         prop_assert_eq!(mixed().decide(&asked), mixed().explain(&asked).decision, "{:?}", touched);
     }
 }

@@ -2,7 +2,7 @@
 
 /// What setting a variable does to the commands that run with it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum VariableEffect {
     /// Nothing that matters here.
     None,
     /// Names may mean other programs, or programs load something else.
@@ -45,17 +45,17 @@ const CODE_PREFIXES: &[&str] = &["BASH_FUNC_", "GIT_CONFIG", "LUA_INIT_"];
 const NODE_CODE: &[&str] = &["import", "require", "-r", "loader", "eval", "-e", "-p", "inspect"];
 
 /// What setting a variable to a value does; a value only known when it runs is `None`.
-pub(super) fn effect(name: &str, value: Option<&str>) -> Effect {
+pub(super) fn effect(name: &str, value: Option<&str>) -> VariableEffect {
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     let node_code = || value.is_none_or(|value| NODE_CODE.iter().any(|part| value.contains(part)));
     if CODE.contains(&name) || begins(CODE_PREFIXES) || (name == "NODE_OPTIONS" && node_code()) {
-        Effect::Code
+        VariableEffect::Code
     } else if COMMANDS.contains(&name) || (name.starts_with("CARGO_TARGET_") && is_tool(name)) {
-        Effect::Command
+        VariableEffect::Command
     } else if LOOKUP.contains(&name) || begins(LOOKUP_PREFIXES) {
-        Effect::Lookup
+        VariableEffect::Lookup
     } else {
-        Effect::None
+        VariableEffect::None
     }
 }
 

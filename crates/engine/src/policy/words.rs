@@ -34,7 +34,7 @@ impl Word {
 
 /// A program and its arguments, with no operator between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Simple {
+pub(super) struct SimpleCommand {
     /// The program, then its arguments. Never empty.
     pub(super) words: Vec<Word>,
     /// Whether a redirection lets it write to a file.

@@ -1,7 +1,7 @@
 //! Wrappers: programs whose arguments are another command, and how each of them takes it. Data only, but for
 //! reading the options in front of that command.
 
-use super::languages::{self, Interpreter};
+use super::languages;
 use super::tools;
 use super::words::Word;
 
@@ -9,11 +9,11 @@ use super::words::Word;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Wrapper {
     /// Runs it as it stands.
-    Pass(&'static Options),
+    Pass(&'static WrapperOptions),
     /// Runs it with other rights.
-    Sudo(&'static Options),
+    Sudo(&'static WrapperOptions),
     /// Runs it with words read from elsewhere.
-    Xargs(&'static Options),
+    Xargs(&'static WrapperOptions),
     /// A shell whose language is understood.
     Shell,
     /// Joins its arguments to a shell text.
@@ -39,7 +39,7 @@ pub(super) enum Wrapper {
     /// The same, but only after a word such as `run` or `exec`.
     AfterVerb,
     /// Has a language of its own.
-    Interpreter(&'static Interpreter),
+    Interpreter,
     /// Has a language in which commands can be found.
     Awk,
     /// The same.
@@ -50,7 +50,7 @@ pub(super) enum Wrapper {
 
 /// The options a wrapper takes before the command it wraps.
 #[derive(Debug)]
-pub(super) struct Options {
+pub(super) struct WrapperOptions {
     /// Short options without a value.
     flags: &'static str,
     /// Short options with a value, attached or next.
@@ -69,7 +69,7 @@ pub(super) struct Options {
     asks: &'static str,
 }
 
-const PLAIN: Options = Options {
+const PLAIN: WrapperOptions = WrapperOptions {
     flags: "",
     values: "",
     attached: "",
@@ -80,9 +80,9 @@ const PLAIN: Options = Options {
     asks: "",
 };
 
-static NONE: Options = PLAIN;
-static ONE: Options = Options { operands: 1, ..PLAIN };
-static ENV: Options = Options {
+static NONE: WrapperOptions = PLAIN;
+static ONE: WrapperOptions = WrapperOptions { operands: 1, ..PLAIN };
+static ENV: WrapperOptions = WrapperOptions {
     flags: "i0v",
     values: "uC",
     long_flags: &["ignore-environment", "null", "debug"],
@@ -90,7 +90,7 @@ static ENV: Options = Options {
     assigns: true,
     ..PLAIN
 };
-static SUDO: Options = Options {
+static SUDO: WrapperOptions = WrapperOptions {
     flags: "ABbEHnPSk",
     values: "CDghpRrTtuU",
     long_flags: &["askpass", "background", "preserve-env", "set-home", "non-interactive", "stdin"],
@@ -99,9 +99,10 @@ static SUDO: Options = Options {
     asks: "lvKV",
     ..PLAIN
 };
-static DOAS: Options = Options { flags: "nL", values: "aCu", ..PLAIN };
-static PKEXEC: Options = Options { long_flags: &["disable-internal-agent"], long_values: &["user"], ..PLAIN };
-static TIMEOUT: Options = Options {
+static DOAS: WrapperOptions = WrapperOptions { flags: "nL", values: "aCu", ..PLAIN };
+static PKEXEC: WrapperOptions =
+    WrapperOptions { long_flags: &["disable-internal-agent"], long_values: &["user"], ..PLAIN };
+static TIMEOUT: WrapperOptions = WrapperOptions {
     flags: "fpv",
     values: "ks",
     long_flags: &["foreground", "preserve-status", "verbose"],
@@ -109,7 +110,7 @@ static TIMEOUT: Options = Options {
     operands: 1,
     ..PLAIN
 };
-static XARGS: Options = Options {
+static XARGS: WrapperOptions = WrapperOptions {
     flags: "0oprtx",
     values: "adEILnPs",
     attached: "eil",
@@ -117,17 +118,29 @@ static XARGS: Options = Options {
     long_values: &["arg-file", "delimiter", "max-lines", "max-args", "max-procs", "max-chars"],
     ..PLAIN
 };
-static NICE: Options = Options { flags: "0123456789", values: "n", long_values: &["adjustment"], ..PLAIN };
-static IONICE: Options = Options { flags: "t", values: "cn", long_values: &["class", "classdata"], ..PLAIN };
-static SETSID: Options = Options { flags: "cfw", long_flags: &["ctty", "fork", "wait"], ..PLAIN };
-static TIME: Options =
-    Options { flags: "apqv", values: "fo", long_flags: &["append", "portability", "verbose"], ..PLAIN };
-static COMMAND: Options = Options { flags: "p", asks: "vV", ..PLAIN };
-static EXEC: Options = Options { flags: "cl", values: "a", ..PLAIN };
-static STDBUF: Options = Options { values: "ioe", long_values: &["input", "output", "error"], ..PLAIN };
-static CHROOT: Options =
-    Options { long_flags: &["skip-chdir"], long_values: &["groups", "userspec"], operands: 1, ..PLAIN };
-static FLOCK: Options = Options {
+static NICE: WrapperOptions =
+    WrapperOptions { flags: "0123456789", values: "n", long_values: &["adjustment"], ..PLAIN };
+static IONICE: WrapperOptions =
+    WrapperOptions { flags: "t", values: "cn", long_values: &["class", "classdata"], ..PLAIN };
+static SETSID: WrapperOptions =
+    WrapperOptions { flags: "cfw", long_flags: &["ctty", "fork", "wait"], ..PLAIN };
+static TIME: WrapperOptions = WrapperOptions {
+    flags: "apqv",
+    values: "fo",
+    long_flags: &["append", "portability", "verbose"],
+    ..PLAIN
+};
+static COMMAND: WrapperOptions = WrapperOptions { flags: "p", asks: "vV", ..PLAIN };
+static EXEC: WrapperOptions = WrapperOptions { flags: "cl", values: "a", ..PLAIN };
+static STDBUF: WrapperOptions =
+    WrapperOptions { values: "ioe", long_values: &["input", "output", "error"], ..PLAIN };
+static CHROOT: WrapperOptions = WrapperOptions {
+    long_flags: &["skip-chdir"],
+    long_values: &["groups", "userspec"],
+    operands: 1,
+    ..PLAIN
+};
+static FLOCK: WrapperOptions = WrapperOptions {
     flags: "enosxuF",
     values: "wE",
     long_flags: &["exclusive", "nonblock", "shared", "no-fork", "close"],
@@ -135,8 +148,8 @@ static FLOCK: Options = Options {
     operands: 1,
     ..PLAIN
 };
-static TASKSET: Options = Options { flags: "ac", operands: 1, ..PLAIN };
-static CHRT: Options = Options { flags: "bfiorR", values: "TPD", operands: 1, ..PLAIN };
+static TASKSET: WrapperOptions = WrapperOptions { flags: "ac", operands: 1, ..PLAIN };
+static CHRT: WrapperOptions = WrapperOptions { flags: "bfiorR", values: "TPD", operands: 1, ..PLAIN };
 
 /// How a program wraps a command, by the base name of the program.
 pub(super) fn find(name: &str) -> Option<Wrapper> {
@@ -180,7 +193,8 @@ pub(super) fn find(name: &str) -> Option<Wrapper> {
         _ if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name == "ld.so" => {
             Wrapper::Pass(&NONE)
         }
-        _ => return tools::find(name).or_else(|| languages::find(name).map(Wrapper::Interpreter)),
+        _ if languages::is_interpreter(name) => Wrapper::Interpreter,
+        _ => return tools::find(name),
     })
 }
 
@@ -196,7 +210,7 @@ pub(super) fn moves(name: &str, has_options: bool) -> bool {
 
 /// Where the wrapped command begins.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Inner {
+pub(super) enum WrappedCommand {
     /// At this word; these variables are set for it.
     At(usize, Vec<(String, String)>),
     /// There is none: the wrapper was called for its own sake.
@@ -205,25 +219,25 @@ pub(super) enum Inner {
     Unclear,
 }
 
-impl Options {
+impl WrapperOptions {
     /// Reads the options of `words`, whose first word is the wrapper itself.
-    pub(super) fn inner(&self, words: &[Word]) -> Inner {
+    pub(super) fn inner(&self, words: &[Word]) -> WrappedCommand {
         let mut at = 1;
         let mut assigned = Vec::new();
         while let Some(word) = words.get(at) {
-            let Some(text) = word.literal() else { return Inner::Unclear };
+            let Some(text) = word.literal() else { return WrappedCommand::Unclear };
             if text == "--" {
                 at += 1;
                 break;
             }
             if let Some(long) = text.strip_prefix("--") {
-                let Some(taken) = self.long(long) else { return Inner::Unclear };
+                let Some(taken) = self.long(long) else { return WrappedCommand::Unclear };
                 at += taken;
             } else if text.len() > 1 && text.starts_with('-') {
                 match self.short(&text[1..]) {
                     Some(Short::Takes(taken)) => at += taken,
-                    Some(Short::Asks) => return Inner::Nothing,
-                    None => return Inner::Unclear,
+                    Some(Short::Asks) => return WrappedCommand::Nothing,
+                    None => return WrappedCommand::Unclear,
                 }
             } else if text == "-" && self.assigns {
                 at += 1;
@@ -243,10 +257,10 @@ impl Options {
         }
         let operands = words.get(at..).unwrap_or_default().iter().take(self.operands);
         if operands.clone().any(|word| word.literal().is_none()) {
-            return Inner::Unclear;
+            return WrappedCommand::Unclear;
         }
         at += self.operands;
-        if at < words.len() { Inner::At(at, assigned) } else { Inner::Nothing }
+        if at < words.len() { WrappedCommand::At(at, assigned) } else { WrappedCommand::Nothing }
     }
 
     fn long(&self, text: &str) -> Option<usize> {

@@ -16,7 +16,7 @@ use super::sys;
 
 /// Starts a program with exactly this environment, in a session of its own, in `/`, with nothing open but the three
 /// streams. Returns its number once it executes. It lives on when this process ends; if it ends first, it is reaped.
-pub async fn start_apart(
+pub async fn spawn_session_leader(
     argv: &[String],
     env: &[(OsString, OsString)],
     stdio: [OwnedFd; 3],

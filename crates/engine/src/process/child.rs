@@ -41,7 +41,7 @@ pub(super) struct Orders {
     /// How many there are.
     pub(super) rlimit_count: usize,
     /// What it may touch; null leaves it unconfined.
-    pub(super) confined: *const sandbox::Orders,
+    pub(super) confined: *const sandbox::ChildConfinement,
     /// Where an error number and a step are written; closes by itself on exec.
     pub(super) status: RawFd,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Bounds;
+use super::ProcessLimits;
 use super::streams::Output;
 
 /// Decides when a process whose leader has ended is closed.
@@ -22,13 +22,13 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    pub(super) fn new(outputs: &[Output], bounds: &Bounds) -> Drain {
+    pub(super) fn new(outputs: &[Output], bounds: &ProcessLimits) -> Drain {
         let now = Instant::now();
         Drain {
             owed: outputs.iter().map(|output| output.read_bytes() + output.waiting_bytes()).collect(),
             idle: bounds.drain_idle,
             quiet_at: now + bounds.drain_idle,
-            latest: now + bounds.drain_at_most,
+            latest: now + bounds.drain_max,
             is_over: false,
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Bounds;
+use super::ProcessLimits;
 use super::log::{OutputLog, Room};
 use super::spill::Spill;
 
@@ -30,8 +30,8 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(log: Arc<OutputLog>, bounds: &Bounds) -> Flow {
-        let folder = bounds.spill_folder.clone();
+    pub(super) fn new(log: Arc<OutputLog>, bounds: &ProcessLimits) -> Flow {
+        let folder = bounds.spill_dir.clone();
         Flow {
             log,
             folder,

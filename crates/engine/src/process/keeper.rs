@@ -17,10 +17,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::log::{Cursor, OutputLog, Room};
-use super::spec::{Cause, Closed, Exit, ProcessId, Stream, TerminalSize};
+use super::spec::{ExitCause, ExitStatus, ProcessId, ProcessSummary, Stream, TerminalSize};
 use super::stdin::InputRequest;
 use super::supervisor::Command;
-use super::tree::Ended;
+use super::tree::KillOutcome;
 use super::{Description, Signal};
 use crate::Error;
 
@@ -28,14 +28,14 @@ use crate::Error;
 const COMMANDS_UNDER_WAY: usize = 16;
 
 /// What a keeper answers, later.
-pub type KeeperAnswer<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+pub type KeeperReply<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
 /// What a keeper tells next.
-pub type KeeperNews<'a> = Pin<Box<dyn Future<Output = Option<Told>> + Send + 'a>>;
+pub type NextKeeperEvent<'a> = Pin<Box<dyn Future<Output = Option<KeeperEvent>> + Send + 'a>>;
 
 /// One fact about a kept process, in the order in which they happened.
 #[derive(Debug)]
-pub enum Told {
+pub enum KeeperEvent {
     /// Output of one stream.
     Output {
         /// Where it starts.
@@ -51,30 +51,30 @@ pub enum Told {
         next: Cursor,
     },
     /// The leader has ended; output may still come.
-    Exited(Exit),
+    Exited(ExitStatus),
     /// The end; nothing follows.
-    Closed(Closed),
+    Closed(ProcessSummary),
 }
 
 /// A process that another program keeps, as seen by one adopter.
 pub trait Keeper: fmt::Debug + Send + 'static {
     /// Waits for the next fact; nothing when the keeper is gone without having told the end. Dropping the future
     /// loses nothing.
-    fn next(&mut self) -> KeeperNews<'_>;
+    fn next(&mut self) -> NextKeeperEvent<'_>;
 
     /// TERM and KILL end the whole tree and say who died; any other signal goes once to the group.
-    fn kill(&self, signal: Signal) -> KeeperAnswer<Ended>;
+    fn kill(&self, signal: Signal) -> KeeperReply<KillOutcome>;
 
     /// Gives the process bytes to read, and the end of them if `is_last`.
-    fn input(&self, bytes: Bytes, is_last: bool) -> KeeperAnswer<usize>;
+    fn input(&self, bytes: Bytes, is_last: bool) -> KeeperReply<usize>;
 
     /// Changes the size of its terminal.
-    fn resize(&self, size: TerminalSize) -> KeeperAnswer<()>;
+    fn resize(&self, size: TerminalSize) -> KeeperReply<()>;
 }
 
 /// Everything a session needs to know to adopt a kept process.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptProcess {
     /// Its name, which its keeper gave it.
     pub id: ProcessId,
     /// What a listing says about it.
@@ -103,7 +103,7 @@ impl Relay {
     /// listens.
     pub(super) async fn run(mut self) {
         let mut under_way = JoinSet::new();
-        let mut input: Option<KeeperAnswer<()>> = None;
+        let mut input: Option<KeeperReply<()>> = None;
         let (mut is_closed, mut has_handles) = (false, true);
         while has_handles || !is_closed {
             if !has_handles && !self.log.is_claimed() {
@@ -146,7 +146,7 @@ impl Relay {
     }
 
     /// One at a time, so that they arrive in their order.
-    fn feed(&self, request: InputRequest) -> KeeperAnswer<()> {
+    fn feed(&self, request: InputRequest) -> KeeperReply<()> {
         let InputRequest { bytes, is_last, reply } = request;
         let answer = self.keeper.input(bytes, is_last);
         Box::pin(async move {
@@ -156,14 +156,14 @@ impl Relay {
     }
 
     /// Notes what was told; whether it was the end.
-    fn record(&self, told: Option<Told>) -> bool {
+    fn record(&self, told: Option<KeeperEvent>) -> bool {
         match told {
-            Some(Told::Output { start, stream, bytes }) => {
+            Some(KeeperEvent::Output { start, stream, bytes }) => {
                 self.log.push_at(start, stream, bytes);
             }
-            Some(Told::Lost { next }) => self.log.skip_to(next),
-            Some(Told::Exited(exit)) => self.log.exited(exit),
-            Some(Told::Closed(closed)) => {
+            Some(KeeperEvent::Lost { next }) => self.log.skip_to(next),
+            Some(KeeperEvent::Exited(exit)) => self.log.exited(exit),
+            Some(KeeperEvent::Closed(closed)) => {
                 self.log.close(closed);
                 return true;
             }
@@ -176,11 +176,11 @@ impl Relay {
     }
 
     /// The end of a process whose keeper was killed, and which therefore was killed as well.
-    fn killed(&self) -> Closed {
-        let facts = self.log.facts().borrow().clone();
-        Closed {
-            exit: Exit::Signal(Signal::KILL),
-            cause: Cause::Itself,
+    fn killed(&self) -> ProcessSummary {
+        let facts = self.log.state().borrow().clone();
+        ProcessSummary {
+            exit: ExitStatus::Signal(Signal::KILL),
+            cause: ExitCause::Itself,
             duration: self.started_at.elapsed().unwrap_or(Duration::ZERO),
             stdout_bytes: facts.stdout_bytes,
             stderr_bytes: facts.stderr_bytes,
@@ -192,7 +192,7 @@ impl Relay {
     }
 }
 
-async fn wait(input: &mut Option<KeeperAnswer<()>>) {
+async fn wait(input: &mut Option<KeeperReply<()>>) {
     match input {
         // What the asker was told is all there is to say.
         Some(input) => drop(input.await),

@@ -22,7 +22,7 @@ use super::sys;
 use super::tree::{Reach, Tree};
 use crate::Error;
 use crate::files::{Access, RootedPath};
-use crate::sandbox::{self, Prepared, StandIns, Workshop};
+use crate::sandbox::{self, PreparedSandbox, SandboxCache, StandIns};
 
 /// The name of the mark in the environment of every process.
 pub(super) const MARK: &str = "REXD_TREE";
@@ -49,7 +49,7 @@ pub(crate) struct Launcher {
     adopting: Once,
     /// Whether the daemon has a terminal that commands must not reach.
     has_terminal: bool,
-    workshop: Arc<Workshop>,
+    sandboxes: Arc<SandboxCache>,
 }
 
 /// The children whose status belongs to a supervisor; every other child is an orphan that was handed to us. Children
@@ -74,7 +74,7 @@ pub(super) struct Launched {
 }
 
 impl Launcher {
-    pub(crate) fn new(containment: Containment, sandbox: sandbox::Settings) -> Launcher {
+    pub(crate) fn new(containment: Containment, sandbox: sandbox::SandboxSettings) -> Launcher {
         let terminal = rustix::fs::open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         Launcher {
             containment,
@@ -83,7 +83,7 @@ impl Launcher {
             limiter: Limiter::default(),
             adopting: Once::new(),
             has_terminal: terminal.is_ok(),
-            workshop: Arc::new(Workshop::new(sandbox)),
+            sandboxes: Arc::new(SandboxCache::new(sandbox)),
         }
     }
 
@@ -101,7 +101,7 @@ impl Launcher {
     pub(super) async fn launch(&self, spec: &ProcessSpec, id: &str) -> Result<Launched, Error> {
         let cwd = open_directory(&spec.cwd).await?;
         let confined = match &spec.confinement {
-            Some(confinement) if !confinement.is_off() => Some(self.workshop.prepare(confinement).await?),
+            Some(confinement) if !confinement.is_off() => Some(self.sandboxes.prepare(confinement).await?),
             _ => None,
         };
         let (confined, stand_ins) = confined.unzip();
@@ -114,7 +114,7 @@ impl Launcher {
         &self,
         cwd: OwnedFd,
         spec: &ProcessSpec,
-        confined: Option<Arc<Prepared>>,
+        confined: Option<Arc<PreparedSandbox>>,
         id: &str,
     ) -> Result<Launched, NotStarted> {
         let wiring = match spec.terminal {
@@ -151,7 +151,7 @@ impl Launcher {
     fn start(
         &self,
         spec: &ProcessSpec,
-        (cwd, confined): (BorrowedFd<'_>, Option<&Arc<Prepared>>),
+        (cwd, confined): (BorrowedFd<'_>, Option<&Arc<PreparedSandbox>>),
         wiring: &Wiring,
         id: &str,
     ) -> io::Result<(Started, Tree, Option<Held>)> {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{Notify, watch};
 
-use super::spec::{Closed, Exit, Stream};
+use super::spec::{ExitStatus, ProcessSummary, Stream};
 use super::spill::{Spill, Spilled};
 
 /// A position in a log: the number of bytes before it.
@@ -24,7 +24,7 @@ const CHUNK_COST: usize = 128;
 
 /// What a log holds beside its bytes. Facts are only ever added.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct ProcessState {
     /// The number of the leader, once it runs.
     pub pid: Option<i32>,
     /// Where the next byte goes.
@@ -34,11 +34,11 @@ pub struct Facts {
     /// Bytes of standard error so far.
     pub stderr_bytes: u64,
     /// The leader has ended; output may still come.
-    pub exited: Option<Exit>,
+    pub exited: Option<ExitStatus>,
     /// Nothing follows any more.
-    pub closed: Option<Arc<Closed>>,
+    pub closed: Option<Arc<ProcessSummary>>,
     /// Nothing more is heard of it here, though it may run on: somebody else keeps it.
-    pub is_left: bool,
+    pub is_disconnected: bool,
 }
 
 /// What a reader finds at its cursor.
@@ -63,9 +63,9 @@ pub(super) enum Found {
         next: Cursor,
     },
     /// Nothing follows.
-    Closed(Arc<Closed>),
+    Closed(Arc<ProcessSummary>),
     /// Nothing follows here.
-    Left,
+    Disconnected,
     /// Nothing yet.
     Nothing,
 }
@@ -125,7 +125,7 @@ struct Held {
 #[derive(Debug)]
 pub(super) struct OutputLog {
     held: Mutex<Held>,
-    facts: watch::Sender<Facts>,
+    facts: watch::Sender<ProcessState>,
     taken: Notify,
     memory_limit: usize,
 }
@@ -140,14 +140,14 @@ impl OutputLog {
     pub(super) fn starting_at(start: Cursor, memory_limit: usize) -> OutputLog {
         OutputLog {
             held: Mutex::new(Held { first: start.0, end: start.0, ..Held::default() }),
-            facts: watch::Sender::new(Facts { end: start, ..Facts::default() }),
+            facts: watch::Sender::new(ProcessState { end: start, ..ProcessState::default() }),
             taken: Notify::new(),
             memory_limit,
         }
     }
 
     /// The facts so far, and a way to wait for more of them.
-    pub(super) fn facts(&self) -> watch::Receiver<Facts> {
+    pub(super) fn state(&self) -> watch::Receiver<ProcessState> {
         self.facts.subscribe()
     }
 
@@ -172,7 +172,7 @@ impl OutputLog {
             let facts = self.facts.borrow();
             return match &facts.closed {
                 Some(closed) if from >= facts.end => Found::Closed(closed.clone()),
-                None if facts.is_left => Found::Left,
+                None if facts.is_disconnected => Found::Disconnected,
                 _ => Found::Nothing,
             };
         }
@@ -371,16 +371,16 @@ impl OutputLog {
         }
     }
 
-    pub(super) fn exited(&self, exit: Exit) {
+    pub(super) fn exited(&self, exit: ExitStatus) {
         self.facts.send_modify(|facts| facts.exited = Some(exit));
     }
 
     /// Nobody tells any more what happens to the process.
     pub(super) fn leave(&self) {
-        self.facts.send_modify(|facts| facts.is_left = true);
+        self.facts.send_modify(|facts| facts.is_disconnected = true);
     }
 
-    pub(super) fn close(&self, closed: Closed) {
+    pub(super) fn close(&self, closed: ProcessSummary) {
         self.facts.send_modify(|facts| {
             facts.exited = Some(closed.exit);
             facts.closed = Some(Arc::new(closed));

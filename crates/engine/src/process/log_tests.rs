@@ -59,11 +59,11 @@ fn what_never_came_is_told_where_it_is_missing() {
     assert_eq!(text(log.look(Cursor(10), 9)), ("ab".to_owned(), 12), "not joined across the gap");
     assert!(matches!(log.look(Cursor(12), 9), Found::Lost { bytes: 8, next: Cursor(20) }));
     assert_eq!(text(log.look(Cursor(20), 9)), ("cd".to_owned(), 22));
-    assert_eq!(log.facts().borrow().end, Cursor(22));
+    assert_eq!(log.state().borrow().end, Cursor(22));
     log.push_at(Cursor(20), Stream::Stdout, Bytes::from_static(b"cdef"));
     assert_eq!(text(log.look(Cursor(20), 9)), ("cdef".to_owned(), 24), "nothing twice");
     log.push_at(Cursor(u64::MAX), Stream::Stdout, Bytes::from_static(b"beyond"));
-    assert_eq!(log.facts().borrow().end, Cursor(24));
+    assert_eq!(log.state().borrow().end, Cursor(24));
 }
 
 #[test]

@@ -40,21 +40,21 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use apart::start_apart;
-pub use keeper::{Keeper, KeeperAnswer, KeeperNews, Kept, Told};
+pub use apart::spawn_session_leader;
+pub use keeper::{Keeper, KeeperEvent, KeeperReply, KeptProcess, NextKeeperEvent};
 pub use launch::Containment;
 pub(crate) use launch::Launcher;
-pub use log::{Cursor, Facts};
+pub use log::{Cursor, ProcessState};
 pub(crate) use newer::Moment;
-pub use open_files::raise_open_files;
-pub use passed::passed_sockets;
+pub use open_files::raise_open_file_limit;
+pub use passed::activation_sockets;
 pub use reader::{Item, LogReader};
 pub use signal::Signal;
 pub use spec::{
-    AtOutputLimit, Cause, Closed, Exit, OutputLimit, ProcessId, ProcessSpec, Program, Stdin, Stream,
+    ExitCause, ExitStatus, OutputLimit, ProcessId, ProcessSpec, ProcessSummary, Program, Stdin, Stream,
     TerminalSize,
 };
-pub use tree::{Ended, Member};
+pub use tree::{KillOutcome, TreeMember};
 
 use crate::Error;
 use crate::registry::Registry;
@@ -73,13 +73,13 @@ const BETWEEN_SWEEPS: Duration = Duration::from_millis(1);
 
 /// The bounds a process is kept within.
 #[derive(Debug, Clone)]
-pub struct Bounds {
+pub struct ProcessLimits {
     /// Output kept in memory per process.
     pub log_bytes: usize,
     /// Output kept on disk per process for a primary reader that has stopped.
     pub spill_bytes: u64,
     /// Where it is kept.
-    pub spill_folder: PathBuf,
+    pub spill_dir: PathBuf,
     /// Commands that wait for one supervisor; past it the asker waits, which slows that asker only.
     pub commands_waiting: usize,
     /// Between the request to end and the kill.
@@ -87,7 +87,7 @@ pub struct Bounds {
     /// Silence after the leader's end that counts as the end of output.
     pub drain_idle: Duration,
     /// The longest wait for the end of output that somebody else keeps open.
-    pub drain_at_most: Duration,
+    pub drain_max: Duration,
 }
 
 /// What a listing says about a process.
@@ -124,7 +124,7 @@ struct Shared {
 
 /// A process that is registered and may not run yet: a kill that arrives now is honoured.
 #[derive(Debug)]
-pub struct Starting {
+pub struct PendingStart {
     process: Process,
     outcome: oneshot::Receiver<Result<i32, Error>>,
 }
@@ -134,10 +134,10 @@ impl Process {
     pub(crate) fn begin(
         (id, mark): (ProcessId, String),
         spec: ProcessSpec,
-        bounds: &Bounds,
+        bounds: &ProcessLimits,
         (launcher, registry): (&Arc<Launcher>, &Registry),
         (tasks, stop): (&TaskTracker, CancellationToken),
-    ) -> Starting {
+    ) -> PendingStart {
         let (command_sender, commands) = mpsc::channel(bounds.commands_waiting.max(1));
         let (input_sender, inputs) = mpsc::channel(INPUTS_WAITING);
         let (started, outcome) = oneshot::channel();
@@ -172,17 +172,17 @@ impl Process {
             stop,
         };
         tasks.spawn(supervisor::supervise(assignment));
-        Starting { process, outcome }
+        PendingStart { process, outcome }
     }
 
     /// A handle to a process that somebody else keeps, with a reader from where its keeper begins to tell. A relay
     /// that `tasks` owns and `stop` ends passes everything on; the process itself goes on without it.
     pub(crate) fn adopt(
-        kept: Kept,
-        bounds: &Bounds,
+        kept: KeptProcess,
+        bounds: &ProcessLimits,
         (tasks, stop): (&TaskTracker, CancellationToken),
     ) -> (Process, LogReader) {
-        let Kept { id, description, pid, from, keeper } = kept;
+        let KeptProcess { id, description, pid, from, keeper } = kept;
         let (command_sender, commands) = mpsc::channel(bounds.commands_waiting.max(1));
         let (input_sender, inputs) = mpsc::channel(INPUTS_WAITING);
         let log = Arc::new(OutputLog::starting_at(from, bounds.log_bytes));
@@ -209,12 +209,12 @@ impl Process {
 
     /// The number of its leader; nothing before it runs.
     pub fn pid(&self) -> Option<i32> {
-        self.shared.log.facts().borrow().pid
+        self.shared.log.state().borrow().pid
     }
 
     /// What is known so far: how far its log goes, whether it exited, whether it closed.
-    pub fn facts(&self) -> Facts {
-        self.shared.log.facts().borrow().clone()
+    pub fn state(&self) -> ProcessState {
+        self.shared.log.state().borrow().clone()
     }
 
     /// The oldest position of its log that can still be read.
@@ -239,13 +239,13 @@ impl Process {
 
     /// As [`Process::primary_reader`], for somebody who may have to tell again what they were given: the last `keep`
     /// bytes of it are kept as if they had not been taken.
-    pub fn primary_reader_keeping(&self, from: Cursor, keep: u64) -> LogReader {
+    pub fn primary_reader_retaining(&self, from: Cursor, keep: u64) -> LogReader {
         LogReader::primary(self.shared.log.clone(), from).keeping(keep)
     }
 
     /// The primary reader has left and may come back, or is back. While it is away the process does not wait for it:
     /// what it misses is kept as far as memory and disk go, then the oldest is given up and declared.
-    pub fn set_reader_away(&self, is_away: bool) {
+    pub fn set_reader_disconnected(&self, is_away: bool) {
         self.shared.log.set_away(is_away);
     }
 
@@ -256,18 +256,18 @@ impl Process {
 
     /// Waits until its leader has ended; gone if nothing more is heard of it here. Output may still come. Dropping this
     /// future leaves the process as it is.
-    pub async fn exited(&self) -> Result<Exit, Error> {
-        let mut facts = self.shared.log.facts();
-        let is_over = |facts: &Facts| facts.exited.is_some() || facts.is_left;
+    pub async fn exited(&self) -> Result<ExitStatus, Error> {
+        let mut facts = self.shared.log.state();
+        let is_over = |facts: &ProcessState| facts.exited.is_some() || facts.is_disconnected;
         let facts = facts.wait_for(is_over).await.map_err(|_gone| Error::Gone)?;
         facts.exited.ok_or(Error::Gone)
     }
 
     /// Waits until nothing follows; gone if nothing more is heard of it here. Dropping this future leaves the process
     /// as it is.
-    pub async fn closed(&self) -> Result<Arc<Closed>, Error> {
-        let mut facts = self.shared.log.facts();
-        let is_over = |facts: &Facts| facts.closed.is_some() || facts.is_left;
+    pub async fn closed(&self) -> Result<Arc<ProcessSummary>, Error> {
+        let mut facts = self.shared.log.state();
+        let is_over = |facts: &ProcessState| facts.closed.is_some() || facts.is_disconnected;
         let facts = facts.wait_for(is_over).await.map_err(|_gone| Error::Gone)?;
         facts.closed.clone().ok_or(Error::Gone)
     }
@@ -279,7 +279,7 @@ impl Process {
     }
 
     /// TERM and KILL end the whole tree and say who died; any other signal goes once to the group.
-    pub async fn kill(&self, signal: Signal) -> Result<Ended, Error> {
+    pub async fn kill(&self, signal: Signal) -> Result<KillOutcome, Error> {
         let (reply, answer) = oneshot::channel();
         self.shared.commands.send(Command::Kill { signal, reply }).await.map_err(|_ended| Error::Gone)?;
         answer.await.map_err(|_ended| Error::Gone)?
@@ -354,7 +354,7 @@ fn sweep(prefix: &str, since: &Moment, pids: &mut dyn Iterator<Item = i32>) -> b
     is_clear
 }
 
-impl Starting {
+impl PendingStart {
     /// The handle, usable before the process runs.
     pub fn process(&self) -> &Process {
         &self.process

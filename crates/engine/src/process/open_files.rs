@@ -9,7 +9,7 @@ static FOUND: OnceLock<[u64; 2]> = OnceLock::new();
 
 /// Raises the limit of open files to what is allowed. Children get what this process was given: programs that use
 /// `select`, or close every descriptor they could have, rely on a small number.
-pub fn raise_open_files() {
+pub fn raise_open_file_limit() {
     let found = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: found.maximum, ..found };
     match setrlimit(Resource::Nofile, wanted) {

@@ -16,7 +16,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// The sockets that were passed to this very process, in their order, closed in everything it starts. Only the first
 /// call finds any. Nothing else may have touched these descriptors: call it before the first file is opened by number.
 #[expect(unsafe_code, reason = "a descriptor is known by its number only")]
-pub fn passed_sockets() -> io::Result<Vec<OwnedFd>> {
+pub fn activation_sockets() -> io::Result<Vec<OwnedFd>> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<RawFd>().ok());
     let is_for_us = number("LISTEN_PID") == i32::try_from(std::process::id()).ok();
     let count = number("LISTEN_FDS").filter(|count| (1..=MOST).contains(count));

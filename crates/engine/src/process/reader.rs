@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::log::{Cursor, Facts, Found, OutputLog};
-use super::spec::{Closed, Stream};
+use super::log::{Cursor, Found, OutputLog, ProcessState};
+use super::spec::{ProcessSummary, Stream};
 
 /// The next thing a reader is told.
 #[derive(Debug)]
@@ -28,16 +28,16 @@ pub enum Item {
         next: Cursor,
     },
     /// The end; nothing follows.
-    Closed(Arc<Closed>),
+    Closed(Arc<ProcessSummary>),
     /// Nothing more is told here: the session ends, and the process lives on with whoever keeps it.
-    Left,
+    Disconnected,
 }
 
 /// One reader of one log, at its own place.
 #[derive(Debug)]
 pub struct LogReader {
     log: Arc<OutputLog>,
-    facts: watch::Receiver<Facts>,
+    facts: watch::Receiver<ProcessState>,
     at: Cursor,
     /// Its number, if it is the one that must not lose anything.
     claim: Option<u64>,
@@ -50,11 +50,11 @@ pub struct LogReader {
 impl LogReader {
     pub(super) fn primary(log: Arc<OutputLog>, from: Cursor) -> LogReader {
         let claim = Some(log.claim(from));
-        LogReader { facts: log.facts(), log, at: from, claim, keep: 0, is_held: false }
+        LogReader { facts: log.state(), log, at: from, claim, keep: 0, is_held: false }
     }
 
     pub(super) fn viewer(log: Arc<OutputLog>, from: Cursor) -> LogReader {
-        LogReader { facts: log.facts(), log, at: from, claim: None, keep: 0, is_held: false }
+        LogReader { facts: log.state(), log, at: from, claim: None, keep: 0, is_held: false }
     }
 
     pub(super) fn keeping(mut self, keep: u64) -> LogReader {
@@ -97,7 +97,7 @@ impl LogReader {
                     return Item::Lost { bytes, next };
                 }
                 Found::Closed(closed) => return Item::Closed(closed),
-                Found::Left => return Item::Left,
+                Found::Disconnected => return Item::Disconnected,
                 Found::Spilled(spilled) => {
                     let start = spilled.start();
                     let loaded = tokio::task::spawn_blocking(move || spilled.load()).await;

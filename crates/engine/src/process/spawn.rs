@@ -54,7 +54,7 @@ pub(super) struct Start<'a> {
     /// Whether the child dies with the thread that makes it.
     pub(super) dies_with_parent: bool,
     /// What it may touch.
-    pub(super) confined: Option<&'a Arc<sandbox::Prepared>>,
+    pub(super) confined: Option<&'a Arc<sandbox::PreparedSandbox>>,
 }
 
 /// Why a child came to nothing.
@@ -63,7 +63,7 @@ pub(super) enum NotStarted {
     /// The kernel refused to make it or to execute its program.
     Refused(io::Error),
     /// It could not confine itself.
-    Unconfined(sandbox::Step, io::Error),
+    Unconfined(sandbox::ConfinementStep, io::Error),
 }
 
 /// A child that exists and may not have executed yet.
@@ -82,7 +82,7 @@ pub(super) fn start(start: &Start<'_>) -> io::Result<Started> {
         orders: strings.orders(start, status_write.as_raw_fd()),
         confined: start
             .confined
-            .map(|prepared| sandbox::Orders::new(prepared.clone(), start.cwd))
+            .map(|prepared| sandbox::ChildConfinement::new(prepared.clone(), start.cwd))
             .transpose()?,
         strings,
         rlimits: start.rlimits.to_vec(),
@@ -119,7 +119,7 @@ impl Pending {
             return Ok(Ok(()));
         }
         let error = io::Error::from_raw_os_error(i32::from_ne_bytes([a, b, c, d]));
-        Ok(Err(match sandbox::Step::from_number(i32::from_ne_bytes(step)) {
+        Ok(Err(match sandbox::ConfinementStep::from_number(i32::from_ne_bytes(step)) {
             Some(step) => NotStarted::Unconfined(step, error),
             None => NotStarted::Refused(error),
         }))
@@ -143,7 +143,7 @@ impl Drop for Pending {
 #[derive(Debug)]
 struct Memory {
     orders: Orders,
-    confined: Option<sandbox::Orders>,
+    confined: Option<sandbox::ChildConfinement>,
     strings: Strings,
     rlimits: Vec<Rlimit>,
     stack: Stack,

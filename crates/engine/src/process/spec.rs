@@ -9,9 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Signal;
-use super::tree::Member;
+use super::tree::TreeMember;
 use crate::files::RootedPath;
-use crate::sandbox::{Confinement, Denied};
+use crate::limits::OnOutputLimit;
+use crate::sandbox::{Confinement, Denial};
 
 /// Names one process within one engine. Opaque to everyone else.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,16 +78,7 @@ pub struct OutputLimit {
     /// Bytes of all streams together.
     pub bytes: u64,
     /// What happens at the limit.
-    pub then: AtOutputLimit,
-}
-
-/// What happens to a process that has written as much as it may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AtOutputLimit {
-    /// The tree is ended.
-    Kill,
-    /// The rest is discarded and the process goes on.
-    Truncate,
+    pub then: OnOutputLimit,
 }
 
 /// Everything there is to say about a process before it runs.
@@ -127,7 +119,7 @@ pub enum Stream {
 
 /// How the leader of a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub enum ExitStatus {
     /// By itself, with this status.
     Code(i32),
     /// By this signal.
@@ -136,7 +128,7 @@ pub enum Exit {
 
 /// Why a process ended, as far as the engine had a hand in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum ExitCause {
     /// It ended by itself, or by something outside the engine.
     Itself,
     /// Somebody asked for its end.
@@ -151,11 +143,11 @@ pub enum Cause {
 
 /// The last fact about a process: nothing follows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Closed {
+pub struct ProcessSummary {
     /// How its leader ended.
-    pub exit: Exit,
+    pub exit: ExitStatus,
     /// Why.
-    pub cause: Cause,
+    pub cause: ExitCause,
     /// From start to the leader's end.
     pub duration: Duration,
     /// Bytes written to standard output or the terminal.
@@ -165,9 +157,9 @@ pub struct Closed {
     /// Bytes discarded because the output limit was reached and the process went on.
     pub truncated_bytes: u64,
     /// Processes that still held the output open when the engine stopped waiting for them.
-    pub held_by: Vec<Member>,
+    pub held_by: Vec<TreeMember>,
     /// Processes and threads it could not make because it had as many as it may.
     pub processes_refused: u64,
     /// What its confinement refused, if that is why it failed, as far as can be told.
-    pub denied: Option<Denied>,
+    pub denied: Option<Denial>,
 }

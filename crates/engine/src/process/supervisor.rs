@@ -19,21 +19,22 @@ use super::flow::Flow;
 use super::launch::{Launched, Launcher};
 use super::limits::Counted;
 use super::log::OutputLog;
-use super::spec::{AtOutputLimit, Cause, Closed, Exit, ProcessSpec, Stdin, Stream, TerminalSize};
+use super::spec::{ExitCause, ExitStatus, ProcessSpec, ProcessSummary, Stdin, Stream, TerminalSize};
 use super::stdin::{InputRequest, StdinQueue};
 use super::streams::Output;
-use super::tree::Ended;
+use super::tree::KillOutcome;
 use super::waits::{discard, next_output, step_back, wait_ending, wait_exit};
-use super::{Bounds, Signal, WeakProcess};
+use super::{ProcessLimits, Signal, WeakProcess};
 use crate::Error;
+use crate::limits::OnOutputLimit;
 use crate::registry::Registry;
-use crate::sandbox::{StandIns, Witness};
+use crate::sandbox::{DenialDetector, StandIns};
 
 /// What others may ask of a supervisor.
 #[derive(Debug)]
 pub(super) enum Command {
     /// End the tree, or tell its group something; the answer comes when it is done.
-    Kill { signal: Signal, reply: oneshot::Sender<Result<Ended, Error>> },
+    Kill { signal: Signal, reply: oneshot::Sender<Result<KillOutcome, Error>> },
     /// Change the size of the terminal.
     Resize { size: TerminalSize, reply: oneshot::Sender<Result<(), Error>> },
 }
@@ -47,7 +48,7 @@ pub(super) struct Assignment {
     pub(super) registration: (Registry, WeakProcess),
     pub(super) spec: ProcessSpec,
     pub(super) log: Arc<OutputLog>,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: ProcessLimits,
     pub(super) launcher: Arc<Launcher>,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) inputs: mpsc::Receiver<InputRequest>,
@@ -59,23 +60,23 @@ pub(super) struct Assignment {
 /// What can happen next.
 enum Happening {
     Output { index: usize, bytes: Option<Bytes> },
-    Exited(Exit),
+    Exited(ExitStatus),
     Command(Command),
     Input(InputRequest),
     InputMoved(io::Result<usize>),
-    Ended(Ended),
+    Ended(KillOutcome),
     TimeIsUp,
     Drained,
     RoomOrStall,
     Stop,
 }
 
-pub(super) type Ending = Pin<Box<dyn Future<Output = Ended> + Send>>;
+pub(super) type Ending = Pin<Box<dyn Future<Output = KillOutcome> + Send>>;
 
 pub(super) struct Supervisor {
     log: Arc<OutputLog>,
     launcher: Arc<Launcher>,
-    bounds: Bounds,
+    bounds: ProcessLimits,
     commands: mpsc::Receiver<Command>,
     inputs: mpsc::Receiver<InputRequest>,
     stop: CancellationToken,
@@ -85,18 +86,18 @@ pub(super) struct Supervisor {
     stdin: StdinQueue,
     flow: Flow,
     ending: Option<Ending>,
-    waiting: Vec<oneshot::Sender<Result<Ended, Error>>>,
+    waiting: Vec<oneshot::Sender<Result<KillOutcome, Error>>>,
     is_stopping: bool,
     started_at: Instant,
     stop_at: Option<Instant>,
     may_write: Option<u64>,
-    at_limit: AtOutputLimit,
-    cause: Cause,
-    exit: Option<(Exit, Duration)>,
+    at_limit: OnOutputLimit,
+    cause: ExitCause,
+    exit: Option<(ExitStatus, Duration)>,
     drain: Option<Drain>,
     truncated_bytes: u64,
     /// Listens to a confined process, to say why it failed.
-    witness: Option<Witness>,
+    denial_detector: Option<DenialDetector>,
 }
 
 /// Starts the child and sees it through to its end. Returns when nothing of it is left, or when the session stopped
@@ -145,15 +146,15 @@ pub(super) async fn supervise(assignment: Assignment) {
         started_at,
         stop_at: spec.stop_after.map(|after| started_at + after),
         may_write: spec.output_limit.map(|limit| limit.bytes),
-        at_limit: spec.output_limit.map_or(AtOutputLimit::Kill, |limit| limit.then),
-        cause: Cause::Itself,
+        at_limit: spec.output_limit.map_or(OnOutputLimit::Kill, |limit| limit.then),
+        cause: ExitCause::Itself,
         exit: None,
         drain: None,
         truncated_bytes: 0,
-        witness: spec
+        denial_detector: spec
             .confinement
             .filter(|confinement| !confinement.is_off())
-            .map(|confinement| Witness::new(confinement, spec.cwd.as_path().to_owned())),
+            .map(|confinement| DenialDetector::new(confinement, spec.cwd.as_path().to_owned())),
     };
     supervisor.log.running(pid);
     let _heard = started.send(Ok(pid));
@@ -219,7 +220,7 @@ impl Supervisor {
             Happening::Ended(ended) => self.tree_ended(&ended),
             Happening::TimeIsUp => {
                 self.stop_at = None;
-                self.end_tree(Cause::TimedOut, Some(self.bounds.kill_grace));
+                self.end_tree(ExitCause::TimedOut, Some(self.bounds.kill_grace));
             }
             Happening::Drained => self.drain.iter_mut().for_each(|drain| drain.quiet(&self.live.outputs)),
             Happening::RoomOrStall => self.flow.relieve().await,
@@ -257,18 +258,18 @@ impl Supervisor {
             self.may_write = Some(left - fits as u64);
             self.truncated_bytes += over;
             let is_first = over > 0 && self.truncated_bytes == over;
-            if is_first && self.at_limit == AtOutputLimit::Kill {
-                self.end_tree(Cause::OutputLimit, None);
+            if is_first && self.at_limit == OnOutputLimit::Kill {
+                self.end_tree(ExitCause::OutputLimit, None);
             }
         }
-        if let Some(witness) = &mut self.witness {
-            witness.hear(stream, &bytes);
+        if let Some(denial_detector) = &mut self.denial_detector {
+            denial_detector.observe(stream, &bytes);
         }
         self.log.push(stream, bytes);
         self.flow.pushed();
     }
 
-    fn leader_ended(&mut self, exit: Exit) {
+    fn leader_ended(&mut self, exit: ExitStatus) {
         self.launcher.reaped(self.live.pid);
         self.live.tree.reaped();
         self.exit = Some((exit, self.started_at.elapsed()));
@@ -283,12 +284,12 @@ impl Supervisor {
                 self.waiting.push(reply);
                 // A KILL does not wait for the grace of an earlier TERM.
                 if self.ending.is_none() || grace.is_none() {
-                    self.end_tree(Cause::Killed, grace);
+                    self.end_tree(ExitCause::Killed, grace);
                 }
             }
             Command::Kill { signal, reply } => {
                 self.live.tree.tell(signal);
-                let _heard = reply.send(Ok(Ended::default()));
+                let _heard = reply.send(Ok(KillOutcome::default()));
             }
             Command::Resize { size, reply } => {
                 let resized = match self.live.outputs.iter().find(|output| output.stream == Stream::Terminal)
@@ -301,8 +302,8 @@ impl Supervisor {
         }
     }
 
-    fn end_tree(&mut self, cause: Cause, grace: Option<Duration>) {
-        if self.cause == Cause::Itself && self.exit.is_none() {
+    fn end_tree(&mut self, cause: ExitCause, grace: Option<Duration>) {
+        if self.cause == ExitCause::Itself && self.exit.is_none() {
             self.cause = cause;
         }
         if self.ending.is_some() && grace.is_some() {
@@ -316,10 +317,10 @@ impl Supervisor {
     fn session_ends(&mut self) {
         self.is_stopping = true;
         self.live.tree = self.live.tree.of_ending_session();
-        self.end_tree(Cause::Killed, Some(self.bounds.kill_grace));
+        self.end_tree(ExitCause::Killed, Some(self.bounds.kill_grace));
     }
 
-    fn tree_ended(&mut self, ended: &Ended) {
+    fn tree_ended(&mut self, ended: &KillOutcome) {
         self.ending = None;
         for reply in self.waiting.drain(..) {
             let _heard = reply.send(Ok(ended.clone()));
@@ -341,13 +342,13 @@ impl Supervisor {
         while let Ok(request) = self.inputs.try_recv() {
             self.stdin.accept(request, &mut self.live.input);
         }
-        let facts = self.log.facts().borrow().clone();
+        let facts = self.log.state().borrow().clone();
         let counted = self.counted();
         // A command that coped with the end of one of its parts has not ended because of it.
-        if self.cause == Cause::Itself && counted.memory_kills > 0 && exit != Exit::Code(0) {
-            self.cause = Cause::MemoryLimit;
+        if self.cause == ExitCause::Itself && counted.memory_kills > 0 && exit != ExitStatus::Code(0) {
+            self.cause = ExitCause::MemoryLimit;
         }
-        self.log.close(Closed {
+        self.log.close(ProcessSummary {
             exit,
             cause: self.cause,
             duration,
@@ -356,7 +357,7 @@ impl Supervisor {
             truncated_bytes: self.truncated_bytes,
             held_by,
             processes_refused: counted.processes_refused,
-            denied: self.witness.as_ref().and_then(|witness| witness.verdict(exit)),
+            denied: self.denial_detector.as_ref().and_then(|denial_detector| denial_detector.denial(exit)),
         });
     }
 

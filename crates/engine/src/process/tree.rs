@@ -17,7 +17,7 @@ use super::sys;
 
 /// One process of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Member {
+pub struct TreeMember {
     /// Its number, which may belong to another by the time somebody reads this.
     pub pid: i32,
     /// Its short name.
@@ -26,11 +26,11 @@ pub struct Member {
 
 /// What came of ending a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct KillOutcome {
     /// Those that were alive and are gone.
-    pub killed: Vec<Member>,
+    pub killed: Vec<TreeMember>,
     /// Those that are still there when the engine stopped waiting.
-    pub left: Vec<Member>,
+    pub remaining: Vec<TreeMember>,
 }
 
 /// A leader and how what came from it is found again.
@@ -137,7 +137,7 @@ impl Tree {
     }
 
     /// Those members that hold one of these pipes open.
-    pub(super) async fn holders(&self, targets: Vec<String>) -> Vec<Member> {
+    pub(super) async fn holders(&self, targets: Vec<String>) -> Vec<TreeMember> {
         let tree = self.clone();
         let find = move || named(proc::holders(&tree.pids(), &targets));
         tokio::task::spawn_blocking(find).await.unwrap_or_default()
@@ -145,8 +145,8 @@ impl Tree {
 
     /// Ends the whole tree: asks first if there is a `grace`, then kills, and returns when it is empty or nothing
     /// more can be done. Dropping this future leaves the tree as far ended as it has come.
-    pub(super) async fn end(self, grace: Option<Duration>) -> Ended {
-        let mut seen: Vec<Member> = Vec::new();
+    pub(super) async fn end(self, grace: Option<Duration>) -> KillOutcome {
+        let mut seen: Vec<TreeMember> = Vec::new();
         if let Some(grace) = grace {
             let asked = self.signal_all(Signal::TERM, &mut seen).await;
             if asked == 0 || self.wait_empty(grace, None, &mut seen).await {
@@ -160,7 +160,7 @@ impl Tree {
 
     /// Ends all members. The cgroup goes first and at once, before anything else is looked at: nobody in it can make
     /// more, and nothing elsewhere on the machine can delay it.
-    async fn kill_all(&self, seen: &mut Vec<Member>) {
+    async fn kill_all(&self, seen: &mut Vec<TreeMember>) {
         if let Some(lease) = self.cgroup.clone() {
             let kill = move || {
                 let members = named(lease.members());
@@ -174,7 +174,7 @@ impl Tree {
 
     /// Waits until the tree is empty. Each member is waited for and the tree looked at again, and killed again if it
     /// has `kill` and still grows.
-    async fn wait_empty(&self, limit: Duration, kill: Option<Signal>, seen: &mut Vec<Member>) -> bool {
+    async fn wait_empty(&self, limit: Duration, kill: Option<Signal>, seen: &mut Vec<TreeMember>) -> bool {
         let deadline = Instant::now() + limit;
         loop {
             let alive = self.handles(kill).await;
@@ -189,13 +189,13 @@ impl Tree {
     }
 
     /// Signals every member and says how many were alive.
-    async fn signal_all(&self, signal: Signal, seen: &mut Vec<Member>) -> usize {
+    async fn signal_all(&self, signal: Signal, seen: &mut Vec<TreeMember>) -> usize {
         note_all(seen, self.handles(Some(signal)).await).len()
     }
 
     /// Handles of all members. A signal goes through a handle that was opened before its member was seen again, so
     /// that a number that changed hands in between is not hit.
-    async fn handles(&self, signal: Option<Signal>) -> Vec<(Member, OwnedFd)> {
+    async fn handles(&self, signal: Option<Signal>) -> Vec<(TreeMember, OwnedFd)> {
         let tree = self.clone();
         let find = move || {
             let mut pids = tree.pids();
@@ -205,7 +205,7 @@ impl Tree {
             let still = tree.pids();
             let members = opened.into_iter().filter(|(pid, _)| still.contains(pid));
             // Named before it is told: who is told may be gone at once.
-            let members = members.map(|(pid, handle)| (Member { pid, name: proc::name(pid) }, handle));
+            let members = members.map(|(pid, handle)| (TreeMember { pid, name: proc::name(pid) }, handle));
             let told = members.filter(|(_, handle)| match signal {
                 None => true,
                 Some(Signal::KILL) => sys::send(handle.as_fd(), Signal::KILL),
@@ -220,12 +220,12 @@ impl Tree {
         tokio::task::spawn_blocking(find).await.unwrap_or_default()
     }
 
-    async fn ended(&self, seen: Vec<Member>) -> Ended {
+    async fn ended(&self, seen: Vec<TreeMember>) -> KillOutcome {
         let tree = self.clone();
-        let left = tokio::task::spawn_blocking(move || named(tree.pids())).await.unwrap_or_default();
+        let remaining = tokio::task::spawn_blocking(move || named(tree.pids())).await.unwrap_or_default();
         let killed =
-            seen.into_iter().filter(|member| !left.iter().any(|one| one.pid == member.pid)).collect();
-        Ended { killed, left }
+            seen.into_iter().filter(|member| !remaining.iter().any(|one| one.pid == member.pid)).collect();
+        KillOutcome { killed, remaining }
     }
 }
 
@@ -250,20 +250,20 @@ async fn wait_all(handles: Vec<OwnedFd>) {
     }
 }
 
-fn note_all(seen: &mut Vec<Member>, alive: Vec<(Member, OwnedFd)>) -> Vec<OwnedFd> {
+fn note_all(seen: &mut Vec<TreeMember>, alive: Vec<(TreeMember, OwnedFd)>) -> Vec<OwnedFd> {
     let (members, handles): (Vec<_>, Vec<_>) = alive.into_iter().unzip();
     merge(seen, members);
     handles
 }
 
-fn named(pids: Vec<i32>) -> Vec<Member> {
-    let mut members: Vec<Member> =
-        pids.into_iter().map(|pid| Member { pid, name: proc::name(pid) }).collect();
+fn named(pids: Vec<i32>) -> Vec<TreeMember> {
+    let mut members: Vec<TreeMember> =
+        pids.into_iter().map(|pid| TreeMember { pid, name: proc::name(pid) }).collect();
     members.sort();
     members
 }
 
-fn merge(seen: &mut Vec<Member>, more: Vec<Member>) {
+fn merge(seen: &mut Vec<TreeMember>, more: Vec<TreeMember>) {
     for member in more {
         if !seen.iter().any(|known| known.pid == member.pid) {
             seen.push(member);

@@ -7,10 +7,10 @@ use rustix::process::{WaitId, WaitIdOptions};
 use tokio::io::unix::AsyncFd;
 
 use super::Signal;
-use super::spec::Exit;
+use super::spec::ExitStatus;
 use super::streams::Output;
 use super::supervisor::Ending;
-use super::tree::Ended;
+use super::tree::KillOutcome;
 
 /// Lets every task that is ready go first. Unlike the runtime's own yield it does not look for new I/O before, which
 /// would put the cleaning up in front of the next request.
@@ -35,7 +35,7 @@ pub(super) async fn discard(outputs: &mut Vec<Output>) {
     }
 }
 
-pub(super) async fn wait_ending(ending: &mut Option<Ending>) -> Ended {
+pub(super) async fn wait_ending(ending: &mut Option<Ending>) -> KillOutcome {
     match ending {
         Some(ending) => ending.await,
         None => std::future::pending().await,
@@ -43,18 +43,19 @@ pub(super) async fn wait_ending(ending: &mut Option<Ending>) -> Ended {
 }
 
 /// Waits for the leader's end through its handle, and reaps it.
-pub(super) async fn wait_exit(leader: &AsyncFd<OwnedFd>) -> Exit {
+pub(super) async fn wait_exit(leader: &AsyncFd<OwnedFd>) -> ExitStatus {
     loop {
-        let Ok(mut guard) = leader.readable().await else { return Exit::Code(-1) };
+        let Ok(mut guard) = leader.readable().await else { return ExitStatus::Code(-1) };
         let handle = WaitId::PidFd(leader.get_ref().as_fd());
         match rustix::process::waitid(handle, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
             Ok(Some(status)) => {
                 let signal = status.terminating_signal().and_then(Signal::from_number);
-                return signal.map_or(Exit::Code(status.exit_status().unwrap_or(-1)), Exit::Signal);
+                return signal
+                    .map_or(ExitStatus::Code(status.exit_status().unwrap_or(-1)), ExitStatus::Signal);
             }
             Ok(None) => guard.clear_ready(),
             // Nobody else reaps our children; if it happens all the same, the status is lost but the end is not.
-            Err(_taken) => return Exit::Code(-1),
+            Err(_taken) => return ExitStatus::Code(-1),
         }
     }
 }

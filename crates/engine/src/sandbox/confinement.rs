@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::features::Features;
 use super::gap::{self, Gap};
-use super::profile::{Network, Profile, Readable, ResourceLimits};
+use super::profile::{Network, Profile, ReadAccess, ResourceLimits};
 use crate::files::{Access, clean};
 
 /// Devices that every program may use.
@@ -94,8 +94,8 @@ fn layer_permits(layer: &Profile, path: &Path, access: Access) -> bool {
     match access {
         Access::Write => is_device || (is_writable() && !is_in(&layer.protect)),
         Access::Read => match &layer.read {
-            Readable::Everything => true,
-            Readable::Only(paths) => is_device || is_in(paths) || is_in(&layer.write),
+            ReadAccess::Everything => true,
+            ReadAccess::Only(paths) => is_device || is_in(paths) || is_in(&layer.write),
         },
     }
 }

@@ -49,13 +49,13 @@ impl Features {
         self.seccomp && self.namespaces && self.landlock.is_some_and(|version| version >= NO_GAP_SINCE)
     }
 
-    /// What is left of them under a ceiling.
-    pub fn under(self, ceiling: &Ceiling) -> Features {
-        let landlock = self.landlock.map(|has| has.min(ceiling.landlock.unwrap_or(has)));
+    /// What is left of them under a mask.
+    pub fn masked_by(self, mask: &FeatureMask) -> Features {
+        let landlock = self.landlock.map(|has| has.min(mask.landlock.unwrap_or(has)));
         Features {
             landlock: landlock.filter(|version| *version > 0),
-            seccomp: self.seccomp && !ceiling.no_seccomp,
-            namespaces: self.namespaces && !ceiling.no_namespaces,
+            seccomp: self.seccomp && !mask.no_seccomp,
+            namespaces: self.namespaces && !mask.no_namespaces,
             needs_user_namespace: self.needs_user_namespace,
         }
     }
@@ -64,34 +64,34 @@ impl Features {
 /// The most that is used of what the kernel can hold: nothing can be added by it that is not there. Read from text such
 /// as `landlock=2,namespaces=off,seccomp=off` without asking the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ceiling {
+pub struct FeatureMask {
     landlock: Option<u32>,
     no_seccomp: bool,
     no_namespaces: bool,
 }
 
-impl FromStr for Ceiling {
+impl FromStr for FeatureMask {
     type Err = UnknownFeature;
 
     /// Words it does not know are an error that names them.
-    fn from_str(text: &str) -> Result<Ceiling, UnknownFeature> {
-        let mut ceiling = Ceiling::default();
+    fn from_str(text: &str) -> Result<FeatureMask, UnknownFeature> {
+        let mut mask = FeatureMask::default();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             let unknown = || UnknownFeature(word.to_owned());
             let (name, value) = word.split_once('=').ok_or_else(unknown)?;
             match (name.trim(), value.trim()) {
-                ("landlock", "off") => ceiling.landlock = Some(0),
+                ("landlock", "off") => mask.landlock = Some(0),
                 ("landlock", version) => {
                     let most: u32 = version.parse().map_err(|_| unknown())?;
-                    ceiling.landlock = Some(ceiling.landlock.map_or(most, |before| before.min(most)));
+                    mask.landlock = Some(mask.landlock.map_or(most, |before| before.min(most)));
                 }
-                ("seccomp", "off") => ceiling.no_seccomp = true,
-                ("namespaces", "off") => ceiling.no_namespaces = true,
+                ("seccomp", "off") => mask.no_seccomp = true,
+                ("namespaces", "off") => mask.no_namespaces = true,
                 ("seccomp" | "namespaces", "on") => {}
                 _ => return Err(unknown()),
             }
         }
-        Ok(ceiling)
+        Ok(mask)
     }
 }
 

@@ -36,7 +36,7 @@ pub enum Gap {
     Metadata,
     /// Other processes of the user can be sent signals.
     Signals,
-    /// Sockets with abstract names can be reached.
+    /// SocketRules with abstract names can be reached.
     AbstractSockets,
     /// Devices that may be read can also be commanded.
     DeviceCommands,

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Rights to files, as the kernel numbers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rights(u64);
+pub(super) struct FileRights(u64);
 
 const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
@@ -30,28 +30,29 @@ const ASK_VERSION: u32 = 1;
 const RULE_BENEATH: u32 = 1;
 const RULE_PORT: u32 = 2;
 
-impl Rights {
+impl FileRights {
     /// To see names.
-    pub(super) const LIST: Rights = Rights(READ_DIR);
+    pub(super) const LIST: FileRights = FileRights(READ_DIR);
     /// To read and execute.
-    pub(super) const READ: Rights = Rights(EXECUTE | READ_FILE | READ_DIR);
+    pub(super) const READ: FileRights = FileRights(EXECUTE | READ_FILE | READ_DIR);
     /// To use a device.
-    pub(super) const DEVICE: Rights = Rights(READ_FILE | WRITE_FILE | READ_DIR | TRUNCATE | IOCTL_DEVICE);
+    pub(super) const DEVICE: FileRights =
+        FileRights(READ_FILE | WRITE_FILE | READ_DIR | TRUNCATE | IOCTL_DEVICE);
     /// To do anything but make devices.
-    pub(super) const WRITE: Rights =
-        Rights((FIRST | REFER | TRUNCATE | IOCTL_DEVICE) & !MAKE_CHAR & !MAKE_BLOCK);
+    pub(super) const WRITE: FileRights =
+        FileRights((FIRST | REFER | TRUNCATE | IOCTL_DEVICE) & !MAKE_CHAR & !MAKE_BLOCK);
 }
 
 /// What a ruleset is about; whatever of it no rule allows is refused.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Handled {
+pub(super) struct HandledAccess {
     /// Landlock's version: nothing newer is asked for.
     pub(super) version: u32,
     pub(super) ports: bool,
     pub(super) abstract_sockets: bool,
 }
 
-impl Handled {
+impl HandledAccess {
     fn files(self) -> u64 {
         let since = |version, right| if self.version >= version { right } else { 0 };
         FIRST | since(2, REFER) | since(3, TRUNCATE) | since(5, IOCTL_DEVICE)
@@ -71,7 +72,7 @@ impl Handled {
 #[derive(Debug)]
 pub(super) struct Ruleset {
     fd: OwnedFd,
-    handled: Handled,
+    handled: HandledAccess,
 }
 
 #[repr(C)]
@@ -102,7 +103,7 @@ pub(super) fn version() -> Option<u32> {
 }
 
 impl Ruleset {
-    pub(super) fn new(handled: Handled) -> io::Result<Ruleset> {
+    pub(super) fn new(handled: HandledAccess) -> io::Result<Ruleset> {
         let attributes =
             RulesetAttributes { files: handled.files(), net: handled.net(), scopes: handled.scopes() };
         // An older kernel knows a shorter structure.
@@ -120,7 +121,7 @@ impl Ruleset {
     }
 
     /// Allows `rights` to whatever lies beneath.
-    pub(super) fn allow(&self, beneath: BorrowedFd<'_>, rights: Rights) -> io::Result<()> {
+    pub(super) fn allow(&self, beneath: BorrowedFd<'_>, rights: FileRights) -> io::Result<()> {
         let stat = rustix::fs::fstat(beneath)?;
         let is_directory = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
         let possible = if is_directory { u64::MAX } else { OF_FILES };

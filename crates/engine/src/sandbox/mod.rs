@@ -4,33 +4,33 @@
 //! hold, and a [`Gap`] is what it cannot. The engine makes everything once per confinement and lets each child put it
 //! on between clone and exec.
 
+mod cache;
 mod confinement;
-mod denied;
+mod denial;
 mod enter;
 mod features;
-mod fence;
 mod gap;
 mod landlock;
 mod namespace;
+mod path_guard;
 mod prepared;
 mod profile;
 mod script;
 mod seccomp;
 mod standin;
-mod workshop;
 
 use std::path::PathBuf;
 
-pub(crate) use denied::Witness;
-pub(crate) use enter::{Orders, Step, enter};
-pub(crate) use prepared::Prepared;
+pub(crate) use cache::SandboxCache;
+pub(crate) use denial::DenialDetector;
+pub(crate) use enter::{ChildConfinement, ConfinementStep, enter};
+pub(crate) use prepared::PreparedSandbox;
 pub(crate) use standin::StandIns;
-pub(crate) use workshop::Workshop;
 
 pub use confinement::Confinement;
-pub use features::{Ceiling, Features, UnknownFeature};
+pub use features::{FeatureMask, Features, UnknownFeature};
 pub use gap::Gap;
-pub use profile::{Network, Own, Profile, Readable, ResourceLimits};
+pub use profile::{Network, Profile, ProtectedPaths, ReadAccess, ResourceLimits};
 
 /// What happens when a kernel cannot hold a part of a confinement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,32 +44,32 @@ pub enum OnGap {
 
 /// What an engine knows about confining processes.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct SandboxSettings {
     /// The most that is used of what the kernel can hold, which is looked up when something is first confined.
-    pub ceiling: Ceiling,
+    pub feature_mask: FeatureMask,
     /// What happens when that is too little.
     pub on_gap: OnGap,
 }
 
-impl Settings {
+impl SandboxSettings {
     /// What the kernel can hold, as far as it is used.
     pub fn features(&self) -> Features {
-        Features::probe().under(&self.ceiling)
+        Features::probe().masked_by(&self.feature_mask)
     }
 }
 
 /// Something a process failed at because of its confinement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Denied {
+pub struct Denial {
     /// The path it was about, where the process named one.
     pub path: Option<PathBuf>,
     /// What was refused.
-    pub what: Denial,
+    pub kind: DenialKind,
 }
 
 /// What a confinement refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Denial {
+pub enum DenialKind {
     /// Changing a file.
     Write,
     /// Reading or executing a file.

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use super::confinement::{Confinement, DEVICES, OF_KERNEL, SHARED_MEMORY};
 use super::features::Features;
 use super::profile::Network;
-use super::script::{Failed, NO_DEVICES, NO_PROGRAMS, READ_ONLY, Script, Slot};
+use super::script::{DescriptorSlot, NO_DEVICES, NO_PROGRAMS, READ_ONLY, SetupError, SyscallScript};
 use super::standin::{self, StandIns};
 use crate::files::clean;
 
@@ -21,7 +21,7 @@ const SHARED_MEMORY_BYTES: &str = "268435456";
 
 /// What a confinement wants of a view, on real paths of things that exist.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct View {
+pub(super) struct MountPlan {
     /// What may be changed: every layer allows it, and none lies in another.
     pub(super) writable: Vec<PathBuf>,
     /// What is mounted over itself inside of that, read-only or not, parents first.
@@ -44,8 +44,8 @@ pub(super) struct Namespaces {
     covered: Mutex<BTreeMap<PathBuf, OwnedFd>>,
 }
 
-impl View {
-    pub(super) fn of(confinement: &Confinement) -> View {
+impl MountPlan {
+    pub(super) fn of(confinement: &Confinement) -> MountPlan {
         let layers = confinement.layers();
         let writable = writable(confinement);
         let mut pinned = BTreeMap::new();
@@ -56,7 +56,7 @@ impl View {
         for path in &hidden {
             pin_above(&mut pinned, &writable, path);
         }
-        View {
+        MountPlan {
             pinned,
             writable,
             hidden,
@@ -70,8 +70,8 @@ impl View {
     }
 
     /// Makes the namespaces.
-    pub(super) fn make(&self, features: &Features) -> Result<Namespaces, Failed> {
-        let mut script = Script::default();
+    pub(super) fn make(&self, features: &Features) -> Result<Namespaces, SetupError> {
+        let mut script = SyscallScript::default();
         let mut kinds = libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
         if features.needs_user_namespace {
             kinds |= libc::CLONE_NEWUSER;
@@ -90,14 +90,14 @@ impl View {
         let user = keep(features.needs_user_namespace, "/proc/self/ns/user");
         let network = keep(self.has_own_network, "/proc/self/ns/net");
         let mut opened = script.run(kinds)?;
-        let mut take = |slot: Option<Slot>| slot.and_then(|slot| slot.take(&mut opened).ok());
+        let mut take = |slot: Option<DescriptorSlot>| slot.and_then(|slot| slot.take(&mut opened).ok());
         let (user, network, shared_memory) = (take(user), take(network), take(shared_memory));
-        let mounts = take(mounts).ok_or_else(|| Failed::missing("the namespace"))?;
-        let ipc = take(ipc).ok_or_else(|| Failed::missing("the namespace"))?;
+        let mounts = take(mounts).ok_or_else(|| SetupError::missing("the namespace"))?;
+        let ipc = take(ipc).ok_or_else(|| SetupError::missing("the namespace"))?;
         Ok(Namespaces { user, mounts, network, ipc, shared_memory, covered: Mutex::default() })
     }
 
-    fn mounts(&self, script: &mut Script) {
+    fn mounts(&self, script: &mut SyscallScript) {
         // Nothing can be mounted over the root, so where everything may change only the kernel's own is kept.
         match self.writable.iter().any(|path| path == Path::new("/")) {
             true => keep_kernel(script),
@@ -110,7 +110,7 @@ impl View {
     }
 
     /// Turns everything read-only but what may change.
-    fn freeze(&self, script: &mut Script) {
+    fn freeze(&self, script: &mut SyscallScript) {
         // Copied before, so that each keeps the restrictions it has, and gains none.
         let mut copies = Vec::with_capacity(self.writable.len());
         for path in &self.writable {
@@ -133,7 +133,7 @@ impl View {
         }
     }
 
-    fn hide(&self, script: &mut Script) {
+    fn hide(&self, script: &mut SyscallScript) {
         for path in &self.hidden {
             let at = script.open(path);
             let cover = if path.is_dir() {
@@ -151,7 +151,7 @@ impl View {
 
 impl Namespaces {
     /// Mounts stand-ins over themselves, where that has not been done yet. What was mounted on others went with them.
-    pub(super) fn cover(&self, stand_ins: &StandIns) -> Result<(), Failed> {
+    pub(super) fn cover(&self, stand_ins: &StandIns) -> Result<(), SetupError> {
         let mut covered = self.covered.lock().unwrap_or_else(PoisonError::into_inner);
         let is_covered = |path: &Path, identity| {
             covered.get(path).is_some_and(|opened| standin::identity(opened.as_fd()) == identity)
@@ -161,14 +161,14 @@ impl Namespaces {
         if new.is_empty() {
             return Ok(());
         }
-        let mut script = Script::default();
+        let mut script = SyscallScript::default();
         self.raw().into_iter().filter(|fd| *fd >= 0).for_each(|fd| script.enter(fd));
         let mut mount = |path: &Path, is_read_only| mount_over_itself(&mut script, path, is_read_only);
-        let slots: Vec<Slot> =
+        let slots: Vec<DescriptorSlot> =
             new.iter().map(|stand_in| mount(&stand_in.path, stand_in.is_read_only)).collect();
         let mut opened = script.run(0)?;
         for (stand_in, slot) in new.into_iter().zip(slots) {
-            let opened = slot.take(&mut opened).map_err(|_none| Failed::missing("what was covered"))?;
+            let opened = slot.take(&mut opened).map_err(|_none| SetupError::missing("what was covered"))?;
             covered.insert(stand_in.path.clone(), opened);
         }
         Ok(())
@@ -176,7 +176,7 @@ impl Namespaces {
 }
 
 /// Keeps a path in its place, and as it is if it is to be read-only. What was opened is what is mounted over.
-fn mount_over_itself(script: &mut Script, path: &Path, is_read_only: bool) -> Slot {
+fn mount_over_itself(script: &mut SyscallScript, path: &Path, is_read_only: bool) -> DescriptorSlot {
     let at = script.open(path);
     let copy = script.copy(at);
     if is_read_only {
@@ -188,7 +188,7 @@ fn mount_over_itself(script: &mut Script, path: &Path, is_read_only: bool) -> Sl
 
 /// Keeps what belongs to the kernel as it is where everything else may change: its settings and cgroups, through which
 /// root would leave the confinement, and the devices that are not for everyday use.
-fn keep_kernel(script: &mut Script) {
+fn keep_kernel(script: &mut SyscallScript) {
     let is_plain = |path: &&Path| path.symlink_metadata().is_ok_and(|found| !found.is_symlink());
     let mut devices = Vec::new();
     for device in DEVICES.iter().map(Path::new).filter(is_plain) {
@@ -208,14 +208,14 @@ fn keep_kernel(script: &mut Script) {
 }
 
 /// The user stays who it is, with no other user or group in sight.
-fn become_oneself(script: &mut Script) {
+fn become_oneself(script: &mut SyscallScript) {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     script.write("/proc/self/setgroups", "deny");
     script.write("/proc/self/uid_map", &format!("{user} {user} 1"));
     script.write("/proc/self/gid_map", &format!("{group} {group} 1"));
 }
 
-fn own_shared_memory(script: &mut Script) -> Option<Slot> {
+fn own_shared_memory(script: &mut SyscallScript) -> Option<DescriptorSlot> {
     let path = Path::new(SHARED_MEMORY);
     let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
     is_directory.then(|| {
@@ -229,7 +229,7 @@ fn own_shared_memory(script: &mut Script) -> Option<Slot> {
 /// Tries whether such a view can be had at all.
 pub(super) fn can_be_made(needs_user_namespace: bool) -> bool {
     let features = Features { landlock: None, seccomp: false, namespaces: true, needs_user_namespace };
-    View::default().make(&features).is_ok()
+    MountPlan::default().make(&features).is_ok()
 }
 
 /// What every layer lets be changed, as far as it exists.

@@ -9,10 +9,10 @@ use rustix::thread::CapabilitySet;
 
 use super::confinement::{Confinement, DEVICES};
 use super::features::Features;
-use super::landlock::{Handled, Rights, Ruleset};
-use super::namespace::{Namespaces, View};
-use super::profile::{Network, Profile, Readable};
-use super::seccomp::{self, Instruction, Internet, Sockets};
+use super::landlock::{FileRights, HandledAccess, Ruleset};
+use super::namespace::{MountPlan, Namespaces};
+use super::profile::{Network, Profile, ReadAccess};
+use super::seccomp::{self, Instruction, InternetAccess, SocketRules};
 use super::standin::StandIns;
 
 /// What root keeps: files and users, but nothing that reaches the system as a whole.
@@ -27,18 +27,18 @@ const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::CHOWN
 
 /// Everything a child puts on. Kept as long as a child may be putting it on.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedSandbox {
     pub(super) namespaces: Option<Namespaces>,
     pub(super) rulesets: Vec<Ruleset>,
     pub(super) filter: Vec<Instruction>,
     pub(super) capabilities: u64,
 }
 
-impl Prepared {
+impl PreparedSandbox {
     /// Makes all that these features can hold; what is left out was accepted by whoever asked.
-    pub(super) fn new(confinement: &Confinement, features: &Features) -> Result<Prepared, String> {
+    pub(super) fn new(confinement: &Confinement, features: &Features) -> Result<PreparedSandbox, String> {
         let namespaces = match features.namespaces {
-            true => Some(View::of(confinement).make(features).map_err(|failed| failed.to_string())?),
+            true => Some(MountPlan::of(confinement).make(features).map_err(|failed| failed.to_string())?),
             false => None,
         };
         let memory = namespaces.as_ref().and_then(|made| made.shared_memory.as_ref());
@@ -55,11 +55,11 @@ impl Prepared {
             false => Vec::new(),
         };
         let is_in_user_namespace = namespaces.as_ref().is_some_and(|made| made.user.is_some());
-        Ok(Prepared { namespaces, rulesets, filter, capabilities: capabilities(is_in_user_namespace) })
+        Ok(PreparedSandbox { namespaces, rulesets, filter, capabilities: capabilities(is_in_user_namespace) })
     }
 }
 
-impl Prepared {
+impl PreparedSandbox {
     /// Puts stand-ins out of reach.
     pub(super) fn cover(&self, stand_ins: &StandIns) -> Result<(), String> {
         match &self.namespaces {
@@ -78,41 +78,42 @@ fn capabilities(is_in_user_namespace: bool) -> u64 {
     (has & KEPT_BY_ROOT).bits()
 }
 
-fn sockets(confinement: &Confinement) -> Sockets {
-    let every = Sockets { all: true, internet: Internet::Yes, routes: true, unix: true };
+fn sockets(confinement: &Confinement) -> SocketRules {
+    let every = SocketRules { all: true, internet: InternetAccess::Yes, routes: true, unix: true };
     confinement.layers().iter().fold(every, |allowed, layer| {
         let (internet, routes) = match layer.network {
             Network::On => return allowed,
-            Network::Off => (Internet::No, false),
-            Network::Loopback => (Internet::Yes, true),
-            Network::Ports { .. } => (Internet::Tcp, false),
+            Network::Off => (InternetAccess::No, false),
+            Network::Loopback => (InternetAccess::Yes, true),
+            Network::Ports { .. } => (InternetAccess::Tcp, false),
         };
-        allowed.both(Sockets { all: false, internet, routes, unix: layer.unix_sockets })
+        allowed.both(SocketRules { all: false, internet, routes, unix: layer.unix_sockets })
     })
 }
 
 fn ruleset(layer: &Profile, version: u32, memory: Option<&OwnedFd>) -> io::Result<Ruleset> {
     let ports = matches!(layer.network, Network::Ports { .. });
-    let rules = Ruleset::new(Handled { version, ports, abstract_sockets: layer.network != Network::On })?;
+    let rules =
+        Ruleset::new(HandledAccess { version, ports, abstract_sockets: layer.network != Network::On })?;
     match &layer.read {
-        Readable::Only(paths) => {
-            paths.iter().try_for_each(|path| allow_unlinked(&rules, path, Rights::READ))?
+        ReadAccess::Only(paths) => {
+            paths.iter().try_for_each(|path| allow_unlinked(&rules, path, FileRights::READ))?
         }
-        Readable::Everything => {
-            allow(&rules, Path::new("/"), Rights::LIST)?;
+        ReadAccess::Everything => {
+            allow(&rules, Path::new("/"), FileRights::LIST)?;
             // All but the devices: root could read the disks.
             for entry in Path::new("/").read_dir()? {
                 let path = entry?.path();
                 if path != Path::new("/dev") {
-                    allow(&rules, &path, Rights::READ)?;
+                    allow(&rules, &path, FileRights::READ)?;
                 }
             }
         }
     }
-    DEVICES.iter().try_for_each(|device| allow(&rules, Path::new(device), Rights::DEVICE))?;
-    layer.write.iter().try_for_each(|path| allow_unlinked(&rules, path, Rights::WRITE))?;
+    DEVICES.iter().try_for_each(|device| allow(&rules, Path::new(device), FileRights::DEVICE))?;
+    layer.write.iter().try_for_each(|path| allow_unlinked(&rules, path, FileRights::WRITE))?;
     if let Some(memory) = memory {
-        rules.allow(memory.as_fd(), Rights::WRITE)?;
+        rules.allow(memory.as_fd(), FileRights::WRITE)?;
     }
     if let Network::Ports { connect, bind } = &layer.network {
         connect.iter().try_for_each(|port| rules.allow_port(*port, true))?;
@@ -122,7 +123,7 @@ fn ruleset(layer: &Profile, version: u32, memory: Option<&OwnedFd>) -> io::Resul
 }
 
 /// Allows a path. One that cannot be opened is not allowed, and looked for again at the next start.
-fn allow(rules: &Ruleset, path: &Path, rights: Rights) -> io::Result<()> {
+fn allow(rules: &Ruleset, path: &Path, rights: FileRights) -> io::Result<()> {
     match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Ok(opened) => rules.allow(opened.as_fd(), rights),
         Err(_missing) => Ok(()),
@@ -130,7 +131,7 @@ fn allow(rules: &Ruleset, path: &Path, rights: Rights) -> io::Result<()> {
 }
 
 /// Allows a path with no link in it: one that a command put there must not lead the next one out.
-fn allow_unlinked(rules: &Ruleset, path: &Path, rights: Rights) -> io::Result<()> {
+fn allow_unlinked(rules: &Ruleset, path: &Path, rights: FileRights) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(opened) => rules.allow(opened.as_fd(), rights),

@@ -8,7 +8,7 @@ pub struct Profile {
     /// What it is called in messages.
     pub name: String,
     /// What may be read and executed.
-    pub read: Readable,
+    pub read: ReadAccess,
     /// What may also be changed. A path with a link in it is left out: a command could have put it there.
     pub write: Vec<PathBuf>,
     /// What cannot be seen, whatever the rest says.
@@ -25,7 +25,7 @@ pub struct Profile {
 
 /// What may be read and executed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Readable {
+pub enum ReadAccess {
     /// Whatever the user may read, except devices that are not for everyday use.
     Everything,
     /// These paths, and the writable ones. One with a link in it is left out, as there.
@@ -67,7 +67,7 @@ pub struct ResourceLimits {
 
 /// What belongs to the daemon and its operator, and no command may change or see.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Own {
+pub struct ProtectedPaths {
     /// Read-only even inside writable paths: the config file.
     pub protect: Vec<PathBuf>,
     /// Invisible: the state folder, token files.
@@ -76,10 +76,10 @@ pub struct Own {
 
 impl Profile {
     /// Reads everything, changes nothing, reaches nobody.
-    pub fn read_only(own: &Own) -> Profile {
+    pub fn read_only(own: &ProtectedPaths) -> Profile {
         Profile {
             name: "read-only".to_owned(),
-            read: Readable::Everything,
+            read: ReadAccess::Everything,
             write: Vec::new(),
             hide: own.hide.clone(),
             protect: own.protect.clone(),
@@ -91,7 +91,7 @@ impl Profile {
 
     /// Like [`Profile::read_only`], but changes files in `roots` and in the private directory `temp`. The hooks of a
     /// repository at a root stay as they are.
-    pub fn workspace_write(roots: &[PathBuf], temp: Option<&Path>, own: &Own) -> Profile {
+    pub fn workspace_write(roots: &[PathBuf], temp: Option<&Path>, own: &ProtectedPaths) -> Profile {
         let mut profile = Profile { name: "workspace-write".to_owned(), ..Profile::read_only(own) };
         profile.write = roots.iter().cloned().chain(temp.map(Path::to_owned)).collect();
         profile.protect.extend(roots.iter().map(|root| root.join(".git/hooks")));

@@ -35,7 +35,7 @@ pub(super) const NO_PROGRAMS: u64 = 0x8;
 
 /// A descriptor that the script opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slot(usize);
+pub(super) struct DescriptorSlot(usize);
 
 #[derive(Debug, Clone, Copy)]
 enum Argument {
@@ -62,7 +62,7 @@ enum Then {
 
 /// Calls in their order, and the memory they point to.
 #[derive(Debug, Default)]
-pub(super) struct Script {
+pub(super) struct SyscallScript {
     calls: Vec<Call>,
     said: Vec<String>,
     slots: usize,
@@ -73,21 +73,21 @@ pub(super) struct Script {
 /// Which call of a script failed.
 #[derive(Debug, thiserror::Error)]
 #[error("could not {what}: {source}")]
-pub(super) struct Failed {
+pub(super) struct SetupError {
     what: String,
     source: io::Error,
 }
 
-impl Failed {
+impl SetupError {
     /// Something that ought to be there is not.
-    pub(super) fn missing(what: &str) -> Failed {
-        Failed { what: format!("find {what}"), source: io::ErrorKind::NotFound.into() }
+    pub(super) fn missing(what: &str) -> SetupError {
+        SetupError { what: format!("find {what}"), source: io::ErrorKind::NotFound.into() }
     }
 }
 
-impl Script {
+impl SyscallScript {
     /// Opens a path that has no link in it.
-    pub(super) fn open(&mut self, path: &Path) -> Slot {
+    pub(super) fn open(&mut self, path: &Path) -> DescriptorSlot {
         let flags = (libc::O_PATH | libc::O_CLOEXEC) as u64;
         let how = self.words([flags, 0, libc::RESOLVE_NO_SYMLINKS]);
         let at = self.path(path);
@@ -96,7 +96,7 @@ impl Script {
     }
 
     /// Opens a file as it stands.
-    pub(super) fn open_file(&mut self, path: &str, flags: i32) -> Slot {
+    pub(super) fn open_file(&mut self, path: &str, flags: i32) -> DescriptorSlot {
         let at = self.path(Path::new(path));
         let flags = Argument::Value((flags | libc::O_CLOEXEC) as usize);
         let arguments = [HERE.into(), at, flags, Argument::Value(0), Argument::Value(0)];
@@ -138,7 +138,7 @@ impl Script {
     }
 
     /// A copy of the tree of mounts at `at`, not mounted anywhere yet.
-    pub(super) fn copy(&mut self, at: Slot) -> Slot {
+    pub(super) fn copy(&mut self, at: DescriptorSlot) -> DescriptorSlot {
         let empty = self.path(Path::new(""));
         let flags = OPEN_TREE_CLONE | CLOSE_ON_EXEC | RECURSIVE | EMPTY_PATH;
         self.make(
@@ -149,7 +149,7 @@ impl Script {
     }
 
     /// An empty file system in memory, not mounted anywhere yet.
-    pub(super) fn memory(&mut self, options: &[(&str, &str)], forbidden: u64) -> Slot {
+    pub(super) fn memory(&mut self, options: &[(&str, &str)], forbidden: u64) -> DescriptorSlot {
         let kind = self.path(Path::new("tmpfs"));
         let what = || "make a file system in memory".to_owned();
         let fs = self.make(libc::SYS_fsopen, [kind, 1.into(), 0.into(), 0.into(), 0.into()], what());
@@ -163,7 +163,7 @@ impl Script {
     }
 
     /// Forbids something for a mount and all below it.
-    pub(super) fn forbid(&mut self, mount: Slot, what: u64) {
+    pub(super) fn forbid(&mut self, mount: DescriptorSlot, what: u64) {
         let empty = self.path(Path::new(""));
         let attributes = self.words([what, 0, 0, 0]);
         let flags = RECURSIVE | EMPTY_PATH;
@@ -175,7 +175,7 @@ impl Script {
     }
 
     /// Mounts what is not mounted yet.
-    pub(super) fn mount(&mut self, mount: Slot, onto: Slot) {
+    pub(super) fn mount(&mut self, mount: DescriptorSlot, onto: DescriptorSlot) {
         let empty = self.path(Path::new(""));
         let flags = MOVE_FROM_EMPTY | MOVE_TO_EMPTY;
         self.step(
@@ -204,7 +204,7 @@ impl Script {
     }
 
     /// Runs the script in new namespaces of these kinds, if any; every descriptor it opened.
-    pub(super) fn run(self, namespaces: i32) -> Result<Vec<Option<OwnedFd>>, Failed> {
+    pub(super) fn run(self, namespaces: i32) -> Result<Vec<Option<OwnedFd>>, SetupError> {
         let mut slots = vec![-1i32; self.slots];
         let mut job = Job {
             calls: self.calls.as_ptr(),
@@ -218,22 +218,22 @@ impl Script {
         // SAFETY: each was opened by the child in the table of descriptors it shared with us, for nobody else.
         let own = |fd: i32| (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) });
         let opened: Vec<Option<OwnedFd>> = slots.into_iter().map(own).collect();
-        born.map_err(|source| Failed { what: "make namespaces".to_owned(), source })?;
+        born.map_err(|source| SetupError { what: "make namespaces".to_owned(), source })?;
         if done == self.calls.len() {
             return Ok(opened);
         }
         let what = self.said.get(done).cloned().unwrap_or_default();
-        Err(Failed { what, source: io::Error::from_raw_os_error(errno) })
+        Err(SetupError { what, source: io::Error::from_raw_os_error(errno) })
     }
 
-    fn make(&mut self, number: i64, arguments: [Argument; 5], what: String) -> Slot {
+    fn make(&mut self, number: i64, arguments: [Argument; 5], what: String) -> DescriptorSlot {
         let slot = self.slots;
         self.slots += 1;
         self.step(number, arguments, what);
         if let Some(call) = self.calls.last_mut() {
             call.then = Then::Opened(slot);
         }
-        Slot(slot)
+        DescriptorSlot(slot)
     }
 
     fn step(&mut self, number: i64, arguments: [Argument; 5], what: String) {
@@ -242,7 +242,7 @@ impl Script {
     }
 
     /// Words about a slot: those of the call that opened it.
-    fn saying(&self, what: &str, slot: Slot) -> String {
+    fn saying(&self, what: &str, slot: DescriptorSlot) -> String {
         let opened = self.calls.iter().position(|call| call.then == Then::Opened(slot.0));
         let opened = opened.and_then(|index| self.said.get(index)).map_or("", String::as_str);
         format!("{what} {}", opened.trim_start_matches("open "))
@@ -270,13 +270,13 @@ impl From<usize> for Argument {
     }
 }
 
-impl From<Slot> for Argument {
-    fn from(slot: Slot) -> Argument {
+impl From<DescriptorSlot> for Argument {
+    fn from(slot: DescriptorSlot) -> Argument {
         Argument::Slot(slot.0)
     }
 }
 
-impl Slot {
+impl DescriptorSlot {
     /// Takes its descriptor out of what a run opened.
     pub(super) fn take(self, opened: &mut [Option<OwnedFd>]) -> io::Result<OwnedFd> {
         opened.get_mut(self.0).and_then(Option::take).ok_or_else(|| io::ErrorKind::NotFound.into())

@@ -45,33 +45,33 @@ const OPEN_TREE_ATTR: i64 = 467;
 
 /// Which sockets can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Sockets {
+pub(super) struct SocketRules {
     /// All of them; the rest says nothing then.
     pub(super) all: bool,
-    /// Sockets of the internet.
-    pub(super) internet: Internet,
+    /// SocketRules of the internet.
+    pub(super) internet: InternetAccess,
     /// Questions to the kernel about its network.
     pub(super) routes: bool,
-    /// Sockets of this machine.
+    /// SocketRules of this machine.
     pub(super) unix: bool,
 }
 
 /// Which sockets of the internet can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Internet {
+pub(super) enum InternetAccess {
     No,
     /// TCP, whose ports Landlock knows.
     Tcp,
     Yes,
 }
 
-impl Sockets {
+impl SocketRules {
     /// What both allow.
-    pub(super) fn both(self, other: Sockets) -> Sockets {
+    pub(super) fn both(self, other: SocketRules) -> SocketRules {
         match (self.all, other.all) {
             (true, _) => other,
             (_, true) => self,
-            (false, false) => Sockets {
+            (false, false) => SocketRules {
                 all: false,
                 internet: self.internet.min(other.internet),
                 routes: self.routes && other.routes,
@@ -82,7 +82,7 @@ impl Sockets {
 }
 
 /// The whole filter; nothing if it were too long for its own jumps.
-pub(super) fn filter(sockets: Sockets) -> Option<Vec<Instruction>> {
+pub(super) fn filter(sockets: SocketRules) -> Option<Vec<Instruction>> {
     let mut program = vec![
         plain(LOAD, ARCHITECTURE_AT),
         Instruction { code: IF_EQUAL, jt: 1, jf: 0, k: ARCHITECTURE },
@@ -156,7 +156,7 @@ fn distance(from: usize, to: usize) -> Option<u8> {
 }
 
 /// What happens to each call that is not simply allowed.
-fn calls(sockets: Sockets) -> Vec<(u32, Vec<Instruction>)> {
+fn calls(sockets: SocketRules) -> Vec<(u32, Vec<Instruction>)> {
     let mut calls: Vec<(u32, Vec<Instruction>)> =
         refused().into_iter().map(|number| (number as u32, vec![refuse(libc::EPERM)])).collect();
     // Its flags lie in memory, where a filter cannot look; libraries fall back to its ancestor.
@@ -178,7 +178,7 @@ fn calls(sockets: Sockets) -> Vec<(u32, Vec<Instruction>)> {
             calls.push((libc::SYS_socketpair as u32, pair));
         }
     }
-    if !sockets.all && sockets.internet == Internet::Tcp {
+    if !sockets.all && sockets.internet == InternetAccess::Tcp {
         // Connects while it sends, and nobody asks for the port.
         let fast_open = libc::MSG_FASTOPEN as u32;
         calls.push((libc::SYS_sendto as u32, without_bits(3, fast_open)));
@@ -188,15 +188,15 @@ fn calls(sockets: Sockets) -> Vec<(u32, Vec<Instruction>)> {
     calls
 }
 
-fn socket(sockets: Sockets) -> Vec<Instruction> {
+fn socket(sockets: SocketRules) -> Vec<Instruction> {
     let mut program = vec![argument(0)];
     if sockets.unix {
         program.extend(when_equal(libc::AF_UNIX as u32, vec![allow()]));
     }
     let internet = match sockets.internet {
-        Internet::No => None,
-        Internet::Yes => Some(vec![allow()]),
-        Internet::Tcp => {
+        InternetAccess::No => None,
+        InternetAccess::Yes => Some(vec![allow()]),
+        InternetAccess::Tcp => {
             let mut tcp = vec![argument(1), plain(AND, TYPE_OF_SOCKET)];
             let mut protocol = vec![argument(2)];
             protocol.extend(when_equal(0, vec![allow()]));
@@ -358,7 +358,8 @@ fn refused_here() -> Vec<i64> {
 mod tests {
     use super::*;
 
-    const NO_SOCKETS: Sockets = Sockets { all: false, internet: Internet::No, routes: false, unix: false };
+    const NO_SOCKETS: SocketRules =
+        SocketRules { all: false, internet: InternetAccess::No, routes: false, unix: false };
 
     /// What the kernel would answer.
     fn run(program: &[Instruction], number: u32, arguments: [u32; 6]) -> u32 {
@@ -404,7 +405,7 @@ mod tests {
 
     #[test]
     fn arguments_decide_where_they_have_to() {
-        let ask = |sockets: Sockets, number: i64, arguments: &[i32]| {
+        let ask = |sockets: SocketRules, number: i64, arguments: &[i32]| {
             let mut all = [0; 6];
             all.iter_mut().zip(arguments).for_each(|(to, from)| *to = *from as u32);
             run(&filter(sockets).unwrap(), number as u32, all) == libc::SECCOMP_RET_ALLOW
@@ -421,17 +422,17 @@ mod tests {
             &[libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC]
         ));
         assert!(!ask(NO_SOCKETS, libc::SYS_socketpair, &[libc::AF_UNIX, libc::SOCK_DGRAM]));
-        let tcp = Sockets { internet: Internet::Tcp, ..NO_SOCKETS };
+        let tcp = SocketRules { internet: InternetAccess::Tcp, ..NO_SOCKETS };
         assert!(ask(tcp, libc::SYS_socket, &[libc::AF_INET6, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 6]));
         assert!(!ask(tcp, libc::SYS_socket, &[libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP]));
         assert!(!ask(tcp, libc::SYS_socket, &[libc::AF_INET, libc::SOCK_DGRAM]));
         assert!(!ask(tcp, libc::SYS_socket, &[libc::AF_UNIX, libc::SOCK_STREAM]));
         assert!(!ask(tcp, libc::SYS_sendto, &[0, 0, 0, libc::MSG_FASTOPEN]));
-        let own = Sockets { internet: Internet::Yes, routes: true, ..NO_SOCKETS };
+        let own = SocketRules { internet: InternetAccess::Yes, routes: true, ..NO_SOCKETS };
         assert!(ask(own, libc::SYS_socket, &[libc::AF_INET, libc::SOCK_DGRAM]));
         assert!(ask(own, libc::SYS_socket, &[libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE]));
         assert!(!ask(own, libc::SYS_socket, &[libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_AUDIT]));
-        let every = Sockets { all: true, ..NO_SOCKETS };
+        let every = SocketRules { all: true, ..NO_SOCKETS };
         assert!(ask(every, libc::SYS_socket, &[libc::AF_UNIX, libc::SOCK_DGRAM]));
         assert_eq!(every.both(tcp), tcp);
         assert_eq!(own.both(tcp), tcp);

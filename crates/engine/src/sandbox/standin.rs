@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RawMode, Resol
 use rustix::io::Errno;
 
 use super::confinement::Confinement;
-use super::namespace::View;
+use super::namespace::MountPlan;
 use crate::files::clean;
 
 /// The mode of a stand-in: nobody gives a private directory the bit for shared ones.
@@ -51,9 +51,9 @@ pub(super) fn wanted(confinement: &Confinement) -> BTreeMap<PathBuf, bool> {
     let mut wanted = BTreeMap::new();
     for path in protected().filter(|path| is_missing(path)) {
         let is_inner = protected().any(|outer| path != outer && path.starts_with(&outer));
-        let Some(Missing { first, whole }) = missing(&path).filter(|_| !is_inner) else { continue };
+        let Some(MissingPath { first, whole }) = missing(&path).filter(|_| !is_inner) else { continue };
         let is_of_repository = first.file_name().is_some_and(|name| name == ".git") && first != whole;
-        if is_of_repository || !View::is_writable(confinement, &first) {
+        if is_of_repository || !MountPlan::is_writable(confinement, &first) {
             continue;
         }
         for part in whole.ancestors().take_while(|part| part.starts_with(&first)) {
@@ -65,18 +65,18 @@ pub(super) fn wanted(confinement: &Confinement) -> BTreeMap<PathBuf, bool> {
 
 /// A missing path, below the real path of what is there.
 #[derive(Debug)]
-pub(super) struct Missing {
+pub(super) struct MissingPath {
     /// Its outermost part that is missing.
     pub(super) first: PathBuf,
     whole: PathBuf,
 }
 
 /// What is missing of a path, if anything is.
-pub(super) fn missing(path: &Path) -> Option<Missing> {
+pub(super) fn missing(path: &Path) -> Option<MissingPath> {
     let first = path.ancestors().take_while(|part| is_missing(part)).last()?;
     let above = first.parent()?;
     let real = above.canonicalize().ok()?;
-    Some(Missing {
+    Some(MissingPath {
         first: real.join(first.strip_prefix(above).ok()?),
         whole: real.join(path.strip_prefix(above).ok()?),
     })

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use engine::process::ProcessSpec;
-use engine::sandbox::{Confinement, Own, Profile};
+use engine::sandbox::{Confinement, Profile, ProtectedPaths};
 
 use crate::support;
 
@@ -95,8 +95,8 @@ impl Place {
         self.tcp.local_addr().unwrap().port()
     }
 
-    pub fn own(&self) -> Own {
-        Own {
+    pub fn own(&self) -> ProtectedPaths {
+        ProtectedPaths {
             protect: vec![self.path("work/config.toml")],
             hide: vec![self.path("state"), self.path("token")],
         }

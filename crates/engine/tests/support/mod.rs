@@ -9,28 +9,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::process::{
-    Bounds, Closed, Containment, Cursor, Item, Process, ProcessSpec, Program, Stdin, Stream,
+    Containment, Cursor, Item, Process, ProcessLimits, ProcessSpec, ProcessSummary, Program, Stdin, Stream,
 };
-use engine::{Engine, RootedPath, Roots, Session, Settings};
+use engine::{Engine, EngineSettings, RootedPath, Roots, Session};
 
-pub fn bounds() -> Bounds {
-    Bounds {
+pub fn bounds() -> ProcessLimits {
+    ProcessLimits {
         log_bytes: 1024 * 1024,
         spill_bytes: 64 * 1024 * 1024,
-        spill_folder: std::env::temp_dir(),
+        spill_dir: std::env::temp_dir(),
         commands_waiting: 16,
         kill_grace: Duration::from_millis(400),
         drain_idle: Duration::from_millis(100),
-        drain_at_most: Duration::from_millis(500),
+        drain_max: Duration::from_millis(500),
     }
 }
 
 pub fn engine(containment: Containment) -> Engine {
-    Engine::start(Settings {
-        bounds: bounds(),
+    Engine::start(EngineSettings {
+        process_limits: bounds(),
         containment,
         max_sessions: 64,
-        sandbox: engine::sandbox::Settings::default(),
+        sandbox: engine::sandbox::SandboxSettings::default(),
     })
 }
 
@@ -67,7 +67,7 @@ fn spec(program: Program) -> ProcessSpec {
 pub struct Gathered {
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    pub closed: Arc<Closed>,
+    pub closed: Arc<ProcessSummary>,
 }
 
 impl Gathered {
@@ -85,7 +85,7 @@ pub async fn gather(process: &Process) -> Gathered {
             Item::Output { bytes, .. } => stdout.extend_from_slice(&bytes),
             Item::Lost { bytes, .. } => panic!("{bytes} bytes lost"),
             Item::Closed(closed) => return Gathered { stdout, stderr, closed },
-            Item::Left => panic!("left"),
+            Item::Disconnected => panic!("left"),
         }
     }
 }

@@ -5,14 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use futures_util::future::OptionFuture;
 use tokio::sync::mpsc;
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use wire::exec_server::relay::RelayFrame;
 
 use super::streams::Event;
 use super::virtual_link::{self, Asked, Bells, Handle, Ring};
 use super::{Key, Limits, Role, Streams};
 use crate::lanes::{Outbound, Receipt};
-use crate::{Closed, Incoming, Link, Outgoing, Receiver};
+use crate::task::OwnedTask;
+use crate::{Closed, Incoming, Link, Outgoing, Receiver, Writing};
 
 /// Messages of all streams on their way to the driver.
 const ASKED: usize = 64;
@@ -21,56 +26,76 @@ const UNACCEPTED: usize = 128;
 /// Frames sent before anything else is looked at.
 const BURST: usize = 16;
 
-/// Yields the streams that the other ends open. Dropping it ends all of them, and the link.
+/// Yields the streams that the peers open. Dropping it resets all of them and ends the link.
 #[derive(Debug)]
 pub struct Acceptor {
     opened: mpsc::Receiver<(String, Link)>,
 }
 
 impl Acceptor {
-    /// The next stream: its id, and a link of its own. Nothing when the link is gone. Nothing is lost if this future
+    /// The next stream: its id, and a link of its own. `None` when the link has ended. Nothing is lost if this future
     /// is dropped.
     pub async fn accept(&mut self) -> Option<(String, Link)> {
         self.opened.recv().await
     }
 }
 
-/// Takes the streams that arrive on `link`, whose messages are relay frames. Must be called within a tokio runtime.
-pub fn executor(link: Link, limits: Limits) -> Acceptor {
+/// Accepts the streams that arrive on `link`, whose messages are relay frames. The task that serves them belongs to
+/// `tasks`: it ends after the acceptor is dropped and all resets are written. Must be called within a tokio runtime.
+pub fn executor(link: Link, limits: Limits, tasks: &TaskTracker) -> Acceptor {
     let (accepting, opened) = mpsc::channel(UNACCEPTED);
-    let driver = Driver::new(Role::Executor, limits, &link);
-    tokio::spawn(driver.run(link.incoming, Some(accepting)));
+    let driver = Driver::new(Role::Executor, limits, link.outgoing);
+    tasks.spawn(async move {
+        let driver = driver.run(link.incoming, link.writing, Some(accepting)).await;
+        driver.deliver_rest().await;
+    });
     Acceptor { opened }
 }
 
-/// One stream over `link`, whose messages are relay frames. The link ends with the stream. Must be called within a tokio
-/// runtime.
+/// One stream over `link`, whose messages are relay frames. The link ends with the stream. The returned link owns the
+/// task that serves it: its writing ends after the last frame is written. Must be called within a tokio runtime.
 pub fn harness(link: Link, stream_id: &str, limits: Limits) -> Link {
-    let mut driver = Driver::new(Role::Harness, limits, &link);
+    let mut driver = Driver::new(Role::Harness, limits, link.outgoing);
     let key = driver.streams.open(stream_id, now());
-    let stream = driver.virtual_link(key);
-    tokio::spawn(driver.run(link.incoming, None));
-    stream
+    let Link { incoming, outgoing, writing } = driver.virtual_link(key);
+    let is_written = CancellationToken::new();
+    let written = is_written.clone().drop_guard();
+    let task = Arc::new(OwnedTask::spawn(async move {
+        let driver = driver.run(link.incoming, link.writing, None).await;
+        drop(written);
+        driver.deliver_rest().await;
+    }));
+    let owner = task.clone();
+    let writing = Writing::spawn(async move {
+        let result = writing.finished().await;
+        is_written.cancelled().await;
+        drop(owner);
+        result
+    });
+    let source = futures_util::stream::unfold((incoming, task), async |(mut incoming, task)| {
+        Some((incoming.recv().await?, (incoming, task)))
+    });
+    Link { incoming: Receiver::new(source), outgoing, writing }
 }
 
 /// Owns all streams of one link.
 struct Driver {
     streams: Streams,
     limits: Limits,
-    outgoing: Outgoing,
+    outgoing: Option<Outgoing>,
     users: HashMap<Key, User>,
     bells: Arc<Bells>,
     asking: mpsc::Sender<Asked>,
-    asked: Option<mpsc::Receiver<Asked>>,
+    asked: mpsc::Receiver<Asked>,
 }
 
-/// Who uses a stream.
+/// The user of a stream, as the driver sees it.
 struct User {
     handle: Handle,
     /// Messages that were queued, and how many of them have left.
     queued: u64,
     departed: u64,
-    /// Who wants to know when so many have left.
+    /// Receipts to hand out once that many messages have left.
     waiting: VecDeque<(u64, Receipt)>,
 }
 
@@ -79,42 +104,52 @@ fn now() -> Instant {
 }
 
 impl Driver {
-    fn new(role: Role, limits: Limits, link: &Link) -> Driver {
+    fn new(role: Role, limits: Limits, outgoing: Outgoing) -> Driver {
         let (asking, asked) = mpsc::channel(ASKED);
         Driver {
             streams: Streams::new(role, limits.clone()),
             limits,
-            outgoing: link.outgoing.clone(),
+            outgoing: Some(outgoing),
             users: HashMap::new(),
             bells: Arc::default(),
             asking,
-            asked: Some(asked),
+            asked,
         }
     }
 
-    async fn run(mut self, mut incoming: Receiver, accepting: Option<mpsc::Sender<(String, Link)>>) {
-        let Some(mut asked) = self.asked.take() else { return };
+    /// Serves the streams until the link or all of them end, then resets those that are left and waits until all frames
+    /// are written.
+    async fn run(
+        mut self,
+        mut incoming: Receiver,
+        writing: Writing,
+        accepting: Option<mpsc::Sender<(String, Link)>>,
+    ) -> Driver {
+        let Some(outgoing) = self.outgoing.take() else { return self };
         let bells = self.bells.clone();
-        let outgoing = self.outgoing.clone();
         while accepting.is_some() || !self.users.is_empty() {
-            let due = self.streams.next_due();
+            let due = self.streams.next_due().map(|due| sleep_until(due.into()));
             tokio::select! {
                 arrived = incoming.recv() => match arrived {
                     Some(arrived) => self.take(arrived, accepting.as_ref()),
                     None => break,
                 },
-                Some(asked) = asked.recv() => self.heed(asked),
+                Some(asked) = self.asked.recv() => self.heed(asked),
                 rung = bells.rung() => rung.into_iter().for_each(|ring| self.answer(ring)),
                 slot = outgoing.event_slot(), if self.streams.may_send() => match slot {
-                    Ok(slot) => self.send(slot),
+                    Ok(slot) => self.send(slot, &outgoing),
                     Err(Closed) => break,
                 },
-                () = sleep_until(due) => self.ring_timers(),
-                () = left(accepting.as_ref()) => break,
+                Some(()) = OptionFuture::from(due) => self.streams.wake(now()),
+                Some(()) = OptionFuture::from(accepting.as_ref().map(|accepting| accepting.closed())) => break,
             }
         }
-        drop((outgoing, accepting));
-        self.end_all().await;
+        drop((accepting, incoming));
+        self.reset_all(outgoing).await;
+        if let Err(error) = writing.finished().await {
+            tracing::debug!(%error, "writing relay frames failed");
+        }
+        self
     }
 
     /// One frame from the other side.
@@ -185,9 +220,8 @@ impl Driver {
     }
 
     /// Sends what is there, in turns, as far as there is room.
-    fn send(&mut self, first: mpsc::Permit<'_, Outbound>) {
+    fn send(&mut self, first: mpsc::Permit<'_, Outbound>, outgoing: &Outgoing) {
         let now = now();
-        let outgoing = self.outgoing.clone();
         let mut slot = Some(first);
         for _ in 0..BURST {
             let Some(free) = slot.take().or_else(|| outgoing.try_event_slot()) else { return };
@@ -198,11 +232,6 @@ impl Driver {
                 self.look_after(key);
             }
         }
-    }
-
-    /// Time has passed: whoever waited for it may have something to send.
-    fn ring_timers(&mut self) {
-        self.streams.wake(now());
     }
 
     /// Moves on whatever can be: messages to the user, places back to it, and the end.
@@ -224,26 +253,24 @@ impl Driver {
         }
     }
 
-    /// Tells every peer that its stream is over.
-    async fn end_all(mut self) {
+    /// Resets every stream that is left.
+    async fn reset_all(&mut self, outgoing: Outgoing) {
         let now = now();
         for key in self.streams.keys() {
             self.streams.reset(key, "the connection ends", now);
         }
         while let Some(frame) = self.streams.frame(now) {
-            if self.outgoing.event(frame.encode()).await.is_err() {
+            if outgoing.event(frame.encode()).await.is_err() {
                 break;
             }
         }
         for user in self.users.values() {
             user.handle.gone.cancel();
         }
-        self.deliver_rest().await;
     }
 
-    /// What arrived before the end is still taken, as fast as its users like.
+    /// Delivers messages that arrived before the end, at the speed of their users.
     async fn deliver_rest(mut self) {
-        drop(self.outgoing);
         let bells = self.bells.clone();
         loop {
             for (key, user) in &mut self.users {
@@ -294,20 +321,5 @@ impl User {
                 written.hand_out();
             }
         }
-    }
-}
-
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due.into()).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits until nobody accepts streams any more.
-async fn left(accepting: Option<&mpsc::Sender<(String, Link)>>) {
-    match accepting {
-        Some(accepting) => accepting.closed().await,
-        None => std::future::pending().await,
     }
 }

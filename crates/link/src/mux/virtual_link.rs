@@ -38,6 +38,13 @@ pub(super) struct Handle {
     pub(super) gone: CancellationToken,
 }
 
+impl Drop for Handle {
+    /// Without its driver a stream is over, also when the driver's task was aborted.
+    fn drop(&mut self) {
+        self.gone.cancel();
+    }
+}
+
 /// Streams that want to be looked at. At most two entries each: one for its reader, one for its end.
 #[derive(Debug, Default)]
 pub(super) struct Bells {

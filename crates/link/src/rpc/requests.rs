@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use wire::jsonrpc::{self, Call, Fault, Id, Item, Message, RpcError};
+use wire::jsonrpc::{self, Call, Id, InvalidMessage, Item, Message, RpcError};
 use wire::rexd::v1::{OkResult, decode_params_text};
 
 use super::InFlight;
@@ -146,7 +146,7 @@ impl Requests {
                 let limit = self.limits.line_bytes;
                 let error = RpcError::resource_limit("the line is too long", limit as u64)
                     .with_data(json!({ "limit": limit, "bytes": bytes }));
-                return self.answer_fault(&Fault { id: None, error });
+                return self.answer_fault(&InvalidMessage { id: None, error });
             }
         };
         match jsonrpc::parse(&line) {
@@ -164,8 +164,8 @@ impl Requests {
         }
     }
 
-    fn take_batch(&mut self, line: &Bytes, items: Vec<Result<Item<'_>, Fault>>) {
-        let wants_answer = |item: &Result<Item<'_>, Fault>| match item {
+    fn take_batch(&mut self, line: &Bytes, items: Vec<Result<Item<'_>, InvalidMessage>>) {
+        let wants_answer = |item: &Result<Item<'_>, InvalidMessage>| match item {
             Ok(Item::Call(call)) => call.id.is_some(),
             Ok(Item::Response(_)) => false,
             Err(_) => true,
@@ -228,7 +228,7 @@ impl Requests {
         }
     }
 
-    fn answer_fault(&mut self, fault: &Fault) {
+    fn answer_fault(&mut self, fault: &InvalidMessage) {
         self.due.push_back(Bytes::from(jsonrpc::error_response(fault.id.as_ref(), &fault.error)));
     }
 }

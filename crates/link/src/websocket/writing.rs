@@ -68,7 +68,8 @@ impl<W: AsyncWrite + Unpin + Send> Writer<W> {
         timeout(self.settings.deadline, self.output.shutdown()).await.map_err(io::Error::from)??;
         let input = spent.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(input) = input {
-            tokio::spawn(timeout(LINGER, discard(input)));
+            // Reading to the end, or for so long, is all: the result does not matter.
+            timeout(LINGER, discard(input)).await.ok();
         }
         Ok(())
     }

@@ -9,4 +9,4 @@ pub use encode::{array, error_response, notification, request, response};
 pub use error::{RpcError, code};
 pub use id::Id;
 pub(crate) use id::push_u64;
-pub use parse::{Call, Fault, Item, Message, Response, parse};
+pub use parse::{Call, InvalidMessage, Item, Message, Response, parse};

@@ -15,7 +15,7 @@ pub enum Message<'a> {
     /// One call or answer.
     Single(Item<'a>),
     /// Several at once; never empty, and each may be faulty by itself.
-    Batch(Vec<Result<Item<'a>, Fault>>),
+    Batch(Vec<Result<Item<'a>, InvalidMessage>>),
 }
 
 /// One object of a line.
@@ -51,7 +51,7 @@ pub struct Response<'a> {
 
 /// Text that is no request, and how to say so.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fault {
+pub struct InvalidMessage {
     /// The id to answer to, when one was readable.
     pub id: Option<Id>,
     /// The answer.
@@ -59,7 +59,7 @@ pub struct Fault {
 }
 
 /// Reads one message. Nesting costs no stack: values are skipped, not entered, until somebody decodes them.
-pub fn parse(bytes: &[u8]) -> Result<Message<'_>, Fault> {
+pub fn parse(bytes: &[u8]) -> Result<Message<'_>, InvalidMessage> {
     let text = std::str::from_utf8(bytes).map_err(|error| not_json(format!("not UTF-8: {error}")))?;
     let start = text.trim_start_matches([' ', '\t', '\r', '\n']);
     match start.as_bytes().first() {
@@ -72,13 +72,13 @@ pub fn parse(bytes: &[u8]) -> Result<Message<'_>, Fault> {
     }
 }
 
-fn parse_object(text: &str) -> Result<Item<'_>, Fault> {
+fn parse_object(text: &str) -> Result<Item<'_>, InvalidMessage> {
     let mut input = serde_json::Deserializer::from_str(text);
     let fields = Fields::read(&mut input).and_then(|fields| input.end().map(|()| fields));
     fields.map_err(|error| not_json(error.to_string()))?.check()
 }
 
-fn parse_batch(text: &str) -> Result<Message<'_>, Fault> {
+fn parse_batch(text: &str) -> Result<Message<'_>, InvalidMessage> {
     let mut input = serde_json::Deserializer::from_str(text);
     let batch = input.deserialize_seq(BatchVisitor).and_then(|batch| input.end().map(|()| batch));
     let (parts, count) = batch.map_err(|error| not_json(error.to_string()))?;
@@ -87,12 +87,15 @@ fn parse_batch(text: &str) -> Result<Message<'_>, Fault> {
     }
     if count > parts.len() {
         let message = format!("a batch of {count} calls is too long");
-        return Err(Fault { id: None, error: RpcError::resource_limit(message, MAX_BATCH_CALLS as u64) });
+        return Err(InvalidMessage {
+            id: None,
+            error: RpcError::resource_limit(message, MAX_BATCH_CALLS as u64),
+        });
     }
     Ok(Message::Batch(parts.into_iter().map(parse_part).collect()))
 }
 
-fn parse_part(raw: &RawValue) -> Result<Item<'_>, Fault> {
+fn parse_part(raw: &RawValue) -> Result<Item<'_>, InvalidMessage> {
     match raw.get().starts_with('{') {
         true => parse_object(raw.get()),
         false => Err(no_request(None, "a request is an object")),
@@ -115,7 +118,7 @@ impl<'a> Fields<'a> {
         input.deserialize_map(FieldsVisitor)
     }
 
-    fn check(self) -> Result<Item<'a>, Fault> {
+    fn check(self) -> Result<Item<'a>, InvalidMessage> {
         let is_null = |raw: &&RawValue| raw.get() == "null";
         let id = match self.id.filter(|raw| !is_null(raw)) {
             None => None,
@@ -152,12 +155,12 @@ fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-fn not_json(reason: String) -> Fault {
-    Fault { id: None, error: RpcError::new(code::PARSE_ERROR, format!("parse error: {reason}")) }
+fn not_json(reason: String) -> InvalidMessage {
+    InvalidMessage { id: None, error: RpcError::new(code::PARSE_ERROR, format!("parse error: {reason}")) }
 }
 
-fn no_request(id: Option<Id>, reason: &str) -> Fault {
-    Fault { id, error: RpcError::new(code::INVALID_REQUEST, format!("invalid request: {reason}")) }
+fn no_request(id: Option<Id>, reason: &str) -> InvalidMessage {
+    InvalidMessage { id, error: RpcError::new(code::INVALID_REQUEST, format!("invalid request: {reason}")) }
 }
 
 struct FieldsVisitor;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What a client asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Request {
+pub enum KeeperRequest {
     /// The first line: the highest version the client speaks.
     Hello {
         /// Repeated in the answer.
@@ -53,16 +53,16 @@ pub enum Request {
     },
 }
 
-impl Request {
+impl KeeperRequest {
     /// What its answer repeats.
     pub fn id(&self) -> u64 {
         match self {
-            Request::Hello { id, .. }
-            | Request::Attach { id, .. }
-            | Request::Input { id, .. }
-            | Request::Resize { id, .. }
-            | Request::Kill { id, .. }
-            | Request::Status { id } => *id,
+            KeeperRequest::Hello { id, .. }
+            | KeeperRequest::Attach { id, .. }
+            | KeeperRequest::Input { id, .. }
+            | KeeperRequest::Resize { id, .. }
+            | KeeperRequest::Kill { id, .. }
+            | KeeperRequest::Status { id } => *id,
         }
     }
 }
@@ -70,7 +70,7 @@ impl Request {
 /// What a keeper says: answers, and after an attach what happens to the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Told {
+pub enum KeeperMessage {
     /// The version that is used from now on.
     Hello {
         /// The request's.
@@ -102,9 +102,9 @@ pub enum Told {
         /// The request's.
         id: u64,
         /// Who was alive and is gone.
-        killed: Vec<Member>,
+        killed: Vec<TreeMember>,
         /// Who is still there.
-        left: Vec<Member>,
+        left: Vec<TreeMember>,
     },
     /// What is known about the process.
     Status {
@@ -116,10 +116,10 @@ pub enum Told {
         end: u64,
         /// How its leader ended.
         #[serde(default)]
-        exit: Option<Exit>,
+        exit: Option<LeaderExit>,
         /// The last fact, once there is one.
         #[serde(default)]
-        closed: Option<Closed>,
+        closed: Option<CloseReport>,
     },
     /// The request could not be done.
     Error {
@@ -135,7 +135,7 @@ pub enum Told {
         /// Where it starts.
         start: u64,
         /// Where it came from.
-        stream: Stream,
+        stream: OutputStream,
         /// The bytes as base64.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<String>,
@@ -153,10 +153,10 @@ pub enum Told {
     /// The leader has ended.
     Exited {
         /// How.
-        exit: Exit,
+        exit: LeaderExit,
     },
     /// Nothing follows.
-    Closed(Closed),
+    Closed(CloseReport),
 }
 
 /// Why a request could not be done.
@@ -179,7 +179,7 @@ pub enum FailureKind {
 /// Where output came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stream {
+pub enum OutputStream {
     /// Standard output.
     Stdout,
     /// Standard error.
@@ -191,7 +191,7 @@ pub enum Stream {
 /// How a leader ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Exit {
+pub enum LeaderExit {
     /// With this status.
     Code(i32),
     /// By the signal of this number.
@@ -201,7 +201,7 @@ pub enum Exit {
 /// Why a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum CloseCause {
     /// By itself, or by something outside.
     Itself,
     /// Somebody asked for its end.
@@ -216,11 +216,11 @@ pub enum Cause {
 
 /// The last fact about a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Closed {
+pub struct CloseReport {
     /// How its leader ended.
-    pub exit: Exit,
+    pub exit: LeaderExit,
     /// Why.
-    pub cause: Cause,
+    pub cause: CloseCause,
     /// From start to the leader's end.
     pub duration_ms: u64,
     /// Bytes of standard output or the terminal.
@@ -235,25 +235,25 @@ pub struct Closed {
     pub processes_refused: u64,
     /// Who still held the output open.
     #[serde(default)]
-    pub held_by: Vec<Member>,
+    pub held_by: Vec<TreeMember>,
     /// What its confinement refused, if it failed at that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub denied: Option<Denied>,
+    pub denied: Option<DenialReport>,
 }
 
 /// Something a process failed at because of its confinement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Denied {
+pub struct DenialReport {
     /// The path it was about, where one is known.
     pub path: Option<String>,
     /// What was refused.
-    pub what: Denial,
+    pub what: DeniedAccess,
 }
 
 /// What a confinement refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Denial {
+pub enum DeniedAccess {
     /// Changing a file.
     Write,
     /// Reading or executing a file.
@@ -266,7 +266,7 @@ pub enum Denial {
 
 /// One process of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Member {
+pub struct TreeMember {
     /// Its number.
     pub pid: i32,
     /// Its short name.

@@ -19,8 +19,11 @@
 mod codec;
 mod messages;
 
-pub use codec::{Decoder, Piece, WireError, encode_request, encode_told, read_request};
-pub use messages::{Cause, Closed, Denial, Denied, Exit, FailureKind, Member, Request, Stream, Told};
+pub use codec::{Decoder, KeeperFrame, KeeperWireError, encode_frame, encode_request, read_request};
+pub use messages::{
+    CloseCause, CloseReport, DenialReport, DeniedAccess, FailureKind, KeeperMessage, KeeperRequest,
+    LeaderExit, OutputStream, TreeMember,
+};
 
 /// One line, without its newline. Longer ones end the connection.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;

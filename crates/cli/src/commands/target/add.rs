@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use client::Target;
-use client::target::Ssh;
+use client::target::SshTarget;
 use serde_json::{Value, json};
 
 use super::registry_file;
@@ -36,7 +36,7 @@ type Fields = Vec<(&'static str, Value)>;
 
 pub(super) fn run(json: bool, ask: &TargetAdd) -> Result<Status, Failure> {
     check_alias(&ask.alias)?;
-    let target: Target = ask.place.parse().map_err(|error: client::target::NoTarget| {
+    let target: Target = ask.place.parse().map_err(|error: client::target::ParseTargetError| {
         Failure::new(error.to_string()).hint(format!("rex target add {} ssh:[USER@]HOST[:PORT]", ask.alias))
     })?;
     let fields = fields(&target, ask)?;
@@ -110,7 +110,7 @@ fn fields(target: &Target, ask: &TargetAdd) -> Result<Fields, Failure> {
             "--identity, --ssh-option and --command are for ssh, and {target} is not"
         )));
     }
-    let is_url = matches!(target, Target::Url(_) | Target::Codex(_));
+    let is_url = matches!(target, Target::Url(_) | Target::ExecServer(_));
     if !is_url && (ask.token_file.is_some() || ask.ca_file.is_some() || ask.cert_file.is_some()) {
         return Err(Failure::new(format!(
             "tokens and certificates are for http(s), ws(s) and codex, and {target} is none of them"
@@ -160,11 +160,11 @@ pub(super) fn place_fields(target: &Target) -> Result<Fields, Failure> {
             let transport = if url.scheme.is_http() { "http" } else { "ws" };
             vec![("transport", json!(transport)), ("url", json!(url.to_text()))]
         }
-        Target::Codex(url) => vec![("transport", json!("codex")), ("url", json!(url.to_text()))],
+        Target::ExecServer(url) => vec![("transport", json!("codex")), ("url", json!(url.to_text()))],
     })
 }
 
-fn ssh_fields(ssh: &Ssh) -> Fields {
+fn ssh_fields(ssh: &SshTarget) -> Fields {
     let mut fields = vec![("transport", json!("ssh")), ("host", json!(ssh.host))];
     fields.extend(ssh.user.as_ref().map(|user| ("user", json!(user))));
     fields.extend(ssh.port.map(|port| ("port", json!(port))));

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use client::{Command, ConnectError, Error, Options, Session, Step, Target, What, v1};
+use client::{
+    Command, ConnectError, ConnectStep, Error, ProcessEventKind, Session, SessionOptions, Target, v1,
+};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -95,15 +97,19 @@ fn steps(target: &Target) -> &'static [&'static str] {
         Target::Local(_) => &["rexd", "session", "roots", "command", "file"],
         Target::Ssh(_) => &["reach", "log in", "rexd", "session", "roots", "command", "file"],
         Target::Unix(_) => &["reach", "session", "roots", "command", "file"],
-        Target::Url(_) | Target::Codex(_) => &["reach", "log in", "session", "roots", "command", "file"],
+        Target::Url(_) | Target::ExecServer(_) => &["reach", "log in", "session", "roots", "command", "file"],
     }
 }
 
 /// Tries every step to the target.
-pub(super) async fn run(checks: &mut Checks, choice: &Choice, options: Options) -> Result<(), Failure> {
+pub(super) async fn run(
+    checks: &mut Checks,
+    choice: &Choice,
+    options: SessionOptions,
+) -> Result<(), Failure> {
     let steps = steps(&choice.target);
     let opening =
-        Session::open(choice.target.clone(), Options { reconnect_within: Duration::ZERO, ..options });
+        Session::open(choice.target.clone(), SessionOptions { reconnect_timeout: Duration::ZERO, ..options });
     let opened = patiently(format_args!("connecting to {}", choice.target), opening).await;
     let session = match opened {
         Ok(session) => session,
@@ -112,7 +118,7 @@ pub(super) async fn run(checks: &mut Checks, choice: &Choice, options: Options) 
             return checks.skip_rest(steps);
         }
     };
-    reached(checks, choice, steps, &session.opened())?;
+    reached(checks, choice, steps, &session.open_result())?;
     if used(checks, choice, &session).await?.is_none() {
         checks.skip_rest(steps)?;
     }
@@ -147,11 +153,11 @@ fn blame(checks: &mut Checks, choice: &Choice, steps: &[&'static str], error: Er
 
 fn name_of(error: &ConnectError, target: &Target) -> &'static str {
     match (error.step, target) {
-        (Step::Find | Step::Start, Target::Local(_)) => "rexd",
-        (Step::Find | Step::Reach, _) => "reach",
-        (Step::Login, _) => "log in",
-        (Step::Start, _) => "rexd",
-        (Step::Greet, _) => "session",
+        (ConnectStep::Find | ConnectStep::Start, Target::Local(_)) => "rexd",
+        (ConnectStep::Find | ConnectStep::Connect, _) => "reach",
+        (ConnectStep::Authenticate, _) => "log in",
+        (ConnectStep::Start, _) => "rexd",
+        (ConnectStep::OpenSession, _) => "session",
     }
 }
 
@@ -175,7 +181,8 @@ fn reached(
             step => checks.ok(step, "")?,
         }
     }
-    let is_rexd = !matches!(choice.target, Target::Codex(_)) && !opened.implementation_version.is_empty();
+    let is_rexd =
+        !matches!(choice.target, Target::ExecServer(_)) && !opened.implementation_version.is_empty();
     if is_rexd && opened.implementation_version != env!("CARGO_PKG_VERSION") {
         output::remark(format_args!(
             "rex is {} and rexd there {}: rex target install updates it",
@@ -188,7 +195,7 @@ fn reached(
 
 /// Uses the session; nothing if a step failed.
 async fn used(checks: &mut Checks, choice: &Choice, session: &Session) -> Result<Option<()>, Failure> {
-    let opened = session.opened();
+    let opened = session.open_result();
     let Some(start) = choice.cwd.clone().or_else(|| opened.workspace_roots.first().cloned()) else {
         let none = Failure::new("no root is configured there, so nothing is served")
             .hint("add [[security.allowed_roots]] to the config of rexd there, or rex target install HOST --root DIR");
@@ -231,17 +238,17 @@ async fn roots(session: &Session, start: &str, choice: &Choice) -> Result<String
         return Err(Failure::new(format!("{start} is no directory there"))
             .hint("make it, or name another one: defaultCwd of the target, or the config of rexd there"));
     }
-    Ok(session.opened().workspace_roots.join(", "))
+    Ok(session.open_result().workspace_roots.join(", "))
 }
 
 async fn command(session: &Session, start: &str) -> Result<String, Failure> {
     let mut process = session.start(Command::argv(["uname", "-sm"]).cwd(start)).await?;
     let mut said = Vec::new();
     while let Some(event) = process.next().await? {
-        match event.what {
-            What::Stdout(bytes) => said.extend_from_slice(&bytes),
-            What::Exit(exit) if exit.status() == 0 => break,
-            What::Exit(exit) => {
+        match event.kind {
+            ProcessEventKind::Stdout(bytes) => said.extend_from_slice(&bytes),
+            ProcessEventKind::Exit(exit) if exit.status() == 0 => break,
+            ProcessEventKind::Exit(exit) => {
                 return Err(Failure::new(format!("`uname` ended with status {}", exit.status())));
             }
             _ => {}

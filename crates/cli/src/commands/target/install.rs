@@ -1,7 +1,7 @@
 //! `rex target install`: puts rexd on a machine that ssh reaches, then tries it.
 
 use client::Target;
-use client::target::{RemoteCommand, Ssh};
+use client::target::{RemoteCommand, SshTarget};
 use serde_json::{Value, json};
 
 use super::add::{self, Mode};
@@ -224,7 +224,7 @@ fn register(
     }
     let is_found = machine.is_looked_into(folder);
     let command = own.clone().or_else(|| (!is_found).then(|| RemoteCommand::Line(line.clone())));
-    let target = Target::Ssh(Ssh { command, ..ssh.clone() });
+    let target = Target::Ssh(SshTarget { command, ..ssh.clone() });
     let alias = ask.alias.clone().or_else(|| choice.alias.clone());
     let mut fields = match &ask.alias {
         Some(_) => add::place_fields(&target)?,
@@ -259,7 +259,7 @@ fn register(
 fn through(remote: &Remote, installed: &Choice) -> Choice {
     match &installed.target {
         Target::Ssh(ssh) => Choice {
-            target: Target::Ssh(Ssh { options: remote.ssh().options.clone(), ..ssh.clone() }),
+            target: Target::Ssh(SshTarget { options: remote.ssh().options.clone(), ..ssh.clone() }),
             ..installed.clone()
         },
         _ => installed.clone(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use client::Target;
-use client::target::{Local, RemoteCommand, Ssh, Url};
+use client::target::{LocalTarget, RemoteCommand, SshTarget, UrlTarget};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -33,7 +33,7 @@ pub enum TokenSource {
     /// A file of its own.
     File(PathBuf),
     /// The registry itself, which other programs read too.
-    Registry(client::target::Token),
+    Registry(client::target::BearerToken),
 }
 
 /// A directory here in which a target is used.
@@ -75,7 +75,9 @@ impl Entry {
         let default_cwd = fields.text("defaultCwd")?;
         let token = match fields.path("tokenFile")? {
             Some(file) => Some(TokenSource::File(file)),
-            None => fields.text("token")?.map(|token| TokenSource::Registry(client::target::Token(token))),
+            None => {
+                fields.text("token")?.map(|token| TokenSource::Registry(client::target::BearerToken(token)))
+            }
         };
         Ok(Entry { target: fields.target()?, default_cwd, token, description: fields.text("description")? })
     }
@@ -93,7 +95,7 @@ impl Entry {
             Target::Local(local) => local.roots.iter_mut().for_each(expand),
             Target::Ssh(ssh) => ssh.identity.iter_mut().for_each(expand),
             Target::Unix(path) => expand(path),
-            Target::Url(url) | Target::Codex(url) => {
+            Target::Url(url) | Target::ExecServer(url) => {
                 let tls = &mut url.tls;
                 [&mut tls.ca_file, &mut tls.cert_file, &mut tls.key_file]
                     .into_iter()
@@ -135,7 +137,7 @@ impl Fields {
             Some("ssh" | "ssh-stdio") | None => self.ssh().map(Target::Ssh),
             Some("local" | "stdio") => {
                 let roots = self.get("workspaceRoots")?.unwrap_or_default();
-                Ok(Target::Local(Local { roots, ..Local::default() }))
+                Ok(Target::Local(LocalTarget { roots, ..LocalTarget::default() }))
             }
             Some("unix") => {
                 self.path("path")?.map(Target::Unix).ok_or_else(|| "a unix target needs `path`".to_owned())
@@ -145,7 +147,7 @@ impl Fields {
                 url if url.scheme.is_http() => {
                     Err("`url`: an exec-server's begins with ws:// or wss://".to_owned())
                 }
-                url => Ok(Target::Codex(url)),
+                url => Ok(Target::ExecServer(url)),
             },
             Some(other) => {
                 Err(format!("the transport `{other}` is none of ssh, local, unix, http, ws and codex"))
@@ -153,7 +155,7 @@ impl Fields {
         }
     }
 
-    fn ssh(&self) -> Result<Ssh, String> {
+    fn ssh(&self) -> Result<SshTarget, String> {
         let command = self.get::<CommandText>("command")?.map(|command| match command {
             CommandText::Line(line) => RemoteCommand::Line(line),
             CommandText::Argv(argv) => RemoteCommand::Argv(argv),
@@ -165,7 +167,7 @@ impl Fields {
             RemoteCommand::Line(line) => line.trim().is_empty(),
             RemoteCommand::Argv(argv) => argv.first().is_none_or(String::is_empty),
         };
-        let ssh = Ssh {
+        let ssh = SshTarget {
             host: self.text("host")?.ok_or("an ssh target needs `host`")?,
             user: self.text("user")?,
             port: self.get("port")?,
@@ -179,7 +181,7 @@ impl Fields {
         }
     }
 
-    fn url(&self) -> Result<Url, String> {
+    fn url(&self) -> Result<UrlTarget, String> {
         let text = self.text("url")?.ok_or("it needs `url`")?;
         let mut url = match text.parse::<Target>() {
             Ok(Target::Url(url)) => url,

@@ -95,8 +95,9 @@ impl Bridge {
         }
         let number = |asked: Option<i64>| asked.and_then(|asked| u64::try_from(asked).ok());
         let offset = number(ask.offset).unwrap_or(0);
-        let length = number(ask.length).filter(|length| *length > 0).unwrap_or(crate::files::PIECE);
-        let length = length.min(crate::files::PIECE);
+        let length =
+            number(ask.length).filter(|length| *length > 0).unwrap_or(crate::files::READ_CHUNK_BYTES);
+        let length = length.min(crate::files::READ_CHUNK_BYTES);
         let mut bytes = Vec::new();
         let (mut is_end, mut seen) = (false, None);
         while (bytes.len() as u64) < length && !is_end {

@@ -109,7 +109,7 @@ fn limits() -> LimitsReport {
         hard_timeout_ms: Some(UNLIMITED),
         max_output_bytes: UNLIMITED,
         hard_output_bytes: Some(UNLIMITED),
-        max_file_read_bytes: Some(crate::files::PIECE),
+        max_file_read_bytes: Some(crate::files::READ_CHUNK_BYTES),
         max_processes_per_session: Some(MOST_PROCESSES),
         max_concurrent_sessions: Some(UNLIMITED),
     }

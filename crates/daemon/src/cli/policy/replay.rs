@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use engine::policy::{Access, Asked, CommandLine, Decision, Operation, Policy, Touch};
+use engine::policy::{Access, CommandLine, Decision, PathAccess, Policy, PolicyOperation, PolicyQuery};
 use serde_json::{Value, json};
 
 use crate::config::{Config, ConfigArgs};
@@ -167,7 +167,7 @@ enum ReplayOutcome {
 
 fn decide(policy: &Policy, record: &AuditEntry) -> ReplayOutcome {
     let with = |operation| {
-        ReplayOutcome::Decided(policy.decide(&Asked {
+        ReplayOutcome::Decided(policy.decide(&PolicyQuery {
             face: record.text("face"),
             client: record.text("client_name"),
             caller: record.text("caller"),
@@ -182,7 +182,7 @@ fn decide(policy: &Policy, record: &AuditEntry) -> ReplayOutcome {
                 None if argv.is_empty() => return ReplayOutcome::Unknown,
                 None => CommandLine::Argv(&argv),
             };
-            return with(Operation::Run { line, cwd: path(record, "cwd").unwrap_or(Path::new("/")) });
+            return with(PolicyOperation::Run { line, cwd: path(record, "cwd").unwrap_or(Path::new("/")) });
         }
         "fs.read" | "fs.list" | "fs.stat" | "fs.watch" => touch(record, &[("path", Access::Read, false)]),
         "fs.write" | "fs.edit" | "fs.mkdir" => touch(record, &[("path", Access::Write, false)]),
@@ -193,16 +193,16 @@ fn decide(policy: &Policy, record: &AuditEntry) -> ReplayOutcome {
         _ => return ReplayOutcome::NotApplicable,
     };
     match touched {
-        Some(touched) => with(Operation::Files(&touched)),
+        Some(touched) => with(PolicyOperation::Files(&touched)),
         None => ReplayOutcome::Unknown,
     }
 }
 
 /// The files of a request; `None` if one of them is missing or not absolute.
-fn touch<'r>(record: &'r AuditEntry, names: &[(&str, Access, bool)]) -> Option<Vec<Touch<'r>>> {
+fn touch<'r>(record: &'r AuditEntry, names: &[(&str, Access, bool)]) -> Option<Vec<PathAccess<'r>>> {
     let one = |(name, access, tree): &(&str, Access, bool)| {
         let path = path(record, name).filter(|path| path.is_absolute())?;
-        Some(Touch { path, access: *access, tree: *tree })
+        Some(PathAccess { path, access: *access, is_recursive: *tree })
     };
     names.iter().map(one).collect()
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use engine::policy::{Access, Asked, CommandLine, Operation, Touch, Verdict};
+use engine::policy::{Access, CommandLine, PathAccess, PolicyOperation, PolicyQuery, Verdict};
 
 use super::output;
 use crate::config::{Config, ConfigArgs, Paths};
@@ -59,7 +59,7 @@ impl PolicyTest {
     }
 
     /// Builds the policy query and passes it to `evaluate`.
-    fn query<T>(&self, paths: &Paths, evaluate: impl FnOnce(&Asked<'_>) -> T) -> T {
+    fn query<T>(&self, paths: &Paths, evaluate: impl FnOnce(&PolicyQuery<'_>) -> T) -> T {
         let cwd = real(&paths.current.join(self.cwd.as_deref().unwrap_or(Path::new(""))));
         let caller =
             self.caller.clone().unwrap_or_else(|| format!("uid:{}", rustix::process::getuid().as_raw()));
@@ -70,22 +70,22 @@ impl PolicyTest {
             TestedOperation::Argv(_) | TestedOperation::Shell(_) => Vec::new(),
         };
         // Removing a directory removes everything below it.
-        let touched: Vec<Touch<'_>> = files
+        let touched: Vec<PathAccess<'_>> = files
             .iter()
-            .map(|(access, path)| Touch {
+            .map(|(access, path)| PathAccess {
                 path,
                 access: *access,
-                tree: *access == Access::Remove && path.is_dir(),
+                is_recursive: *access == Access::Remove && path.is_dir(),
             })
             .collect();
         let operation = match &self.operation {
-            TestedOperation::Argv(argv) => Operation::Run { line: CommandLine::Argv(argv), cwd: &cwd },
+            TestedOperation::Argv(argv) => PolicyOperation::Run { line: CommandLine::Argv(argv), cwd: &cwd },
             TestedOperation::Shell(line) => {
-                Operation::Run { line: CommandLine::Shell { line, login: false }, cwd: &cwd }
+                PolicyOperation::Run { line: CommandLine::Shell { line, login: false }, cwd: &cwd }
             }
-            TestedOperation::Files(_) => Operation::Files(&touched),
+            TestedOperation::Files(_) => PolicyOperation::Files(&touched),
         };
-        evaluate(&Asked { face: &self.face, client: &self.client, caller: &caller, operation })
+        evaluate(&PolicyQuery { face: &self.face, client: &self.client, caller: &caller, operation })
     }
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use engine::approval::Diff;
-use engine::files::patch::Plan;
-use engine::files::{self, Edit, Range, WriteMode};
+use engine::files::patch::PatchPlan;
+use engine::files::{self, Edit, ReadRange, WriteMode};
 use engine::{Error, RootedPath};
 use sha2::{Digest as _, Sha256};
 use similar::TextDiff;
@@ -39,7 +39,7 @@ pub fn write(path: &RootedPath, bytes: &[u8], mode: WriteMode) -> Result<Preview
             preview.large(path, (found.size, found.mtime_ms), (after, bytes));
             return Ok(preview.finish());
         }
-        Some(_) => Some(files::read(path, Range::whole(MAX_COMPARED_BYTES))?.bytes),
+        Some(_) => Some(files::read(path, ReadRange::whole(MAX_COMPARED_BYTES))?.bytes),
         None => None,
     };
     let after = match (mode, &before) {
@@ -59,7 +59,7 @@ pub fn edit(path: &RootedPath, edit: &Edit) -> Result<Preview, Error> {
 }
 
 /// The preview of a patch.
-pub fn patch(plan: &Plan) -> Preview {
+pub fn patch(plan: &PatchPlan) -> Preview {
     let mut preview = PreviewBuilder::default();
     for change in plan.changes() {
         preview.file(&change.path, change.before.as_deref(), change.after.as_deref());

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use engine::approval::{
-    Answer, Approval, Choice, Deed, Diff, Grant, GrantKey, Holder, Outcome, Question, Scope,
+    Approval, ApprovalAnswer, ApprovalRequest, Choice, Diff, Grant, GrantHolder, GrantKey, Operation,
+    Resolution, Scope,
 };
 use engine::process::Program;
 use serde::{Deserialize, Serialize};
@@ -79,39 +80,41 @@ pub(super) struct GrantRecord {
 
 impl ApprovalRecord {
     pub(super) fn new(approval: &Approval, daemon: DaemonId) -> ApprovalRecord {
-        let Question { asker, operation, deed, rule, .. } = &approval.question;
-        let diff = match deed {
-            Deed::Files { diff: Some(Diff { text, cut_bytes }), .. } => Some(text.len() as u64 + cut_bytes),
+        let ApprovalRequest { requester, method, operation, rule, .. } = &approval.request;
+        let diff = match operation {
+            Operation::Files { diff: Some(Diff { text, cut_bytes }), .. } => {
+                Some(text.len() as u64 + cut_bytes)
+            }
             _ => None,
         };
         ApprovalRecord {
             state: ApprovalState::Pending,
             by: None,
             scope: None,
-            caller: asker.caller.to_string(),
-            client: redact_text(&asker.client).into_owned(),
-            face: asker.face.to_owned(),
-            session: asker.session.to_string(),
-            operation: (*operation).to_owned(),
-            summary: redacted_summary(deed),
+            caller: requester.caller.to_string(),
+            client: redact_text(&requester.client).into_owned(),
+            face: requester.face.to_owned(),
+            session: requester.session.to_string(),
+            operation: (*method).to_owned(),
+            summary: redacted_summary(operation),
             diff_bytes: diff,
             rule: rule.clone(),
-            asked_at_ms: to_ms(approval.asked_at),
+            asked_at_ms: to_ms(approval.requested_at),
             settled_at_ms: None,
             daemon,
         }
     }
 
-    pub(super) fn settle(&mut self, outcome: &Outcome) {
+    pub(super) fn settle(&mut self, outcome: &Resolution) {
         self.settled_at_ms = Some(to_ms(SystemTime::now()));
         self.state = match outcome {
-            Outcome::Answered(Answer { choice: Choice::Approve, .. }) => ApprovalState::Approved,
-            Outcome::Answered(Answer { choice: Choice::Deny, .. }) => ApprovalState::Denied,
-            Outcome::Expired => ApprovalState::Expired,
-            Outcome::Withdrawn => ApprovalState::Withdrawn,
-            Outcome::Abandoned => ApprovalState::Abandoned,
+            Resolution::Answered(ApprovalAnswer { choice: Choice::Approve, .. }) => ApprovalState::Approved,
+            Resolution::Answered(ApprovalAnswer { choice: Choice::Deny, .. }) => ApprovalState::Denied,
+            Resolution::Expired => ApprovalState::Expired,
+            Resolution::Withdrawn => ApprovalState::Withdrawn,
+            Resolution::Abandoned => ApprovalState::Abandoned,
         };
-        if let Outcome::Answered(answer) = outcome {
+        if let Resolution::Answered(answer) = outcome {
             self.by = Some(answer.by.to_string());
             self.scope = Some(match answer.scope {
                 Scope::Once => StoredScope::Once,
@@ -122,22 +125,26 @@ impl ApprovalRecord {
     }
 
     /// How it was settled; `None` while it is pending.
-    pub(super) fn outcome(&self) -> Option<Outcome> {
+    pub(super) fn outcome(&self) -> Option<Resolution> {
         let answered = |choice| {
             let scope = match self.scope {
                 None | Some(StoredScope::Once) => Scope::Once,
                 Some(StoredScope::Session) => Scope::Session,
                 Some(StoredScope::Rule) => Scope::Rule,
             };
-            Outcome::Answered(Answer { choice, scope, by: Arc::from(self.by.as_deref().unwrap_or_default()) })
+            Resolution::Answered(ApprovalAnswer {
+                choice,
+                scope,
+                by: Arc::from(self.by.as_deref().unwrap_or_default()),
+            })
         };
         Some(match self.state {
             ApprovalState::Pending => return None,
             ApprovalState::Approved => answered(Choice::Approve),
             ApprovalState::Denied => answered(Choice::Deny),
-            ApprovalState::Expired => Outcome::Expired,
-            ApprovalState::Withdrawn => Outcome::Withdrawn,
-            ApprovalState::Abandoned => Outcome::Abandoned,
+            ApprovalState::Expired => Resolution::Expired,
+            ApprovalState::Withdrawn => Resolution::Withdrawn,
+            ApprovalState::Abandoned => Resolution::Abandoned,
         })
     }
 }
@@ -145,12 +152,12 @@ impl ApprovalRecord {
 impl GrantRecord {
     /// The stored form; `None` for a grant that ends with its session and for one without a rule of the configuration.
     pub(super) fn new(grant: &Grant) -> Option<GrantRecord> {
-        let Holder::Caller(caller) = &grant.holder else { return None };
-        let GrantKey::Rule { name, mark } = &grant.key else { return None };
+        let GrantHolder::Caller(caller) = &grant.holder else { return None };
+        let GrantKey::Rule { name, fingerprint } = &grant.key else { return None };
         Some(GrantRecord {
             caller: caller.to_string(),
             rule: name.clone(),
-            rule_mark: *mark,
+            rule_mark: *fingerprint,
             approve: grant.choice == Choice::Approve,
             by: grant.by.to_string(),
             granted_at_ms: to_ms(SystemTime::now()),
@@ -159,8 +166,8 @@ impl GrantRecord {
 
     pub(super) fn grant(self) -> Grant {
         Grant {
-            holder: Holder::Caller(Arc::from(self.caller)),
-            key: GrantKey::Rule { name: self.rule, mark: self.rule_mark },
+            holder: GrantHolder::Caller(Arc::from(self.caller)),
+            key: GrantKey::Rule { name: self.rule, fingerprint: self.rule_mark },
             choice: if self.approve { Choice::Approve } else { Choice::Deny },
             by: Arc::from(self.by),
         }
@@ -178,15 +185,15 @@ impl GrantRecord {
 }
 
 /// The operation in one line, with probable secrets replaced.
-fn redacted_summary(deed: &Deed) -> String {
-    let mut deed = deed.clone();
-    if let Deed::Run { program, .. } = &mut deed {
+fn redacted_summary(operation: &Operation) -> String {
+    let mut operation = operation.clone();
+    if let Operation::Run { program, .. } = &mut operation {
         match program {
             Program::Argv(argv) => *argv = redact_argv(argv),
             Program::Shell { line, .. } => *line = redact_text(line).into_owned(),
         }
     }
-    deed.summary().chars().take(MAX_SUMMARY).collect()
+    operation.summary().chars().take(MAX_SUMMARY).collect()
 }
 
 /// The maximal length of a stored summary, in characters.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Once, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use engine::approval::{Approval, Grant, Ledger, Outcome};
+use engine::approval::{Approval, ApprovalStore, Grant, Resolution};
 
 use super::dir::{ApprovalDir, read};
 use super::record::{ApprovalRecord, ApprovalState, DaemonId, GrantRecord};
@@ -50,7 +50,7 @@ impl FileApprovalStore {
         for path in self.dir.approvals() {
             let Some(mut record) = read::<ApprovalRecord>(&path) else { continue };
             if record.state == ApprovalState::Pending && !is_alive(&record.daemon) {
-                record.settle(&Outcome::Abandoned);
+                record.settle(&Resolution::Abandoned);
                 self.warn(self.dir.write(&path, &record));
             } else if record.settled_at_ms.is_some_and(|settled| settled < oldest) {
                 // A file that cannot be removed is tried again by the next daemon.
@@ -66,27 +66,27 @@ impl FileApprovalStore {
     }
 }
 
-impl Ledger for FileApprovalStore {
-    fn opened(&self, approval: &Approval) -> io::Result<()> {
+impl ApprovalStore for FileApprovalStore {
+    fn record_request(&self, approval: &Approval) -> io::Result<()> {
         self.cleanup.call_once(|| self.clean_up());
         let path = self.dir.approval(&approval.id).ok_or(io::ErrorKind::InvalidInput)?;
         self.dir.write(&path, &ApprovalRecord::new(approval, self.daemon()))
     }
 
-    fn settled(&self, approval: &Approval, outcome: &Outcome) {
+    fn record_resolution(&self, approval: &Approval, resolution: &Resolution) {
         let Some(path) = self.dir.approval(&approval.id) else { return };
         let mut record = ApprovalRecord::new(approval, self.daemon());
-        record.settle(outcome);
+        record.settle(resolution);
         self.warn(self.dir.write(&path, &record));
     }
 
-    fn granted(&self, grant: &Grant) {
+    fn record_grant(&self, grant: &Grant) {
         if let Some(record) = GrantRecord::new(grant) {
             self.warn(self.dir.write(&self.dir.grant(&record.name()), &record));
         }
     }
 
-    fn earlier(&self, id: &str) -> Option<Outcome> {
+    fn find_resolution(&self, id: &str) -> Option<Resolution> {
         self.cleanup.call_once(|| self.clean_up());
         read::<ApprovalRecord>(&self.dir.approval(id)?)?.outcome()
     }

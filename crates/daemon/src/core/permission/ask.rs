@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Error;
-use engine::approval::{Answer, Approvals, Choice, Holder, Outcome, Question, Scope};
+use engine::approval::{ApprovalAnswer, ApprovalRequest, Approvals, Choice, GrantHolder, Resolution, Scope};
 use engine::audit::{self, ApprovalOutcome};
 use tokio_util::sync::CancellationToken;
 
@@ -22,50 +22,51 @@ pub(crate) struct Waits<'a> {
 /// Asks, unless an earlier answer holds for this too. Tells what the audit keeps of it, and whether it may be done.
 pub(crate) async fn settle(
     approvals: &Approvals,
-    question: Question,
+    request: ApprovalRequest,
     waits: Waits<'_>,
-) -> (Option<audit::Approval>, Result<(), Error>) {
-    let rule = question.rule.clone();
-    if let Some(grant) = approvals.granted(&question) {
+) -> (Option<audit::ApprovalRecord>, Result<(), Error>) {
+    let rule = request.rule.clone();
+    if let Some(grant) = approvals.find_grant(&request) {
         let refused = Error::Refused { rule, approval: None, by: grant.by.clone() };
         let (outcome, result) = match grant.choice {
             Choice::Approve => (ApprovalOutcome::Approved, Ok(())),
             Choice::Deny => (ApprovalOutcome::Denied, Err(refused)),
         };
         let scope = match grant.holder {
-            Holder::Session(_) => Scope::Session,
-            Holder::Caller(_) => Scope::Rule,
+            GrantHolder::Session(_) => Scope::Session,
+            GrantHolder::Caller(_) => Scope::Rule,
         };
-        let settled = audit::Approval { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
+        let settled =
+            audit::ApprovalRecord { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
         return (Some(settled), result);
     }
-    let asking = match approvals.ask(question, waits.within).await {
-        Ok(asking) => asking,
+    let handle = match approvals.request(request, waits.within).await {
+        Ok(handle) => handle,
         Err(error) => return (None, Err(error)),
     };
-    let id = asking.approval().id.clone();
-    let outcome = tokio::select! {
+    let id = handle.approval().id.clone();
+    let resolution = tokio::select! {
         biased;
-        outcome = asking.settled() => outcome,
-        () = waits.cancel.cancelled() => Outcome::Withdrawn,
-        () = waits.over.cancelled() => Outcome::Abandoned,
+        resolution = handle.resolution() => resolution,
+        () = waits.cancel.cancelled() => Resolution::Withdrawn,
+        () = waits.over.cancelled() => Resolution::Abandoned,
     };
     let settled = |by: Option<Arc<str>>, scope: Option<Scope>, outcome| {
-        Some(audit::Approval { id: Some(id.clone()), by, scope: scope.map(Scope::name), outcome })
+        Some(audit::ApprovalRecord { id: Some(id.clone()), by, scope: scope.map(Scope::name), outcome })
     };
-    match outcome {
-        Outcome::Answered(Answer { choice: Choice::Approve, by, scope }) => {
+    match resolution {
+        Resolution::Answered(ApprovalAnswer { choice: Choice::Approve, by, scope }) => {
             (settled(Some(by), Some(scope), ApprovalOutcome::Approved), Ok(()))
         }
-        Outcome::Answered(Answer { choice: Choice::Deny, by, scope }) => {
+        Resolution::Answered(ApprovalAnswer { choice: Choice::Deny, by, scope }) => {
             let refused = Error::Refused { rule, approval: Some(id.clone()), by: by.clone() };
             (settled(Some(by), Some(scope), ApprovalOutcome::Denied), Err(refused))
         }
-        Outcome::Expired => {
+        Resolution::Expired => {
             let unanswered = Error::Unanswered { rule, approval: id.clone(), after: waits.within };
             (settled(None, None, ApprovalOutcome::TimedOut), Err(unanswered))
         }
-        Outcome::Withdrawn => (settled(None, None, ApprovalOutcome::Withdrawn), Err(Error::Cancelled)),
-        Outcome::Abandoned => (settled(None, None, ApprovalOutcome::Withdrawn), Err(Error::Gone)),
+        Resolution::Withdrawn => (settled(None, None, ApprovalOutcome::Withdrawn), Err(Error::Cancelled)),
+        Resolution::Abandoned => (settled(None, None, ApprovalOutcome::Withdrawn), Err(Error::Gone)),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::Error;
 use engine::files::{Access, PathGuard};
-use engine::policy::{self, Asked, Operation, Touch, Verdict};
+use engine::policy::{self, PathAccess, PolicyOperation, PolicyQuery, Verdict};
 
 use crate::core::runtime_policy::RuntimePolicy;
 
@@ -25,15 +25,15 @@ pub(crate) struct Rules {
 impl PathGuard for Rules {
     fn check(&self, real: &Path, access: Access) -> Result<(), Error> {
         let touch = match access {
-            Access::Read => Touch::read(real),
-            Access::Write => Touch::write(real),
+            Access::Read => PathAccess::read(real),
+            Access::Write => PathAccess::write(real),
         };
         let touches = [touch];
-        let decision = self.runtime_policy.policy.decide(&Asked {
+        let decision = self.runtime_policy.policy.decide(&PolicyQuery {
             face: self.face,
             client: &self.client,
             caller: &self.caller,
-            operation: Operation::Files(&touches),
+            operation: PolicyOperation::Files(&touches),
         });
         match decision.verdict {
             Verdict::Allow => Ok(()),

@@ -9,7 +9,9 @@ pub use temp_dir::{SandboxTempDir, detached_temp_dir, remove_temp_dir};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use engine::sandbox::{Ceiling, Confinement, Features, Own, Profile, Readable, Settings, UnknownFeature};
+use engine::sandbox::{
+    Confinement, FeatureMask, Features, Profile, ProtectedPaths, ReadAccess, SandboxSettings, UnknownFeature,
+};
 
 use crate::config::{BUILT_IN, Config, CustomProfile, OFF, Paths, SandboxConfig, TokenSource};
 
@@ -18,17 +20,17 @@ pub const FEATURES_VARIABLE: &str = "REXD_SANDBOX_FEATURES";
 
 /// The features of this kernel, without those that [`FEATURES_VARIABLE`] disables.
 pub fn lowered_features() -> Result<Features, UnknownFeature> {
-    Ok(Features::probe().under(&ceiling()?))
+    Ok(Features::probe().masked_by(&feature_mask()?))
 }
 
 /// The features that [`FEATURES_VARIABLE`] allows.
-fn ceiling() -> Result<Ceiling, UnknownFeature> {
+fn feature_mask() -> Result<FeatureMask, UnknownFeature> {
     std::env::var(FEATURES_VARIABLE).unwrap_or_default().parse()
 }
 
 /// The engine's settings for confinement.
-pub fn settings(config: &Config) -> Result<Settings, UnknownFeature> {
-    Ok(Settings { ceiling: ceiling()?, on_gap: config.sandbox.on_gap })
+pub fn settings(config: &Config) -> Result<SandboxSettings, UnknownFeature> {
+    Ok(SandboxSettings { feature_mask: feature_mask()?, on_gap: config.sandbox.on_gap })
 }
 
 /// The sandbox profiles of a configuration.
@@ -36,9 +38,9 @@ pub fn settings(config: &Config) -> Result<Settings, UnknownFeature> {
 pub struct Sandbox {
     config: SandboxConfig,
     /// The daemon's own files, as configured.
-    configured: Own,
+    configured: ProtectedPaths,
     /// The same with symbolic links resolved, when the first process is confined.
-    own: OnceLock<Own>,
+    own: OnceLock<ProtectedPaths>,
     /// Paths that some command can write, as configured; a parent comes before its children.
     changeable: Vec<PathBuf>,
 }
@@ -67,7 +69,7 @@ impl Sandbox {
         let more =
             more.into_iter().chain([exec_server.ws_auth.file.clone(), exec_server.remote_token_file.clone()]);
         let hide = paths.state.iter().cloned().chain(tokens).chain(more.flatten());
-        let own = Own { protect: config.source.iter().cloned().collect(), hide: hide.collect() };
+        let own = ProtectedPaths { protect: config.source.iter().cloned().collect(), hide: hide.collect() };
         let written = config.sandbox.profiles.iter().flat_map(|profile| &profile.write);
         let mut changeable: Vec<PathBuf> = config.roots.iter().chain(written).cloned().collect();
         changeable.sort_by_key(|path| path.components().count());
@@ -75,9 +77,12 @@ impl Sandbox {
     }
 
     /// The daemon's own files, with symbolic links resolved.
-    fn own(&self) -> &Own {
+    fn own(&self) -> &ProtectedPaths {
         let all = |paths: &[PathBuf]| paths.iter().map(|path| real(path)).collect();
-        self.own.get_or_init(|| Own { protect: all(&self.configured.protect), hide: all(&self.configured.hide) })
+        self.own.get_or_init(|| ProtectedPaths {
+            protect: all(&self.configured.protect),
+            hide: all(&self.configured.hide),
+        })
     }
 
     /// The name of the profile that the operator prescribes for every command.
@@ -134,17 +139,17 @@ impl Sandbox {
     }
 
     /// The daemon's own files, without those that contain a root: there the operator's choice of root wins.
-    pub(crate) fn own_outside(&self, roots: &[PathBuf]) -> Own {
+    pub(crate) fn own_outside(&self, roots: &[PathBuf]) -> ProtectedPaths {
         let holds_root = |path: &PathBuf| roots.iter().any(|root| root.starts_with(path));
         let outside = |paths: &[PathBuf]| paths.iter().filter(|path| !holds_root(path)).cloned().collect();
-        Own { protect: outside(&self.own().protect), hide: outside(&self.own().hide) }
+        ProtectedPaths { protect: outside(&self.own().protect), hide: outside(&self.own().hide) }
     }
 }
 
 /// A profile of the configuration, for these roots.
 fn custom_profile(
     custom: &CustomProfile,
-    (roots, temp, own): (&[PathBuf], &SandboxTempDir, &Own),
+    (roots, temp, own): (&[PathBuf], &SandboxTempDir, &ProtectedPaths),
     settle: impl Fn(&Path) -> PathBuf,
 ) -> Profile {
     let roots: &[PathBuf] = if custom.write_roots { roots } else { &[] };
@@ -157,7 +162,7 @@ fn custom_profile(
     profile.protect.extend(resolve.iter().map(|path| path.join(".git/hooks")));
     profile.write.extend(resolve);
     if !custom.read.is_empty() {
-        profile.read = Readable::Only(custom.read.iter().map(|path| settle(path)).collect());
+        profile.read = ReadAccess::Only(custom.read.iter().map(|path| settle(path)).collect());
     }
     profile.network = custom.network.clone();
     profile.unix_sockets = custom.unix_sockets;

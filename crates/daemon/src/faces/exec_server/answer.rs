@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use engine::audit::{self, AuditRecord, Detail, Judged, Outcome};
+use engine::audit::{self, AuditOutcome, AuditRecord, Detail, PolicyOutcome};
 use link::{Outgoing, Refused};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -55,7 +55,7 @@ pub(super) struct Answer {
     since: Instant,
     timer: Option<RequestTimer>,
     span: Option<Span>,
-    judged: Option<Judged>,
+    judged: Option<PolicyOutcome>,
     is_answered: bool,
     /// The place it takes among those that run.
     place: Option<OwnedSemaphorePermit>,
@@ -125,12 +125,12 @@ impl Answer {
     }
 
     /// Adds what the policy said about it.
-    pub(super) fn judged(&mut self, judged: Judged) {
+    pub(super) fn judged(&mut self, judged: PolicyOutcome) {
         self.judged = Some(judged);
     }
 
     /// Adds how the question ended that the policy had asked.
-    pub(super) fn settled(&mut self, approval: audit::Approval) {
+    pub(super) fn settled(&mut self, approval: audit::ApprovalRecord) {
         if let Some(judged) = &mut self.judged {
             judged.approval = Some(approval);
         }
@@ -178,8 +178,8 @@ impl Answer {
             });
         }
         let outcome = match error {
-            None => Outcome::Done(Cow::Borrowed("ok")),
-            Some(error) => Outcome::Failed { code: error.code, message: error.message.clone() },
+            None => AuditOutcome::Done(Cow::Borrowed("ok")),
+            Some(error) => AuditOutcome::Failed { code: error.code, message: error.message.clone() },
         };
         self.service.audit.record(AuditRecord {
             time: SystemTime::now(),

@@ -1,6 +1,6 @@
 //! Statuses: how the end of a process is told.
 
-use engine::process::Exit;
+use engine::process::ExitStatus;
 
 /// What a terminal's process that was killed ends with.
 const KILLED_ON_TERMINAL: i32 = 1;
@@ -9,10 +9,10 @@ const SIGNALLED: i32 = 128;
 
 /// The status of a process. One on pipes that was killed has that of its signal; of one on a terminal nobody learns
 /// which signal it was.
-pub(super) fn exit_code(exit: Exit, has_terminal: bool) -> i32 {
+pub(super) fn exit_code(exit: ExitStatus, has_terminal: bool) -> i32 {
     match exit {
-        Exit::Code(code) => code,
-        Exit::Signal(_) if has_terminal => KILLED_ON_TERMINAL,
-        Exit::Signal(signal) => SIGNALLED + signal.number(),
+        ExitStatus::Code(code) => code,
+        ExitStatus::Signal(_) if has_terminal => KILLED_ON_TERMINAL,
+        ExitStatus::Signal(signal) => SIGNALLED + signal.number(),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::files::{self, CopyOptions, Durability, Range, Scan, WriteOptions};
+use engine::files::{self, CopyOptions, Durability, ReadRange, ScanBudget, WriteOptions};
 use engine::{Error, RootedPath, Roots};
 use tokio::sync::RwLock;
 use wire::exec_server::v1::{self, Done, FileSystemSandboxContext};
@@ -75,9 +75,9 @@ impl Session {
         let order = self.order.clone();
         self.spawn(async move {
             let _turn = order.read_owned().await;
-            let cached = if follows { files::read_cached(&path, Range::whole(MOST_READ)) } else { None };
+            let cached = if follows { files::read_cached(&path, ReadRange::whole(MOST_READ)) } else { None };
             let id = answer.id().clone();
-            let encode = move |read: Result<files::Content, Error>| {
+            let encode = move |read: Result<files::FileContent, Error>| {
                 let content = read.map_err(failed)?;
                 if content.more {
                     let limit = format!("the file is larger than {MOST_READ} bytes");
@@ -95,7 +95,7 @@ impl Session {
                     answer.afford(bytes).await;
                     let read = move || {
                         check_links(&path, follows)?;
-                        encode(files::read(&path, Range::whole(MOST_READ)))
+                        encode(files::read(&path, ReadRange::whole(MOST_READ)))
                     };
                     blocking(read).await
                 }
@@ -143,7 +143,7 @@ impl Session {
         let recursive = params.recursive.unwrap_or(true);
         self.change(answer, move || {
             check_parents(&path, params.follow_symlinks.unwrap_or(true))?;
-            match files::remove(&path, recursive, &Scan::unbounded()).map_err(failed) {
+            match files::remove(&path, recursive, &ScanBudget::unbounded()).map_err(failed) {
                 Err(error) if error.code == code::NOT_FOUND && params.force.unwrap_or(true) => Ok(Done {}),
                 removed => removed.map(|()| Done {}),
             }
@@ -165,7 +165,7 @@ impl Session {
                 skip_special: true,
                 follows: true,
             };
-            files::copy(&from, &to, options, &Scan::unbounded()).map(|()| Done {}).map_err(failed)
+            files::copy(&from, &to, options, &ScanBudget::unbounded()).map(|()| Done {}).map_err(failed)
         });
     }
 }

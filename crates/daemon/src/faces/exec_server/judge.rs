@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::approval::{self, Deed, Input, Question};
-use engine::audit::Judged;
-use engine::policy::{Asked as Inquiry, CommandLine, Decision, Operation, Verdict};
+use engine::approval::{self, ApprovalRequest, InputPreview, Operation};
+use engine::audit::PolicyOutcome;
+use engine::policy::{CommandLine, Decision, PolicyOperation, PolicyQuery, Verdict};
 use engine::process::Program;
 use engine::{RootedPath, Roots};
 use tokio_util::sync::CancellationToken;
@@ -28,16 +28,20 @@ impl Session {
             Err(error) => return self.reply(answer, Err::<(), _>(error)),
         };
         // Rules on directories hold for where it really is.
-        let place = if runtime_policy.policy.judges_directories() { cwd.real().ok() } else { None };
+        let place = if runtime_policy.policy.depends_on_cwd() { cwd.real().ok() } else { None };
         let place = place.as_deref().unwrap_or(cwd.as_path());
-        let operation = Operation::Run { line: CommandLine::Argv(&start.params.argv), cwd: place };
+        let operation = PolicyOperation::Run { line: CommandLine::Argv(&start.params.argv), cwd: place };
         let decision = runtime_policy.policy.decide(&self.inquiry(operation));
-        answer.judged(Judged { verdict: decision.verdict, rule: decision.rule.clone(), approval: None });
+        answer.judged(PolicyOutcome {
+            verdict: decision.verdict,
+            rule: decision.rule.clone(),
+            approval: None,
+        });
         match decision.verdict {
             Verdict::Allow => self.launch(start, answer),
             Verdict::Ask => {
-                let question = self.question(&runtime_policy, decision, &start, place);
-                self.ask(runtime_policy, (start, answer), question);
+                let request = self.request(&runtime_policy, decision, &start, place);
+                self.ask(runtime_policy, (start, answer), request);
             }
             Verdict::Deny | Verdict::NoShell => {
                 let error = decision.into_result().map_or_else(failed, |()| ErrorObject::internal("allowed"));
@@ -50,14 +54,14 @@ impl Session {
         &mut self,
         runtime_policy: Arc<RuntimePolicy>,
         (start, mut answer): (Start, Answer),
-        question: Question,
+        request: ApprovalRequest,
     ) {
         let cancel = CancellationToken::new();
         self.asked.insert(start.params.process_id.clone(), cancel.clone());
         let (service, over, answered) = (self.service.clone(), self.over.clone(), self.answered.clone());
         self.tasks.spawn(async move {
             let waits = Waits { within: runtime_policy.approvals.within, cancel: &cancel, over: &over };
-            let (settled, result) = settle(&service.approvals, question, waits).await;
+            let (settled, result) = settle(&service.approvals, request, waits).await;
             settled.into_iter().for_each(|settled| answer.settled(settled));
             // A session that is over drops it, and with it the answer.
             answered.send(Inquired { start: Box::new(start), answer, cancel, result }).await.ok();
@@ -78,41 +82,41 @@ impl Session {
         }
     }
 
-    fn question(
+    fn request(
         &self,
         runtime_policy: &RuntimePolicy,
         decision: Decision,
         start: &Start,
         cwd: &Path,
-    ) -> Question {
+    ) -> ApprovalRequest {
         let v1::ExecParams { argv, env, tty, .. } = &start.params;
         let env = env.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
-        Question {
-            asker: approval::Asker {
+        ApprovalRequest {
+            requester: approval::Requester {
                 caller: self.asker.caller.name.clone(),
                 client: self.asker.client.clone(),
                 face: FACE,
                 session: self.id.clone(),
             },
-            operation: v1::PROCESS_START,
-            whole: format!("{argv:?} {env:?} {}", cwd.display()),
-            deed: Deed::Run {
+            method: v1::PROCESS_START,
+            fingerprint: format!("{argv:?} {env:?} {}", cwd.display()),
+            operation: Operation::Run {
                 program: Program::Argv(argv.clone()),
                 cwd: cwd.to_owned(),
                 env,
-                input: Input::default(),
+                input: InputPreview::default(),
                 has_terminal: *tty,
                 is_detached: false,
             },
-            rule_mark: runtime_policy.policy.mark(&decision.rule),
+            rule_fingerprint: runtime_policy.policy.rule_fingerprint(&decision.rule),
             rule: decision.rule.to_string(),
             reason: decision.reason,
             risk: decision.risk,
         }
     }
 
-    fn inquiry<'a>(&'a self, operation: Operation<'a>) -> Inquiry<'a> {
-        Inquiry { face: FACE, client: &self.asker.client, caller: &self.asker.caller.name, operation }
+    fn inquiry<'a>(&'a self, operation: PolicyOperation<'a>) -> PolicyQuery<'a> {
+        PolicyQuery { face: FACE, client: &self.asker.client, caller: &self.asker.caller.name, operation }
     }
 
     /// The directory a process starts in. A command is asked about as such, with its directory.
@@ -133,7 +137,7 @@ impl Session {
         runtime_policy: &Arc<RuntimePolicy>,
         approved: Vec<PathBuf>,
     ) -> Roots {
-        if !runtime_policy.policy.judges_files() {
+        if !runtime_policy.policy.restricts_files() {
             return roots;
         }
         roots.guarded(Arc::new(Rules {

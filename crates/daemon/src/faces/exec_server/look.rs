@@ -1,7 +1,7 @@
 //! What a path is: metadata, directories, where it really lies.
 
 use engine::RootedPath;
-use engine::files::{self, Entry, Kind, ListOptions, Metadata, Scan};
+use engine::files::{self, DirEntry, FileKind, ListOptions, Metadata, ScanBudget};
 use wire::exec_server::v1::{
     self, FsCanonicalizeResponse, FsGetMetadataResponse, FsReadDirectoryEntry, FsReadDirectoryResponse,
 };
@@ -53,7 +53,7 @@ impl Session {
         self.look(answer, move || {
             let options =
                 ListOptions { recursive: false, names_only: true, max_entries: Some(MOST_ENTRIES + 1) };
-            let listing = files::list(&path, options, &Scan::unbounded()).map_err(failed)?;
+            let listing = files::list(&path, options, &ScanBudget::unbounded()).map_err(failed)?;
             if listing.entries.len() > MOST_ENTRIES {
                 let message = format!("{} has more than {MOST_ENTRIES} entries", path.as_path().display());
                 return Err(ErrorObject::internal(message));
@@ -62,8 +62,8 @@ impl Session {
                 let kind = followed_kind(&path, entry)?;
                 Some(FsReadDirectoryEntry {
                     file_name: entry.name().to_string_lossy().into_owned(),
-                    is_directory: kind == Kind::Dir,
-                    is_file: kind == Kind::File,
+                    is_directory: kind == FileKind::Dir,
+                    is_file: kind == FileKind::File,
                 })
             });
             Ok(FsReadDirectoryResponse { entries: entries.collect() })
@@ -85,9 +85,9 @@ impl Session {
 }
 
 /// What an entry of a directory is, links followed; nothing if it leads nowhere or elsewhere.
-pub(super) fn followed_kind(directory: &RootedPath, entry: &Entry) -> Option<Kind> {
+pub(super) fn followed_kind(directory: &RootedPath, entry: &DirEntry) -> Option<FileKind> {
     match entry.kind {
-        Kind::Symlink => {
+        FileKind::Symlink => {
             let path = directory.join(&entry.path).ok()?;
             files::stat_followed(&path).ok()?.map(|(found, _)| found.kind)
         }
@@ -97,9 +97,9 @@ pub(super) fn followed_kind(directory: &RootedPath, entry: &Entry) -> Option<Kin
 
 fn described(itself: &Metadata, found: &Metadata, made_ms: Option<i64>) -> FsGetMetadataResponse {
     FsGetMetadataResponse {
-        is_directory: found.kind == Kind::Dir,
-        is_file: found.kind == Kind::File,
-        is_symlink: itself.kind == Kind::Symlink,
+        is_directory: found.kind == FileKind::Dir,
+        is_file: found.kind == FileKind::File,
+        is_symlink: itself.kind == FileKind::Symlink,
         size: Some(found.size),
         created_at_ms: made_ms.unwrap_or(0),
         modified_at_ms: found.mtime_ms,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use engine::RootedPath;
-use engine::files::{self, Watch};
+use engine::files::{self, FileWatcher};
 use link::Outgoing;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
@@ -110,7 +110,7 @@ impl Told {
 }
 
 /// Watches the directories in which these would appear or vanish, so that `changed` hears of it; none if that cannot be.
-fn watches<'a>(paths: impl Iterator<Item = &'a RootedPath>, changed: &mpsc::Sender<()>) -> Vec<Watch> {
+fn watches<'a>(paths: impl Iterator<Item = &'a RootedPath>, changed: &mpsc::Sender<()>) -> Vec<FileWatcher> {
     let mut directories: Vec<RootedPath> = Vec::new();
     for directory in paths.filter_map(nearest) {
         if !directories.contains(&directory) {
@@ -123,11 +123,11 @@ fn watches<'a>(paths: impl Iterator<Item = &'a RootedPath>, changed: &mpsc::Send
     let watch = |directory: &RootedPath| {
         let changed = changed.clone();
         // One that waits already says the same.
-        Watch::start(directory, false, move |_changes| {
+        FileWatcher::start(directory, false, move |_changes| {
             changed.try_send(()).ok();
         })
     };
-    let started: Result<Vec<Watch>, _> = directories.iter().map(watch).collect();
+    let started: Result<Vec<FileWatcher>, _> = directories.iter().map(watch).collect();
     // Something may have happened before the watches began.
     changed.try_send(()).ok();
     started.unwrap_or_else(|error| {

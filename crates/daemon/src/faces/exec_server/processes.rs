@@ -84,7 +84,7 @@ impl Session {
                             pump.numbers.running();
                             answer.send(Ok::<_, ErrorObject>(response)).await;
                             pump.run().await;
-                            if let Some(closed) = process.facts().closed {
+                            if let Some(closed) = process.state().closed {
                                 counted.ended(closed.cause);
                             }
                         }
@@ -99,14 +99,17 @@ impl Session {
         }
     }
 
-    fn launched(&mut self, start: &Start) -> Result<(Pump, (engine::process::Starting, bool)), ErrorObject> {
+    fn launched(
+        &mut self,
+        start: &Start,
+    ) -> Result<(Pump, (engine::process::PendingStart, bool)), ErrorObject> {
         let spec = self.spec(start)?;
         let (is_confined, takes_input) =
             (spec.confinement.is_some(), start.params.tty || start.params.pipe_stdin);
         let starting = self.engine()?.start(spec).map_err(failed)?;
         let process = starting.process().clone();
         // Before the program runs: what it writes while its start is still being answered is kept for it.
-        let reader = process.primary_reader_keeping(Cursor(0), KEPT_BYTES);
+        let reader = process.primary_reader_retaining(Cursor(0), KEPT_BYTES);
         let numbers = Arc::new(Numbers::new());
         let id = start.params.process_id.clone();
         let managed = Managed {
@@ -157,7 +160,7 @@ impl Session {
             cancel.cancel();
         }
         let managed = self.managed(id).filter(|managed| managed.words == words);
-        let is_running = |managed: &&mut Managed| managed.process.facts().exited.is_none();
+        let is_running = |managed: &&mut Managed| managed.process.state().exited.is_none();
         let Some(process) = managed.filter(is_running).map(|managed| managed.process.clone()) else {
             return self.reply(answer, Ok(v1::TerminateResponse { running: false }));
         };

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use engine::audit::{self, AuditRecord, Outcome};
-use engine::process::{Closed, Cursor, Exit, Item, LogReader, Process, Stream};
+use engine::audit::{self, AuditOutcome, AuditRecord};
+use engine::process::{Cursor, ExitStatus, Item, LogReader, Process, ProcessSummary, Stream};
 use link::Outgoing;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -73,7 +73,7 @@ impl Held {
 /// What happened next.
 enum Step {
     Item(Item),
-    Exited(Exit),
+    Exited(ExitStatus),
     /// The leader has ended, and nothing came for a while.
     Settled,
     /// Somebody else listens now, or nobody.
@@ -83,7 +83,7 @@ enum Step {
 impl Pump {
     /// Tells of the process up to its end, or until its session is over.
     pub(super) async fn run(mut self) {
-        let mut exit: Option<(Exit, Instant)> = None;
+        let mut exit: Option<(ExitStatus, Instant)> = None;
         let mut held: Option<Held> = None;
         loop {
             let Some(outgoing) = self.heard().await else { return };
@@ -99,7 +99,7 @@ impl Pump {
                 Step::Changed => self.has_changed = true,
                 Step::Exited(how) => exit = Some((how, Instant::now() + EXIT_SETTLES)),
                 Step::Settled => match &mut exit {
-                    Some((how, _)) if self.reader.cursor() >= self.process.facts().end => {
+                    Some((how, _)) if self.reader.cursor() >= self.process.state().end => {
                         let how = *how;
                         self.tell_exit(&outgoing, how, false).await;
                     }
@@ -117,7 +117,7 @@ impl Pump {
                     tracing::warn!(process = %self.id, bytes, "output was given up while nobody listened");
                 }
                 Step::Item(Item::Closed(closed)) => return self.tell_end(&outgoing, &closed).await,
-                Step::Item(Item::Left) => return,
+                Step::Item(Item::Disconnected) => return,
             }
         }
     }
@@ -128,7 +128,7 @@ impl Pump {
         self.listener.wait_for(Option::is_some).await.ok()?.clone()
     }
 
-    async fn step(&mut self, exit: Option<(Exit, Instant)>) -> Step {
+    async fn step(&mut self, exit: Option<(ExitStatus, Instant)>) -> Step {
         let is_told = self.numbers.state().exited.is_some();
         let deadline = exit.map(|(_, deadline)| deadline).filter(|_| !is_told);
         let settled = async {
@@ -161,7 +161,7 @@ impl Pump {
         self.send(outgoing, line).await;
     }
 
-    async fn tell_exit(&mut self, outgoing: &Outgoing, exit: Exit, is_denied: bool) {
+    async fn tell_exit(&mut self, outgoing: &Outgoing, exit: ExitStatus, is_denied: bool) {
         let exit_code = exit_code(exit, self.process.description().has_terminal);
         let seq = self.numbers.exited(Ended { exit_code, is_denied });
         let process_id = self.id.clone();
@@ -179,7 +179,7 @@ impl Pump {
         self.send(outgoing, line.unwrap_or_default()).await;
     }
 
-    async fn tell_end(mut self, outgoing: &Outgoing, closed: &Closed) {
+    async fn tell_end(mut self, outgoing: &Outgoing, closed: &ProcessSummary) {
         self.record_end(closed);
         if self.numbers.state().exited.is_none() {
             self.tell_exit(outgoing, closed.exit, closed.denied.is_some()).await;
@@ -210,11 +210,7 @@ impl Pump {
         }
     }
 
-    fn record_end(&self, closed: &Closed) {
-        let exit = match closed.exit {
-            Exit::Code(code) => audit::Exit::Code(code),
-            Exit::Signal(signal) => audit::Exit::Signal(signal.number()),
-        };
+    fn record_end(&self, closed: &ProcessSummary) {
         self.service.audit.record(AuditRecord {
             time: SystemTime::now(),
             caller: self.asker.caller.name.clone(),
@@ -228,8 +224,8 @@ impl Pump {
                 // By which other faces know it.
                 ("known_as".into(), audit::Detail::Text(self.process.id().0.clone())),
             ],
-            outcome: Outcome::Done("ended".into()),
-            exit: Some(exit),
+            outcome: AuditOutcome::Done("ended".into()),
+            exit: Some(closed.exit),
             duration: closed.duration,
             decision: None,
         });

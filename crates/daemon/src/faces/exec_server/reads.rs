@@ -87,7 +87,7 @@ async fn read(
         closed: state.closed_at.is_some(),
         failure: None,
         sandbox_denied: Some(state.exited.is_some_and(|ended| ended.is_denied)),
-        output_offset: (says_where && state.closed_at.is_some()).then(|| process.facts().end.0),
+        output_offset: (says_where && state.closed_at.is_some()).then(|| process.state().end.0),
     }
 }
 
@@ -100,7 +100,7 @@ async fn fetch(process: &Process, piece: &Piece, says_where: bool) -> Option<v1:
         let most = usize::try_from(piece.end.0 - reader.cursor().0).unwrap_or(usize::MAX);
         match reader.next(most).await {
             Item::Output { bytes: more, .. } if !more.is_empty() => bytes.extend_from_slice(&more),
-            Item::Output { .. } | Item::Lost { .. } | Item::Closed(_) | Item::Left => return None,
+            Item::Output { .. } | Item::Lost { .. } | Item::Closed(_) | Item::Disconnected => return None,
         }
     }
     Some(v1::ProcessOutputChunk {

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use engine::files::Access;
-use engine::sandbox::{Confinement, Network, Own, Profile, Readable};
+use engine::sandbox::{Confinement, Network, Profile, ProtectedPaths, ReadAccess};
 use wire::exec_server::ErrorObject;
 use wire::exec_server::v1::{
     FileSystemAccess, FileSystemEntry, FileSystemPlace, FileSystemPolicy, FileSystemSandboxContext,
@@ -89,7 +89,7 @@ fn restricts_network(wish: Option<&FileSystemSandboxContext>) -> bool {
 pub(super) fn profile(
     wish: &FileSystemSandboxContext,
     cwd: Option<&Path>,
-    own: &Own,
+    own: &ProtectedPaths,
 ) -> Result<Option<Profile>, ErrorObject> {
     let PermissionProfile::Managed { file_system, network } = &wish.permissions else { return Ok(None) };
     let mut profile = Profile::read_only(own);
@@ -164,7 +164,7 @@ impl Paths {
         }
         let reads_all = |path: &PathBuf| path == Path::new("/");
         if !readable.iter().chain(&profile.write).any(reads_all) {
-            profile.read = Readable::Only(readable);
+            profile.read = ReadAccess::Only(readable);
         }
         Ok(())
     }
@@ -237,7 +237,7 @@ mod tests {
             "windowsSandboxLevel": "disabled",
         }))
         .unwrap();
-        profile(&wish, None, &Own::default()).map(Option::unwrap)
+        profile(&wish, None, &ProtectedPaths::default()).map(Option::unwrap)
     }
 
     fn special(kind: &str, access: &str) -> serde_json::Value {
@@ -257,7 +257,7 @@ mod tests {
             plain("/etc/secret", "none"),
         ]);
         let profile = profiled(entries).unwrap();
-        assert_eq!(profile.read, Readable::Everything);
+        assert_eq!(profile.read, ReadAccess::Everything);
         assert_eq!(profile.write, [Path::new("/usr")]);
         assert_eq!(profile.protect, [Path::new("/usr/.git")]);
         assert_eq!(profile.hide, [Path::new("/etc/secret")]);
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn without_the_root_only_what_is_named_can_be_read() {
         let profile = profiled(json!([special("minimal", "read"), plain("/var/x", "write")])).unwrap();
-        let Readable::Only(readable) = profile.read else { panic!("everything can be read") };
+        let ReadAccess::Only(readable) = profile.read else { panic!("everything can be read") };
         assert!(readable.contains(&PathBuf::from("/usr")) && !readable.contains(&PathBuf::from("/var")));
         assert_eq!(profile.write, [Path::new("/var/x")]);
     }

@@ -114,12 +114,12 @@ impl Session {
         let opened = match self.engine.take() {
             Some(opened) => opened,
             None => {
-                let adjust = |bounds: &mut engine::process::Bounds| {
+                let adjust = |bounds: &mut engine::process::ProcessLimits| {
                     bounds.log_bytes = LOG_BYTES;
                     bounds.drain_idle = DRAIN_IDLE;
-                    bounds.drain_at_most = DRAIN_AT_MOST;
+                    bounds.drain_max = DRAIN_AT_MOST;
                 };
-                self.service.engine.open_session_apart(adjust).map_err(failed)?
+                self.service.engine.open_uncounted_session(adjust).map_err(failed)?
             }
         };
         Ok(self.engine.insert(opened))
@@ -152,7 +152,7 @@ impl Session {
     }
 
     fn set_away(&self, is_away: bool) {
-        self.processes.values().for_each(|managed| managed.process.set_reader_away(is_away));
+        self.processes.values().for_each(|managed| managed.process.set_reader_disconnected(is_away));
     }
 
     /// A process that is known by this id.
@@ -164,7 +164,7 @@ impl Session {
     pub(super) fn know(&mut self, id: String, managed: Managed) {
         let before = self.processes.insert(id, managed);
         if let (Some(before), Some(engine)) = (before, self.engine.as_mut()) {
-            engine.forget(before.process.id());
+            engine.remove(before.process.id());
         }
     }
 
@@ -175,7 +175,7 @@ impl Session {
         self.processes.retain(|_, managed| {
             let keeps = is_known(managed);
             if let (false, Some(engine)) = (keeps, engine.as_mut()) {
-                engine.forget(managed.process.id());
+                engine.remove(managed.process.id());
             }
             keeps
         });
@@ -191,7 +191,7 @@ impl Session {
         self.over.cancel();
         self.detach();
         self.service.shelf.end(&self.id);
-        self.service.approvals.forget(&self.id);
+        self.service.approvals.remove_session(&self.id);
         drop(self.listener);
         if let Some(engine) = self.engine.take() {
             engine.close().await;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use engine::RootedPath;
-use engine::files::{self, Entry, Kind, ListOptions, Scan};
+use engine::files::{self, DirEntry, FileKind, ListOptions, ScanBudget};
 use wire::exec_server::ErrorObject;
 use wire::exec_server::v1::{self, FsWalkEntry, FsWalkError, FsWalkKind, FsWalkOptions, FsWalkResponse};
 
@@ -30,7 +30,7 @@ impl Session {
         };
         self.look(answer, move || {
             match files::stat_followed(&path).map_err(failed)?.ok_or_else(|| missing(&path))? {
-                (found, _) if found.kind == Kind::Dir => Ok(Walk::new(params.options).run(path)),
+                (found, _) if found.kind == FileKind::Dir => Ok(Walk::new(params.options).run(path)),
                 // There is nothing in what is no directory.
                 _ => Ok(FsWalkResponse::default()),
             }
@@ -94,7 +94,7 @@ impl Walk {
         }
         self.directories += 1;
         let options = ListOptions { recursive: false, names_only: true, max_entries: None };
-        let listing = match files::list(directory, options, &Scan::unbounded()) {
+        let listing = match files::list(directory, options, &ScanBudget::unbounded()) {
             Ok(listing) => listing,
             Err(error) => {
                 let path = uri(directory.as_path());
@@ -105,14 +105,14 @@ impl Walk {
         listing.entries.iter().all(|entry| self.note(directory, entry, below))
     }
 
-    fn note(&mut self, directory: &RootedPath, entry: &Entry, below: &mut Vec<RootedPath>) -> bool {
+    fn note(&mut self, directory: &RootedPath, entry: &DirEntry, below: &mut Vec<RootedPath>) -> bool {
         let kind = match followed_kind(directory, entry) {
-            Some(Kind::File) => FsWalkKind::File,
-            Some(Kind::Dir) => FsWalkKind::Directory,
+            Some(FileKind::File) => FsWalkKind::File,
+            Some(FileKind::Dir) => FsWalkKind::Directory,
             _ => return true,
         };
         let is_followed = kind == FsWalkKind::Directory && self.options.follow_directory_symlinks;
-        if entry.kind == Kind::Symlink && !is_followed {
+        if entry.kind == FileKind::Symlink && !is_followed {
             return true;
         }
         let is_hidden = entry.name().as_encoded_bytes().starts_with(b".");

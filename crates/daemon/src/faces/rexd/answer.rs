@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use engine::audit::{self, AuditRecord, AuditSink, Detail, Judged, Outcome};
+use engine::audit::{self, AuditOutcome, AuditRecord, AuditSink, Detail, PolicyOutcome};
 use engine::policy::Verdict;
 use link::rpc::Reply;
 use serde::Serialize;
@@ -52,7 +52,7 @@ struct Draft {
     details: Vec<(Cow<'static, str>, Detail)>,
     since: Instant,
     observed: Observed,
-    judged: Option<Judged>,
+    judged: Option<PolicyOutcome>,
 }
 
 /// How a request is counted and followed.
@@ -116,16 +116,16 @@ impl Answer {
         }
     }
 
-    /// Adds what the policy said about it. Judged again, it keeps who had approved it.
-    pub(super) fn judged(&mut self, judged: Judged) {
+    /// Adds what the policy said about it. When judged again, the approval recorded before is kept.
+    pub(super) fn judged(&mut self, judged: PolicyOutcome) {
         if let Some(draft) = &mut self.draft {
             let approval = draft.judged.take().and_then(|before| before.approval);
-            draft.judged = Some(Judged { approval: approval.or(judged.approval), ..judged });
+            draft.judged = Some(PolicyOutcome { approval: approval.or(judged.approval), ..judged });
         }
     }
 
     /// Adds how the question ended that the policy had asked.
-    pub(super) fn settled(&mut self, approval: audit::Approval) {
+    pub(super) fn settled(&mut self, approval: audit::ApprovalRecord) {
         if let Some(judged) = self.draft.as_mut().and_then(|draft| draft.judged.as_mut()) {
             judged.approval = Some(approval);
         }
@@ -170,13 +170,13 @@ impl Answer {
         let Some(draft) = self.draft.take() else { return };
         draft.observed.end(&draft.asker, error);
         let outcome = match error {
-            None => Outcome::Done(Cow::Borrowed("ok")),
-            Some(error) => Outcome::Failed { code: error.code, message: error.message.clone() },
+            None => AuditOutcome::Done(Cow::Borrowed("ok")),
+            Some(error) => AuditOutcome::Failed { code: error.code, message: error.message.clone() },
         };
         let decision = draft.judged.or_else(|| {
             // Refused where a path was really opened.
             let rule = error?.data.get("rule")?.as_str().map(Arc::from)?;
-            Some(Judged { verdict: Verdict::Deny, rule, approval: None })
+            Some(PolicyOutcome { verdict: Verdict::Deny, rule, approval: None })
         });
         draft.sink.record(AuditRecord {
             time: SystemTime::now(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use engine::approval::{Approver, News, Question};
+use engine::approval::{ApprovalRequest, ApprovalUpdate, Approver};
 use tokio::sync::mpsc;
 
 use super::mailbox::{Handle, Letter, Notice};
@@ -28,13 +28,13 @@ impl SessionApprover {
     }
 
     /// Whether everything a question is about lies where its caller may look.
-    pub(super) fn may_see(&self, question: &Question) -> bool {
+    pub(super) fn may_see(&self, request: &ApprovalRequest) -> bool {
         let Some(roots) = &self.roots else { return true };
-        question.deed.paths().iter().all(|path| roots.iter().any(|root| path.starts_with(root)))
+        request.operation.paths().iter().all(|path| roots.iter().any(|root| path.starts_with(root)))
     }
 
     /// Nothing if it may answer, else why not.
-    pub(super) fn reason_against(&self, question: &Question) -> Option<String> {
+    pub(super) fn reason_against(&self, request: &ApprovalRequest) -> Option<String> {
         let (caller, runtime_policy) = (&self.handle.asker.caller, self.runtime_policy.current());
         if !caller.scopes.allow(Scope::Exec) {
             return Some(format!("{} may only look", caller.name));
@@ -42,7 +42,7 @@ impl SessionApprover {
         if !runtime_policy.approvals.approvers.iter().any(|glob| glob.matches(&caller.name)) {
             return Some(format!("{} is not among approvals.approvers", caller.name));
         }
-        if !runtime_policy.approvals.self_approval && question.asker.caller == caller.name {
+        if !runtime_policy.approvals.self_approval && request.requester.caller == caller.name {
             return Some("whoever asks may not answer here (approvals.self_approval)".to_owned());
         }
         None
@@ -50,16 +50,16 @@ impl SessionApprover {
 }
 
 impl Approver for SessionApprover {
-    fn may_answer(&self, question: &Question) -> bool {
-        self.may_see(question) && self.reason_against(question).is_none()
+    fn may_answer(&self, request: &ApprovalRequest) -> bool {
+        self.may_see(request) && self.reason_against(request).is_none()
     }
 
-    fn is_there(&self) -> bool {
+    fn is_connected(&self) -> bool {
         self.handle.silent_since.load(Ordering::Relaxed) == 0
     }
 
-    fn hear(&self, news: &News) {
-        let letter = Letter::Notice(Notice::News(Box::new(news.clone())));
+    fn notify(&self, update: &ApprovalUpdate) {
+        let letter = Letter::Notice(Notice::ApprovalUpdate(Box::new(update.clone())));
         if let Err(mpsc::error::TrySendError::Full(letter)) = self.handle.letters.try_send(letter) {
             let letters = self.handle.letters.clone();
             // Lives until the session has read what came before; as many as questions may wait.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::files::Access;
-use engine::sandbox::{Confinement, Own, Profile, Readable};
+use engine::sandbox::{Confinement, Profile, ProtectedPaths, ReadAccess};
 use engine::{Error, Roots};
 
 use crate::core::runtime_policy::RuntimePolicy;
@@ -116,9 +116,9 @@ impl Confining {
 
 /// A confinement that allows nothing, called after what was asked for.
 fn nothing(name: Option<String>) -> Confinement {
-    let mut profile = Profile::read_only(&Own::default());
+    let mut profile = Profile::read_only(&ProtectedPaths::default());
     profile.name = name.unwrap_or_default();
-    profile.read = Readable::Only(Vec::new());
+    profile.read = ReadAccess::Only(Vec::new());
     Confinement::new([Arc::new(profile)])
 }
 

@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use engine::files::{Durability, Edit, Roots, WriteMode};
-use engine::limits::{LimitsWish, OnOutputLimit};
+use engine::limits::LimitsRequest;
 use engine::process::{
-    AtOutputLimit, Cause, Exit, Facts, OutputLimit, ProcessId, Program, Signal, Stdin, TerminalSize,
+    ExitCause, ExitStatus, OutputLimit, ProcessId, ProcessState, Program, Signal, Stdin, TerminalSize,
 };
 use engine::{Limits, RootedPath};
 use sha2::{Digest as _, Sha256};
@@ -193,11 +193,7 @@ pub(super) fn optional_count(field: &str, asked: Option<i64>) -> Result<Option<u
 /// How much a process may write.
 pub(super) fn output_limit(limits: &Limits, asked: Option<i64>) -> Result<Option<OutputLimit>, RpcError> {
     let asked = optional("max_output_bytes", asked)?;
-    let then = match limits.on_output_limit {
-        OnOutputLimit::Kill => AtOutputLimit::Kill,
-        OnOutputLimit::Truncate => AtOutputLimit::Truncate,
-    };
-    Ok(limits.output_bytes(asked).map(|bytes| OutputLimit { bytes, then }))
+    Ok(limits.output_bytes(asked).map(|bytes| OutputLimit { bytes, then: limits.on_output_limit }))
 }
 
 /// The signal that was asked for; TERM if none was.
@@ -253,9 +249,9 @@ fn lexical(path: &str) -> String {
 }
 
 /// The limits a session wishes for.
-pub(super) fn limits_wish(asked: Option<&v1::RequestedLimits>) -> Result<LimitsWish, RpcError> {
-    let Some(asked) = asked else { return Ok(LimitsWish::default()) };
-    Ok(LimitsWish {
+pub(super) fn limits_wish(asked: Option<&v1::RequestedLimits>) -> Result<LimitsRequest, RpcError> {
+    let Some(asked) = asked else { return Ok(LimitsRequest::default()) };
+    Ok(LimitsRequest {
         default_timeout: optional_time("limits.default_timeout_ms", asked.default_timeout_ms)?,
         hard_timeout: optional_time("limits.hard_timeout_ms", asked.hard_timeout_ms)?,
         max_output_bytes: optional("limits.max_output_bytes", asked.max_output_bytes)?,
@@ -297,26 +293,28 @@ pub(super) fn process_of_pty(pty_id: &str) -> Option<ProcessId> {
 }
 
 /// The status as clients want it: always a number, -1 for a signal.
-pub(super) fn exit_code(exit: Exit) -> i64 {
+pub(super) fn exit_code(exit: ExitStatus) -> i64 {
     match exit {
-        Exit::Code(code) => i64::from(code),
-        Exit::Signal(_) => -1,
+        ExitStatus::Code(code) => i64::from(code),
+        ExitStatus::Signal(_) => -1,
     }
 }
 
 /// The signal that ended a process, by its name.
-pub(super) fn exit_signal(exit: Exit) -> Option<String> {
+pub(super) fn exit_signal(exit: ExitStatus) -> Option<String> {
     match exit {
-        Exit::Code(_) => None,
-        Exit::Signal(signal) => Some(signal.to_string()),
+        ExitStatus::Code(_) => None,
+        ExitStatus::Signal(signal) => Some(signal.to_string()),
     }
 }
 
 /// Where a process stands.
-pub(super) fn status(facts: &Facts) -> &'static str {
+pub(super) fn status(facts: &ProcessState) -> &'static str {
     match (&facts.closed, facts.exited) {
-        (Some(closed), _) if closed.cause == Cause::TimedOut => "timed_out",
-        (Some(closed), _) if closed.cause != Cause::Itself || matches!(closed.exit, Exit::Signal(_)) => {
+        (Some(closed), _) if closed.cause == ExitCause::TimedOut => "timed_out",
+        (Some(closed), _)
+            if closed.cause != ExitCause::Itself || matches!(closed.exit, ExitStatus::Signal(_)) =>
+        {
             "killed"
         }
         (Some(_), _) => "exited",

@@ -227,7 +227,7 @@ impl Teller {
                 let counted = follow.counted.take().or(before);
                 let waits_for_us = follow.reader.is_primary().then(|| follow.process.clone());
                 if let (Some(process), None) = (&waits_for_us, &self.listener) {
-                    process.set_reader_away(true);
+                    process.set_reader_disconnected(true);
                 }
                 let (hold, until) = oneshot::channel();
                 let current =
@@ -268,7 +268,7 @@ impl Teller {
                 self.telling.metrics.output_bytes(*stream, news);
             }
             Item::Lost { bytes, .. } => self.telling.metrics.lost_bytes(*bytes),
-            Item::Output { .. } | Item::Closed(_) | Item::Left => {}
+            Item::Output { .. } | Item::Closed(_) | Item::Disconnected => {}
         }
         for line in followed.tell(&self.telling, &item, &mut next_id) {
             self.push(line);
@@ -285,7 +285,7 @@ impl Teller {
                 }
                 self.telling.ended(&followed.follow.process).await;
             }
-            Item::Left => drop(self.current.remove(followed.follow.process.id())),
+            Item::Disconnected => drop(self.current.remove(followed.follow.process.id())),
             Item::Output { .. } | Item::Lost { .. } => self.follow(followed),
         }
     }
@@ -351,7 +351,7 @@ impl Teller {
 
     fn set_away(&self, is_away: bool) {
         for process in self.current.values().filter_map(|current| current.process.as_ref()) {
-            process.set_reader_away(is_away);
+            process.set_reader_disconnected(is_away);
         }
     }
 }

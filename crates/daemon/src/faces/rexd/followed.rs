@@ -3,9 +3,9 @@
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use engine::audit::{self, AuditRecord, Outcome};
-use engine::process::{Cause, Closed, Exit, Item, Process, Stream};
-use engine::sandbox::{Denial, Denied};
+use engine::audit::{self, AuditOutcome, AuditRecord};
+use engine::process::{ExitCause, Item, Process, ProcessSummary, Stream};
+use engine::sandbox::{Denial, DenialKind};
 use serde_json::json;
 use tokio::sync::oneshot;
 use wire::rexd::v1::{self, OutputEvent, codes, encode_event};
@@ -36,7 +36,7 @@ pub(super) async fn step(mut followed: Followed, max: usize) -> (Followed, Item)
     let item = tokio::select! {
         biased;
         item = followed.follow.reader.next(max) => item,
-        _unwanted = &mut followed.until => Item::Left,
+        _unwanted = &mut followed.until => Item::Disconnected,
     };
     (followed, item)
 }
@@ -90,10 +90,10 @@ impl Followed {
                 })
                 .into(),
             ],
-            Item::Left => Vec::new(),
+            Item::Disconnected => Vec::new(),
             Item::Closed(closed) => {
                 let mut lines = Vec::new();
-                if closed.cause == Cause::OutputLimit || closed.truncated_bytes > 0 {
+                if closed.cause == ExitCause::OutputLimit || closed.truncated_bytes > 0 {
                     lines.push(output_limit(telling, process_id, closed, number()));
                 }
                 lines.push(self.exit(telling, closed, number()));
@@ -102,11 +102,11 @@ impl Followed {
         }
     }
 
-    fn exit(&self, telling: &Telling, closed: &Closed, event_id: u64) -> Bytes {
+    fn exit(&self, telling: &Telling, closed: &ProcessSummary, event_id: u64) -> Bytes {
         let session_id = telling.session_id.to_string();
         let process_id = self.follow.process.id().0.clone();
         let (exit_code, signal) = (exit_code(closed.exit), exit_signal(closed.exit));
-        let timed_out = closed.cause == Cause::TimedOut;
+        let timed_out = closed.cause == ExitCause::TimedOut;
         let reason = limit_reached(closed.cause);
         let duration_ms = u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX);
         let held_by = closed.held_by.iter().map(|member| i64::from(member.pid)).collect();
@@ -137,7 +137,7 @@ impl Followed {
                 bytes_stdout: closed.stdout_bytes,
                 bytes_stderr: closed.stderr_bytes,
                 event_id,
-                output_limit_exceeded: closed.cause == Cause::OutputLimit || closed.truncated_bytes > 0,
+                output_limit_exceeded: closed.cause == ExitCause::OutputLimit || closed.truncated_bytes > 0,
                 held_by,
                 cursor,
                 reason,
@@ -157,11 +157,7 @@ impl Telling {
     }
 
     /// Records the end of a process that this session started.
-    pub(super) fn record_end(&self, process: &Process, closed: &Closed) {
-        let exit = match closed.exit {
-            Exit::Code(code) => audit::Exit::Code(code),
-            Exit::Signal(signal) => audit::Exit::Signal(signal.number()),
-        };
+    pub(super) fn record_end(&self, process: &Process, closed: &ProcessSummary) {
         self.audit.record(AuditRecord {
             time: SystemTime::now(),
             caller: self.asker.caller.name.clone(),
@@ -175,25 +171,25 @@ impl Telling {
                 "exec.exit".into()
             },
             details: vec![("process_id".into(), audit::Detail::Text(process.id().0.clone()))],
-            outcome: Outcome::Done("ended".into()),
-            exit: Some(exit),
+            outcome: AuditOutcome::Done("ended".into()),
+            exit: Some(closed.exit),
             duration: closed.duration,
             decision: None,
         });
     }
 }
 
-fn sandbox_denied(denied: &Denied) -> v1::SandboxDenied {
-    let access = match denied.what {
-        Denial::Write => "write",
-        Denial::Read => "read",
-        Denial::Network => "network",
-        Denial::Call => "call",
+fn sandbox_denied(denied: &Denial) -> v1::SandboxDenied {
+    let access = match denied.kind {
+        DenialKind::Write => "write",
+        DenialKind::Read => "read",
+        DenialKind::Network => "network",
+        DenialKind::Call => "call",
     };
     v1::SandboxDenied { access: access.to_owned(), path: denied.path.as_deref().map(text) }
 }
 
-fn output_limit(telling: &Telling, process_id: &str, closed: &Closed, event_id: u64) -> Bytes {
+fn output_limit(telling: &Telling, process_id: &str, closed: &ProcessSummary, event_id: u64) -> Bytes {
     encode_event(&v1::ExecError {
         session_id: telling.session_id.to_string(),
         process_id: process_id.to_owned(),
@@ -206,9 +202,9 @@ fn output_limit(telling: &Telling, process_id: &str, closed: &Closed, event_id: 
 }
 
 /// The resource that was used up, if that ended a process and no older member says so.
-fn limit_reached(cause: Cause) -> Option<String> {
+fn limit_reached(cause: ExitCause) -> Option<String> {
     match cause {
-        Cause::MemoryLimit => Some("memory_limit".to_owned()),
-        Cause::Itself | Cause::Killed | Cause::TimedOut | Cause::OutputLimit => None,
+        ExitCause::MemoryLimit => Some("memory_limit".to_owned()),
+        ExitCause::Itself | ExitCause::Killed | ExitCause::TimedOut | ExitCause::OutputLimit => None,
     }
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::Error;
-use engine::approval::{self, Action, Deed, Question};
-use engine::audit::Judged;
-use engine::policy::{Asked as Inquiry, Decision, Operation, Touch, Verdict};
+use engine::approval::{self, ApprovalRequest, FileAction, Operation};
+use engine::audit::PolicyOutcome;
+use engine::policy::{Decision, PathAccess, PolicyOperation, PolicyQuery, Verdict};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use wire::rexd::v1::RpcError;
@@ -36,9 +36,9 @@ pub(super) struct Judge {
 
 /// What came of looking at the files of a request.
 enum Looked {
-    Allowed(Judged),
-    Asks(Box<Question>, Permit, Judged),
-    Refused(RpcError, Option<Judged>),
+    Allowed(PolicyOutcome),
+    Asks(Box<ApprovalRequest>, Permit, PolicyOutcome),
+    Refused(RpcError, Option<PolicyOutcome>),
 }
 
 impl Judge {
@@ -66,10 +66,10 @@ impl Judge {
                 drop(turn);
                 asked.answer.send(Err::<(), _>(error)).await;
             }
-            Looked::Asks(question, permit, judged) => {
+            Looked::Asks(request, permit, judged) => {
                 asked.answer.judged(judged);
                 drop(turn);
-                judge.ask(asked, *question, permit).await;
+                judge.ask(asked, *request, permit).await;
             }
         }
     }
@@ -88,8 +88,10 @@ impl Judge {
             && let Some(each) = touched.each(&found)
         {
             // Something beneath could match; whether it does, what is there tells.
-            let touches: Vec<Touch<'_>> =
-                each.iter().map(|(path, access)| Touch { path, access: *access, tree: false }).collect();
+            let touches: Vec<PathAccess<'_>> = each
+                .iter()
+                .map(|(path, access)| PathAccess { path, access: *access, is_recursive: false })
+                .collect();
             decision = self.decide(&touches);
         }
         let judged = judged(&decision);
@@ -99,48 +101,49 @@ impl Judge {
             Verdict::Ask if asked.permit.is_some() => return Looked::Allowed(judged),
             Verdict::Ask => {}
         }
-        if touched.action == Action::Write {
+        if touched.action == FileAction::Write {
             // Whoever is asked sees what is there, and that may be the asker.
-            let reads: Vec<Touch<'_>> = found.paths.iter().map(|path| Touch::read(path)).collect();
+            let reads: Vec<PathAccess<'_>> = found.paths.iter().map(|path| PathAccess::read(path)).collect();
             let reading = self.decide(&reads);
             if reading.verdict > Verdict::Ask {
-                let judged = Judged { rule: reading.rule.clone(), verdict: reading.verdict, approval: None };
+                let judged =
+                    PolicyOutcome { rule: reading.rule.clone(), verdict: reading.verdict, approval: None };
                 return Looked::Refused(refusal(reading), Some(judged));
             }
         }
         match preview::files(call, touched) {
             Ok(Pictured { diff, shown }) => {
-                let deed = Deed::Files {
+                let operation = Operation::Files {
                     action: touched.action,
                     paths: found.paths.clone(),
                     diff,
                     is_recursive: touched.is_recursive,
                     overwrites: touched.overwrites,
                 };
-                let question = self.question(call, decision, deed);
+                let request = self.request(call, decision, operation);
                 let approved = [touched.made(&found), found.paths].concat();
-                Looked::Asks(Box::new(question), Permit { approved, shown, ..Permit::default() }, judged)
+                Looked::Asks(Box::new(request), Permit { approved, shown, ..Permit::default() }, judged)
             }
             Err(error) => fail(error),
         }
     }
 
-    fn decide(&self, touches: &[Touch<'_>]) -> Decision {
-        self.runtime_policy.policy.decide(&inquiry(&self.asker, Operation::Files(touches)))
+    fn decide(&self, touches: &[PathAccess<'_>]) -> Decision {
+        self.runtime_policy.policy.decide(&inquiry(&self.asker, PolicyOperation::Files(touches)))
     }
 
-    pub(super) fn question(&self, call: &Call, decision: Decision, deed: Deed) -> Question {
-        Question {
-            asker: approval::Asker {
+    pub(super) fn request(&self, call: &Call, decision: Decision, operation: Operation) -> ApprovalRequest {
+        ApprovalRequest {
+            requester: approval::Requester {
                 caller: self.asker.caller.name.clone(),
                 client: self.asker.client.clone(),
                 face: FACE,
                 session: self.asker.session.clone().unwrap_or_default(),
             },
-            operation: call.method(),
-            deed,
-            whole: preview::whole(call),
-            rule_mark: self.runtime_policy.policy.mark(&decision.rule),
+            method: call.method(),
+            operation,
+            fingerprint: preview::whole(call),
+            rule_fingerprint: self.runtime_policy.policy.rule_fingerprint(&decision.rule),
             rule: decision.rule.to_string(),
             reason: decision.reason,
             risk: decision.risk,
@@ -148,10 +151,10 @@ impl Judge {
     }
 
     /// Asks, and has the request done if somebody approves.
-    pub(super) async fn ask(self, mut asked: Box<Asked>, question: Question, permit: Permit) {
+    pub(super) async fn ask(self, mut asked: Box<Asked>, request: ApprovalRequest, permit: Permit) {
         let cancel = asked.answer.cancel.clone();
         let waits = Waits { within: self.runtime_policy.approvals.within, cancel: &cancel, over: &self.over };
-        let (settled, approved) = settle(&self.service.approvals, question, waits).await;
+        let (settled, approved) = settle(&self.service.approvals, request, waits).await;
         settled.into_iter().for_each(|settled| asked.answer.settled(settled));
         match approved {
             Ok(()) => {
@@ -171,13 +174,13 @@ impl Judge {
 }
 
 /// A request as the policy sees it.
-pub(super) fn inquiry<'a>(asker: &'a Asker, operation: Operation<'a>) -> Inquiry<'a> {
-    Inquiry { face: FACE, client: &asker.client, caller: &asker.caller.name, operation }
+pub(super) fn inquiry<'a>(asker: &'a Asker, operation: PolicyOperation<'a>) -> PolicyQuery<'a> {
+    PolicyQuery { face: FACE, client: &asker.client, caller: &asker.caller.name, operation }
 }
 
 /// What the audit keeps of a decision.
-pub(super) fn judged(decision: &Decision) -> Judged {
-    Judged { verdict: decision.verdict, rule: decision.rule.clone(), approval: None }
+pub(super) fn judged(decision: &Decision) -> PolicyOutcome {
+    PolicyOutcome { verdict: decision.verdict, rule: decision.rule.clone(), approval: None }
 }
 
 /// The error a caller gets whose request may not be done.

@@ -80,7 +80,7 @@ impl Session {
     fn heed(&mut self, notice: Notice) {
         match notice {
             Notice::Finished(process) => self.finished(&process),
-            Notice::NeverRan(process) => self.engine.forget(&process),
+            Notice::NeverRan(process) => self.engine.remove(&process),
             Notice::Turn { asked, turn } => self.act(*asked, turn),
             Notice::Watching { watch_id, watch } => drop(self.watches.insert(watch_id, watch)),
             Notice::Cwd { path, turn } => {
@@ -92,7 +92,7 @@ impl Session {
             Notice::Attach { process, from, answer } => self.attach_found(process, from, *answer),
             Notice::Reached { id, kept } => self.reached(&id, kept),
             Notice::Adopt(adopting) => self.adopt(*adopting),
-            Notice::News(news) => self.tell_news(&news),
+            Notice::ApprovalUpdate(news) => self.tell_news(&news),
             Notice::Unheard(attachment) => self.left(attachment),
             Notice::Refused { attachment, before } => self.refused(attachment, before),
         }

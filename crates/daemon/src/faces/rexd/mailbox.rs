@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use engine::approval::News;
-use engine::files::Watch;
-use engine::process::{Kept, Process, ProcessId};
+use engine::approval::ApprovalUpdate;
+use engine::files::FileWatcher;
+use engine::process::{KeptProcess, Process, ProcessId};
 use link::Outgoing;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -65,7 +65,7 @@ pub(super) enum Notice {
     /// A request's turn has come.
     Turn { asked: Box<Asked>, turn: Turn },
     /// A watch was set up.
-    Watching { watch_id: String, watch: Watch },
+    Watching { watch_id: String, watch: FileWatcher },
     /// The session's directory was found to be one.
     Cwd { path: PathBuf, turn: Turn },
     /// A process of another session was found; from now on it is within reach.
@@ -73,11 +73,11 @@ pub(super) enum Notice {
     /// A process of another session was found, and somebody wants to follow it.
     Attach { process: Process, from: u64, answer: Box<Answer> },
     /// A process that requests named was looked for among those that are kept.
-    Reached { id: ProcessId, kept: Option<Box<Kept>> },
+    Reached { id: ProcessId, kept: Option<Box<KeptProcess>> },
     /// A kept process was found; it is to be taken up.
     Adopt(Box<Adopting>),
     /// Something waits for a decision, or was decided.
-    News(Box<News>),
+    ApprovalUpdate(Box<ApprovalUpdate>),
     /// The listener with this number hears no more.
     Unheard(u64),
     /// The listener with this number may not listen; who heard before, a link or not, still does.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::Error;
-use engine::policy::{CommandLine, Operation, Verdict};
+use engine::policy::{CommandLine, PolicyOperation, Verdict};
 use engine::process::Program;
 
 use super::call::Call;
@@ -63,7 +63,7 @@ impl Session {
         let runtime_policy = self.service.runtime_policy.current();
         match &asked.call {
             Call::ExecStart(_) | Call::PtyOpen(_) => self.judge_command(asked, turn, runtime_policy),
-            call if runtime_policy.policy.judges_files() => match self.touched(call) {
+            call if runtime_policy.policy.restricts_files() => match self.touched(call) {
                 Ok(Some(touched)) => {
                     asked.claim = asked.claim.or_else(|| self.claim(&asked.call));
                     let judge = self.judge(runtime_policy);
@@ -88,9 +88,9 @@ impl Session {
             Program::Shell { line, login } => CommandLine::Shell { line, login: *login },
         };
         // Rules on directories hold for where it really is.
-        let place = if runtime_policy.policy.judges_directories() { cwd.real().ok() } else { None };
+        let place = if runtime_policy.policy.depends_on_cwd() { cwd.real().ok() } else { None };
         let place = place.as_deref().unwrap_or(cwd.as_path());
-        let operation = Operation::Run { line, cwd: place };
+        let operation = PolicyOperation::Run { line, cwd: place };
         let decision = runtime_policy.policy.decide(&inquiry(&self.asker, operation));
         let is_denied = matches!(decision.verdict, Verdict::Deny | Verdict::NoShell);
         if asked.permit.is_none() || is_denied {
@@ -102,11 +102,11 @@ impl Session {
                 if let Err(error) = self.check(&asked.call) {
                     return self.refuse(asked.answer, error);
                 }
-                let deed = preview::command(&asked.call, program, place);
+                let operation = preview::command(&asked.call, program, place);
                 let judge = self.judge(runtime_policy);
-                let question = judge.question(&asked.call, decision, deed);
+                let request = judge.request(&asked.call, decision, operation);
                 asked.claim = self.claim(&asked.call);
-                self.spawn(async move { judge.ask(Box::new(asked), question, Permit::default()).await });
+                self.spawn(async move { judge.ask(Box::new(asked), request, Permit::default()).await });
             }
             Verdict::Allow | Verdict::Ask => self.perform(asked, turn),
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use engine::approval::{Deed, Diff, Input};
+use engine::approval::{Diff, InputPreview, Operation};
 use engine::files::patch;
 use engine::process::Program;
 use serde_json::json;
@@ -32,14 +32,14 @@ impl From<Preview> for Pictured {
 }
 
 /// A command with everything that decides what it does.
-pub(super) fn command(call: &Call, program: Program, cwd: &Path) -> Deed {
+pub(super) fn command(call: &Call, program: Program, cwd: &Path) -> Operation {
     let none = std::collections::BTreeMap::new();
     let (env, input, has_terminal, is_detached) = match call {
         Call::ExecStart(params) => (&params.env, input(params), false, params.detach),
-        Call::PtyOpen(params) => (&params.env, Input::default(), true, params.detach),
-        _ => (&none, Input::default(), false, false),
+        Call::PtyOpen(params) => (&params.env, InputPreview::default(), true, params.detach),
+        _ => (&none, InputPreview::default(), false, false),
     };
-    Deed::Run {
+    Operation::Run {
         program,
         cwd: cwd.to_owned(),
         env: env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
@@ -50,12 +50,12 @@ pub(super) fn command(call: &Call, program: Program, cwd: &Path) -> Deed {
 }
 
 /// What a command is given to read: for a shell or a database it is what will happen.
-fn input(params: &ExecStart) -> Input {
+fn input(params: &ExecStart) -> InputPreview {
     let text = params.stdin.as_deref().unwrap_or_default();
     // What cannot be decoded was refused before.
     let bytes = convert::data("stdin", text, params.stdin_encoding.as_deref(), "").unwrap_or_default();
     let shown = bytes.get(..SHOWN_INPUT).unwrap_or(&bytes);
-    Input {
+    InputPreview {
         text: String::from_utf8_lossy(shown).into_owned(),
         cut_bytes: (bytes.len() - shown.len()) as u64,
         bytes: bytes.len() as u64,

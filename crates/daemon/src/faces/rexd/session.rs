@@ -6,10 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use engine::approval::Attendance;
-use engine::files::Watch;
+use engine::approval::ApproverRegistration;
+use engine::files::FileWatcher;
 use engine::process::{Process, ProcessId};
-use engine::session::Memory;
+use engine::session::FinishedRetention;
 use engine::{Limits, Roots};
 use futures_util::FutureExt as _;
 use link::Outgoing;
@@ -62,7 +62,7 @@ pub(super) struct Session {
     pub(super) reported_roots: Vec<String>,
     pub(super) cwd: PathBuf,
     pub(super) limits: Limits,
-    pub(super) watches: HashMap<String, Watch>,
+    pub(super) watches: HashMap<String, FileWatcher>,
     /// Processes of other sessions that this one has attached to.
     pub(super) guests: HashMap<ProcessId, Process>,
     /// Requests on processes that are being looked for, in their order; as many as may be in flight.
@@ -77,7 +77,7 @@ pub(super) struct Session {
     /// What confines its processes.
     pub(super) confining: Confining,
     /// Held while it hears what is asked; nothing if its client cannot decide anything.
-    attendance: Option<Attendance>,
+    attendance: Option<ApproverRegistration>,
     /// What to show to take it up again, if that was asked for.
     pub(super) resume_token: Option<String>,
     /// Tells others since when nobody hears it.
@@ -151,7 +151,7 @@ impl Session {
             },
             permit: Permit::default(),
             confining,
-            attendance: manners_attend.then(|| service.approvals.attend(approver.clone())),
+            attendance: manners_attend.then(|| service.approvals.register_approver(approver.clone())),
             approver,
             resume_token,
             silent_since: handle.silent_since.clone(),
@@ -173,7 +173,7 @@ impl Session {
         asked.answer.keeps_busy(self.presence.asked());
         let kind = match kind(&asked.call) {
             // What is judged first, beside the session, must not be overtaken meanwhile.
-            Kind::Follows if self.service.runtime_policy.current().policy.judges_files() => Kind::Changes,
+            Kind::Follows if self.service.runtime_policy.current().policy.restricts_files() => Kind::Changes,
             kind => kind,
         };
         match self.order.turn(kind) {
@@ -268,15 +268,15 @@ impl Session {
     pub(super) fn welcome_guest(&mut self, process: Process) {
         if self.guests.len() >= GUESTS_KEPT {
             // Each holds its output in memory, whatever its own session has forgotten.
-            self.guests.retain(|_, guest| guest.facts().closed.is_none());
+            self.guests.retain(|_, guest| guest.state().closed.is_none());
         }
         self.guests.insert(process.id().clone(), process);
     }
 
     /// A process has ended and its events are out.
     pub(super) fn finished(&mut self, id: &ProcessId) {
-        let memory = Memory { count: self.limits.finished_kept, time: self.limits.finished_for };
-        self.engine.finished(id, memory);
+        let memory = FinishedRetention { count: self.limits.finished_kept, time: self.limits.finished_for };
+        self.engine.retain_finished(id, memory);
     }
 
     /// Lets go of everything but what a client may still read: no further order, no watch, no link.
@@ -284,7 +284,7 @@ impl Session {
         self.watches.clear();
         self.guests.clear();
         self.attendance = None;
-        self.service.approvals.forget(&self.id);
+        self.service.approvals.remove_session(&self.id);
         for asked in std::mem::take(&mut self.reaching).into_values().flatten() {
             self.refuse(asked.answer, session_not_found(&self.id));
         }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::approval::Action;
+use engine::approval::FileAction;
 use engine::files::patch::{self, Hunk};
-use engine::files::{self, Kind, ListOptions, Scan};
-use engine::policy::{Access, Touch};
+use engine::files::{self, FileKind, ListOptions, ScanBudget};
+use engine::policy::{Access, PathAccess};
 use engine::process::Program;
 use engine::{Error, RootedPath};
 use wire::rexd::v1::RpcError;
@@ -27,7 +27,7 @@ pub(super) struct Place {
 /// Files that a request touches.
 #[derive(Debug, Clone)]
 pub(super) struct Touched {
-    pub(super) action: Action,
+    pub(super) action: FileAction,
     pub(super) places: Vec<Place>,
     /// Where the relative paths of a patch begin.
     pub(super) base: PathBuf,
@@ -52,20 +52,20 @@ pub(super) struct Found {
 impl Touched {
     /// Looks where the files are now.
     pub(super) fn find(&self) -> Result<Found, Error> {
-        let by_name = matches!(self.action, Action::Remove | Action::Rename);
+        let by_name = matches!(self.action, FileAction::Remove | FileAction::Rename);
         let kind = |place: &Place| files::stat(&place.path).ok().flatten().map(|found| found.kind);
         let (mut paths, mut links) = (Vec::new(), Vec::new());
         for place in &self.places {
             // What is removed or moved is the name, wherever it leads.
             paths.push(if by_name { place.path.entry()? } else { place.path.real()? });
-            if !by_name && kind(place) == Some(Kind::Symlink) {
+            if !by_name && kind(place) == Some(FileKind::Symlink) {
                 links.push((place.path.entry()?, place.access));
             }
         }
         let is_tree = match self.places.first().and_then(kind) {
-            Some(Kind::File | Kind::Other) => false,
-            Some(Kind::Symlink) => !by_name,
-            Some(Kind::Dir) | None => true,
+            Some(FileKind::File | FileKind::Other) => false,
+            Some(FileKind::Symlink) => !by_name,
+            Some(FileKind::Dir) | None => true,
         };
         Ok(Found { paths, links, is_tree })
     }
@@ -88,13 +88,17 @@ impl Touched {
     }
 
     /// How the policy sees it.
-    pub(super) fn touches<'a>(&self, found: &'a Found) -> Vec<Touch<'a>> {
-        let places = self.places.iter().zip(&found.paths).map(|(place, path)| Touch {
+    pub(super) fn touches<'a>(&self, found: &'a Found) -> Vec<PathAccess<'a>> {
+        let places = self.places.iter().zip(&found.paths).map(|(place, path)| PathAccess {
             path,
             access: place.access,
-            tree: place.tree && found.is_tree,
+            is_recursive: place.tree && found.is_tree,
         });
-        let links = found.links.iter().map(|(path, access)| Touch { path, access: *access, tree: false });
+        let links = found.links.iter().map(|(path, access)| PathAccess {
+            path,
+            access: *access,
+            is_recursive: false,
+        });
         places.chain(links).collect()
     }
 
@@ -117,12 +121,13 @@ const MOST_ENTRIES: usize = 20_000;
 
 /// What is beneath a directory, relative to it; nothing if it cannot be told.
 fn beneath(path: &RootedPath) -> Option<Vec<PathBuf>> {
-    if files::stat(path).ok()?.is_none_or(|found| found.kind != Kind::Dir) {
+    if files::stat(path).ok()?.is_none_or(|found| found.kind != FileKind::Dir) {
         return Some(Vec::new());
     }
     let options = ListOptions { recursive: true, names_only: true, max_entries: Some(MOST_ENTRIES) };
-    let listing = files::list(path, options, &Scan::unbounded()).ok().filter(|listing| !listing.truncated)?;
-    let relative = |entry: &files::Entry| entry.path.strip_prefix(path.as_path()).ok().map(Path::to_owned);
+    let listing =
+        files::list(path, options, &ScanBudget::unbounded()).ok().filter(|listing| !listing.truncated)?;
+    let relative = |entry: &files::DirEntry| entry.path.strip_prefix(path.as_path()).ok().map(Path::to_owned);
     listing.entries.iter().map(relative).collect()
 }
 
@@ -141,28 +146,30 @@ impl Session {
         use Access::{Read, Remove, Write};
         let mut base = PathBuf::new();
         let (action, places) = match call {
-            Call::FsRead(params) => (Action::Read, vec![self.place(&params.path, Read, false)?]),
-            Call::FsList(params) => (Action::Read, vec![self.place(&params.path, Read, false)?]),
-            Call::FsStat(params) => (Action::Read, vec![self.place(&params.path, Read, false)?]),
-            Call::FsWatch(params) => (Action::Read, vec![self.place(&params.path, Read, false)?]),
+            Call::FsRead(params) => (FileAction::Read, vec![self.place(&params.path, Read, false)?]),
+            Call::FsList(params) => (FileAction::Read, vec![self.place(&params.path, Read, false)?]),
+            Call::FsStat(params) => (FileAction::Read, vec![self.place(&params.path, Read, false)?]),
+            Call::FsWatch(params) => (FileAction::Read, vec![self.place(&params.path, Read, false)?]),
             Call::FsGlob(params) => {
-                (Action::Read, vec![self.place(params.cwd.as_deref().unwrap_or_default(), Read, false)?])
+                (FileAction::Read, vec![self.place(params.cwd.as_deref().unwrap_or_default(), Read, false)?])
             }
             Call::FsGrep(params) => {
-                (Action::Read, vec![self.place(params.path.as_deref().unwrap_or_default(), Read, false)?])
+                (FileAction::Read, vec![self.place(params.path.as_deref().unwrap_or_default(), Read, false)?])
             }
-            Call::FsWrite(params) => (Action::Write, vec![self.place(&params.path, Write, false)?]),
-            Call::FsEdit(params) => (Action::Write, vec![self.place(&params.path, Write, false)?]),
-            Call::FsMkdir(params) => (Action::MakeDirectory, vec![self.place(&params.path, Write, false)?]),
+            Call::FsWrite(params) => (FileAction::Write, vec![self.place(&params.path, Write, false)?]),
+            Call::FsEdit(params) => (FileAction::Write, vec![self.place(&params.path, Write, false)?]),
+            Call::FsMkdir(params) => {
+                (FileAction::MakeDirectory, vec![self.place(&params.path, Write, false)?])
+            }
             Call::FsRemove(params) => {
-                (Action::Remove, vec![self.place(&params.path, Remove, params.recursive)?])
+                (FileAction::Remove, vec![self.place(&params.path, Remove, params.recursive)?])
             }
             Call::FsRename(params) => (
-                Action::Rename,
+                FileAction::Rename,
                 vec![self.place(&params.from, Remove, true)?, self.place(&params.to, Write, true)?],
             ),
             Call::FsCopy(params) => (
-                Action::Copy,
+                FileAction::Copy,
                 vec![
                     self.place(&params.from, Read, params.recursive)?,
                     self.place(&params.to, Write, params.recursive)?,
@@ -170,7 +177,7 @@ impl Session {
             ),
             Call::FsPatch(params) => {
                 base = self.admit(params.cwd.as_deref().unwrap_or_default())?.as_path().to_owned();
-                (Action::Write, self.patched(&base, &params.patch_text)?)
+                (FileAction::Write, self.patched(&base, &params.patch_text)?)
             }
             _ => return Ok(None),
         };

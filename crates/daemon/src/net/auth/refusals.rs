@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use engine::audit::{AuditRecord, AuditSink, Detail, Outcome};
+use engine::audit::{AuditOutcome, AuditRecord, AuditSink, Detail};
 use tokio::time::Instant;
 
 use super::refusal::Refusal;
@@ -110,7 +110,7 @@ impl Refusals {
                 ("reason".into(), Detail::Text(reason.to_owned())),
                 ("more".into(), Detail::Number(i64::try_from(silent).unwrap_or(i64::MAX))),
             ],
-            outcome: Outcome::Failed { code: refusal.map_or(0, |refusal| refusal.code), message },
+            outcome: AuditOutcome::Failed { code: refusal.map_or(0, |refusal| refusal.code), message },
             exit: None,
             duration: Duration::ZERO,
             decision: None,

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::time::SystemTime;
 
-use engine::audit::{AuditRecord, Detail, Exit, Judged, Outcome};
+use engine::audit::{AuditOutcome, AuditRecord, Detail, PolicyOutcome};
+use engine::process::ExitStatus;
 use serde_json::{Map, Value, json};
 
 use super::redact;
@@ -30,17 +31,17 @@ pub(super) fn body(record: &AuditRecord, out: &mut Vec<u8>) {
         fields.push(("address", text(address).into()));
     }
     match &record.outcome {
-        Outcome::Done(summary) => fields.push(("result", text(&redact::redact_text(summary)).into())),
-        Outcome::Failed { code, message } => {
+        AuditOutcome::Done(summary) => fields.push(("result", text(&redact::redact_text(summary)).into())),
+        AuditOutcome::Failed { code, message } => {
             let message = text(&redact::redact_text(message));
             fields.push(("error", json!({ "code": code, "message": message })));
         }
     }
     match record.exit {
-        Some(Exit::Code(code)) => fields.push(("exit_code", code.into())),
-        Some(Exit::Signal(signal)) => {
+        Some(ExitStatus::Code(code)) => fields.push(("exit_code", code.into())),
+        Some(ExitStatus::Signal(signal)) => {
             fields.push(("exit_code", (-1).into()));
-            fields.push(("signal", signal.into()));
+            fields.push(("signal", signal.number().into()));
         }
         None => {}
     }
@@ -52,7 +53,7 @@ pub(super) fn body(record: &AuditRecord, out: &mut Vec<u8>) {
 }
 
 /// The policy's decision, and the result of an approval.
-fn decision(judged: &Judged, fields: &mut Vec<(&str, Value)>) {
+fn decision(judged: &PolicyOutcome, fields: &mut Vec<(&str, Value)>) {
     fields.push(("rule", text(&judged.rule).into()));
     fields.push(("decision", judged.verdict.name().into()));
     let Some(approval) = &judged.approval else { return };

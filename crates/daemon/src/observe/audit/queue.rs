@@ -4,7 +4,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use engine::audit::{AuditRecord, Detail, Outcome};
+use engine::audit::{AuditOutcome, AuditRecord, Detail};
 
 use super::shorten::{MAX_RECORD_BYTES, shorten};
 use crate::observe::metrics::Metrics;
@@ -133,8 +133,8 @@ fn size(record: &AuditRecord) -> usize {
         size_of::<(std::borrow::Cow<'static, str>, Detail)>() + name.len() + detail(value)
     });
     let message = match &record.outcome {
-        Outcome::Done(summary) => summary.len(),
-        Outcome::Failed { message, .. } => message.len(),
+        AuditOutcome::Done(summary) => summary.len(),
+        AuditOutcome::Failed { message, .. } => message.len(),
     };
     size_of::<AuditRecord>() + record.operation.len() + message + details.sum::<usize>()
 }

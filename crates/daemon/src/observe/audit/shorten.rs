@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use engine::audit::{AuditRecord, Detail, Outcome};
+use engine::audit::{AuditOutcome, AuditRecord, Detail};
 
 /// Records above this size are cut to about this size.
 pub(super) const MAX_RECORD_BYTES: usize = 64 * 1024;
@@ -24,8 +24,8 @@ pub(super) fn shorten(record: &mut AuditRecord) {
         }
     }
     match &mut record.outcome {
-        Outcome::Done(summary) => cut_cow(summary, budget),
-        Outcome::Failed { message, .. } => cut(message, budget),
+        AuditOutcome::Done(summary) => cut_cow(summary, budget),
+        AuditOutcome::Failed { message, .. } => cut(message, budget),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The audit file: its chain, many writers, recovery, and redaction.
 
 use super::*;
-use engine::audit::{Approval, ApprovalOutcome, Detail, Exit, Judged, Outcome};
+use engine::audit::{ApprovalOutcome, ApprovalRecord, AuditOutcome, Detail, PolicyOutcome};
 use engine::policy::Verdict;
+use engine::process::{ExitStatus, Signal};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Instant, SystemTime};
@@ -17,21 +18,21 @@ pub(super) fn record(number: i64) -> AuditRecord {
         session: Some(Arc::from("s1")),
         operation: "exec.start".into(),
         details: vec![("number".into(), Detail::Number(number))],
-        outcome: Outcome::Done("started".into()),
+        outcome: AuditOutcome::Done("started".into()),
         exit: None,
         duration: Duration::from_micros(42),
         decision: None,
     }
 }
 
-pub(super) fn judged() -> Judged {
-    let approval = Approval {
+pub(super) fn judged() -> PolicyOutcome {
+    let approval = ApprovalRecord {
         id: Some(Arc::from("a1")),
         by: Some(Arc::from("uid:1000")),
         scope: Some("once"),
         outcome: ApprovalOutcome::Approved,
     };
-    Judged { verdict: Verdict::Ask, rule: Arc::from("r"), approval: Some(approval) }
+    PolicyOutcome { verdict: Verdict::Ask, rule: Arc::from("r"), approval: Some(approval) }
 }
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -62,13 +63,13 @@ impl Fixture {
 fn a_record_becomes_one_line_with_the_documented_keys() {
     let fixture = fixture();
     let audit = AuditFile::open(&fixture.path, true).unwrap();
-    audit.record(AuditRecord { decision: Some(judged()), exit: Some(Exit::Code(3)), ..record(1) });
-    let failed = Outcome::Failed { code: -32002, message: "outside".to_owned() };
+    audit.record(AuditRecord { decision: Some(judged()), exit: Some(ExitStatus::Code(3)), ..record(1) });
+    let failed = AuditOutcome::Failed { code: -32002, message: "outside".to_owned() };
     let address = Some(Arc::from("203.0.113.5"));
     audit.record(AuditRecord {
         outcome: failed,
         session: None,
-        exit: Some(Exit::Signal(9)),
+        exit: Some(ExitStatus::Signal(Signal::KILL)),
         address,
         ..record(2)
     });

@@ -2,16 +2,16 @@
 
 use super::tests::{judged, record};
 use super::*;
-use engine::audit::{Detail, Judged, Outcome};
+use engine::audit::{AuditOutcome, Detail, PolicyOutcome};
 use engine::policy::{Glob, Verdict};
 
 fn written() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("audit.log");
     let audit = AuditFile::open(&path, true).unwrap();
-    let denied = Judged { verdict: Verdict::Deny, rule: Arc::from("no rm"), approval: None };
+    let denied = PolicyOutcome { verdict: Verdict::Deny, rule: Arc::from("no rm"), approval: None };
     let command = |text: &str| vec![("command".into(), Detail::Shell(text.to_owned()))];
-    let failed = || Outcome::Failed { code: -32001, message: "denied".to_owned() };
+    let failed = || AuditOutcome::Failed { code: -32001, message: "denied".to_owned() };
     audit.record(AuditRecord { details: command("ls"), ..record(1) });
     audit.record(AuditRecord {
         details: command("rm \u{1b}]0;x\u{7}\u{202e}"),

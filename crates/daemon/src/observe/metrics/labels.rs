@@ -1,6 +1,6 @@
 //! The values of each label. They are closed sets, so that no peer can add a series.
 
-use engine::process::{Cause, Stream};
+use engine::process::{ExitCause, Stream};
 
 /// A closed set of label values.
 pub(super) trait Label: Copy + 'static {
@@ -154,14 +154,14 @@ label! {
     Policy = "policy",
 }
 
-impl From<Cause> for EndCause {
-    fn from(cause: Cause) -> EndCause {
+impl From<ExitCause> for EndCause {
+    fn from(cause: ExitCause) -> EndCause {
         match cause {
-            Cause::Itself => EndCause::Itself,
-            Cause::Killed => EndCause::Killed,
-            Cause::TimedOut => EndCause::TimedOut,
-            Cause::OutputLimit => EndCause::OutputLimit,
-            Cause::MemoryLimit => EndCause::MemoryLimit,
+            ExitCause::Itself => EndCause::Itself,
+            ExitCause::Killed => EndCause::Killed,
+            ExitCause::TimedOut => EndCause::TimedOut,
+            ExitCause::OutputLimit => EndCause::OutputLimit,
+            ExitCause::MemoryLimit => EndCause::MemoryLimit,
         }
     }
 }

@@ -131,7 +131,7 @@ fn a_gauge_is_lowered_when_it_is_dropped() {
     assert_eq!(gauges.value("rexd_sessions", &[("state", "waiting")]), Some(1.0));
     assert_eq!(gauges.sum("rexd_processes_running", &[]), 2.0);
     session.set_resumed();
-    started.ended(engine::process::Cause::TimedOut);
+    started.ended(engine::process::ExitCause::TimedOut);
     drop((connection, found));
     let page = page(&metrics);
     assert_eq!(page.value("rexd_sessions", &[("state", "attached")]), Some(1.0));

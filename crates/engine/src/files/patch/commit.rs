@@ -8,9 +8,9 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::plan::FileChange;
-use super::{Patched, Plan};
+use super::{PatchPlan, PatchResult};
 use crate::Error;
-use crate::files::atomic::{NewMode, NoSteps, Recipe, Staged, fingerprint, sync_directory};
+use crate::files::atomic::{NewMode, NoObserver, Recipe, Staged, fingerprint, sync_directory};
 use crate::files::guard::Access;
 use crate::files::path::RootedPath;
 use crate::files::refused;
@@ -19,9 +19,9 @@ use crate::files::stat::mtime_ms;
 use crate::files::stray::temporary_name;
 use crate::files::write::{Durability, write_all};
 
-impl Plan {
+impl PatchPlan {
     /// Applies the plan, whole or not at all, unless a file is no longer what it was planned for.
-    pub fn apply(self, durability: Durability) -> Result<Patched, Error> {
+    pub fn apply(self, durability: Durability) -> Result<PatchResult, Error> {
         let mut made = Vec::new();
         let mut undo = Vec::new();
         let done = commit_all(&self.changes, durability, &mut made, &mut undo);
@@ -78,7 +78,7 @@ fn recipe(change: &FileChange, durability: Durability) -> Recipe<'_> {
         mode: change.mode.map_or(NewMode::Kept, NewMode::Suggested),
         nameless: change.path.roots().nameless(),
         guarded: true,
-        steps: &NoSteps,
+        steps: &NoObserver,
     }
 }
 

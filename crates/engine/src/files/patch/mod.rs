@@ -6,7 +6,7 @@ mod parse;
 mod plan;
 
 pub use parse::{Chunk, Hunk, Line, parse};
-pub use plan::{FileChange, Plan, plan};
+pub use plan::{FileChange, PatchPlan, plan};
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::Error;
 
 /// What a patch did, by absolute paths.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Patched {
+pub struct PatchResult {
     /// Files that are new.
     pub added: Vec<PathBuf>,
     /// Files whose content changed in place.
@@ -29,6 +29,6 @@ pub struct Patched {
 
 /// Applies a patch whose relative paths are taken from `base`. Everything is worked out before anything
 /// is touched, and what was touched is put back if a later file fails.
-pub fn patch(roots: &Roots, base: &Path, text: &str, durability: Durability) -> Result<Patched, Error> {
+pub fn patch(roots: &Roots, base: &Path, text: &str, durability: Durability) -> Result<PatchResult, Error> {
     plan(roots, base, text)?.apply(durability)
 }

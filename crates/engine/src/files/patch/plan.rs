@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::Patched;
+use super::PatchResult;
 use super::apply::apply;
 use super::parse::{Hunk, parse};
 use crate::Error;
@@ -19,9 +19,9 @@ use crate::files::refused;
 
 /// A patch worked out but not applied: what an approver is shown.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct PatchPlan {
     pub(super) changes: Vec<FileChange>,
-    pub(super) patched: Patched,
+    pub(super) patched: PatchResult,
 }
 
 /// What becomes of one file.
@@ -38,23 +38,23 @@ pub struct FileChange {
     pub(super) seen: Option<Stat>,
 }
 
-impl Plan {
+impl PatchPlan {
     /// What becomes of each file, in the order the patch first names them.
     pub fn changes(&self) -> &[FileChange] {
         &self.changes
     }
 
     /// What the patch will report once applied.
-    pub fn outcome(&self) -> &Patched {
+    pub fn outcome(&self) -> &PatchResult {
         &self.patched
     }
 }
 
 /// Works out a patch. Later parts see what earlier parts made of a file.
-pub fn plan(roots: &Roots, base: &Path, text: &str) -> Result<Plan, Error> {
+pub fn plan(roots: &Roots, base: &Path, text: &str) -> Result<PatchPlan, Error> {
     let hunks = parse(text)?;
     let mut planner =
-        Planner { roots, base, plan: Plan::default(), known: HashMap::new(), inodes: HashMap::new() };
+        Planner { roots, base, plan: PatchPlan::default(), known: HashMap::new(), inodes: HashMap::new() };
     for hunk in &hunks {
         planner.hunk(hunk)?;
     }
@@ -67,7 +67,7 @@ pub fn plan(roots: &Roots, base: &Path, text: &str) -> Result<Plan, Error> {
 struct Planner<'a> {
     roots: &'a Roots,
     base: &'a Path,
-    plan: Plan,
+    plan: PatchPlan,
     known: HashMap<PathBuf, usize>,
     inodes: HashMap<(u64, u64), PathBuf>,
 }

@@ -2,11 +2,11 @@
 
 mod table;
 
+use super::analyze::ParsedCommand;
 use super::pattern::Match;
 use super::rule::arguments;
-use super::seen::Command;
 use super::words::{Word, base_name};
-use table::{Entry, TABLE, When};
+use table::{ClassCondition, ClassEntry, TABLE};
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -70,7 +70,7 @@ impl Classes {
 }
 
 /// The table by program name.
-static INDEX: LazyLock<HashMap<&'static str, Vec<&'static Entry>>> = LazyLock::new(|| {
+static INDEX: LazyLock<HashMap<&'static str, Vec<&'static ClassEntry>>> = LazyLock::new(|| {
     let mut index: HashMap<_, Vec<_>> = HashMap::new();
     for entry in TABLE {
         for program in entry.programs {
@@ -81,7 +81,7 @@ static INDEX: LazyLock<HashMap<&'static str, Vec<&'static Entry>>> = LazyLock::n
 });
 
 /// The classes of a command.
-pub(super) fn of(command: &Command) -> Classes {
+pub(super) fn of(command: &ParsedCommand) -> Classes {
     let mut classes = Classes::default();
     let name = base_name(command.program());
     let family = name.split_once('.').map_or(name, |(family, _)| family);
@@ -99,7 +99,7 @@ pub(super) fn of(command: &Command) -> Classes {
     classes
 }
 
-impl When {
+impl ClassCondition {
     fn holds(&self, words: &[Word]) -> Match {
         match self {
             Self::Always => Match::Yes,
@@ -173,10 +173,10 @@ fn is_option(text: &str, option: &str) -> bool {
 mod tests {
     use super::*;
     use crate::policy::CommandLine;
-    use crate::policy::seen::look;
+    use crate::policy::analyze::analyze;
 
     fn classes(line: &str) -> Vec<&'static str> {
-        let seen = look(&CommandLine::Shell { line, login: false });
+        let seen = analyze(&CommandLine::Shell { line, login: false });
         let found: Vec<_> = seen.commands.iter().map(of).collect();
         let is = |class| found.iter().any(|classes| classes.has(class) == Match::Yes);
         Class::NAMES.iter().filter(|(_, class)| is(*class)).map(|(name, _)| *name).collect()
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn unknown_words_make_a_class_possible() {
-        let seen = look(&CommandLine::Shell { line: "find . $FLAGS", login: false });
+        let seen = analyze(&CommandLine::Shell { line: "find . $FLAGS", login: false });
         assert_eq!(of(&seen.commands[0]).has(Class::Destructive), Match::Maybe);
         assert_eq!(of(&seen.commands[0]).has(Class::ReadOnly), Match::Maybe);
         assert_eq!(of(&seen.commands[0]).has(Class::Network), Match::No);

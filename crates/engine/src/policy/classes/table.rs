@@ -4,15 +4,15 @@ use super::Class;
 
 /// Programs that are of a class under a condition.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ClassEntry {
     pub(super) class: Class,
     pub(super) programs: &'static [&'static str],
-    pub(super) when: When,
+    pub(super) when: ClassCondition,
 }
 
 /// When an entry holds.
 #[derive(Debug)]
-pub(super) enum When {
+pub(super) enum ClassCondition {
     Always,
     /// The subcommand is one of these.
     Subcommand(&'static [&'static str]),
@@ -26,12 +26,12 @@ pub(super) enum When {
     SubcommandWithout(&'static [&'static str], &'static [&'static str]),
 }
 
-const fn entry(class: Class, programs: &'static [&'static str], when: When) -> Entry {
-    Entry { class, programs, when }
+const fn entry(class: Class, programs: &'static [&'static str], when: ClassCondition) -> ClassEntry {
+    ClassEntry { class, programs, when }
 }
 
 use Class::{Build, Destructive, Network, Package, Privilege, ReadOnly};
-use When::{Always, Option, Subcommand, SubcommandWith, SubcommandWithout, Without};
+use ClassCondition::{Always, Option, Subcommand, SubcommandWith, SubcommandWithout, Without};
 
 const NODE: &[&str] = &["npm", "pnpm", "yarn", "bun"];
 #[rustfmt::skip]
@@ -50,7 +50,7 @@ const SYSTEM_PACKAGERS: &[&str] = &[
 ];
 
 #[rustfmt::skip]
-pub(super) static TABLE: &[Entry] = &[
+pub(super) static TABLE: &[ClassEntry] = &[
     // Looking.
     entry(
         ReadOnly,

@@ -5,7 +5,7 @@ mod dollar;
 mod redirect;
 mod word;
 
-use super::words::{Simple, Word};
+use super::words::{SimpleCommand, Word};
 use redirect::Heredoc;
 
 /// How deep substitutions, subshells and groups may nest.
@@ -13,9 +13,9 @@ const MAX_DEPTH: usize = 48;
 
 /// What a shell text may run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Script {
+pub(super) struct ShellScript {
     /// Every simple command, those inside substitutions, branches and functions included.
-    pub(super) commands: Vec<Simple>,
+    pub(super) commands: Vec<SimpleCommand>,
     /// Variables assigned anywhere in it, with their values as far as they are known.
     pub(super) assigned: Vec<(String, Option<String>)>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Unparsable(pub(super) &'static str);
 type Parsed<T> = Result<T, Unparsable>;
 
 /// Splits a shell text.
-pub(super) fn parse(text: &str) -> Parsed<Script> {
+pub(super) fn parse(text: &str) -> Parsed<ShellScript> {
     let mut parser = Parser::new(text.as_bytes(), 0)?;
     match parser.list()? {
         Stop::End => {}
@@ -58,7 +58,7 @@ struct Parser<'a> {
     depth: usize,
     /// Here-documents whose bodies begin after the next line end.
     heredocs: Vec<Heredoc>,
-    script: Script,
+    script: ShellScript,
 }
 
 impl<'a> Parser<'a> {
@@ -69,7 +69,7 @@ impl<'a> Parser<'a> {
         if text.contains(&0) {
             return Err(Unparsable("it holds a NUL"));
         }
-        Ok(Self { text, at: 0, depth, heredocs: Vec::new(), script: Script::default() })
+        Ok(Self { text, at: 0, depth, heredocs: Vec::new(), script: ShellScript::default() })
     }
 
     /// The next byte, with line continuations removed as every shell does outside single quotes.
@@ -206,7 +206,7 @@ impl<'a> Parser<'a> {
             words.push(Word::Literal(":".to_owned()));
         }
         if !words.is_empty() {
-            self.script.commands.push(Simple { words, writes });
+            self.script.commands.push(SimpleCommand { words, writes });
         }
         Ok(())
     }

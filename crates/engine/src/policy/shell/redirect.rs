@@ -1,6 +1,6 @@
 //! Redirections and here-documents.
 
-use super::word::Token;
+use super::word::ShellToken;
 use super::{Parsed, Parser, Unparsable};
 
 /// A here-document that was announced and whose body is still to come.
@@ -57,7 +57,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn target(&mut self) -> Parsed<Token> {
+    fn target(&mut self) -> Parsed<ShellToken> {
         self.skip_blank();
         match self.peek() {
             Some(b'<' | b'>') if self.peek_second() == Some(b'(') => self.word(),

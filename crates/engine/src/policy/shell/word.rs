@@ -5,7 +5,7 @@ use crate::policy::words::Word;
 
 /// A word as it was read.
 #[derive(Debug)]
-pub(super) struct Token {
+pub(super) struct ShellToken {
     /// The text after quote removal, as far as it is known.
     pub(super) text: Vec<u8>,
     /// Without quotes, escapes and expansions: only such a word can be a keyword.
@@ -16,7 +16,7 @@ pub(super) struct Token {
     pub(super) word: Word,
 }
 
-impl Token {
+impl ShellToken {
     /// Digits directly before a redirection name a descriptor.
     pub(super) fn is_io_number(&self, next: Option<u8>) -> bool {
         self.bare && self.text.iter().all(u8::is_ascii_digit) && matches!(next, Some(b'<' | b'>'))
@@ -50,7 +50,7 @@ struct Draft {
 
 impl Parser<'_> {
     /// The next word; there must be one.
-    pub(super) fn word(&mut self) -> Parsed<Token> {
+    pub(super) fn word(&mut self) -> Parsed<ShellToken> {
         let mut draft = Draft { text: Vec::new(), bare: true, known: None, globs: None, assignment: None };
         let start = self.at;
         while let Some(byte) = self.peek() {
@@ -297,7 +297,7 @@ impl Draft {
         self.known.get_or_insert(self.text.len());
     }
 
-    fn finish(self) -> Parsed<Token> {
+    fn finish(self) -> Parsed<ShellToken> {
         let text = self.text;
         // The test commands are no patterns.
         let globs = self.globs.filter(|_| text != b"[" && text != b"[[");
@@ -317,7 +317,7 @@ impl Draft {
             Some(known) => Word::Dynamic(decoded(text.get(..known).unwrap_or_default())),
             None => Word::Literal(decoded(&text)),
         };
-        Ok(Token { bare: self.bare && !dynamic, assigns, word, text })
+        Ok(ShellToken { bare: self.bare && !dynamic, assigns, word, text })
     }
 }
 

@@ -31,17 +31,17 @@ const FRAMES: usize = 32;
 const STEADY: Duration = Duration::from_secs(120);
 
 /// Serves the streams of a rendezvous until something happens that no waiting mends. Dropping this future resets all
-/// streams and ends the connection.
+/// streams and ends the connection; the tasks that do so belong to `tasks`.
 pub async fn run<F, Served>(
     config: &RemoteExecutorConfig,
     serve: F,
+    tasks: &TaskTracker,
 ) -> Result<Infallible, RemoteExecutorError>
 where
     F: Fn(Link) -> Served,
     Served: Future<Output = ()> + Send + 'static,
 {
     let mut backoff = Backoff::default();
-    let streams = TaskTracker::new();
     loop {
         match registry::register(config).await {
             Ok(place) => match connect(&place.url).await {
@@ -49,7 +49,7 @@ where
                     let executor_id = &place.executor_id;
                     tracing::info!(%executor_id, "connected to the rendezvous");
                     let since = Instant::now();
-                    serve_all(link, &serve, &streams).await;
+                    serve_all(link, &serve, tasks).await;
                     if is_replaced(&closer) {
                         tracing::error!(
                             "another executor connected as {executor_id:?} and took this one's place: give each an \
@@ -89,14 +89,14 @@ fn is_replaced(closer: &Closer) -> bool {
 }
 
 /// Serves every stream until the link is gone; its streams end with it.
-async fn serve_all<F, Served>(link: Link, serve: &F, streams: &TaskTracker)
+async fn serve_all<F, Served>(link: Link, serve: &F, tasks: &TaskTracker)
 where
     F: Fn(Link) -> Served,
     Served: Future<Output = ()> + Send + 'static,
 {
-    let mut acceptor = mux::executor(link, mux::Limits::default());
+    let mut acceptor = mux::executor(link, mux::Limits::default(), tasks);
     while let Some((stream_id, link)) = acceptor.accept().await {
         tracing::debug!(%stream_id, "a stream was opened");
-        streams.spawn(serve(link));
+        tasks.spawn(serve(link));
     }
 }

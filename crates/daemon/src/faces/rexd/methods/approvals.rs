@@ -2,7 +2,8 @@
 
 use engine::approval::Approver as _;
 use engine::approval::{
-    Action, Answer as Said, Approval, Choice, Deed, Diff, News, Outcome, Question, Scope,
+    Approval, ApprovalAnswer, ApprovalRequest, ApprovalUpdate, Choice, Diff, FileAction, Operation,
+    Resolution, Scope,
 };
 use engine::process::Program;
 use serde_json::{Value, json};
@@ -16,16 +17,16 @@ use super::super::session::Session;
 
 impl Session {
     /// Tells the client what waits for a decision, or that it waits no more.
-    pub(in super::super) fn tell_news(&mut self, news: &News) {
+    pub(in super::super) fn tell_news(&mut self, news: &ApprovalUpdate) {
         let session_id = self.id.to_string();
         let frame = self.manners.frame_bytes;
         let order = match news {
-            News::Requested(approval) => {
+            ApprovalUpdate::Requested(approval) => {
                 let v1::Approval { approval_id, method, summary, operation, rule, .. } =
                     described(approval, frame);
-                let (asked_by, expires_at) = (asked_by(&approval.question), timestamp(approval.expires_at));
+                let (asked_by, expires_at) = (asked_by(&approval.request), timestamp(approval.expires_at));
                 let (risk, reason) =
-                    (approval.question.risk.name().to_owned(), approval.question.reason.clone());
+                    (approval.request.risk.name().to_owned(), approval.request.reason.clone());
                 EventOrder::Tell(Box::new(move |event_id| {
                     encode_event(&v1::ApprovalRequested {
                         session_id,
@@ -42,7 +43,7 @@ impl Session {
                     })
                 }))
             }
-            News::Decided(approval, outcome) => {
+            ApprovalUpdate::Resolved(approval, outcome) => {
                 let approval_id = approval.id.to_string();
                 let (decision, scope, by) = decision(outcome);
                 EventOrder::Tell(Box::new(move |event_id| {
@@ -66,7 +67,7 @@ impl Session {
 
     /// `approval.list`: what waits for whoever asks, oldest first. The truth about it is for those who decide.
     pub(super) fn approval_list(&self, answer: Answer) {
-        let pending = self.service.approvals.pending(|question| self.approver.may_answer(question));
+        let pending = self.service.approvals.pending(|request| self.approver.may_answer(request));
         let frame = self.manners.frame_bytes.unwrap_or(LISTED_BYTES);
         let each = frame / pending.len().max(1);
         let (mut approvals, mut length) = (Vec::new(), 0);
@@ -91,21 +92,21 @@ impl Session {
             Err(error) => return self.refuse(answer, error),
         };
         let (approvals, approver) = (self.service.approvals.clone(), self.approver.clone());
-        let waiting = approvals.pending(|question| approver.may_see(question));
+        let waiting = approvals.pending(|request| approver.may_see(request));
         let asked = waiting.iter().find(|approval| *approval.id == *params.approval_id);
-        if let Some(reason) = asked.and_then(|approval| approver.reason_against(&approval.question)) {
+        if let Some(reason) = asked.and_then(|approval| approver.reason_against(&approval.request)) {
             let data = json!({ "approval_id": params.approval_id, "reason": reason });
             let message = format!("this approval is not yours to give: {reason}");
             return self.refuse(answer, RpcError::new(codes::UNAUTHORIZED, message).with_data(data));
         }
         self.spawn(async move {
             let settled =
-                approvals.answer(&params.approval_id, said, |question| approver.may_see(question)).await;
+                approvals.answer(&params.approval_id, said, |request| approver.may_see(request)).await;
             answer.send(settled.map(|_| v1::OkResult::DONE).map_err(rpc_error)).await;
         });
     }
 
-    fn said(&self, params: &v1::ApprovalAnswer) -> Result<Said, RpcError> {
+    fn said(&self, params: &v1::ApprovalAnswer) -> Result<ApprovalAnswer, RpcError> {
         let choice = match params.decision.as_str() {
             "approve" => Choice::Approve,
             "deny" => Choice::Deny,
@@ -117,26 +118,26 @@ impl Session {
             Some("rule") => Scope::Rule,
             Some(_) => return Err(invalid("scope", "expected once, session or rule")),
         };
-        Ok(Said { choice, scope, by: self.asker.caller.name.clone() })
+        Ok(ApprovalAnswer { choice, scope, by: self.asker.caller.name.clone() })
     }
 }
 
 /// The words of the protocol for how something was settled, for how long that holds, and who did it.
-fn decision(outcome: &Outcome) -> (&'static str, Option<&'static str>, Option<String>) {
+fn decision(outcome: &Resolution) -> (&'static str, Option<&'static str>, Option<String>) {
     match outcome {
-        Outcome::Answered(Said { choice, scope, by }) => {
+        Resolution::Answered(ApprovalAnswer { choice, scope, by }) => {
             let decision = if *choice == Choice::Approve { "approve" } else { "deny" };
             (decision, Some(scope.name()), Some(by.to_string()))
         }
-        Outcome::Expired => ("expired", None, None),
-        Outcome::Withdrawn | Outcome::Abandoned => ("withdrawn", None, None),
+        Resolution::Expired => ("expired", None, None),
+        Resolution::Withdrawn | Resolution::Abandoned => ("withdrawn", None, None),
     }
 }
 
 fn described(approval: &Approval, frame_bytes: Option<usize>) -> v1::Approval {
-    let question = &approval.question;
-    let mut operation = operation(&question.deed);
-    let mut summary = question.deed.summary();
+    let request = &approval.request;
+    let mut operation = operation(&request.operation);
+    let mut summary = request.operation.summary();
     // A line that the client cannot take would end its connection: it must be seen by other means.
     if frame_bytes.is_some_and(|most| operation.to_string().len() + summary.len() > most / 2) {
         operation = json!({ "kind": operation["kind"], "cut_bytes": operation.to_string().len() });
@@ -144,14 +145,14 @@ fn described(approval: &Approval, frame_bytes: Option<usize>) -> v1::Approval {
     }
     v1::Approval {
         approval_id: approval.id.to_string(),
-        method: question.operation.to_owned(),
+        method: request.method.to_owned(),
         summary,
         operation,
-        rule: Some(question.rule.clone()),
-        reason: Some(question.reason.clone()),
-        risk: Some(question.risk.name().to_owned()),
-        asked_by: Some(asked_by(question)),
-        requested_at: timestamp(approval.asked_at),
+        rule: Some(request.rule.clone()),
+        reason: Some(request.reason.clone()),
+        risk: Some(request.risk.name().to_owned()),
+        asked_by: Some(asked_by(request)),
+        requested_at: timestamp(approval.requested_at),
         expires_at: Some(timestamp(approval.expires_at)),
         state: "pending".to_owned(),
     }
@@ -163,20 +164,20 @@ const LISTED_BYTES: usize = 8 * 1024 * 1024;
 /// The characters of a summary that is too long for its client.
 const CUT_SUMMARY: usize = 256;
 
-fn asked_by(question: &Question) -> v1::AskedBy {
-    let asker = &question.asker;
+fn asked_by(request: &ApprovalRequest) -> v1::AskedBy {
+    let requester = &request.requester;
     v1::AskedBy {
-        caller: asker.caller.to_string(),
-        client_name: asker.client.to_string(),
-        face: asker.face.to_owned(),
-        session_id: asker.session.to_string(),
+        caller: requester.caller.to_string(),
+        client_name: requester.client.to_string(),
+        face: requester.face.to_owned(),
+        session_id: requester.session.to_string(),
     }
 }
 
 /// The true operation.
-fn operation(deed: &Deed) -> Value {
-    match deed {
-        Deed::Run { program, cwd, env, input, has_terminal, is_detached } => {
+fn operation(shown: &Operation) -> Value {
+    match shown {
+        Operation::Run { program, cwd, env, input, has_terminal, is_detached } => {
             let env: serde_json::Map<String, Value> =
                 env.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
             let mut operation = json!({
@@ -196,13 +197,13 @@ fn operation(deed: &Deed) -> Value {
             }
             operation
         }
-        Deed::Files { action, paths, diff, is_recursive, overwrites } => {
+        Operation::Files { action, paths, diff, is_recursive, overwrites } => {
             let paths: Vec<String> = paths.iter().map(|path| text(path)).collect();
             let mut operation = json!({ "kind": action.name(), "paths": paths });
-            if matches!(action, Action::Remove | Action::Copy) {
+            if matches!(action, FileAction::Remove | FileAction::Copy) {
                 operation["recursive"] = json!(is_recursive);
             }
-            if matches!(action, Action::Rename | Action::Copy) {
+            if matches!(action, FileAction::Rename | FileAction::Copy) {
                 operation["overwrite"] = json!(overwrites);
             }
             if let Some(Diff { text, cut_bytes }) = diff {

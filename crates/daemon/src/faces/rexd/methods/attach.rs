@@ -1,7 +1,7 @@
 //! `exec.attach`: following a process that another session, or an earlier one, has started.
 
 use engine::Roots;
-use engine::process::{Cursor, Description, Facts, Process, ProcessId};
+use engine::process::{Cursor, Description, Process, ProcessId, ProcessState};
 use wire::rexd::v1;
 
 use super::super::answer::Answer;
@@ -40,13 +40,13 @@ impl Session {
                 // Within reach before it is answered: the next request may type into it.
                 letters.send(Letter::Notice(Notice::Found(process.clone()))).await.ok();
             }
-            let at = process.first().0.max(from).min(process.facts().end.0);
+            let at = process.first().0.max(from).min(process.state().end.0);
             let reader = match whose {
                 Whose::Own => process.primary_reader(Cursor(at)),
                 Whose::Anothers => process.reader(Cursor(at)),
             };
             let position = Position { at, lost: at.saturating_sub(from) };
-            answer.send(Ok(attached(&process, &process.facts(), position))).await;
+            answer.send(Ok(attached(&process, &process.state(), position))).await;
             follow(&events, (process, reader), None, None).await;
         });
     }
@@ -97,7 +97,7 @@ pub(super) fn may_see(caller: &Caller, roots: &Roots, process: &Description) -> 
     caller.roots.is_none() || roots.paths().iter().any(|root| process.cwd.starts_with(root))
 }
 
-pub(super) fn attached(process: &Process, facts: &Facts, position: Position) -> v1::ExecAttachResult {
+pub(super) fn attached(process: &Process, facts: &ProcessState, position: Position) -> v1::ExecAttachResult {
     let exit = facts.closed.as_ref().map(|closed| closed.exit);
     v1::ExecAttachResult {
         process_id: process.id().0.clone(),

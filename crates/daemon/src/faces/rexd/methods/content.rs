@@ -1,7 +1,7 @@
 //! The content of a file on its way out: as text or base64, whole characters, never longer than a line may be.
 
 use engine::RootedPath;
-use engine::files::{Content, Range, mode_string};
+use engine::files::{FileContent, ReadRange, mode_string};
 use wire::jsonrpc::Id;
 use wire::rexd::v1::{ReadContent, ReadResponse, RpcError};
 
@@ -25,7 +25,7 @@ pub(super) enum Wanted {
 /// One read and how its result travels.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
-    pub(super) range: Range,
+    pub(super) range: ReadRange,
     wanted: Wanted,
     frame_bytes: Option<usize>,
     /// Whether the bytes are hashed.
@@ -52,7 +52,7 @@ enum Encoded {
 
 impl Reading {
     /// A read whose result fits into the longest line the client takes.
-    pub(super) fn new(mut range: Range, wanted: Wanted, frame_bytes: Option<usize>) -> Reading {
+    pub(super) fn new(mut range: ReadRange, wanted: Wanted, frame_bytes: Option<usize>) -> Reading {
         if let Some(frame) = frame_bytes {
             let room = frame.saturating_sub(ENVELOPE_BYTES).max(1024);
             let fits = if wanted == Wanted::Text { room } else { room / 4 * 3 };
@@ -76,9 +76,9 @@ impl Reading {
     pub(super) fn respond(
         &self,
         path: &RootedPath,
-        content: Result<Content, engine::Error>,
+        content: Result<FileContent, engine::Error>,
     ) -> Result<Response, RpcError> {
-        let Content { bytes, size, mtime_ms, more, mode } = content.map_err(rpc_error)?;
+        let FileContent { bytes, size, mtime_ms, more, mode } = content.map_err(rpc_error)?;
         let hash = self.hashes.then(|| (convert::hash(&bytes), mode_string(mode)));
         let mut truncated = more;
         let content = match self.wanted {

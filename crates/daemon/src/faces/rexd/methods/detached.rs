@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use engine::process::{Cursor, Kept, ProcessId, ProcessSpec};
+use engine::process::{Cursor, KeptProcess, ProcessId, ProcessSpec};
 use wire::rexd::v1::{self, RpcError};
 
 use super::super::answer::Answer;
@@ -21,7 +21,7 @@ use crate::observe::metrics::ProcessOwner;
 
 /// A kept process that a session takes up, and what follows from it.
 pub(in super::super) struct Adopting {
-    pub(in super::super) kept: Kept,
+    pub(in super::super) kept: KeptProcess,
     pub(in super::super) then: Then,
 }
 
@@ -135,7 +135,7 @@ impl Session {
     }
 
     /// A process was looked for: whoever named it goes on, or hears that there is none.
-    pub(in super::super) fn reached(&mut self, id: &ProcessId, kept: Option<Box<Kept>>) {
+    pub(in super::super) fn reached(&mut self, id: &ProcessId, kept: Option<Box<KeptProcess>>) {
         let waiting = self.reaching.remove(id).unwrap_or_default();
         if let Some(kept) = kept
             && self.engine.process(id).is_err()

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use engine::files::RootedPath;
-use engine::process::{Description, Facts, LogReader, Process, ProcessId, ProcessSpec, Program, Starting};
+use engine::process::{
+    Description, LogReader, PendingStart, Process, ProcessId, ProcessSpec, ProcessState, Program,
+};
 use tokio::time::Instant;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
@@ -148,9 +150,9 @@ impl Session {
     }
 
     /// Registers a process and begins to start it, if the session may have another one.
-    pub(super) fn begin(&mut self, spec: ProcessSpec) -> Result<Starting, RpcError> {
+    pub(super) fn begin(&mut self, spec: ProcessSpec) -> Result<PendingStart, RpcError> {
         let limit = self.limits.max_processes_per_session;
-        if !self.engine.has_room(limit) {
+        if !self.engine.has_capacity(limit) {
             let error = engine::Error::LimitReached { what: "processes per session", limit: limit as u64 };
             return Err(rpc_error(error));
         }
@@ -205,9 +207,9 @@ impl Session {
         self.spawn(async move {
             let result = match process.kill(signal).await {
                 Ok(ended) => Ok(v1::ExecKillResult {
-                    ok: !signal.ends() || ended.left.is_empty(),
+                    ok: !signal.ends() || ended.remaining.is_empty(),
                     killed: ended.killed.into_iter().map(member).collect(),
-                    left: ended.left.into_iter().map(member).collect(),
+                    left: ended.remaining.into_iter().map(member).collect(),
                 }),
                 // It ended before: there was nothing left to kill.
                 Err(engine::Error::Gone) => {
@@ -264,7 +266,7 @@ impl Session {
                 Some(keepers) => keepers.list().await,
                 None => Vec::new(),
             };
-            let here = here.iter().map(|process| (process.id(), process.description(), process.facts()));
+            let here = here.iter().map(|process| (process.id(), process.description(), process.state()));
             let kept = kept.iter().map(|kept| (&kept.id, &kept.description, kept.facts.clone()));
             let visible = here.chain(kept).filter(|(_, process, _)| may_see(&caller, &roots, process));
             let mut processes: Vec<v1::ListedProcess> =
@@ -305,7 +307,7 @@ pub(super) async fn tell_failure(events: &Events, session_id: String, process_id
 }
 
 fn waited(process: &Process) -> v1::ExecWaitResult {
-    let facts = process.facts();
+    let facts = process.state();
     let exit = facts.closed.as_ref().map(|closed| closed.exit);
     // A process that somebody else keeps may have written more than was read here; its end tells all of it.
     let (stdout, stderr) = match &facts.closed {
@@ -321,7 +323,7 @@ fn waited(process: &Process) -> v1::ExecWaitResult {
     }
 }
 
-fn listed(id: &ProcessId, description: &Description, facts: &Facts) -> v1::ListedProcess {
+fn listed(id: &ProcessId, description: &Description, facts: &ProcessState) -> v1::ListedProcess {
     let exit = facts.closed.as_ref().map(|closed| closed.exit);
     v1::ListedProcess {
         process_id: id.0.clone(),
@@ -339,6 +341,6 @@ fn listed(id: &ProcessId, description: &Description, facts: &Facts) -> v1::Liste
     }
 }
 
-fn member(member: engine::process::Member) -> v1::KilledProcess {
+fn member(member: engine::process::TreeMember) -> v1::KilledProcess {
     v1::KilledProcess { pid: i64::from(member.pid), name: member.name }
 }

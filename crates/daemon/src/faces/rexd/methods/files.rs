@@ -1,6 +1,8 @@
 //! Files: read, written, edited, patched, described, made, moved, copied and removed.
 
-use engine::files::{self, CopyOptions, Edit, Hashing, Kind, Metadata, Range, Scan, WriteOptions};
+use engine::files::{
+    self, CopyOptions, Edit, FileHasher, FileKind, Metadata, ReadRange, ScanBudget, WriteOptions,
+};
 use engine::{Error, RootedPath};
 use serde::Serialize;
 use wire::rexd::v1::{self, RpcError};
@@ -25,7 +27,7 @@ impl Session {
             Ok(found) => found,
             Err(error) => return self.refuse(answer, error),
         };
-        let small = Range { max: reading.range.max.min(SMALL_READ), ..reading.range };
+        let small = ReadRange { max: reading.range.max.min(SMALL_READ), ..reading.range };
         if let Some(content) = files::read_cached(&path, small) {
             let is_whole =
                 content.as_ref().map_or(true, |content| !content.more || reading.is_met_by(&content.bytes));
@@ -60,7 +62,7 @@ impl Session {
         let length = convert::optional("length", params.length)?;
         let max = self.limits.max_file_read_bytes;
         let frame_bytes = self.manners.frame_bytes;
-        let reading = Reading::new(Range { offset, length, max }, wanted, frame_bytes);
+        let reading = Reading::new(ReadRange { offset, length, max }, wanted, frame_bytes);
         let hashes = convert::wants_hash(params.hash.as_deref())?;
         Ok((self.named_path(&params.path)?, reading.hashing(hashes)))
     }
@@ -186,11 +188,11 @@ impl Session {
 
     /// `fs.stat` with `hash`. Others wait until the file is open; however long it then takes to read, nobody does.
     fn stat_and_hash(&self, path: RootedPath, wish: HashWish, answer: Answer, turn: Turn) {
-        self.scan(answer, Scan::unbounded(), move |scan| {
+        self.scan(answer, ScanBudget::unbounded(), move |scan| {
             let found = files::stat(&path).map_err(rpc_error)?;
             let mut result = described(&path, found);
             if result.exists {
-                let hashing = Hashing::open(&path).map_err(rpc_error)?;
+                let hashing = FileHasher::open(&path).map_err(rpc_error)?;
                 drop(turn);
                 let hashed = hashing.run(wish.first, &scan).map_err(rpc_error)?;
                 result.hash = Some(convert::hexadecimal(&hashed.sha256));
@@ -216,7 +218,7 @@ impl Session {
     pub(super) fn fs_remove(&self, params: v1::FsRemove, answer: Answer, turn: Turn) {
         let key = params.idempotency_key.clone();
         let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
-        let scan = Scan::unbounded();
+        let scan = ScanBudget::unbounded();
         match self.named_path(&params.path) {
             Ok(path) => {
                 self.change(answer, turn, kept, move || done(files::remove(&path, params.recursive, &scan)))
@@ -249,7 +251,7 @@ impl Session {
         match self.two_paths(&params.from, &params.to) {
             Ok((from, to)) => {
                 self.change(answer, turn, kept, move || {
-                    done(files::copy(&from, &to, options, &Scan::unbounded()))
+                    done(files::copy(&from, &to, options, &ScanBudget::unbounded()))
                 });
             }
             Err(error) => self.refuse(answer, error),
@@ -342,11 +344,11 @@ fn described(path: &RootedPath, found: Option<Metadata>) -> v1::FsStatResult {
 }
 
 /// What the protocol calls a kind of file.
-pub(super) fn kind_name(kind: Kind) -> &'static str {
+pub(super) fn kind_name(kind: FileKind) -> &'static str {
     match kind {
-        Kind::File => "file",
-        Kind::Dir => "dir",
-        Kind::Symlink => "symlink",
-        Kind::Other => "other",
+        FileKind::File => "file",
+        FileKind::Dir => "dir",
+        FileKind::Symlink => "symlink",
+        FileKind::Other => "other",
     }
 }

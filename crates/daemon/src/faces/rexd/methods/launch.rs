@@ -1,6 +1,6 @@
 //! From a start that was begun to its answer: the same for commands and terminals.
 
-use engine::process::{Cursor, LogReader, Process, Starting};
+use engine::process::{Cursor, LogReader, PendingStart, Process};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use wire::rexd::v1::RpcError;
@@ -18,7 +18,7 @@ use super::exec::tell_failure;
 
 /// A start under way.
 pub(super) struct Launch {
-    starting: Starting,
+    starting: PendingStart,
     /// Taken before the program runs: what it writes while its start is still being answered is kept for it.
     reader: LogReader,
     session_id: std::sync::Arc<str>,
@@ -35,7 +35,7 @@ pub(super) enum Saying {
 }
 
 impl Session {
-    pub(super) fn launch(&mut self, starting: Starting) -> Launch {
+    pub(super) fn launch(&mut self, starting: PendingStart) -> Launch {
         let events = self.events();
         let hint = self.service.no_roots.clone();
         let reader = starting.process().primary_reader(Cursor(0));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use engine::files::{self, Case, GlobOptions, Grep, ListOptions, Scan};
+use engine::files::{self, Case, GlobOptions, GrepOptions, ListOptions, ScanBudget};
 use serde::Serialize;
 use wire::rexd::v1::{self, RpcError};
 
@@ -101,16 +101,16 @@ impl Session {
     }
 
     /// How long a walk over many files may take.
-    fn deadline(&self) -> Scan {
-        Scan::within(self.limits.scan_deadline)
+    fn deadline(&self) -> ScanBudget {
+        ScanBudget::within(self.limits.scan_deadline)
     }
 
     /// Runs a scan off the event loop, within its bounds, until it is done or withdrawn.
     pub(super) fn scan<T: Serialize + Send + 'static>(
         &self,
         answer: Answer,
-        bounds: Scan,
-        work: impl FnOnce(Scan) -> Result<T, RpcError> + Send + 'static,
+        bounds: ScanBudget,
+        work: impl FnOnce(ScanBudget) -> Result<T, RpcError> + Send + 'static,
     ) {
         let withdrawn = Arc::new(AtomicBool::new(false));
         let scan = bounds.cancelled_by(withdrawn.clone());
@@ -130,14 +130,14 @@ impl Session {
     }
 }
 
-fn grep(params: v1::FsGrep) -> Result<Grep, RpcError> {
+fn grep(params: v1::FsGrep) -> Result<GrepOptions, RpcError> {
     let case = match params.case.as_deref() {
         None | Some("smart") => Case::Smart,
         Some("sensitive") => Case::Sensitive,
         Some("insensitive") => Case::Insensitive,
         Some(_) => return Err(invalid("case", "expected smart, sensitive or insensitive")),
     };
-    let mut grep = Grep::new(params.pattern);
+    let mut grep = GrepOptions::new(params.pattern);
     grep.literal = params.literal;
     grep.case = case;
     grep.include = params.include;

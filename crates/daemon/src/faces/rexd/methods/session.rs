@@ -304,7 +304,7 @@ impl Session {
     pub(super) fn start_path(&self, asked: Option<&str>) -> Result<engine::RootedPath, RpcError> {
         let runtime_policy = self.service.runtime_policy.current();
         let mut roots = self.roots.clone();
-        if runtime_policy.policy.judges_files() {
+        if runtime_policy.policy.restricts_files() {
             // A command is asked about as such, with its directory: nobody is asked about the directory alone.
             let approved = vec![PathBuf::from("/")];
             roots = roots.guarded(Arc::new(self.rules(runtime_policy, approved)));
@@ -313,7 +313,7 @@ impl Session {
     }
 
     fn with_rules(&self, roots: Roots, runtime_policy: Arc<RuntimePolicy>) -> Roots {
-        if !runtime_policy.policy.judges_files() {
+        if !runtime_policy.policy.restricts_files() {
             return roots;
         }
         let approved = self.permit.approved.clone();

@@ -1,6 +1,6 @@
 //! Watches: what changes below a path, told as it happens.
 
-use engine::files::{ChangeKind, Changes, Watch};
+use engine::files::{FileEventBatch, FileEventKind, FileWatcher};
 use serde_json::json;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
@@ -29,7 +29,8 @@ impl Session {
         let recursive = params.recursive.unwrap_or(true);
         self.spawn(async move {
             let tell = teller(session_id.to_string(), watch_id.clone(), events);
-            let started = off_thread(move || Watch::start(&path, recursive, tell).map_err(rpc_error)).await;
+            let started =
+                off_thread(move || FileWatcher::start(&path, recursive, tell).map_err(rpc_error)).await;
             drop(turn);
             match started {
                 Ok(watch) => {
@@ -68,7 +69,11 @@ fn watch_id() -> Result<String, RpcError> {
 }
 
 /// Hands changes to the events of a session; waits on the watching thread while the client is slow.
-fn teller(session_id: String, watch_id: String, events: Events) -> impl FnMut(Changes) + Send + 'static {
+fn teller(
+    session_id: String,
+    watch_id: String,
+    events: Events,
+) -> impl FnMut(FileEventBatch) + Send + 'static {
     move |changes| {
         let (session_id, watch_id) = (session_id.clone(), watch_id.clone());
         let encode = move |event_id| {
@@ -91,11 +96,11 @@ fn teller(session_id: String, watch_id: String, events: Events) -> impl FnMut(Ch
     }
 }
 
-fn kind_name(kind: ChangeKind) -> &'static str {
+fn kind_name(kind: FileEventKind) -> &'static str {
     match kind {
-        ChangeKind::Created => "created",
-        ChangeKind::Modified => "modified",
-        ChangeKind::Removed => "removed",
-        ChangeKind::Renamed => "renamed",
+        FileEventKind::Created => "created",
+        FileEventKind::Modified => "modified",
+        FileEventKind::Removed => "removed",
+        FileEventKind::Renamed => "renamed",
     }
 }

@@ -1,4 +1,4 @@
-//! The workshop: keeps what was prepared for confinements, and notices when it no longer fits the machine.
+//! The cache: keeps what was prepared for confinements, and notices when it no longer fits the machine.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -10,10 +10,10 @@ use rustix::fs::{Mode, OFlags};
 
 use super::confinement::Confinement;
 use super::features::Features;
-use super::prepared::Prepared;
-use super::profile::{Readable, ResourceLimits};
+use super::prepared::PreparedSandbox;
+use super::profile::{ReadAccess, ResourceLimits};
 use super::standin::{self, StandIns};
-use super::{OnGap, Settings};
+use super::{OnGap, SandboxSettings};
 use crate::Error;
 
 /// Confinements kept prepared; past it the one that was not used for longest is made anew when it is next wanted.
@@ -21,32 +21,32 @@ const PREPARED_KEPT: usize = 32;
 
 /// Prepares confinements. One per engine.
 #[derive(Debug)]
-pub(crate) struct Workshop {
-    settings: Settings,
-    shelf: Mutex<Shelf>,
+pub(crate) struct SandboxCache {
+    settings: SandboxSettings,
+    state: Mutex<CacheState>,
 }
 
 #[derive(Debug, Default)]
-struct Shelf {
+struct CacheState {
     /// The most recently used last.
-    entries: Vec<Entry>,
+    entries: Vec<CacheEntry>,
     /// The machine's table of mounts, which tells when it changes.
     mounts: Option<OwnedFd>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct CacheEntry {
     confinement: Arc<Confinement>,
-    seen: Vec<Seen>,
-    prepared: Arc<Prepared>,
+    identities: Vec<PathIdentity>,
+    prepared: Arc<PreparedSandbox>,
 }
 
 /// What a path was when something was prepared: the device and number of what it led to.
-type Seen = Option<[i64; 4]>;
+type PathIdentity = Option<[i64; 4]>;
 
-impl Workshop {
-    pub(crate) fn new(settings: Settings) -> Workshop {
-        Workshop { settings, shelf: Mutex::default() }
+impl SandboxCache {
+    pub(crate) fn new(settings: SandboxSettings) -> SandboxCache {
+        SandboxCache { settings, state: Mutex::default() }
     }
 
     /// What a child of this confinement puts on, and what stands in for protected paths that are missing: to be kept
@@ -54,7 +54,7 @@ impl Workshop {
     pub(crate) async fn prepare(
         self: &Arc<Self>,
         confinement: &Arc<Confinement>,
-    ) -> Result<(Arc<Prepared>, StandIns), Error> {
+    ) -> Result<(Arc<PreparedSandbox>, StandIns), Error> {
         if Features::known().is_none() {
             // Only a runtime that shuts down does not run it; then it is looked up here.
             let _looked = tokio::task::spawn_blocking(Features::probe).await;
@@ -77,24 +77,27 @@ impl Workshop {
         Ok((prepared, covered.map_err(refused)?))
     }
 
-    async fn find_or_make(self: &Arc<Self>, confinement: &Arc<Confinement>) -> Result<Arc<Prepared>, Error> {
-        let seen = look(confinement);
-        if let Some(prepared) = self.shelf().find(confinement, &seen) {
+    async fn find_or_make(
+        self: &Arc<Self>,
+        confinement: &Arc<Confinement>,
+    ) -> Result<Arc<PreparedSandbox>, Error> {
+        let identities = identify_paths(confinement);
+        if let Some(prepared) = self.state().find(confinement, &identities) {
             return Ok(prepared);
         }
-        let (workshop, wanted) = (self.clone(), confinement.clone());
-        let made = tokio::task::spawn_blocking(move || workshop.make(wanted)).await;
+        let (cache, wanted) = (self.clone(), confinement.clone());
+        let made = tokio::task::spawn_blocking(move || cache.make(wanted)).await;
         made.unwrap_or(Err(Error::Gone))
     }
 
-    fn make(&self, confinement: Arc<Confinement>) -> Result<Arc<Prepared>, Error> {
+    fn make(&self, confinement: Arc<Confinement>) -> Result<Arc<PreparedSandbox>, Error> {
         // Looked at before it is made: a change in between shows at the next start.
-        let seen = look(&confinement);
-        self.shelf().watch_mounts();
-        let prepared = Prepared::new(&confinement, &self.settings.features())
+        let identities = identify_paths(&confinement);
+        self.state().watch_mounts();
+        let prepared = PreparedSandbox::new(&confinement, &self.settings.features())
             .map_err(|reason| Error::Sandbox { profile: confinement.name(), reason })?;
         let prepared = Arc::new(prepared);
-        self.shelf().put(Entry { confinement, seen, prepared: prepared.clone() });
+        self.state().put(CacheEntry { confinement, identities, prepared: prepared.clone() });
         Ok(prepared)
     }
 
@@ -116,24 +119,29 @@ impl Workshop {
         }
     }
 
-    fn shelf(&self) -> std::sync::MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> std::sync::MutexGuard<'_, CacheState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shelf {
-    fn find(&mut self, confinement: &Arc<Confinement>, seen: &[Seen]) -> Option<Arc<Prepared>> {
+impl CacheState {
+    fn find(
+        &mut self,
+        confinement: &Arc<Confinement>,
+        identities: &[PathIdentity],
+    ) -> Option<Arc<PreparedSandbox>> {
         self.watch_mounts();
-        let is_it =
-            |entry: &Entry| Arc::ptr_eq(&entry.confinement, confinement) || entry.confinement == *confinement;
+        let is_it = |entry: &CacheEntry| {
+            Arc::ptr_eq(&entry.confinement, confinement) || entry.confinement == *confinement
+        };
         let index = self.entries.iter().position(is_it)?;
         let entry = self.entries.remove(index);
-        let prepared = (entry.seen == seen).then(|| entry.prepared.clone())?;
+        let prepared = (entry.identities == identities).then(|| entry.prepared.clone())?;
         self.entries.push(entry);
         Some(prepared)
     }
 
-    fn put(&mut self, entry: Entry) {
+    fn put(&mut self, entry: CacheEntry) {
         self.entries.retain(|kept| kept.confinement != entry.confinement);
         if self.entries.len() >= PREPARED_KEPT {
             self.entries.remove(0);
@@ -161,22 +169,22 @@ impl Shelf {
 }
 
 /// What every path of a confinement is now.
-fn look(confinement: &Confinement) -> Vec<Seen> {
-    let mut seen = Vec::new();
+fn identify_paths(confinement: &Confinement) -> Vec<PathIdentity> {
+    let mut identities = Vec::new();
     for layer in confinement.layers() {
         let (only, root): (&[_], _) = match &layer.read {
-            Readable::Only(paths) => (paths, None),
+            ReadAccess::Only(paths) => (paths, None),
             // New directories there are allowed one by one.
-            Readable::Everything => (&[], Some(Path::new("/"))),
+            ReadAccess::Everything => (&[], Some(Path::new("/"))),
         };
         let identity = |path: &Path| stat(path).map(|stat| [stat.0, stat.1, 0, 0]);
         let named = [&layer.write[..], &layer.hide, only];
-        seen.extend(named.into_iter().flatten().map(|path| identity(path)));
+        identities.extend(named.into_iter().flatten().map(|path| identity(path)));
         // Of what is missing, the directories on the way to it are kept in their place.
-        seen.extend(layer.protect.iter().map(|path| path.ancestors().find_map(identity)));
-        seen.extend(root.map(|root| stat(root).map(|stat| [stat.0, stat.1, stat.2, stat.3])));
+        identities.extend(layer.protect.iter().map(|path| path.ancestors().find_map(identity)));
+        identities.extend(root.map(|root| stat(root).map(|stat| [stat.0, stat.1, stat.2, stat.3])));
     }
-    seen
+    identities
 }
 
 fn stat(path: &Path) -> Option<(i64, i64, i64, i64)> {

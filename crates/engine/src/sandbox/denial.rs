@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::confinement::Confinement;
-use super::{Denial, Denied};
+use super::{Denial, DenialKind};
 use crate::files::{Access, clean};
-use crate::process::{Exit, Stream};
+use crate::process::{ExitStatus, Stream};
 
 /// Last words kept per confined process; what was said before is forgotten.
 const LAST_WORDS: usize = 4 * 1024;
@@ -48,37 +48,37 @@ const READ_WORDS: [&str; 7] =
 
 /// Listens to a confined process.
 #[derive(Debug)]
-pub(crate) struct Witness {
+pub(crate) struct DenialDetector {
     confinement: Arc<Confinement>,
     cwd: PathBuf,
-    heard: Vec<u8>,
+    tail: Vec<u8>,
 }
 
-impl Witness {
-    pub(crate) fn new(confinement: Arc<Confinement>, cwd: PathBuf) -> Witness {
-        Witness { confinement, cwd, heard: Vec::new() }
+impl DenialDetector {
+    pub(crate) fn new(confinement: Arc<Confinement>, cwd: PathBuf) -> DenialDetector {
+        DenialDetector { confinement, cwd, tail: Vec::new() }
     }
 
     /// Keeps the last of what a process says about its troubles.
-    pub(crate) fn hear(&mut self, stream: Stream, bytes: &[u8]) {
+    pub(crate) fn observe(&mut self, stream: Stream, bytes: &[u8]) {
         if stream == Stream::Stdout {
             return;
         }
         let new = bytes.get(bytes.len().saturating_sub(LAST_WORDS)..).unwrap_or(bytes);
-        let over = (self.heard.len() + new.len()).saturating_sub(LAST_WORDS);
-        self.heard.drain(..over.min(self.heard.len()));
-        self.heard.extend_from_slice(new);
+        let over = (self.tail.len() + new.len()).saturating_sub(LAST_WORDS);
+        self.tail.drain(..over.min(self.tail.len()));
+        self.tail.extend_from_slice(new);
     }
 
     /// What its confinement refused it, if that is why it ended so.
-    pub(crate) fn verdict(&self, exit: Exit) -> Option<Denied> {
+    pub(crate) fn denial(&self, exit: ExitStatus) -> Option<Denial> {
         match exit {
-            Exit::Code(0) => None,
-            Exit::Signal(signal) if signal.number() == libc::SIGSYS => {
-                Some(Denied { path: None, what: Denial::Call })
+            ExitStatus::Code(0) => None,
+            ExitStatus::Signal(signal) if signal.number() == libc::SIGSYS => {
+                Some(Denial { path: None, kind: DenialKind::Call })
             }
-            Exit::Code(_) | Exit::Signal(_) => {
-                let text = String::from_utf8_lossy(&self.heard);
+            ExitStatus::Code(_) | ExitStatus::Signal(_) => {
+                let text = String::from_utf8_lossy(&self.tail);
                 text.lines().rev().find_map(|line| judge(line, &self.cwd, &self.confinement))
             }
         }
@@ -86,7 +86,7 @@ impl Witness {
 }
 
 /// What one line says about a refusal, if this confinement would refuse it.
-fn judge(line: &str, cwd: &Path, confinement: &Confinement) -> Option<Denied> {
+fn judge(line: &str, cwd: &Path, confinement: &Confinement) -> Option<Denial> {
     let lower = line.to_lowercase();
     let (_, is_network) = REFUSALS
         .iter()
@@ -95,16 +95,17 @@ fn judge(line: &str, cwd: &Path, confinement: &Confinement) -> Option<Denied> {
     let reads = READ_WORDS.iter().any(|word| lower.contains(word));
     for path in paths(line).map(|path| clean(&cwd.join(path))) {
         // Most programs do not say what they wanted; reading is allowed more often, so its refusal says more.
-        let wanted = [(Access::Read, Denial::Read), (Access::Write, Denial::Write)];
+        let wanted = [(Access::Read, DenialKind::Read), (Access::Write, DenialKind::Write)];
         let refused = wanted.into_iter().find(|(access, _)| !confinement.permits(&path, *access));
         match refused {
-            Some((_, Denial::Write)) if reads => {}
-            Some((_, what)) => return Some(Denied { path: Some(path), what }),
+            Some((_, DenialKind::Write)) if reads => {}
+            Some((_, kind)) => return Some(Denial { path: Some(path), kind }),
             None => {}
         }
     }
     let about_network = *is_network || NETWORK_WORDS.iter().any(|word| lower.contains(word));
-    (about_network && confinement.restricts_network()).then_some(Denied { path: None, what: Denial::Network })
+    (about_network && confinement.restricts_network())
+        .then_some(Denial { path: None, kind: DenialKind::Network })
 }
 
 /// Everything in a line that may be a path: what is quoted, what stands between colons, and single words with a slash.
@@ -150,53 +151,53 @@ fn is_path(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::{Network, Own, Profile};
+    use crate::sandbox::{Network, Profile, ProtectedPaths};
 
     fn confinement(network: Network) -> Confinement {
-        let own = Own { protect: Vec::new(), hide: vec!["/state".into()] };
+        let own = ProtectedPaths { protect: Vec::new(), hide: vec!["/state".into()] };
         let mut profile = Profile::workspace_write(&["/work".into()], None, &own);
         profile.network = network;
         Confinement::new([Arc::new(profile)])
     }
 
-    fn said(line: &str) -> Option<(Option<String>, Denial)> {
-        let path = |denied: &Denied| denied.path.as_ref().map(|path| path.display().to_string());
+    fn said(line: &str) -> Option<(Option<String>, DenialKind)> {
+        let path = |denied: &Denial| denied.path.as_ref().map(|path| path.display().to_string());
         judge(line, Path::new("/work/src"), &confinement(Network::Off))
-            .map(|denied| (path(&denied), denied.what))
+            .map(|denied| (path(&denied), denied.kind))
     }
 
     #[test]
     fn usual_messages_name_the_path() {
         for (line, path, what) in [
-            ("sh: 1: cannot create /x/y: Permission denied", "/x/y", Denial::Write),
-            ("sh: 1: cannot create ../../x: Read-only file system", "/x", Denial::Write),
-            ("bash: line 1: /etc/x: Read-only file system", "/etc/x", Denial::Write),
-            ("bash: /etc/x: Permission denied", "/etc/x", Denial::Write),
-            ("zsh:1: permission denied: /etc/x", "/etc/x", Denial::Write),
-            ("touch: cannot touch '/x': Permission denied", "/x", Denial::Write),
-            ("touch: cannot touch \u{2018}/x y\u{2019}: Permission denied", "/x y", Denial::Write),
-            ("cp: cannot create regular file '/x/y z': Read-only file system", "/x/y z", Denial::Write),
-            ("mv: cannot move 'a' to '/x/a': Read-only file system", "/x/a", Denial::Write),
-            ("rm: cannot remove '/x': Read-only file system", "/x", Denial::Write),
-            ("mkdir: cannot create directory '/x': Permission denied", "/x", Denial::Write),
-            ("mkdir: can't create directory '/x': Permission denied", "/x", Denial::Write),
-            ("cat: /state/token: Permission denied", "/state/token", Denial::Read),
-            ("PermissionError: [Errno 13] Permission denied: '/x/y'", "/x/y", Denial::Write),
-            ("OSError: [Errno 30] Read-only file system: '/x/y'", "/x/y", Denial::Write),
-            ("Error: EACCES: permission denied, open '/x/y'", "/x/y", Denial::Write),
-            ("Error: EROFS: read-only file system, mkdir '/x/y'", "/x/y", Denial::Write),
-            ("error: failed to write `/x/y`: Permission denied (os error 13)", "/x/y", Denial::Write),
-            ("Error: could not open /x/y: Permission denied (os error 13)", "/x/y", Denial::Write),
-            ("open /x/y: permission denied", "/x/y", Denial::Write),
+            ("sh: 1: cannot create /x/y: Permission denied", "/x/y", DenialKind::Write),
+            ("sh: 1: cannot create ../../x: Read-only file system", "/x", DenialKind::Write),
+            ("bash: line 1: /etc/x: Read-only file system", "/etc/x", DenialKind::Write),
+            ("bash: /etc/x: Permission denied", "/etc/x", DenialKind::Write),
+            ("zsh:1: permission denied: /etc/x", "/etc/x", DenialKind::Write),
+            ("touch: cannot touch '/x': Permission denied", "/x", DenialKind::Write),
+            ("touch: cannot touch \u{2018}/x y\u{2019}: Permission denied", "/x y", DenialKind::Write),
+            ("cp: cannot create regular file '/x/y z': Read-only file system", "/x/y z", DenialKind::Write),
+            ("mv: cannot move 'a' to '/x/a': Read-only file system", "/x/a", DenialKind::Write),
+            ("rm: cannot remove '/x': Read-only file system", "/x", DenialKind::Write),
+            ("mkdir: cannot create directory '/x': Permission denied", "/x", DenialKind::Write),
+            ("mkdir: can't create directory '/x': Permission denied", "/x", DenialKind::Write),
+            ("cat: /state/token: Permission denied", "/state/token", DenialKind::Read),
+            ("PermissionError: [Errno 13] Permission denied: '/x/y'", "/x/y", DenialKind::Write),
+            ("OSError: [Errno 30] Read-only file system: '/x/y'", "/x/y", DenialKind::Write),
+            ("Error: EACCES: permission denied, open '/x/y'", "/x/y", DenialKind::Write),
+            ("Error: EROFS: read-only file system, mkdir '/x/y'", "/x/y", DenialKind::Write),
+            ("error: failed to write `/x/y`: Permission denied (os error 13)", "/x/y", DenialKind::Write),
+            ("Error: could not open /x/y: Permission denied (os error 13)", "/x/y", DenialKind::Write),
+            ("open /x/y: permission denied", "/x/y", DenialKind::Write),
             (
                 "error: could not lock config file /x/.gitconfig: Read-only file system",
                 "/x/.gitconfig",
-                Denial::Write,
+                DenialKind::Write,
             ),
             (
                 "error: could not write config file /x/.gitconfig: Permission denied",
                 "/x/.gitconfig",
-                Denial::Write,
+                DenialKind::Write,
             ),
         ] {
             assert_eq!(said(line), Some((Some(path.to_owned()), what)), "{line}");
@@ -213,7 +214,7 @@ mod tests {
             "curl: (6) Could not resolve host: example.org: Operation not permitted",
             "Temporary failure in name resolution",
         ] {
-            assert_eq!(said(line), Some((None, Denial::Network)), "{line}");
+            assert_eq!(said(line), Some((None, DenialKind::Network)), "{line}");
             assert_eq!(judge(line, Path::new("/work"), &confinement(Network::On)), None, "{line}");
         }
     }
@@ -236,13 +237,13 @@ mod tests {
 
     #[test]
     fn only_the_last_words_are_kept() {
-        let mut witness = Witness::new(Arc::new(confinement(Network::Off)), "/work".into());
-        witness.hear(Stream::Stderr, b"touch: cannot touch '/x': Permission denied\n");
-        witness.hear(Stream::Stdout, &[b'x'; 2 * LAST_WORDS]);
-        assert!(witness.verdict(Exit::Code(1)).is_some());
-        assert_eq!(witness.verdict(Exit::Code(0)), None);
-        witness.hear(Stream::Stderr, &[b'x'; 2 * LAST_WORDS]);
-        assert_eq!(witness.heard.len(), LAST_WORDS);
-        assert_eq!(witness.verdict(Exit::Code(1)), None);
+        let mut detector = DenialDetector::new(Arc::new(confinement(Network::Off)), "/work".into());
+        detector.observe(Stream::Stderr, b"touch: cannot touch '/x': Permission denied\n");
+        detector.observe(Stream::Stdout, &[b'x'; 2 * LAST_WORDS]);
+        assert!(detector.denial(ExitStatus::Code(1)).is_some());
+        assert_eq!(detector.denial(ExitStatus::Code(0)), None);
+        detector.observe(Stream::Stderr, &[b'x'; 2 * LAST_WORDS]);
+        assert_eq!(detector.tail.len(), LAST_WORDS);
+        assert_eq!(detector.denial(ExitStatus::Code(1)), None);
     }
 }

@@ -1,9 +1,9 @@
 //! Everything a command line may run, as far as it can be seen: its simple commands, and those inside wrappers.
 
 use super::languages::is_stream;
-use super::variables::{self, Effect};
-use super::words::{Simple, Word, base_name};
-use super::wrappers::{self, Inner, Options, Wrapper};
+use super::variables::{self, VariableEffect};
+use super::words::{SimpleCommand, Word, base_name};
+use super::wrappers::{self, WrappedCommand, Wrapper, WrapperOptions};
 use super::{CommandLine, shell};
 
 /// How much may be looked at for one decision, in bytes of text; a word counts as [`WORD_COST`]. Past it the line counts
@@ -22,9 +22,9 @@ const LONG_SHELL_OPTIONS: &[&str] = &[
 
 /// What a command line may run.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ParsedCommands {
     /// Every command found, outer ones first.
-    pub(super) commands: Vec<Command>,
+    pub(super) commands: Vec<ParsedCommand>,
     /// Why something may run that was not found, if so.
     pub(super) unseen: Option<String>,
     /// Whether a shell interprets any of it.
@@ -37,20 +37,20 @@ pub(super) struct Seen {
 
 /// One command found.
 #[derive(Debug)]
-pub(super) struct Command {
+pub(super) struct ParsedCommand {
     /// The program, always known, then its arguments.
     pub(super) words: Vec<Word>,
     /// Whether a redirection lets it write to a file.
     pub(super) writes: bool,
     /// What it does with its arguments.
-    pub(super) kind: Kind,
+    pub(super) kind: CommandKind,
     /// The `sudo` it runs under: an index into the commands.
     pub(super) under_sudo: Option<usize>,
 }
 
 /// What a command does with its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CommandKind {
     /// Whatever the program does.
     Plain,
     /// Runs another command, which was found and is judged on its own.
@@ -66,7 +66,7 @@ pub(super) enum Kind {
     Perhaps,
 }
 
-impl Command {
+impl ParsedCommand {
     /// The program's name as it was written.
     pub(super) fn program(&self) -> &str {
         self.words.first().and_then(Word::literal).unwrap_or_default()
@@ -80,9 +80,9 @@ impl Command {
 }
 
 /// Finds what a command line may run.
-pub(super) fn look(line: &CommandLine<'_>) -> Seen {
-    let mut looker = Looker {
-        seen: Seen::default(),
+pub(super) fn analyze(line: &CommandLine<'_>) -> ParsedCommands {
+    let mut looker = CommandAnalyzer {
+        seen: ParsedCommands::default(),
         depth: 0,
         under_sudo: None,
         perhaps: false,
@@ -92,7 +92,7 @@ pub(super) fn look(line: &CommandLine<'_>) -> Seen {
     match line {
         CommandLine::Argv(argv) => {
             let words: Vec<Word> = argv.iter().map(|word| Word::Literal(word.clone())).collect();
-            looker.command(Simple { words, writes: false });
+            looker.command(SimpleCommand { words, writes: false });
         }
         CommandLine::Shell { line, .. } => looker.script(line),
     }
@@ -100,8 +100,8 @@ pub(super) fn look(line: &CommandLine<'_>) -> Seen {
 }
 
 /// Looks into a command line.
-pub(super) struct Looker {
-    pub(super) seen: Seen,
+pub(super) struct CommandAnalyzer {
+    pub(super) seen: ParsedCommands,
     depth: usize,
     under_sudo: Option<usize>,
     /// Whether what is found only perhaps runs.
@@ -112,7 +112,7 @@ pub(super) struct Looker {
     work: usize,
 }
 
-impl Looker {
+impl CommandAnalyzer {
     pub(super) fn unseen(&mut self, why: impl Into<String>) {
         self.seen.unseen.get_or_insert_with(|| why.into());
     }
@@ -157,20 +157,20 @@ impl Looker {
 
     fn assigned(&mut self, name: &str, value: Option<&str>) {
         match (variables::effect(name, value), value) {
-            (Effect::None, _) => {}
-            (Effect::Code, _) => self.unseen(format!("{name} is set, and what it holds is run")),
-            (Effect::Command, Some(value)) => self.option_command(value),
-            (Effect::Command, None) => {
+            (VariableEffect::None, _) => {}
+            (VariableEffect::Code, _) => self.unseen(format!("{name} is set, and what it holds is run")),
+            (VariableEffect::Command, Some(value)) => self.option_command(value),
+            (VariableEffect::Command, None) => {
                 self.unseen(format!("{name} is set to a command only known when it runs"))
             }
-            (Effect::Lookup, _) => {}
+            (VariableEffect::Lookup, _) => {}
         }
-        if variables::effect(name, value) != Effect::None {
+        if variables::effect(name, value) != VariableEffect::None {
             self.seen.lookup_changed.get_or_insert_with(|| name.to_owned());
         }
     }
 
-    fn command(&mut self, simple: Simple) {
+    fn command(&mut self, simple: SimpleCommand) {
         if self.depth >= MAX_DEPTH {
             return self.unseen("it is nested too deeply");
         }
@@ -186,79 +186,80 @@ impl Looker {
             simple.words.iter().any(|word| word.literal().is_none_or(|text| text.starts_with('-')));
         self.seen.moves |= wrappers::moves(base_name(program), has_options);
         let at = self.seen.commands.len();
-        let Simple { words, writes } = simple;
+        let SimpleCommand { words, writes } = simple;
         let under_sudo = self.under_sudo;
         let perhaps = self.perhaps;
-        let kind = if perhaps { Kind::Perhaps } else { Kind::Plain };
-        self.seen.commands.push(Command { words: words.clone(), writes, kind, under_sudo });
+        let kind = if perhaps { CommandKind::Perhaps } else { CommandKind::Plain };
+        self.seen.commands.push(ParsedCommand { words: words.clone(), writes, kind, under_sudo });
         let Some(wrapper) = wrapper else { return };
         self.depth += 1;
         let kind = self.through(wrapper, &words, at);
         self.depth -= 1;
-        self.seen.commands[at].kind = if perhaps && kind == Kind::Plain { Kind::Perhaps } else { kind };
+        self.seen.commands[at].kind =
+            if perhaps && kind == CommandKind::Plain { CommandKind::Perhaps } else { kind };
         self.under_sudo = under_sudo;
     }
 
     /// Looks at what a wrapper runs, and says what kind of command the wrapper itself is.
-    fn through(&mut self, wrapper: Wrapper, words: &[Word], at: usize) -> Kind {
+    fn through(&mut self, wrapper: Wrapper, words: &[Word], at: usize) -> CommandKind {
         match wrapper {
             Wrapper::Pass(options) => match self.pass(options, words) {
                 Some(start) => {
                     self.inner(words[start..].to_vec());
-                    Kind::Passes
+                    CommandKind::Passes
                 }
-                None => Kind::Plain,
+                None => CommandKind::Plain,
             },
             Wrapper::Sudo(options) => match self.pass(options, words) {
                 Some(start) => {
                     self.under_sudo = Some(at);
                     self.inner(words[start..].to_vec());
-                    Kind::Sudo(start)
+                    CommandKind::Sudo(start)
                 }
-                None => Kind::Plain,
+                None => CommandKind::Plain,
             },
             Wrapper::Xargs(options) => match self.pass(options, words) {
                 Some(start) => {
                     self.inner(replaced(&words[..start], &words[start..]));
-                    Kind::Passes
+                    CommandKind::Passes
                 }
-                None => Kind::Plain,
+                None => CommandKind::Plain,
             },
             Wrapper::Shell => self.shell(words),
             Wrapper::Eval => {
                 self.joined(&words[1..]);
-                Kind::Passes
+                CommandKind::Passes
             }
             Wrapper::Trap => {
                 self.trap(&words[1..]);
-                Kind::Plain
+                CommandKind::Plain
             }
             Wrapper::Find => {
                 self.find(&words[1..]);
-                Kind::Plain
+                CommandKind::Plain
             }
             Wrapper::Source => match words.get(1).and_then(Word::literal) {
-                Some(file) if !is_stream(file) => Kind::Plain,
-                _ => Kind::Opaque,
+                Some(file) if !is_stream(file) => CommandKind::Plain,
+                _ => CommandKind::Opaque,
             },
             Wrapper::Declare => {
                 self.declare(&words[1..]);
-                Kind::Plain
+                CommandKind::Plain
             }
-            Wrapper::Opaque => Kind::Opaque,
+            Wrapper::Opaque => CommandKind::Opaque,
             tool => self.tool(tool, &words[1..]),
         }
     }
 
     /// Where the command wrapped by these words begins, if there is one.
-    fn pass(&mut self, options: &Options, words: &[Word]) -> Option<usize> {
+    fn pass(&mut self, options: &WrapperOptions, words: &[Word]) -> Option<usize> {
         match options.inner(words) {
-            Inner::At(start, assigned) => {
+            WrappedCommand::At(start, assigned) => {
                 assigned.iter().for_each(|(name, value)| self.assigned(name, Some(value)));
                 Some(start)
             }
-            Inner::Nothing => None,
-            Inner::Unclear => {
+            WrappedCommand::Nothing => None,
+            WrappedCommand::Unclear => {
                 let name = words.first().and_then(Word::literal).unwrap_or_default();
                 self.unseen(format!("the options of {name} are not understood"));
                 None
@@ -267,18 +268,18 @@ impl Looker {
     }
 
     pub(super) fn inner(&mut self, words: Vec<Word>) {
-        self.command(Simple { words, writes: false });
+        self.command(SimpleCommand { words, writes: false });
     }
 
     /// A shell: its `-c` text is looked into; a script file is that file's business; standard input is unseen.
-    fn shell(&mut self, words: &[Word]) -> Kind {
+    fn shell(&mut self, words: &[Word]) -> CommandKind {
         let mut at = 1;
         let mut takes_text = false;
         while let Some(word) = words.get(at) {
             let Some(text) = word.literal() else {
                 self.seen.uses_shell = true;
                 self.unseen("the arguments of a shell are only known when it runs");
-                return Kind::Opaque;
+                return CommandKind::Opaque;
             };
             if text == "--" || text == "-" {
                 at += 1;
@@ -300,15 +301,15 @@ impl Looker {
             match operand {
                 Some(Word::Literal(text)) => self.script(text),
                 Some(Word::Dynamic(_)) => self.unseen("the text of a shell is only known when it runs"),
-                None => return Kind::Opaque,
+                None => return CommandKind::Opaque,
             }
-            return Kind::Passes;
+            return CommandKind::Passes;
         }
         match operand {
-            Some(Word::Literal(file)) if !is_stream(file) => Kind::Plain,
+            Some(Word::Literal(file)) if !is_stream(file) => CommandKind::Plain,
             _ => {
                 self.seen.uses_shell = true;
-                Kind::Opaque
+                CommandKind::Opaque
             }
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// One operation that somebody wants done.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct PolicyQuery<'a> {
     /// The front end it came through.
     pub face: &'a str,
     /// The name the client gave itself. Nobody checked it.
@@ -12,12 +12,12 @@ pub struct Asked<'a> {
     /// Who asks, by what they proved, such as `token:ci` or `uid:1000`.
     pub caller: &'a str,
     /// What they want.
-    pub operation: Operation<'a>,
+    pub operation: PolicyOperation<'a>,
 }
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy)]
-pub enum Operation<'a> {
+pub enum PolicyOperation<'a> {
     /// A command is to run.
     Run {
         /// The command.
@@ -27,7 +27,7 @@ pub enum Operation<'a> {
     },
     /// Files are to be touched, all of them or none: a copy reads one and writes another, a move removes one and
     /// writes another.
-    Files(&'a [Touch<'a>]),
+    Files(&'a [PathAccess<'a>]),
 }
 
 /// A command as it was asked for.
@@ -46,13 +46,13 @@ pub enum CommandLine<'a> {
 
 /// One file or directory, and what is to happen to it.
 #[derive(Debug, Clone, Copy)]
-pub struct Touch<'a> {
+pub struct PathAccess<'a> {
     /// The file: absolute, links resolved as far as it exists. `.` and `..` left in it are removed by name only.
     pub path: &'a Path,
     /// What is to happen to it.
     pub access: Access,
     /// Whether the same is to happen to everything below it.
-    pub tree: bool,
+    pub is_recursive: bool,
 }
 
 /// What is to happen to a file.
@@ -81,24 +81,24 @@ impl Access {
     }
 }
 
-impl<'a> Touch<'a> {
+impl<'a> PathAccess<'a> {
     /// A file that is read.
     pub fn read(path: &'a Path) -> Self {
-        Self { path, access: Access::Read, tree: false }
+        Self { path, access: Access::Read, is_recursive: false }
     }
 
     /// A file that is written.
     pub fn write(path: &'a Path) -> Self {
-        Self { path, access: Access::Write, tree: false }
+        Self { path, access: Access::Write, is_recursive: false }
     }
 
     /// A file that is removed.
     pub fn remove(path: &'a Path) -> Self {
-        Self { path, access: Access::Remove, tree: false }
+        Self { path, access: Access::Remove, is_recursive: false }
     }
 
     /// The same for everything below it.
-    pub fn with_all_below(self) -> Self {
-        Self { tree: true, ..self }
+    pub fn recursive(self) -> Self {
+        Self { is_recursive: true, ..self }
     }
 }

@@ -1,25 +1,25 @@
 //! The verdict on everything a command line may run: each command by the first rule that matches it.
 
+use super::analyze::{CommandKind, ParsedCommand, ParsedCommands};
 use super::classes::{self, Classes};
 use super::decision::risk_of_commands;
-use super::explain::{Finding, Notes};
+use super::explain::{DecisionRecorder, Finding};
 use super::pattern::Match;
-use super::seen::{Command, Kind, Seen};
 use super::words::base_name;
-use super::{Asked, DEFAULT, Decision, Policy, Rule, Verdict};
+use super::{DEFAULT, Decision, Policy, PolicyQuery, Rule, Verdict};
 
 /// What is the same for every command of one decision.
 #[derive(Clone, Copy)]
-pub(super) struct Case<'a> {
-    pub(super) asked: &'a Asked<'a>,
-    pub(super) seen: &'a Seen,
+pub(super) struct CommandQuery<'a> {
+    pub(super) asked: &'a PolicyQuery<'a>,
+    pub(super) seen: &'a ParsedCommands,
     /// Whether the policy could refuse this caller anything, so that what cannot be seen counts against it.
     pub(super) can_refuse: bool,
 }
 
 impl Policy {
     /// The strictest verdict on any of the commands, and on what could not be seen.
-    pub(super) fn judge(&self, case: Case<'_>, notes: &mut impl Notes) -> Decision {
+    pub(super) fn evaluate(&self, case: CommandQuery<'_>, notes: &mut impl DecisionRecorder) -> Decision {
         let seen = case.seen;
         let mut strictest: Option<Decision> = None;
         let mut add = |decision: Decision| {
@@ -48,10 +48,10 @@ impl Policy {
 
     fn judge_command(
         &self,
-        command: &Command,
-        case: Case<'_>,
+        command: &ParsedCommand,
+        case: CommandQuery<'_>,
         granted: bool,
-        notes: &mut impl Notes,
+        notes: &mut impl DecisionRecorder,
     ) -> Decision {
         let needs_classes = self.uses_classes || notes.every_rule();
         let classes = if needs_classes { classes::of(command) } else { Classes::default() };
@@ -74,11 +74,13 @@ impl Policy {
         };
         let decision = by_rule.unwrap_or_else(|| match command.kind {
             _ if listed == Some(true) || granted => Decision::allowed("sudo"),
-            Kind::Passes | Kind::Perhaps => Decision::allowed(DEFAULT),
-            Kind::Opaque if case.can_refuse => {
+            CommandKind::Passes | CommandKind::Perhaps => Decision::allowed(DEFAULT),
+            CommandKind::Opaque if case.can_refuse => {
                 self.refuse_unseen(&format!("`{}` may run anything, and no rule names it", command.text()))
             }
-            Kind::Plain | Kind::Sudo(_) | Kind::Opaque | Kind::Code => self.by_default(&command.text()),
+            CommandKind::Plain | CommandKind::Sudo(_) | CommandKind::Opaque | CommandKind::Code => {
+                self.by_default(&command.text())
+            }
         });
         let decision = match asked {
             Some(ask) if decision.verdict < Verdict::Ask => ask,
@@ -89,12 +91,12 @@ impl Policy {
     }
 
     /// Whether the command of a `sudo` is in the operator's list; nothing when there is no list or no `sudo`.
-    fn listed_for_sudo(&self, command: &Command) -> Option<bool> {
+    fn listed_for_sudo(&self, command: &ParsedCommand) -> Option<bool> {
         let list = self.settings.sudo.as_ref()?;
         if !is_sudo(command) {
             return None;
         }
-        let Kind::Sudo(start) = command.kind else { return Some(false) };
+        let CommandKind::Sudo(start) = command.kind else { return Some(false) };
         let (program, arguments) = command.words.get(start..)?.split_first()?;
         let Some(program) = program.literal() else { return Some(false) };
         Some(list.iter().any(|pattern| {
@@ -107,10 +109,10 @@ impl Policy {
     /// The first rule that surely matches, or that might and is strict. `asked` gets a rule that might match and asks.
     fn first_match<'r>(
         &'r self,
-        (command, classes): (&Command, Classes),
-        case: Case<'_>,
+        (command, classes): (&ParsedCommand, Classes),
+        case: CommandQuery<'_>,
         rules: impl Iterator<Item = &'r Rule>,
-        (asked, notes): (&mut Option<Decision>, &mut impl Notes),
+        (asked, notes): (&mut Option<Decision>, &mut impl DecisionRecorder),
     ) -> Option<Decision> {
         let mut doubt = None;
         for rule in rules {
@@ -158,11 +160,11 @@ impl Policy {
     }
 
     /// Whether only a rule that names the program can allow a command.
-    fn must_be_named(&self, command: &Command) -> bool {
+    fn must_be_named(&self, command: &ParsedCommand) -> bool {
         match command.kind {
-            Kind::Opaque => true,
-            Kind::Code => self.settings.default != Verdict::Allow,
-            Kind::Plain | Kind::Passes | Kind::Sudo(_) | Kind::Perhaps => false,
+            CommandKind::Opaque => true,
+            CommandKind::Code => self.settings.default != Verdict::Allow,
+            CommandKind::Plain | CommandKind::Passes | CommandKind::Sudo(_) | CommandKind::Perhaps => false,
         }
     }
 
@@ -197,8 +199,8 @@ impl Policy {
 /// Said of a rule that matches only perhaps.
 const UNKNOWN_WORDS: &str = " (some of it is only known when it runs)";
 
-fn is_sudo(command: &Command) -> bool {
-    matches!(command.kind, Kind::Sudo(_)) || base_name(command.program()) == "sudo"
+fn is_sudo(command: &ParsedCommand) -> bool {
+    matches!(command.kind, CommandKind::Sudo(_)) || base_name(command.program()) == "sudo"
 }
 
 /// Whether a bare name in an allowing rule may mean this program: looked up by the system, or in one of its

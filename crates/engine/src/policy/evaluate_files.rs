@@ -1,18 +1,18 @@
 //! The verdict on files that are to be touched: each of them by the first path rule that matches it.
 
 use super::decision::risk_of_files;
-use super::explain::{Finding, Notes};
+use super::explain::{DecisionRecorder, Finding};
 use super::path_glob::clean;
 use super::pattern::Match;
-use super::{Asked, DEFAULT, Decision, Policy, Rule, Touch, Verdict};
+use super::{DEFAULT, Decision, PathAccess, Policy, PolicyQuery, Rule, Verdict};
 
 impl Policy {
     /// The strictest verdict on any of the files.
-    pub(super) fn judge_files(
+    pub(super) fn evaluate_files(
         &self,
-        asked: &Asked<'_>,
-        touched: &[Touch<'_>],
-        notes: &mut impl Notes,
+        asked: &PolicyQuery<'_>,
+        touched: &[PathAccess<'_>],
+        notes: &mut impl DecisionRecorder,
     ) -> Decision {
         let mut strictest = Decision::allowed(DEFAULT);
         for (at, touch) in touched.iter().enumerate() {
@@ -29,15 +29,20 @@ impl Policy {
         strictest
     }
 
-    fn judge_file(&self, asked: &Asked<'_>, touch: &Touch<'_>, notes: &mut impl Notes) -> Decision {
+    fn judge_file(
+        &self,
+        asked: &PolicyQuery<'_>,
+        touch: &PathAccess<'_>,
+        notes: &mut impl DecisionRecorder,
+    ) -> Decision {
         let cleaned = clean(touch.path);
-        let touch = Touch { path: &cleaned, ..*touch };
+        let touch = PathAccess { path: &cleaned, ..*touch };
         let mut may_ask = None;
         let decision = if notes.every_rule() {
             let rules = self.settings.rules.iter().filter(|rule| rule.is_about_files());
             self.first_path_match((asked, &touch), rules, (&mut may_ask, notes))
         } else {
-            let candidates = self.paths.candidates(touch.path, touch.tree);
+            let candidates = self.paths.candidates(touch.path, touch.is_recursive);
             let rules = candidates.iter().filter_map(|&at| self.settings.rules.get(at));
             self.first_path_match((asked, &touch), rules, (&mut may_ask, notes))
         };
@@ -53,9 +58,9 @@ impl Policy {
 
     fn first_path_match<'r>(
         &'r self,
-        (asked, touch): (&Asked<'_>, &Touch<'_>),
+        (asked, touch): (&PolicyQuery<'_>, &PathAccess<'_>),
         rules: impl Iterator<Item = &'r Rule>,
-        (may_ask, notes): (&mut Option<Decision>, &mut impl Notes),
+        (may_ask, notes): (&mut Option<Decision>, &mut impl DecisionRecorder),
     ) -> Option<Decision> {
         for rule in rules {
             let held = rule.conditions.hold(asked, false);
@@ -89,7 +94,7 @@ impl Policy {
 const BELOW: &str = " (files below it may match)";
 
 /// `read /a/b`, for people.
-pub(super) fn describe(touch: &Touch<'_>) -> String {
-    let below = if touch.tree { " with all below" } else { "" };
+pub(super) fn describe(touch: &PathAccess<'_>) -> String {
+    let below = if touch.is_recursive { " with all below" } else { "" };
     format!("{} {}{below}", touch.access.name(), touch.path.display())
 }
