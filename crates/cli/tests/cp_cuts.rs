@@ -103,6 +103,7 @@ fn a_link_that_is_cut_in_the_middle_costs_nothing_but_what_was_on_its_way() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 53.
 #[test]
 fn after_rex_was_killed_the_old_file_stands_and_the_next_run_goes_on() {
     let world = World::new();
@@ -136,6 +137,7 @@ fn a_part_that_is_not_how_the_source_begins_is_not_continued() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 53.
 #[test]
 fn a_source_that_changes_meanwhile_is_told_and_nothing_takes_the_targets_place() {
     let world = World::new();

@@ -25,6 +25,7 @@ fn status(output: &Output) -> i32 {
     output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap_or_default())
 }
 
+/// ARCHITECTURE.md, invariant 49.
 #[test]
 fn output_errors_and_status_are_those_of_the_command_here() {
     let sandbox = Sandbox::new();
@@ -97,6 +98,7 @@ fn what_goes_in_comes_out_in_its_order() {
     assert_eq!(count, 1_600_000);
 }
 
+/// ARCHITECTURE.md, invariant 49.
 #[test]
 fn a_program_that_is_not_there_is_127_and_one_that_cannot_run_126() {
     let sandbox = Sandbox::new();
@@ -107,6 +109,7 @@ fn a_program_that_is_not_there_is_127_and_one_that_cannot_run_126() {
     assert_eq!(status(&run(&sandbox, &["exec", "--", "./plain"])), 126);
 }
 
+/// ARCHITECTURE.md, invariant 49.
 #[test]
 fn a_command_whose_time_is_up_is_124_and_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
@@ -141,6 +144,7 @@ fn whoever_hits_a_limit_hears_which_it_was() {
     assert!(said.contains("(hard_output_bytes = 10000)"), "{said}");
 }
 
+/// ARCHITECTURE.md, invariant 49.
 #[test]
 fn signals_are_handed_on_and_the_status_tells() {
     let sandbox = Sandbox::new();
@@ -162,6 +166,7 @@ fn signals_are_handed_on_and_the_status_tells() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 50.
 #[test]
 fn a_client_that_is_killed_leaves_nothing_running() {
     let sandbox = Sandbox::new();
@@ -262,6 +267,7 @@ fn directory_variables_and_terminal_are_as_asked() {
 }
 
 /// Every command of a sandbox's user is gone when the test is; this looks that the tests above left none.
+/// ARCHITECTURE.md, invariant 50.
 #[test]
 fn a_command_leaves_no_daemon_behind() {
     let sandbox = Sandbox::new();

@@ -21,6 +21,7 @@ fn reference() -> Vec<(Vec<String>, String)> {
     sections.map(|(name, rest)| (words(name), rest.trim_end().trim_end_matches("```").to_owned())).collect()
 }
 
+/// ARCHITECTURE.md, invariant 54.
 #[test]
 fn every_help_is_the_one_in_the_reference() {
     let sandbox = Sandbox::new();
@@ -66,6 +67,7 @@ fn every_command_and_every_flag_says_what_it_is_for() {
     check(&Args::command());
 }
 
+/// ARCHITECTURE.md, invariant 54.
 #[test]
 fn every_example_in_the_help_is_understood() {
     let mut tried = 0;

@@ -109,6 +109,7 @@ fn a_project_file_of_somebody_else_does_not_count() {
     assert!(said().contains("it belongs to user 12345"), "{}", said());
 }
 
+/// ARCHITECTURE.md, invariant 51.
 #[test]
 fn a_session_of_a_runtime_carries_its_target_over_and_a_terminal_does_not() {
     let sandbox = Sandbox::new();

@@ -67,6 +67,7 @@ fn counted() -> Vec<u8> {
     (1..=LINES).flat_map(|number| format!("{number}\n").into_bytes()).collect()
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn every_byte_of_a_stream_comes_once_wherever_it_is_cut() {
     let world = World::new();
@@ -102,6 +103,7 @@ async fn every_byte_of_a_stream_comes_once_wherever_it_is_cut() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn a_start_whose_answer_is_cut_off_starts_one_process_and_loses_nothing_of_it() {
     let world = World::new();
@@ -123,6 +125,7 @@ async fn a_start_whose_answer_is_cut_off_starts_one_process_and_loses_nothing_of
     }
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn a_change_of_a_file_is_made_once_though_its_answer_is_cut_off() {
     let world = World::new();
@@ -141,6 +144,7 @@ async fn a_change_of_a_file_is_made_once_though_its_answer_is_cut_off() {
     assert_eq!(world.sandbox.read("root/log.txt"), "entry 0\nentry 1\nentry 2\n");
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn input_is_read_once_and_in_its_order_wherever_the_link_is_cut() {
     let world = World::new();
@@ -175,6 +179,7 @@ async fn input_is_read_once_and_in_its_order_wherever_the_link_is_cut() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn what_cannot_be_asked_twice_is_said_to_be_in_doubt() {
     let world = World::new();
@@ -227,6 +232,7 @@ async fn a_detached_process_is_followed_across_the_death_of_its_daemon() {
     assert!(written == counted(), "{} bytes", written.len());
 }
 
+/// ARCHITECTURE.md, invariant 48.
 #[tokio::test]
 async fn a_process_that_nobody_reads_keeps_no_answer_back() {
     let world = World::new();

@@ -61,6 +61,7 @@ fn counted() -> Vec<u8> {
     (1..=LINES).flat_map(|number| format!("{number}\n").into_bytes()).collect()
 }
 
+/// ARCHITECTURE.md, invariant 63.
 #[tokio::test]
 async fn what_a_process_writes_comes_once_wherever_the_connection_is_cut() {
     let world = World::new();
@@ -87,6 +88,7 @@ async fn what_a_process_writes_comes_once_wherever_the_connection_is_cut() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 63.
 #[tokio::test]
 async fn a_start_that_is_cut_off_starts_one_process() {
     let world = World::new();
@@ -105,6 +107,7 @@ async fn a_start_that_is_cut_off_starts_one_process() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 63.
 #[tokio::test]
 async fn a_write_that_is_cut_off_is_written_once() {
     let world = World::new();
@@ -133,6 +136,7 @@ async fn a_write_that_is_cut_off_is_written_once() {
     assert_eq!((more, code), (Vec::new(), 137));
 }
 
+/// ARCHITECTURE.md, invariant 63.
 #[tokio::test]
 async fn what_may_have_been_done_is_not_asked_again() {
     let world = World::new();

@@ -65,6 +65,7 @@ fn answer(session: &str, id: &Value, decision: &str) -> Value {
     json!({ "session_id": session, "approval_id": id, "decision": decision })
 }
 
+/// ARCHITECTURE.md, invariant 42.
 #[test]
 fn an_approved_command_runs_once_and_everybody_sees_the_truth() {
     let sandbox = sandbox("");
@@ -118,6 +119,7 @@ fn a_denied_command_does_not_run_and_says_who_said_no() {
     assert!(!in_root(&sandbox, "never").exists());
 }
 
+/// ARCHITECTURE.md, invariant 41.
 #[test]
 fn of_two_approvers_who_answer_at_once_one_is_told_that_it_was_late() {
     let sandbox = sandbox("");
@@ -148,6 +150,7 @@ fn of_two_approvers_who_answer_at_once_one_is_told_that_it_was_late() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 41.
 #[test]
 fn silence_is_a_no() {
     let sandbox = sandbox("[approvals]\ntimeout_ms = 200\n");
@@ -162,6 +165,7 @@ fn silence_is_a_no() {
     assert!(!in_root(&sandbox, "never").exists());
 }
 
+/// ARCHITECTURE.md, invariant 41.
 #[test]
 fn whoever_withdraws_or_leaves_has_nothing_done() {
     let sandbox = sandbox("");
@@ -247,6 +251,7 @@ fn clients_that_show_nobody_anything_hear_at_once_that_nobody_can_be_asked() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 42.
 #[test]
 fn a_write_is_shown_as_a_diff_and_done_only_if_it_still_is_that() {
     let sandbox = sandbox("");
@@ -338,6 +343,7 @@ fn an_answer_for_the_session_or_the_rule_is_not_asked_for_again() {
     client.take("a question", |message| message["method"] == "approval.requested");
 }
 
+/// ARCHITECTURE.md, invariant 41.
 #[test]
 fn a_daemon_that_is_killed_while_somebody_is_asked_does_nothing_and_the_next_one_knows() {
     let sandbox = sandbox("");
@@ -367,6 +373,7 @@ fn a_daemon_that_is_killed_while_somebody_is_asked_does_nothing_and_the_next_one
     assert!(!in_root(&sandbox, "never").exists());
 }
 
+/// ARCHITECTURE.md, invariant 43.
 #[test]
 fn a_policy_is_read_again_without_dropping_anybody_and_a_bad_one_changes_nothing() {
     let sandbox = sandbox("");

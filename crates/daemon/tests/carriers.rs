@@ -38,16 +38,19 @@ fn every_transcript_holds_over(way: Way) {
     audited::every_transcript_holds(&caller, |name| !is_elsewhere(name), start);
 }
 
+/// ARCHITECTURE.md, invariant 33.
 #[test]
 fn every_transcript_holds_over_a_unix_socket() {
     every_transcript_holds_over(Way::Unix);
 }
 
+/// ARCHITECTURE.md, invariant 33.
 #[test]
 fn every_transcript_holds_over_a_websocket() {
     every_transcript_holds_over(Way::WebSocket);
 }
 
+/// ARCHITECTURE.md, invariant 33.
 #[test]
 fn every_transcript_holds_over_http() {
     every_transcript_holds_over(Way::Http);

@@ -124,16 +124,19 @@ fn a_conversation_survives(survivor: &mut Survivor, dice: &mut Dice) {
     survivor.close();
 }
 
+/// ARCHITECTURE.md, invariant 30.
 #[test]
 fn a_conversation_over_a_unix_socket_survives_cuts_at_any_byte() {
     for_every_seed(Way::Unix, a_conversation_survives);
 }
 
+/// ARCHITECTURE.md, invariant 30.
 #[test]
 fn a_conversation_over_a_websocket_survives_cuts_at_any_byte() {
     for_every_seed(Way::WebSocket, a_conversation_survives);
 }
 
+/// ARCHITECTURE.md, invariant 30.
 #[test]
 fn a_conversation_over_http_survives_cuts_at_any_byte() {
     for_every_seed(Way::Http, a_conversation_survives);
@@ -176,6 +179,7 @@ fn a_lost_answer_is_given_again(survivor: &mut Survivor, dice: &mut Dice) {
     survivor.close();
 }
 
+/// ARCHITECTURE.md, invariant 44.
 #[test]
 fn a_request_cut_in_half_is_not_done() {
     for way in Way::ALL {
@@ -183,6 +187,7 @@ fn a_request_cut_in_half_is_not_done() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 44.
 #[test]
 fn a_request_whose_answer_was_cut_is_done_once_however_often_it_is_asked() {
     for way in Way::ALL {

@@ -54,6 +54,7 @@ fn an_ending(containment: Option<&str>, name: &str, end: impl FnOnce(&mut Rexd))
     assert_eq!(proc::marked(&mark), Vec::<i32>::new(), "{name} ({containment:?})");
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn a_client_that_closes_its_end_takes_every_tree_along() {
     for containment in CONTAINMENTS {

@@ -44,6 +44,7 @@ fn through_a_bad_link(script: Vec<Turn>, meanwhile: impl FnOnce(&Place, &Proxy))
     model
 }
 
+/// ARCHITECTURE.md, invariant 56.
 #[test]
 fn a_client_whose_link_is_cut_every_two_seconds_loses_no_line() {
     let counts = "touch started; i=10000; while [ ! -e enough ]; do echo line$i; i=$((i+1)); sleep 0.05; done; echo last$i";

@@ -8,6 +8,7 @@ use exec_server::{PATIENCE, Served, base64, beside, start};
 use serde_json::{Value, json};
 use testkit::sandbox::Sandbox;
 
+/// ARCHITECTURE.md, invariant 58.
 #[test]
 fn roots_and_rules_of_the_operator_hold_here_too() {
     let sandbox = Sandbox::with_config(
@@ -77,6 +78,7 @@ fn a_start_that_nobody_approves_leaves_its_id_free() {
     assert_eq!(codex.finish("p").0, b"allowed");
 }
 
+/// ARCHITECTURE.md, invariant 58.
 #[test]
 fn the_operators_variables_have_the_last_word_in_both_vocabularies() {
     let sandbox = Sandbox::with_config("[environment]\nset = { HTTPS_PROXY = \"http://proxy.example\" }\n");
@@ -101,6 +103,7 @@ fn the_operators_variables_have_the_last_word_in_both_vocabularies() {
     assert_eq!(exec_server::bytes(&told["params"]["chunk"]), b"http://proxy.example");
 }
 
+/// ARCHITECTURE.md, invariant 58.
 #[test]
 fn nobody_has_the_server_send_a_variable_that_its_commands_do_not_get() {
     let sandbox = Sandbox::new();
@@ -119,6 +122,7 @@ fn nobody_has_the_server_send_a_variable_that_its_commands_do_not_get() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 58.
 #[test]
 fn the_audit_says_which_file_which_address_and_which_process() {
     let sandbox = Sandbox::new();
@@ -153,6 +157,7 @@ fn the_audit_says_which_file_which_address_and_which_process() {
     assert!(!audit.contains("s3cr3t") && !audit.contains(&base64("content")), "{audit}");
 }
 
+/// ARCHITECTURE.md, invariant 57.
 #[test]
 fn input_that_nobody_reads_is_bounded_and_its_process_can_still_be_ended() {
     let sandbox = Sandbox::new();
@@ -173,6 +178,7 @@ fn input_that_nobody_reads_is_bounded_and_its_process_can_still_be_ended() {
     assert_eq!(codex.call("process/write", write)["status"], "accepted", "its room is free again");
 }
 
+/// ARCHITECTURE.md, invariant 58.
 #[test]
 fn a_tree_with_a_file_that_a_rule_protects_is_neither_removed_nor_copied_whole() {
     let sandbox = Sandbox::with_config(

@@ -14,6 +14,7 @@ fn pid_of(text: &[u8]) -> i32 {
     String::from_utf8_lossy(text).trim().parse().unwrap()
 }
 
+/// ARCHITECTURE.md, invariant 55.
 #[test]
 fn a_session_goes_on_with_its_processes_on_another_connection() {
     let sandbox = Sandbox::new();
@@ -43,6 +44,7 @@ fn a_session_goes_on_with_its_processes_on_another_connection() {
     assert_eq!(codex.finish("p"), (Vec::new(), 137));
 }
 
+/// ARCHITECTURE.md, invariant 56.
 #[test]
 fn what_is_written_while_nobody_listens_arrives_whole_and_in_order() {
     let sandbox = Sandbox::new();
@@ -87,6 +89,7 @@ fn what_is_written_while_nobody_listens_arrives_whole_and_in_order() {
     assert!(text == expected.as_bytes(), "{} of {} bytes", text.len(), expected.len());
 }
 
+/// ARCHITECTURE.md, invariant 56.
 #[test]
 fn a_reader_that_stopped_and_was_cut_off_misses_nothing_and_the_end_comes_last() {
     let sandbox = Sandbox::new();
@@ -121,6 +124,7 @@ fn a_reader_that_stopped_and_was_cut_off_misses_nothing_and_the_end_comes_last()
     assert!(text == expected.as_bytes(), "{} of {} bytes", text.len(), expected.len());
 }
 
+/// ARCHITECTURE.md, invariant 55.
 #[test]
 fn a_session_in_use_is_retried_and_then_given_away() {
     let sandbox = Sandbox::new();
@@ -141,6 +145,7 @@ fn a_session_in_use_is_retried_and_then_given_away() {
     third.greet(json!({"clientName": "a failed handshake leaves the connection usable"}));
 }
 
+/// ARCHITECTURE.md, invariant 55.
 #[test]
 fn processes_of_v0_end_with_their_connection_and_those_of_v1_wait() {
     let sandbox = Sandbox::new();
@@ -166,6 +171,7 @@ fn processes_of_v0_end_with_their_connection_and_those_of_v1_wait() {
     assert!(watch(new).has_ended(), "a kill that was answered is done");
 }
 
+/// ARCHITECTURE.md, invariant 55.
 #[test]
 fn a_daemon_that_ends_leaves_nothing_of_any_session() {
     let sandbox = Sandbox::new();
@@ -195,6 +201,7 @@ fn the_end_of_a_command_does_not_wait_for_a_grandchild_that_holds_its_output() {
     assert_eq!((output.as_slice(), status), (&b"started\n"[..], 0));
 }
 
+/// ARCHITECTURE.md, invariant 57.
 #[test]
 fn ends_are_not_held_up_by_requests_that_wait() {
     let sandbox = Sandbox::new();

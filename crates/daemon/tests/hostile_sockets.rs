@@ -52,6 +52,7 @@ fn grown_since(served: &Served, before: u64) -> u64 {
     proc::held_bytes(served.pid()).saturating_sub(before)
 }
 
+/// ARCHITECTURE.md, invariant 37.
 #[test]
 fn five_thousand_strangers_do_not_disturb_those_who_work() {
     let sandbox = Sandbox::new();
@@ -114,6 +115,7 @@ fn a_thousand_silent_connections_to_the_unix_socket_are_no_harm() {
     assert!(grown < MOST_GROWTH, "{grown} bytes");
 }
 
+/// ARCHITECTURE.md, invariant 37.
 #[test]
 fn ten_thousand_wrong_tokens_are_all_refused_and_change_nothing() {
     let sandbox = Sandbox::new();
@@ -165,6 +167,7 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
     (0..length).map(|_| byte()).collect()
 }
 
+/// ARCHITECTURE.md, invariant 37.
 #[test]
 fn noise_on_any_socket_ends_that_connection_at_the_most() {
     let sandbox = Sandbox::new();
@@ -271,6 +274,7 @@ fn status(http: &mut TcpStream) -> String {
     }
 }
 
+/// ARCHITECTURE.md, invariant 34.
 #[test]
 fn a_session_is_its_callers_alone() {
     let sandbox = Sandbox::with_config(

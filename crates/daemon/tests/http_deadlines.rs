@@ -52,6 +52,7 @@ fn connect(server: &Arc<Server>) -> DuplexStream {
     theirs
 }
 
+/// ARCHITECTURE.md, invariant 38.
 #[tokio::test(start_paused = true)]
 async fn headers_that_trickle_in_are_cut_off() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,6 +67,7 @@ async fn headers_that_trickle_in_are_cut_off() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 38.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_stops_coming_and_an_idle_connection_are_cut_off() {
     let folder = tempfile::tempdir().unwrap();

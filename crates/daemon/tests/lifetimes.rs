@@ -53,6 +53,7 @@ fn resume(client: &mut AnyClient, opened: &Value) -> Value {
     }
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn without_resume_a_tree_dies_with_its_connection() {
     let sandbox = Sandbox::new();
@@ -69,6 +70,7 @@ fn without_resume_a_tree_dies_with_its_connection() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn with_resume_a_tree_lives_on_until_nobody_came_back_in_time() {
     let sandbox = Sandbox::with_config("[server]\nresume_ms = 2000\n");
@@ -96,6 +98,7 @@ fn with_resume_a_tree_lives_on_until_nobody_came_back_in_time() {
 /// Lines of eight bytes, so that a place in the output says what is there.
 const LINES: usize = 400_000;
 
+/// ARCHITECTURE.md, invariant 31.
 #[test]
 fn what_does_not_fit_while_the_client_is_away_is_given_up_and_counted() {
     let config = "[server]\nresume_bytes = 20000\n[limits]\nspill_bytes = 65536\nhard_output_bytes = 0\n\
@@ -167,6 +170,7 @@ fn check_what_is_left(client: &mut AnyClient, process: &str, way: Way, lost: u64
     }
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn a_daemon_that_is_asked_to_end_tells_its_clients_and_leaves_nobody() {
     for way in Way::ALL {
@@ -202,6 +206,7 @@ fn a_daemon_that_is_asked_to_end_tells_its_clients_and_leaves_nobody() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 30.
 #[test]
 fn two_who_listen_to_one_session_hear_each_event_once_between_them() {
     use testkit::http::{Http, bearer};

@@ -86,6 +86,7 @@ fn every_byte_comes_once_over_pipes_that_are_cut() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn every_byte_comes_once_over_ssh_that_is_killed() {
     let sandbox = roomy();
@@ -132,6 +133,7 @@ fn a_link_that_only_seems_to_live_is_taken_over_and_dropped() {
     assert!(proc::watch(traveller.first()).ends_before(Instant::now() + PATIENCE), "nobody is left");
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn a_session_that_nobody_comes_back_to_leaves_nobody() {
     let sandbox = Sandbox::with_config("[server]\nresume_ms = 300\n");
@@ -179,6 +181,7 @@ fn a_daemon_that_waits_holds_no_stream_and_ends_when_it_is_told_to() {
     assert!(!path.exists());
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn nobody_waits_for_a_session_in_which_nothing_has_happened() {
     let sandbox = Sandbox::new();

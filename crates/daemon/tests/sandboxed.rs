@@ -108,6 +108,7 @@ impl Stage {
     }
 }
 
+/// ARCHITECTURE.md, invariant 39.
 #[test]
 fn profiles_stop_what_they_say_on_pipes_terminals_and_detached() {
     let mut wrong = Vec::new();
@@ -136,6 +137,7 @@ fn profiles_stop_what_they_say_on_pipes_terminals_and_detached() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// ARCHITECTURE.md, invariant 39.
 #[test]
 fn without_a_profile_the_same_lines_work() {
     for (what, line, ..) in MATRIX {
@@ -165,6 +167,7 @@ fn fingerprint(folder: &Path) -> Vec<(String, Vec<u8>, u32)> {
     found
 }
 
+/// ARCHITECTURE.md, invariant 40.
 #[test]
 fn the_strictest_of_operator_session_and_request_holds() {
     let line = "echo x > $ROOT/made";
@@ -196,6 +199,7 @@ fn the_strictest_of_operator_session_and_request_holds() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 40.
 #[test]
 fn file_methods_cannot_touch_what_commands_cannot() {
     let mut stage = Stage::new("[sandbox]\nprofile = \"workspace-write\"\n");
@@ -231,6 +235,7 @@ fn what_was_denied_is_told_apart_from_what_failed() {
     assert!(exit.get("sandbox_denied").is_none(), "words are not a denial: {exit}");
 }
 
+/// ARCHITECTURE.md, invariant 39.
 #[test]
 fn a_kernel_that_cannot_hold_a_profile_starts_nothing_unless_the_operator_says_so() {
     for features in ["landlock=0", "seccomp=off", "namespaces=off"] {

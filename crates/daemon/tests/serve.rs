@@ -42,6 +42,7 @@ async fn call(socket: &mut WebSocket, method: &str, params: Value) -> Value {
     }
 }
 
+/// ARCHITECTURE.md, invariant 33.
 #[test]
 fn every_route_says_what_it_takes_and_whom() {
     let sandbox = Sandbox::new();
@@ -74,6 +75,7 @@ fn every_route_says_what_it_takes_and_whom() {
     assert!(served.ask("HEAD /healthz", "").ends_with("\r\n\r\n"), "HEAD has no body");
 }
 
+/// ARCHITECTURE.md, invariant 33.
 #[test]
 fn bodies_may_come_in_chunks_and_connections_are_kept() {
     let sandbox = Sandbox::new();
@@ -177,6 +179,7 @@ async fn a_websocket_carries_messages_both_ways_and_says_why_it_ends() {
     assert!(served.wait().success());
 }
 
+/// ARCHITECTURE.md, invariant 34.
 #[tokio::test]
 async fn a_websocket_without_a_token_does_not_come_about() {
     let sandbox = Sandbox::new();
@@ -355,6 +358,7 @@ async fn tls_is_served_and_its_files_may_change_while_it_is() {
     tokio::time::timeout(PATIENCE, renewed).await.expect("the new certificate is shown");
 }
 
+/// ARCHITECTURE.md, invariant 34.
 #[tokio::test]
 async fn a_client_certificate_is_enough_and_a_strangers_is_not() {
     let sandbox = Sandbox::with_config("[[auth.certificates]]\nname = \"laptop\"\n");
@@ -376,6 +380,7 @@ async fn a_client_certificate_is_enough_and_a_strangers_is_not() {
     assert!(ask_tls(&served, trusted, Some(&others.make("laptop")), &token).await.is_err());
 }
 
+/// ARCHITECTURE.md, invariant 37.
 #[test]
 fn strangers_who_say_nothing_do_not_keep_others_out() {
     let sandbox = Sandbox::new();

@@ -145,6 +145,7 @@ const LONG: Duration = Duration::from_secs(3_600);
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
+    /// ARCHITECTURE.md, invariant 60.
     #[test]
     fn every_message_arrives_once_and_in_order_or_both_ends_see_a_reset(
         sizes in prop::array::uniform2(prop::collection::vec(0_usize..3_000, 0..40)),
@@ -212,6 +213,7 @@ fn hostile_bodies() -> impl Strategy<Value = Body> {
 
 const CLEAN: Way = Way { lost: 0, doubled: 0, delay: 5 };
 
+/// ARCHITECTURE.md, invariant 60.
 #[test]
 fn a_lost_first_frame_is_sent_again_between_two_of_our_own() {
     let mut world = World::new(&small(), 0, CLEAN, 7);
@@ -248,6 +250,7 @@ fn data(seq: u32, payload: &str) -> RelayFrame {
     RelayFrame::new("s", Body::Data(Data { seq, segment_index: 0, segment_count: 1, payload }))
 }
 
+/// ARCHITECTURE.md, invariant 60.
 #[test]
 fn a_released_peer_is_served_without_retries_segments_or_reset() {
     let limits = Limits { segment_bytes: 10, ..Limits::default() };
@@ -281,6 +284,7 @@ fn a_released_peer_is_served_without_retries_segments_or_reset() {
     );
 }
 
+/// ARCHITECTURE.md, invariant 60.
 #[test]
 fn an_acknowledgement_of_frame_zero_counts_only_when_it_is_explicit() {
     let limits = Limits::default();

@@ -109,6 +109,7 @@ proptest! {
     }
 }
 
+/// ARCHITECTURE.md, invariant 13.
 #[tokio::test]
 async fn responses_overtake_the_events_that_wait() {
     let (ours, mut theirs) = duplex(64);

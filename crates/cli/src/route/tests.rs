@@ -48,6 +48,7 @@ fn loud() -> Inputs {
     }
 }
 
+/// ARCHITECTURE.md, invariant 51.
 #[test]
 fn the_first_rule_that_says_something_decides() {
     let mut inputs = loud();
@@ -141,6 +142,7 @@ fn commands_start_where_the_project_says_and_else_where_the_target_says() {
     assert!(decide(&relative).unwrap_err().message.contains("must be absolute"));
 }
 
+/// ARCHITECTURE.md, invariant 51.
 #[test]
 fn a_project_file_sends_our_token_nowhere() {
     let ours = || Some(BearerToken("ours".to_owned()));
@@ -187,6 +189,7 @@ fn a_token_file_is_read_and_an_open_one_is_warned_about() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 51.
 #[test]
 fn what_cannot_be_read_counts_only_when_a_rule_gets_to_it() {
     let broken = || Failure::new("half-written");

@@ -31,6 +31,7 @@ fn add(path: &Path, alias: &str, text: &str) -> Result<(), Failure> {
     })
 }
 
+/// ARCHITECTURE.md, invariant 52.
 #[test]
 fn what_rex_does_not_know_survives_every_rewrite() {
     let folder = tempfile::tempdir().unwrap();
@@ -72,6 +73,7 @@ fn a_link_to_the_registry_stays_a_link() {
     assert!(Registry::load(&real).unwrap().has("a"));
 }
 
+/// ARCHITECTURE.md, invariant 52.
 #[test]
 fn a_broken_registry_is_told_with_its_place_and_left_as_it_is() {
     for (text, words) in [
@@ -91,6 +93,7 @@ fn a_broken_registry_is_told_with_its_place_and_left_as_it_is() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 52.
 #[test]
 fn many_writers_lose_nothing() {
     let folder = tempfile::tempdir().unwrap();

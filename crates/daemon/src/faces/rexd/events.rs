@@ -382,6 +382,7 @@ mod tests {
 
     use super::*;
 
+    /// ARCHITECTURE.md, invariant 27.
     #[test]
     fn no_event_is_longer_than_the_client_can_take() {
         for (encoding, byte) in [(Encoding::Utf8, 0x01), (Encoding::Utf8, 0xff), (Encoding::Base64, b'a')] {

@@ -162,6 +162,7 @@ fn daemons_that_start_at_once_end_with_one_token() {
     assert!(tokens.iter().all(|token| *token == tokens[0] && token.len() == 65));
 }
 
+/// ARCHITECTURE.md, invariant 36.
 #[test]
 fn ten_thousand_wrong_tokens_change_nothing() {
     let world = World::new();
@@ -177,6 +178,7 @@ fn ten_thousand_wrong_tokens_change_nothing() {
     assert!(auth.still_valid(&caller));
 }
 
+/// ARCHITECTURE.md, invariant 35.
 #[test]
 fn a_reload_revokes_and_a_bad_one_changes_nothing() {
     let world = World::new();
@@ -208,6 +210,7 @@ fn a_reload_without_tokens_falls_back_to_the_own_one_if_a_listener_needs_it() {
     assert!(auth.bearer("token-a").is_err());
 }
 
+/// ARCHITECTURE.md, invariant 35.
 #[test]
 fn a_token_file_that_changes_or_goes_revokes_at_once() {
     let world = World::new();
@@ -231,6 +234,7 @@ fn a_token_file_that_changes_or_goes_revokes_at_once() {
     assert!(auth.bearer("again").is_ok());
 }
 
+/// ARCHITECTURE.md, invariant 35.
 #[tokio::test(start_paused = true)]
 async fn silent_connections_learn_of_a_removed_file_too() {
     let world = World::new();
@@ -280,6 +284,7 @@ fn a_certificate_is_known_by_its_names() {
     assert!(open.still_valid(&caller));
 }
 
+/// ARCHITECTURE.md, invariant 36.
 #[test]
 fn tokens_are_reported_by_name_and_never_shown() {
     let mut world = World::new();

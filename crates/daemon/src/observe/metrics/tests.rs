@@ -72,6 +72,7 @@ fn requests_are_counted_by_method_and_outcome_and_timed() {
     assert_eq!(after.follows(&page), Ok(()));
 }
 
+/// ARCHITECTURE.md, invariant 45.
 #[test]
 fn a_method_is_counted_under_its_own_face() {
     let metrics = metrics();

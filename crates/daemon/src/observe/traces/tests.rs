@@ -220,6 +220,7 @@ async fn spans_that_the_collector_rejects_are_not_counted_as_exported() {
     assert_eq!(value(&metrics, "rexd_spans_exported_total"), 1.0);
 }
 
+/// ARCHITECTURE.md, invariant 45.
 #[tokio::test]
 async fn a_full_queue_drops_spans_without_waiting() {
     let (url, _posted) = collector(&[]).await;
