@@ -56,7 +56,9 @@ fn run(command: CliCommand) -> anyhow::Result<u8> {
 fn show_audit(show: &audit::ShowArgs, config: &ConfigArgs, paths: &Paths) -> anyhow::Result<u8> {
     let file = match &show.file {
         Some(file) => file.clone(),
-        None => Config::load(config, paths)?.audit.path.context("no audit file is configured; pass its path")?,
+        None => {
+            Config::load(config, paths)?.audit.path.context("no audit file is configured; pass its path")?
+        }
     };
     Ok(show.run(&file, colours_wanted(), &mut io::BufWriter::new(io::stdout().lock()))?)
 }

@@ -150,7 +150,10 @@ fn the_configuration_is_found_in_the_documented_order() {
     let flag = sandbox.config();
     let flag = flag.to_str().unwrap();
     let variable = named.to_str();
-    assert!(shown(&["check-config", "--config", flag], variable).contains("/root"), "the flag takes precedence");
+    assert!(
+        shown(&["check-config", "--config", flag], variable).contains("/root"),
+        "the flag takes precedence"
+    );
     assert!(shown(&["check-config"], variable).contains("/named"), "then the variable");
     if !std::path::Path::new("/etc/rexd/config.toml").exists() {
         assert!(shown(&["check-config"], None).contains("/user"), "then the user's file");

@@ -286,8 +286,9 @@ impl ParsedFlags {
     fn serve(&self, name: &str, operands: &[OsString]) -> Result<ServeArgs, UsageError> {
         none_left(operands)?;
         let stringd = self.text("stringd")?.map(|port| {
-            port.parse()
-                .map_err(|_| UsageError::new(format!("invalid port {port:?}"), "--stringd expects 0 to 65535"))
+            port.parse().map_err(|_| {
+                UsageError::new(format!("invalid port {port:?}"), "--stringd expects 0 to 65535")
+            })
         });
         let serve = ServeArgs {
             config: self.config(&[])?,
@@ -326,10 +327,7 @@ impl ParsedFlags {
         let mut files = self.last("config").into_iter().chain(operands.iter().map(OsString::as_os_str));
         let file = files.next().map(PathBuf::from);
         if let Some(extra) = files.next() {
-            return Err(UsageError::new(
-                format!("unexpected file {extra:?}"),
-                "pass one configuration file",
-            ));
+            return Err(UsageError::new(format!("unexpected file {extra:?}"), "pass one configuration file"));
         }
         let roots =
             self.flags.iter().filter(|(name, _)| *name == "root").map(|(_, value)| value.into()).collect();
@@ -347,9 +345,7 @@ impl ParsedFlags {
     fn text(&self, name: &str) -> Result<Option<String>, UsageError> {
         let value = self.last(name).map(|value| value.to_str().map(str::to_owned));
         match value {
-            Some(None) => {
-                Err(UsageError::new(format!("the value of --{name} is not UTF-8"), "use UTF-8"))
-            }
+            Some(None) => Err(UsageError::new(format!("the value of --{name} is not UTF-8"), "use UTF-8")),
             Some(Some(text)) => Ok(Some(text)),
             None => Ok(None),
         }
@@ -371,9 +367,10 @@ fn with_two_dashes(argument: OsString) -> OsString {
 fn none_left(operands: &[OsString]) -> Result<(), UsageError> {
     match operands.first() {
         None => Ok(()),
-        Some(extra) => {
-            Err(UsageError::new(format!("unexpected argument {extra:?}"), "run `rexd --help` for the commands"))
-        }
+        Some(extra) => Err(UsageError::new(
+            format!("unexpected argument {extra:?}"),
+            "run `rexd --help` for the commands",
+        )),
     }
 }
 

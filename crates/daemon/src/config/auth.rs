@@ -129,7 +129,9 @@ fn source(table: &Section<'_, '_>, name: &str, paths: &Paths) -> Result<TokenSou
             wrong("file", format!("{} must be absolute, not {file:?}", table.path_of("file")))
         }
         (None, None) => wrong("name", format!("the token {name:?} needs sha256 or file")),
-        (Some(_), Some(_)) => wrong("file", format!("the token {name:?} has both sha256 and file; use one of them")),
+        (Some(_), Some(_)) => {
+            wrong("file", format!("the token {name:?} has both sha256 and file; use one of them"))
+        }
     }
 }
 

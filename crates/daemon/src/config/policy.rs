@@ -63,9 +63,7 @@ impl RuleReader<'_, '_, '_> {
         };
         let about_files = matches!(matcher, Matcher::Paths { .. });
         if about_files && !conditions.cwd.is_empty() {
-            return Err(
-                self.error(&name, "has both paths and cwd; cwd is only for rules on commands")
-            );
+            return Err(self.error(&name, "has both paths and cwd; cwd is only for rules on commands"));
         }
         let rule = Rule {
             conditions,
@@ -90,9 +88,7 @@ impl RuleReader<'_, '_, '_> {
             0 => return Err(self.error(name, "needs one of argv, class and paths")),
             1 => {}
             _ => {
-                return Err(
-                    self.error(name, "has more than one of argv, class and paths; use one of them")
-                );
+                return Err(self.error(name, "has more than one of argv, class and paths; use one of them"));
             }
         }
         if access.is_some() && globs.is_empty() {
@@ -198,13 +194,14 @@ impl RuleReader<'_, '_, '_> {
 fn sudo(section: Section<'_, '_>) -> Result<Option<Vec<ArgvPattern>>, ConfigError> {
     let mut patterns = Vec::new();
     for item in section.items("allow")? {
-        let words =
-            item.get_ref().as_array().ok_or_else(|| section.wrong_type("allow", item, "an array of arrays of strings"))?;
+        let words = item
+            .get_ref()
+            .as_array()
+            .ok_or_else(|| section.wrong_type("allow", item, "an array of arrays of strings"))?;
         let words: Vec<String> =
             words.iter().map(|word| section.as_text("allow", word)).collect::<Result<_, _>>()?;
-        let pattern = ArgvPattern::new(&words).ok_or_else(|| {
-            section.document.error(item.span(), "an entry of policy.sudo.allow is empty")
-        })?;
+        let pattern = ArgvPattern::new(&words)
+            .ok_or_else(|| section.document.error(item.span(), "an entry of policy.sudo.allow is empty"))?;
         patterns.push(pattern);
     }
     let present = section.is_present();

@@ -33,8 +33,10 @@ pub fn check_config(args: &ConfigArgs, paths: &Paths, out: &mut dyn Write) -> io
 /// Prints the effective values, one per line.
 pub(crate) fn summary(config: &Config, out: &mut dyn Write) -> io::Result<()> {
     let mut line = |name: &str, value: String| writeln!(out, "{name:<28}{value}");
-    let source =
-        config.source.as_ref().map_or_else(|| "none (defaults)".to_owned(), |file| file.display().to_string());
+    let source = config
+        .source
+        .as_ref()
+        .map_or_else(|| "none (defaults)".to_owned(), |file| file.display().to_string());
     line("configuration", source)?;
     let roots: Vec<String> = config.roots.iter().map(|root| root.display().to_string()).collect();
     line("roots", if roots.is_empty() { "none".to_owned() } else { roots.join(", ") })?;

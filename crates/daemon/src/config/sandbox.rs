@@ -98,7 +98,8 @@ pub(super) fn read(section: Section<'_, '_>, paths: &Paths) -> Result<SandboxCon
 
 fn profile(section: Section<'_, '_>, paths: &Paths) -> Result<CustomProfile, ConfigError> {
     let name = section.text("name")?.filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| section.document.error(section.span(), "a sandbox profile needs a name"))?;
+    let name =
+        name.ok_or_else(|| section.document.error(section.span(), "a sandbox profile needs a name"))?;
     let network = network(&section)?;
     let profile = CustomProfile {
         name,

@@ -34,7 +34,9 @@ pub enum ConfigError {
         reason: String,
     },
     /// A client CA is configured, but no TLS.
-    #[error("a client CA requires TLS; set tls_cert and tls_key in [server], or pass --tls-cert and --tls-key")]
+    #[error(
+        "a client CA requires TLS; set tls_cert and tls_key in [server], or pass --tls-cert and --tls-key"
+    )]
     ClientCaWithoutTls,
     /// A `--root` that is not a directory.
     #[error("--root {}: {reason}", root.display())]
@@ -196,11 +198,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     pub(super) fn as_text(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<String, ConfigError> {
-        value
-            .get_ref()
-            .as_str()
-            .map(str::to_owned)
-            .ok_or_else(|| self.wrong_type(key, value, "a string"))
+        value.get_ref().as_str().map(str::to_owned).ok_or_else(|| self.wrong_type(key, value, "a string"))
     }
 
     pub(super) fn as_table(

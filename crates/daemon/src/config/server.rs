@@ -207,9 +207,7 @@ fn url_path(section: &Section<'_, '_>, key: &'static str, default: &str) -> Resu
     let reason = match path.as_str() {
         taken if FIXED_PATHS.contains(&taken) => "must not be the path of another route",
         path if !path.starts_with('/') => "must start with a slash",
-        path if !path.bytes().all(is_plain) => {
-            "must be percent-encoded and have no query"
-        }
+        path if !path.bytes().all(is_plain) => "must be percent-encoded and have no query",
         _ => return Ok(path),
     };
     let reason = format!("{} {reason}: {path:?}", section.path_of(key));
@@ -286,9 +284,7 @@ pub(super) fn check_flag_roots(roots: &[PathBuf], paths: &Paths) -> Result<(), C
         let reason = match paths.current.join(root).metadata() {
             Ok(found) if found.is_dir() => return Ok(()),
             Ok(_) => "not a directory".to_owned(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                "no such directory".to_owned()
-            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "no such directory".to_owned(),
             Err(error) => error.to_string(),
         };
         Err(ConfigError::Root { root: root.clone(), reason })

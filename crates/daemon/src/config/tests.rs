@@ -163,10 +163,7 @@ fn an_invalid_value_is_refused_with_line_and_column() {
         ("[server]\nws_path = \"/events\"", "c.toml:2:11: server.ws_path must not be the path of another"),
         ("[server]\nws_path = \"/rpc\"", "c.toml:2:11: server.ws_path must differ from server.http_path"),
         ("[audit]\npath = \"a.log\"", "c.toml:2:8: audit.path must be absolute"),
-        (
-            "[environment]\nset = { A = 1 }",
-            "c.toml:2:13: environment.set must be a string, not integer",
-        ),
+        ("[environment]\nset = { A = 1 }", "c.toml:2:13: environment.set must be a string, not integer"),
     ];
     for (text, expected) in table {
         let found = refusal(text);

@@ -43,10 +43,7 @@ fn what_is_wrong_with_a_token_is_refused_with_its_place() {
             "c.toml:6:11: auth.tokens[0].scopes must contain only \"read\", \"exec\" and \"admin\"",
         ),
         ("SOURCE\nscopes = \"read\"", "c.toml:6:10: auth.tokens[0].scopes must be an array"),
-        (
-            "SOURCE\nroots = [\"/etc\"]",
-            "c.toml:6:10: the root \"/etc\" is not below security.allowed_roots",
-        ),
+        ("SOURCE\nroots = [\"/etc\"]", "c.toml:6:10: the root \"/etc\" is not below security.allowed_roots"),
         ("SOURCE\nroots = [\"/srv/application\"]", "c.toml:6:10: the root \"/srv/application\" is not below"),
         (
             "SOURCE\nroots = [\"/srv/app/../x\"]",
@@ -183,7 +180,10 @@ fn the_exec_server_section_applies_unless_stdio_is_the_only_listener() {
         ("listen = \"stdio\"", "c.toml:2:10: exec_server.listen must be ws://IP:PORT"),
         ("remote = \"https://hub\"", "c.toml:2:10: exec_server.remote requires exec_server.executor_id"),
         ("executor_id = \"box\"", "c.toml:2:15: exec_server.executor_id requires exec_server.remote"),
-        ("remote_token_file = \"/t\"", "c.toml:2:21: exec_server.remote_token_file requires exec_server.remote"),
+        (
+            "remote_token_file = \"/t\"",
+            "c.toml:2:21: exec_server.remote_token_file requires exec_server.remote",
+        ),
         ("ws_token_file = \"t\"", "c.toml:2:17: exec_server.ws_token_file must be absolute"),
     ] {
         let refused = refusal(&format!("[exec_server]\n{line}\n"));

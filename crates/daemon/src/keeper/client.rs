@@ -93,7 +93,11 @@ impl KeeperClient {
         match frame {
             KeeperFrame::Output { start, stream, bytes } => {
                 self.at = start + bytes.len() as u64;
-                Some(KeeperEvent::Output { start: Cursor(start), stream: convert::stream_from_wire(stream), bytes })
+                Some(KeeperEvent::Output {
+                    start: Cursor(start),
+                    stream: convert::stream_from_wire(stream),
+                    bytes,
+                })
             }
             KeeperFrame::Message(KeeperMessage::Lost { next, .. }) => {
                 self.at = next;

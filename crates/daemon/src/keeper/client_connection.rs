@@ -39,7 +39,10 @@ impl KeeperConnection {
         let path = format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd());
         let socket = UnixStream::connect(path).await?;
         if socket.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the keeper belongs to another user"));
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "the keeper belongs to another user",
+            ));
         }
         let decoder = Decoder::new(Version::V1);
         let mut connection = KeeperConnection { socket, incoming: BytesMut::new(), decoder, last_id: 0 };
@@ -109,7 +112,10 @@ pub(super) async fn end(dir: &KeeperDir) -> Result<Cursor, Error> {
     }
 }
 
-async fn request(dir: &KeeperDir, message: impl FnOnce(u64) -> KeeperRequest) -> Result<KeeperMessage, Error> {
+async fn request(
+    dir: &KeeperDir,
+    message: impl FnOnce(u64) -> KeeperRequest,
+) -> Result<KeeperMessage, Error> {
     let mut connection = KeeperConnection::open(dir).await.map_err(|error| unreachable(dir, &error))?;
     let response = tokio::time::timeout(REQUEST_TIMEOUT, connection.request(message))
         .await

@@ -172,6 +172,8 @@ async fn handle(process: &Process, request: KeeperRequest) -> KeeperMessage {
                 closed: state.closed.map(|closed| convert::summary_to_wire(&closed)),
             }
         }
-        KeeperRequest::Hello { id, .. } | KeeperRequest::Attach { id, .. } => invalid(id, "unexpected request"),
+        KeeperRequest::Hello { id, .. } | KeeperRequest::Attach { id, .. } => {
+            invalid(id, "unexpected request")
+        }
     }
 }

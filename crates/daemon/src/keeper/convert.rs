@@ -63,7 +63,10 @@ pub(super) fn summary_to_wire(closed: &ProcessSummary) -> protocol::CloseReport 
         processes_refused: closed.processes_refused,
         held_by: members_to_wire(closed.held_by.get(..MAX_HOLDERS).unwrap_or(&closed.held_by)),
         denied: closed.denied.as_ref().map(|denied| protocol::DenialReport {
-            path: denied.path.as_ref().map(|path| path.to_string_lossy().chars().take(MAX_PATH_CHARS).collect()),
+            path: denied
+                .path
+                .as_ref()
+                .map(|path| path.to_string_lossy().chars().take(MAX_PATH_CHARS).collect()),
             what: match denied.kind {
                 DenialKind::Write => protocol::DeniedAccess::Write,
                 DenialKind::Read => protocol::DeniedAccess::Read,
@@ -106,7 +109,10 @@ pub(super) fn members_to_wire(members: &[TreeMember]) -> Vec<protocol::TreeMembe
     members.iter().map(|member| protocol::TreeMember { pid: member.pid, name: member.name.clone() }).collect()
 }
 
-pub(super) fn kill_outcome(killed: Vec<protocol::TreeMember>, left: Vec<protocol::TreeMember>) -> KillOutcome {
+pub(super) fn kill_outcome(
+    killed: Vec<protocol::TreeMember>,
+    left: Vec<protocol::TreeMember>,
+) -> KillOutcome {
     KillOutcome { killed: members_from_wire(killed), remaining: members_from_wire(left) }
 }
 

@@ -60,7 +60,11 @@ impl Viewer {
                     let start = next.0 - bytes.len() as u64;
                     // Send only output that is on disk, so that no viewer misses it later. Fails after the last write.
                     let _written = self.written.wait_for(|written| *written >= next).await;
-                    return Some(KeeperFrame::Output { start, stream: convert::stream_to_wire(stream), bytes });
+                    return Some(KeeperFrame::Output {
+                        start,
+                        stream: convert::stream_to_wire(stream),
+                        bytes,
+                    });
                 }
                 Item::Lost { bytes, next } => {
                     self.older = Some((SegmentReader::new(&self.log, next.0 - bytes), next));

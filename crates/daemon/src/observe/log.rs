@@ -16,7 +16,10 @@ use crate::config::LogLevel;
 /// Writes events of this level and above to stderr.
 pub fn to_stderr(level: LogLevel) {
     // A second call fails because a subscriber is installed; that one is kept.
-    let _set = tracing::subscriber::set_global_default(StderrLog { max_level: level_filter(level), lost: AtomicU64::new(0) });
+    let _set = tracing::subscriber::set_global_default(StderrLog {
+        max_level: level_filter(level),
+        lost: AtomicU64::new(0),
+    });
 }
 
 fn level_filter(level: LogLevel) -> LevelFilter {
@@ -134,7 +137,10 @@ mod tests {
         let mut written = 0;
         while is_writable(&writer) {
             // Fails instead of blocking.
-            assert_eq!(rustix::io::write(&writer, &[b'x'; MAX_LINE_BYTES + 90]).unwrap(), MAX_LINE_BYTES + 90);
+            assert_eq!(
+                rustix::io::write(&writer, &[b'x'; MAX_LINE_BYTES + 90]).unwrap(),
+                MAX_LINE_BYTES + 90
+            );
             written += 1;
         }
         assert!(written > 0);

@@ -87,14 +87,11 @@ impl ParsedFlags {
             (Some(url), Some(id)) if !id.trim().is_empty() => {
                 Ok(Some(RegistrationArgs { url, executor_id: id.trim().to_owned(), name }))
             }
-            (Some(_), _) => {
-                Err(UsageError::new("--remote requires --executor-id", "pass --executor-id ID"))
-            }
+            (Some(_), _) => Err(UsageError::new("--remote requires --executor-id", "pass --executor-id ID")),
             (None, None) if name.is_none() => Ok(None),
-            (None, _) => Err(UsageError::new(
-                "--executor-id and --name require --remote",
-                "pass --remote https://HUB",
-            )),
+            (None, _) => {
+                Err(UsageError::new("--executor-id and --name require --remote", "pass --remote https://HUB"))
+            }
         }
     }
 }

@@ -9,7 +9,8 @@ use super::{CliCommand, ParsedFlags, UsageError};
 use crate::cli::policy::{PolicyCommand, PolicyTest, Replay, TestedOperation};
 use crate::observe::audit::{DECISIONS, ShowArgs};
 
-const POLICY_HINT: &str = "use `rexd policy test|explain [FLAGS] -- COMMAND...` or `rexd policy replay AUDIT`";
+const POLICY_HINT: &str =
+    "use `rexd policy test|explain [FLAGS] -- COMMAND...` or `rexd policy replay AUDIT`";
 const AUDIT_HINT: &str = "use `rexd audit verify FILE` or `rexd audit show [FILE] [FLAGS]`";
 
 impl ParsedFlags {
@@ -81,7 +82,10 @@ impl ParsedFlags {
     pub(super) fn audit(&self, operands: &[OsString]) -> Result<CliCommand, UsageError> {
         let is_show = operands.first().is_some_and(|verb| verb == "show");
         if let Some((name, _)) = self.flags.first().filter(|_| !is_show) {
-            return Err(UsageError::new(format!("unexpected flag --{name} for `rexd audit verify`"), AUDIT_HINT));
+            return Err(UsageError::new(
+                format!("unexpected flag --{name} for `rexd audit verify`"),
+                AUDIT_HINT,
+            ));
         }
         match operands {
             [verb, file] if verb == "verify" => Ok(CliCommand::AuditVerify(file.into())),
@@ -128,7 +132,8 @@ impl ParsedFlags {
         let parsed =
             text.parse::<jiff::Timestamp>().ok().or_else(|| day(&text)).or_else(|| ago(&text)).ok_or_else(
                 || {
-                    let hint = "use a time (2026-11-15T08:00:00Z), a date (2026-11-15) or an age (30m, 2h, 7d)";
+                    let hint =
+                        "use a time (2026-11-15T08:00:00Z), a date (2026-11-15) or an age (30m, 2h, 7d)";
                     UsageError::new(format!("invalid time {text:?}"), hint)
                 },
             )?;

@@ -12,7 +12,11 @@ pub(super) fn checks(state: Option<&Path>) -> Vec<Check> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let version = version(&release);
     let mut checks = vec![Check::ok("kernel", release)];
-    checks.push(feature("openat2", openat2_works(), "paths are resolved component by component, which is slower"));
+    checks.push(feature(
+        "openat2",
+        openat2_works(),
+        "paths are resolved component by component, which is slower",
+    ));
     checks.push(feature("pidfd", pidfd_open(getpid(), PidfdFlags::empty()).is_ok(), "needs Linux 5.3"));
     checks.push(since("clone3 into a cgroup", version, (5, 7)));
     checks.push(since("close_range", version, (5, 9)));

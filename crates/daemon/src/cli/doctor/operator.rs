@@ -86,8 +86,9 @@ fn root(path: &Path) -> Check {
 
 fn limits(config: &Config) -> Check {
     let limits = &config.limits;
-    let time =
-        limits.hard_timeout.map_or_else(|| "no time limit".to_owned(), |time| format!("timeout up to {time:?}"));
+    let time = limits
+        .hard_timeout
+        .map_or_else(|| "no time limit".to_owned(), |time| format!("timeout up to {time:?}"));
     let output = limits
         .hard_output_bytes
         .map_or_else(|| "no output limit".to_owned(), |bytes| format!("output up to {bytes} bytes"));
@@ -178,7 +179,11 @@ fn tokens(config: &Config, paths: &Paths) -> Vec<Check> {
 
 fn state(state: Option<&Path>) -> Check {
     let Some(state) = state else {
-        return Check::warn("state directory", "none: there is no home directory", "set XDG_STATE_HOME or HOME");
+        return Check::warn(
+            "state directory",
+            "none: there is no home directory",
+            "set XDG_STATE_HOME or HOME",
+        );
     };
     let found = state.display().to_string();
     let nearest = state.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
@@ -191,7 +196,9 @@ fn state(state: Option<&Path>) -> Check {
 fn shell(program_path: Option<&OsStr>) -> Check {
     match find_program("sh", program_path) {
         Some(path) => Check::ok("shell", path.display().to_string()),
-        None => Check::warn("shell", "no sh in PATH", "install a shell; shell commands cannot run without it"),
+        None => {
+            Check::warn("shell", "no sh in PATH", "install a shell; shell commands cannot run without it")
+        }
     }
 }
 

@@ -133,14 +133,13 @@ impl ReplayCounts {
             )?;
         }
         if self.unknown > 0 {
-            writeln!(
-                out,
-                "{} could not be decided: the record does not contain the files",
-                self.unknown
-            )?;
+            writeln!(out, "{} could not be decided: the record does not contain the files", self.unknown)?;
         }
         if skipped > 0 {
-            writeln!(out, "skipped {skipped} lines that are not records; run `rexd audit verify` to check the file")?;
+            writeln!(
+                out,
+                "skipped {skipped} lines that are not records; run `rexd audit verify` to check the file"
+            )?;
         }
         Ok(())
     }

@@ -83,7 +83,8 @@ fn an_invalid_configuration_has_its_own_exit_status() {
 fn an_explanation_lists_commands_classes_rules_and_lines() {
     let fixture = Fixture::new();
     let operation = TestedOperation::Shell("ls; env git push \u{1b}[2J $x".to_owned());
-    let (status, printed) = fixture.run(&PolicyCommand::Explain(fixture.policy_test(operation.clone(), false)));
+    let (status, printed) =
+        fixture.run(&PolicyCommand::Explain(fixture.policy_test(operation.clone(), false)));
     assert_eq!(status, 1);
     for expected in [
         "1. ls\n   classes: read-only\n   line 4: no pushing is about another program\n",
@@ -130,7 +131,10 @@ fn a_replay_prints_what_would_change() {
         ),
         "{printed}"
     );
-    assert!(printed.contains("2 of 4 would change: allow -> deny 2 (no pushing 1, secrets 1)\n"), "{printed}");
+    assert!(
+        printed.contains("2 of 4 would change: allow -> deny 2 (no pushing 1, secrets 1)\n"),
+        "{printed}"
+    );
     assert!(printed.contains("1 were decided without replaced secrets"), "{printed}");
     assert!(printed.contains("1 could not be decided") && printed.contains("skipped 1 lines"), "{printed}");
     let printed: serde_json::Value = serde_json::from_str(&fixture.run(&replay(true)).1).unwrap();

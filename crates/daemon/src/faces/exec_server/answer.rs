@@ -14,9 +14,9 @@ use wire::exec_server::ErrorObject;
 use wire::exec_server::envelope;
 use wire::jsonrpc::Id;
 
+use super::methods::METHODS;
 use super::{FACE, Service};
 use crate::net::auth::Caller;
-use super::methods::METHODS;
 use crate::observe::metrics::{self, RequestTimer};
 use crate::observe::traces::{self, Span};
 
@@ -76,7 +76,13 @@ impl Answer {
     ) -> Answer {
         let known = METHODS.iter().find(|method| **method == operation);
         let name = known.copied().unwrap_or(metrics::OTHER_METHOD);
-        let asked = traces::RequestAttributes { face: FACE, name, method: &operation, caller: &asker.caller.name, transport };
+        let asked = traces::RequestAttributes {
+            face: FACE,
+            name,
+            method: &operation,
+            caller: &asker.caller.name,
+            transport,
+        };
         Answer {
             timer: Some(service.metrics.request(FACE, name)),
             span: Some(service.traces.begin(asked, None)),

@@ -33,7 +33,8 @@ pub(super) fn receive(
     let asker = Asker::new(caller.clone());
     let name = v1::method(&method).map_or(metrics::OTHER_METHOD, |known| known.name);
     let (caller_name, transport) = (&caller.name, arrival.transport);
-    let asked = traces::RequestAttributes { face: FACE, name, method: &method, caller: caller_name, transport };
+    let asked =
+        traces::RequestAttributes { face: FACE, name, method: &method, caller: caller_name, transport };
     let observed = Observed {
         metrics: service.metrics.clone(),
         timer: service.metrics.request(FACE, name),

@@ -69,7 +69,10 @@ impl ShowArgs {
             self.print(record, colours, out)?;
         }
         if skipped > 0 && !self.json {
-            writeln!(out, "skipped {skipped} lines that are not records; run `rexd audit verify` to check the file")?;
+            writeln!(
+                out,
+                "skipped {skipped} lines that are not records; run `rexd audit verify` to check the file"
+            )?;
         }
         Ok(0)
     }
@@ -85,8 +88,7 @@ impl ShowArgs {
             && glob(&self.rule, "rule")
             && self.session.as_ref().is_none_or(|session| record.text("session_id") == session)
             && self.decision.as_ref().is_none_or(|decision| {
-                record.text("approval") == decision
-                    || (record.decision() == decision && has_decision(record))
+                record.text("approval") == decision || (record.decision() == decision && has_decision(record))
             })
             && self.since.as_ref().is_none_or(|since| time >= since.as_str())
             && self.until.as_ref().is_none_or(|until| time < until.as_str())
@@ -131,7 +133,9 @@ fn outcome(record: &AuditEntry) -> (String, &'static str) {
     };
     let error = record.value.get("error").and_then(|error| error.get("message")).and_then(Value::as_str);
     match (record.text("approval"), error) {
-        ("", Some(_)) if has_decision(record) && record.decision() == "deny" => (format!("denied{rule}"), RED),
+        ("", Some(_)) if has_decision(record) && record.decision() == "deny" => {
+            (format!("denied{rule}"), RED)
+        }
         ("", Some(message)) => (format!("failed: {message}"), RED),
         ("", None) => match (record.value.get("exit_code"), record.value.get("signal")) {
             (_, Some(signal)) => (format!("signal {signal}"), YELLOW),

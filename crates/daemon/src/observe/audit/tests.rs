@@ -235,10 +235,7 @@ fn a_file_that_cannot_be_written_is_an_error_at_the_start() {
     let error = AuditFile::from_config(&config).unwrap_err().to_string();
     assert!(error.contains("cannot write the audit file "), "{error}");
     assert!(AuditFile::from_config(&AuditConfig { enabled: false, ..config.clone() }).unwrap().is_none());
-    assert!(matches!(
-        AuditFile::from_config(&AuditConfig { path: None, ..config }),
-        Err(AuditError::NoPath)
-    ));
+    assert!(matches!(AuditFile::from_config(&AuditConfig { path: None, ..config }), Err(AuditError::NoPath)));
 }
 
 /// Every write to `/dev/full` fails, as on a full disk.

@@ -64,7 +64,10 @@ pub fn verify_command(path: &Path, out: &mut dyn Write) -> io::Result<u8> {
                 writeln!(out, "the last {} bytes are an incomplete write", summary.torn_bytes)?;
             }
             writeln!(out, "last hash {}", summary.last_hash)?;
-            writeln!(out, "hint: store this hash elsewhere; it is the only way to detect lines removed from the end")?;
+            writeln!(
+                out,
+                "hint: store this hash elsewhere; it is the only way to detect lines removed from the end"
+            )?;
             Ok(0)
         }
         Err(error) => {

@@ -12,8 +12,9 @@ mod render;
 mod text;
 
 pub use gauges::{ConnectionGauge, ProcessGauge, RequestTimer, SessionGauge};
-pub use labels::{FaceMethods, OTHER_METHOD, 
-    Direction, EndCause, OutputStream, ProcessOwner, RefusalReason, RequestOutcome, SessionState, Transport,
+pub use labels::{
+    Direction, EndCause, FaceMethods, OTHER_METHOD, OutputStream, ProcessOwner, RefusalReason,
+    RequestOutcome, SessionState, Transport,
 };
 pub use queues::QueueGauge;
 

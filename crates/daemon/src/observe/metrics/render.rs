@@ -2,11 +2,11 @@
 
 use std::time::UNIX_EPOCH;
 
-use super::{Counts, MethodCounts};
 use super::cells::{BOUNDS_MICROS, Cell, Cells};
 use super::labels::{Label, Transport};
 use super::own;
 use super::text::{MetricType, Page};
+use super::{Counts, MethodCounts};
 
 /// The whole page.
 pub(super) fn page(counts: &Counts) -> String {
@@ -24,7 +24,12 @@ fn daemon(page: &mut Page, counts: &Counts) {
     page.family("rexd_build_info", MetricType::Gauge, "Always 1; the label is the version.");
     page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     let started = counts.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    page.single("rexd_start_time_seconds", MetricType::Gauge, "Start time of the daemon since the Unix epoch.", started);
+    page.single(
+        "rexd_start_time_seconds",
+        MetricType::Gauge,
+        "Start time of the daemon since the Unix epoch.",
+        started,
+    );
     let own = [
         ("rexd_open_descriptors", "Open descriptors.", own::open_descriptors()),
         ("rexd_max_descriptors", "Limit of open descriptors.", own::max_descriptors()),
@@ -51,7 +56,11 @@ fn requests(page: &mut Page, counts: &Counts) {
         "Requests in progress.",
         counts.in_flight.get(),
     );
-    page.family("rexd_request_duration_seconds", MetricType::Histogram, "Time from a request to its response.");
+    page.family(
+        "rexd_request_duration_seconds",
+        MetricType::Histogram,
+        "Time from a request to its response.",
+    );
     for row in &counts.requests {
         durations(page, row);
     }
@@ -112,7 +121,12 @@ fn processes(page: &mut Page, counts: &Counts) {
 }
 
 fn losses(page: &mut Page, counts: &Counts) {
-    counter(page, "rexd_lost_bytes_total", "Bytes of output reported to readers as lost.", &counts.lost_bytes);
+    counter(
+        page,
+        "rexd_lost_bytes_total",
+        "Bytes of output reported to readers as lost.",
+        &counts.lost_bytes,
+    );
     counter(page, "rexd_lost_events_total", "Events reported to clients as lost.", &counts.lost_events);
     let help = "Refused connections and requests, by reason.";
     labelled(page, "rexd_refused_total", MetricType::Counter, help, &counts.refused);

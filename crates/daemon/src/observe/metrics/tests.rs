@@ -205,7 +205,9 @@ fn counting_from_many_threads_loses_nothing() {
     let metrics = metrics();
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| (0..1_000).for_each(|_| metrics.request("rexd", "fs.read").done(RequestOutcome::Ok)));
+            scope.spawn(|| {
+                (0..1_000).for_each(|_| metrics.request("rexd", "fs.read").done(RequestOutcome::Ok))
+            });
         }
     });
     let labels = [("face", "rexd"), ("method", "fs.read"), ("outcome", "ok")];

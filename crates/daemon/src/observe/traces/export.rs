@@ -141,8 +141,12 @@ impl Exporter {
             };
             let (requested, reason) = match result {
                 ExportResult::Accepted(rejected) => return self.count_accepted(batch, rejected),
-                ExportResult::Retry(requested, reason) if attempt < self.settings.timing.attempts => (requested, reason),
-                ExportResult::Retry(_, reason) | ExportResult::Drop(reason) => return self.drop_batch(batch, &reason),
+                ExportResult::Retry(requested, reason) if attempt < self.settings.timing.attempts => {
+                    (requested, reason)
+                }
+                ExportResult::Retry(_, reason) | ExportResult::Drop(reason) => {
+                    return self.drop_batch(batch, &reason);
+                }
             };
             tracing::debug!(%reason, attempt, "the collector did not accept spans; retrying");
             tokio::select! {
@@ -170,7 +174,9 @@ impl Exporter {
             let body = self.body(&batch);
             match timeout_at(until, self.attempt(&body)).await {
                 Ok(ExportResult::Accepted(rejected)) => self.count_accepted(&mut batch, rejected),
-                Ok(ExportResult::Retry(_, reason) | ExportResult::Drop(reason)) => self.drop_batch(&mut batch, &reason),
+                Ok(ExportResult::Retry(_, reason) | ExportResult::Drop(reason)) => {
+                    self.drop_batch(&mut batch, &reason)
+                }
                 Err(_late) => self.drop_batch(&mut batch, STOPPING),
             }
         }

@@ -58,7 +58,9 @@ pub enum TraceSettingsError {
     #[error("cannot send traces to {0:?}: expected http://HOST:PORT, such as http://127.0.0.1:4318")]
     Endpoint(String),
     /// Another protocol is configured.
-    #[error("cannot send traces with protocol {0:?}: only http/json is supported, on port 4318 of most collectors")]
+    #[error(
+        "cannot send traces with protocol {0:?}: only http/json is supported, on port 4318 of most collectors"
+    )]
     Protocol(String),
     /// An environment variable is invalid.
     #[error("invalid {name}: {reason}")]
@@ -98,7 +100,8 @@ impl TraceSettings {
         let timeout = either("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT");
         let resource =
             resource(variable("OTEL_SERVICE_NAME"), variable("OTEL_RESOURCE_ATTRIBUTES").as_deref())?;
-        let timing = ExportTiming { request_timeout: request_timeout(timeout.as_deref())?, ..ExportTiming::default() };
+        let timing =
+            ExportTiming { request_timeout: request_timeout(timeout.as_deref())?, ..ExportTiming::default() };
         Ok(Some(TraceSettings { endpoint, headers: request_headers(headers.as_deref())?, resource, timing }))
     }
 }
@@ -131,7 +134,9 @@ fn request_headers(text: Option<&str>) -> Result<Vec<(String, String)>, TraceSet
     let is_value = |value: &str| value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     match headers.iter().all(|(name, value)| is_name(name) && is_value(value)) {
         true => Ok(headers),
-        false => Err(TraceSettingsError::Variable { name: VARIABLE, reason: "a header has invalid characters" }),
+        false => {
+            Err(TraceSettingsError::Variable { name: VARIABLE, reason: "a header has invalid characters" })
+        }
     }
 }
 
@@ -150,8 +155,8 @@ fn pairs(name: &'static str, text: Option<&str>) -> Result<Vec<(String, String)>
     let mut pairs = Vec::new();
     for item in text.unwrap_or_default().split(',').map(str::trim).filter(|item| !item.is_empty()) {
         let (key, value) = item.split_once('=').ok_or_else(|| wrong("expected a list of key=value"))?;
-        let value =
-            percent_decoded(value.trim()).ok_or_else(|| wrong("a % must be followed by two hexadecimal digits"))?;
+        let value = percent_decoded(value.trim())
+            .ok_or_else(|| wrong("a % must be followed by two hexadecimal digits"))?;
         match key.trim() {
             "" => return Err(wrong("a key is empty")),
             key => pairs.push((key.to_owned(), value)),
