@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Command, CommandFactory as _};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
-use cli::args::Args;
+use cli::args::RexArgs;
 
 use crate::tree::root;
 
@@ -19,7 +19,7 @@ const WIDTH: usize = 100;
 /// The path and text of every file.
 pub(crate) fn files() -> Result<Vec<(String, String)>> {
     let mut files = pages()?;
-    for (program, command) in [("rex", Args::command()), ("rexhub", hub::args::Args::command())] {
+    for (program, command) in [("rex", RexArgs::command()), ("rexhub", hub::args::Args::command())] {
         for (shell, name) in [
             (Shell::Bash, format!("{program}.bash")),
             (Shell::Zsh, format!("_{program}")),
@@ -50,7 +50,7 @@ pub(crate) fn stale_pages() -> Result<Vec<String>> {
 
 /// Both programs with all subcommands built, without the command `help`.
 fn commands() -> [Command; 2] {
-    [Args::command(), hub::args::Args::command()].map(|command| {
+    [RexArgs::command(), hub::args::Args::command()].map(|command| {
         let mut command = command.disable_help_subcommand(true).term_width(WIDTH);
         command.build();
         command
@@ -88,7 +88,7 @@ fn reference() -> Result<String> {
          `crates/cli/src/args.rs`; do not edit.\nHow the commands work together: [rex.md](../rex.md).\n",
     );
     // A command has its full name only after it is built.
-    let mut whole = Args::command().term_width(WIDTH);
+    let mut whole = RexArgs::command().term_width(WIDTH);
     whole.build();
     add(&whole, &mut text)?;
     Ok(text)

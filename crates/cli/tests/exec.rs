@@ -280,8 +280,8 @@ fn a_command_leaves_no_daemon_behind() {
 #[test]
 fn a_reader_that_leaves_ends_the_command_there_too() {
     let sandbox = Sandbox::new();
-    let served = testkit::serve::Served::start(&testkit::programs::program("rexd"), &sandbox);
-    let target = format!("unix:{}", served.doors.unix.display());
+    let served = testkit::serve::ServedDaemon::start(&testkit::programs::program("rexd"), &sandbox);
+    let target = format!("unix:{}", served.addresses.unix.display());
     let asked = ["-t", &target, "exec", "--", "sh", "-c", "echo $$; exec yes"];
     let mut child = rex(&sandbox, &asked).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
@@ -319,7 +319,7 @@ fn a_mistake_on_the_command_line_is_our_own_failure() {
         let output = run(&sandbox, &[later]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(status(&output), 255, "{said}");
-        assert!(said.contains(&format!("`rex {later}` is not in this version yet")), "{said}");
+        assert!(said.contains(&format!("`rex {later}` is not available in this version")), "{said}");
     }
     let output = run(&sandbox, &["--json", "bogus"]);
     let said: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();

@@ -136,7 +136,6 @@ pub(super) fn error_to_wire(id: u64, error: &Error) -> protocol::KeeperMessage {
         | Error::Edit(_)
         | Error::Patch(_)
         | Error::Pattern { .. }
-        | Error::KeyInUse
         | Error::Sandbox { .. }
         | Error::SandboxDenied { .. }
         | Error::Denied { .. }

@@ -256,7 +256,6 @@ impl StartReport {
             | Error::Edit(_)
             | Error::Patch(_)
             | Error::Pattern { .. }
-            | Error::KeyInUse
             | Error::Denied { .. }
             | Error::NoApprover { .. }
             | Error::Refused { .. }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::process::{Cursor, Item, LogReader, ProcessSummary};
+use engine::process::{Cursor, Item, LogReader};
 use tokio::sync::{Semaphore, watch};
 use wire::keeper::{KeeperFrame, KeeperMessage, MAX_OUTPUT_BYTES};
 
@@ -23,7 +23,7 @@ pub(super) struct Viewer {
     recent: LogReader,
     /// A reader of output that is no longer in memory, and the cursor where memory continues.
     older: Option<(SegmentReader, Cursor)>,
-    closed: Option<Arc<ProcessSummary>>,
+    is_closed: bool,
 }
 
 impl Viewer {
@@ -34,22 +34,18 @@ impl Viewer {
             disk: state.disk.clone(),
             recent: state.process.reader(from),
             older: None,
-            closed: None,
+            is_closed: false,
         }
     }
 
     /// The next frame; `None` after the end. Dropping this future can lose a frame.
     pub(super) async fn next(&mut self) -> Option<KeeperFrame> {
-        if let Some(closed) = self.closed.take() {
-            // The log reader repeats the end; this marks it as sent.
-            self.older = Some((SegmentReader::new(&self.log, u64::MAX), Cursor(u64::MAX)));
-            return Some(KeeperFrame::Message(KeeperMessage::Closed(convert::summary_to_wire(&closed))));
+        // A reader that has returned the end would return it again.
+        if self.is_closed {
+            return None;
         }
         loop {
             if let Some((older, until)) = self.older.take() {
-                if until.0 == u64::MAX {
-                    return None;
-                }
                 if let Some(frame) = self.replay(older, until).await {
                     return Some(frame);
                 }
@@ -69,10 +65,15 @@ impl Viewer {
                 Item::Lost { bytes, next } => {
                     self.older = Some((SegmentReader::new(&self.log, next.0 - bytes), next));
                 }
-                Item::Closed(closed) => {
-                    let exit = convert::exit_to_wire(closed.exit);
-                    self.closed = Some(closed);
+                Item::Exited { status, .. } => {
+                    let exit = convert::exit_to_wire(status);
                     return Some(KeeperFrame::Message(KeeperMessage::Exited { exit }));
+                }
+                Item::Closed(closed) => {
+                    self.is_closed = true;
+                    return Some(KeeperFrame::Message(KeeperMessage::Closed(convert::summary_to_wire(
+                        &closed,
+                    ))));
                 }
                 // A keeper never disconnects from its own process.
                 Item::Disconnected => return None,

@@ -1,4 +1,4 @@
-//! A process that is followed: a task takes everything it writes into a spool, and anybody may look and wait.
+//! A process that is tracked: a task takes everything it writes into a spool, and anybody may look and wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,19 +7,19 @@ use std::time::Duration;
 use client::{Process, ProcessControl, ProcessEventKind, ProcessExit};
 use tokio::sync::watch;
 
-use super::cut;
 use super::spool::Spool;
+use super::truncate;
 
 /// Characters of the last line that progress shows.
 const LINE: usize = 200;
 /// Bytes in which the last line is looked for.
 const LINE_WITHIN: usize = 1_024;
 /// Remarks of the host about one process that are kept.
-const MOST_REMARKS: usize = 8;
+const MAX_NOTES: usize = 8;
 
-/// A process that is followed.
+/// A process that is tracked.
 #[derive(Debug)]
-pub struct Followed {
+pub struct TrackedProcess {
     /// Its id.
     pub id: String,
     /// What can be done to it.
@@ -32,12 +32,12 @@ pub struct Followed {
     pub is_detached: bool,
     /// The end of what has been shown in one piece: where reading goes on if nobody says where.
     shown: AtomicU64,
-    news: watch::Sender<News>,
+    status: watch::Sender<TrackedStatus>,
 }
 
 /// How a process is.
 #[derive(Debug, Clone, Default)]
-pub struct News {
+pub struct TrackedStatus {
     /// The end of its output so far.
     pub end: u64,
     /// How it ended.
@@ -45,32 +45,32 @@ pub struct News {
     /// Why nothing more is heard of it.
     pub cut: Option<String>,
     /// What the host said about it.
-    pub remarks: Vec<String>,
+    pub notes: Vec<String>,
 }
 
-impl News {
+impl TrackedStatus {
     /// Whether nothing more will come.
     pub fn is_over(&self) -> bool {
         self.exit.is_some() || self.cut.is_some()
     }
 }
 
-impl Followed {
-    /// A process whose output from `from` on will be taken by [`run`](Followed::run).
-    pub fn new(process: &Process, from: u64, is_detached: bool) -> Followed {
-        Followed {
+impl TrackedProcess {
+    /// A process whose output from `from` on will be taken by [`run`](TrackedProcess::run).
+    pub fn new(process: &Process, from: u64, is_detached: bool) -> TrackedProcess {
+        TrackedProcess {
             id: process.id().to_owned(),
             control: process.control(),
             spool: Arc::new(Spool::starting_at(from)),
             from,
             is_detached,
             shown: AtomicU64::new(from),
-            news: watch::Sender::new(News { end: from, ..News::default() }),
+            status: watch::Sender::new(TrackedStatus { end: from, ..TrackedStatus::default() }),
         }
     }
 
     /// Takes everything until the end.
-    pub async fn run(self: Arc<Followed>, mut process: Process) {
+    pub async fn run(self: Arc<TrackedProcess>, mut process: Process) {
         loop {
             let event = match process.next().await {
                 Ok(Some(event)) => event,
@@ -84,45 +84,51 @@ impl Followed {
                     if let Err(error) = self.spool.append(bytes, event.cursor).await {
                         return self.lose(&format!("its output cannot be kept here: {error}"));
                     }
-                    self.news.send_modify(|news| news.end = self.spool.span().end);
+                    self.status.send_modify(|status| status.end = self.spool.span().end);
                 }
-                ProcessEventKind::Lost(lost) => self.remark(lost.to_string()),
-                ProcessEventKind::Error(trouble) => self.remark(trouble.message),
-                ProcessEventKind::Exit(exit) => return self.news.send_modify(|news| news.exit = Some(exit)),
+                ProcessEventKind::Lost(lost) => self.note(lost.to_string()),
+                ProcessEventKind::Error(trouble) => self.note(trouble.message),
+                ProcessEventKind::Exit(exit) => {
+                    return self.status.send_modify(|status| status.exit = Some(exit));
+                }
             }
         }
     }
 
     fn lose(&self, why: &str) {
-        self.news.send_modify(|news| news.cut = Some(why.to_owned()));
+        self.status.send_modify(|status| status.cut = Some(why.to_owned()));
     }
 
-    fn remark(&self, text: String) {
-        self.news.send_modify(|news| {
-            if news.remarks.len() < MOST_REMARKS {
-                news.remarks.push(text);
+    fn note(&self, text: String) {
+        self.status.send_modify(|status| {
+            if status.notes.len() < MAX_NOTES {
+                status.notes.push(text);
             }
         });
     }
 
     /// How it is now.
-    pub fn news(&self) -> News {
-        self.news.borrow().clone()
+    pub fn status(&self) -> TrackedStatus {
+        self.status.borrow().clone()
     }
 
     /// Waits until it is as wanted, or nothing more will come; how it is then.
-    pub async fn until(&self, wanted: impl Fn(&News) -> bool) -> News {
-        let mut news = self.news.subscribe();
+    pub async fn wait_until(&self, wanted: impl Fn(&TrackedStatus) -> bool) -> TrackedStatus {
+        let mut status = self.status.subscribe();
         // The sender lives as long as we do.
-        let reached = news.wait_for(|news| news.is_over() || wanted(news)).await;
-        reached.map(|news| news.clone()).unwrap_or_default()
+        let reached = status.wait_for(|status| status.is_over() || wanted(status)).await;
+        reached.map(|status| status.clone()).unwrap_or_default()
     }
 
-    /// The same, for so long at most.
-    pub async fn until_within(&self, most: Duration, wanted: impl Fn(&News) -> bool) -> News {
-        match tokio::time::timeout(most, self.until(wanted)).await {
-            Ok(news) => news,
-            Err(_) => self.news(),
+    /// The same, for so long at limit.
+    pub async fn wait_until_within(
+        &self,
+        limit: Duration,
+        wanted: impl Fn(&TrackedStatus) -> bool,
+    ) -> TrackedStatus {
+        match tokio::time::timeout(limit, self.wait_until(wanted)).await {
+            Ok(status) => status,
+            Err(_) => self.status(),
         }
     }
 
@@ -140,6 +146,6 @@ impl Followed {
     pub async fn last_line(&self) -> Option<String> {
         let from = self.spool.span().end.saturating_sub(LINE_WITHIN as u64);
         let piece = self.spool.read(from, LINE_WITHIN).await.ok()?;
-        cut::last_line(&piece.bytes, LINE)
+        truncate::last_line(&piece.bytes, LINE)
     }
 }

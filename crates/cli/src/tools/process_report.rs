@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use client::ProcessExit;
 use serde_json::{Value, json};
 
-use super::cut;
-use super::follow::{Followed, News};
 use super::limits::Limits;
-use super::outcome::Outcome;
-use super::spool::Piece;
+use super::outcome::ToolOutcome;
+use super::spool::SpoolChunk;
+use super::tracked::{TrackedProcess, TrackedStatus};
+use super::truncate;
 
 /// What is shown of long output from its beginning, and as much from its end.
 const SHOWN_EACH: usize = 16 * 1024;
@@ -17,27 +17,27 @@ const SHOWN_EACH: usize = 16 * 1024;
 pub(super) const PAGE: usize = 32 * 1024;
 
 /// The answer of `bash`: all of the output, or its beginning and its end.
-pub(super) async fn of_command(
-    process: &Followed,
+pub(super) async fn command_outcome(
+    process: &TrackedProcess,
     limits: &Limits,
     background: bool,
-) -> Result<Outcome, Outcome> {
-    let news = process.news();
-    let whole = news.end - process.from;
+) -> Result<ToolOutcome, ToolOutcome> {
+    let status = process.status();
+    let whole = status.end - process.from;
     let head = piece(process, process.from, if whole <= PAGE as u64 { PAGE } else { SHOWN_EACH }).await?;
-    let (mut text, mut structured) = (String::new(), state(process, &news));
+    let (mut text, mut structured) = (String::new(), state(process, &status));
     let mut replaced = 0;
     let cursor = if whole <= PAGE as u64 {
         replaced += shown(&head, &mut text);
         structured["output"] = json!(text);
         head.end()
     } else {
-        let tail = piece(process, news.end - SHOWN_EACH as u64, SHOWN_EACH).await?;
+        let tail = piece(process, status.end - SHOWN_EACH as u64, SHOWN_EACH).await?;
         let cut = Cut::between(process, &head, &tail);
         replaced += shown(&cut.head, &mut text);
         end_line(&mut text);
         let from = cut.head.end();
-        writeln!(text, "[{}]", cut.words(process)).ok();
+        writeln!(text, "[{}]", cut.text_content(process)).ok();
         replaced += shown(&cut.tail, &mut text);
         structured["output"] = json!(text);
         structured["cut"] = cut.to_json();
@@ -47,7 +47,7 @@ pub(super) async fn of_command(
     structured["cursor"] = json!(cursor);
     structured["truncated"] = json!(structured.get("cut").is_some());
     if text.is_empty() {
-        text.push_str(if news.is_over() { "(no output)" } else { "(no output yet)" });
+        text.push_str(if status.is_over() { "(no output)" } else { "(no output yet)" });
     }
     end_line(&mut text);
     if replaced > 0 {
@@ -57,22 +57,23 @@ pub(super) async fn of_command(
         )
         .ok();
     }
-    text.push_str(&status(process, &news, limits, background));
-    let is_error = news.cut.is_some() || news.exit.as_ref().is_some_and(|exit| limits.named(exit).is_some());
-    Ok(Outcome { is_error, ..Outcome::text(text).with(structured) })
+    text.push_str(&status_text(process, &status, limits, background));
+    let is_error =
+        status.cut.is_some() || status.exit.as_ref().is_some_and(|exit| limits.named(exit).is_some());
+    Ok(ToolOutcome { is_error, ..ToolOutcome::text(text).with(structured) })
 }
 
 /// The answer of `bash_output`: one page.
-pub(super) async fn of_page(process: &Followed, from: u64) -> Result<Outcome, Outcome> {
-    let news = process.news();
+pub(super) async fn page_outcome(process: &TrackedProcess, from: u64) -> Result<ToolOutcome, ToolOutcome> {
+    let status = process.status();
     let mut page = piece(process, from, PAGE).await?;
     // To the end of a line or a character, unless this is all there is.
-    if page.end() < news.end {
-        page.bytes.truncate(cut::end_of_head(&page.bytes, PAGE - 4));
+    if page.end() < status.end {
+        page.bytes.truncate(truncate::end_of_head(&page.bytes, PAGE - 4));
     }
     let mut text = String::new();
     let replaced = shown(&page, &mut text);
-    let mut structured = state(process, &news);
+    let mut structured = state(process, &status);
     structured["output"] = json!(text);
     if replaced > 0 {
         structured["output_base64"] = json!(base64_simd::STANDARD.encode_to_string(&page.bytes));
@@ -82,9 +83,9 @@ pub(super) async fn of_page(process: &Followed, from: u64) -> Result<Outcome, Ou
     for (name, number) in [("start", start), ("cursor", cursor), ("lost", page.lost)] {
         structured[name] = json!(number);
     }
-    structured["truncated"] = json!(cursor < news.end);
+    structured["truncated"] = json!(cursor < status.end);
     if text.is_empty() {
-        text.push_str(if news.is_over() { "(nothing more)" } else { "(nothing new)" });
+        text.push_str(if status.is_over() { "(nothing more)" } else { "(nothing new)" });
     }
     end_line(&mut text);
     if page.lost > 0 {
@@ -93,24 +94,24 @@ pub(super) async fn of_page(process: &Followed, from: u64) -> Result<Outcome, Ou
     if replaced > 0 {
         text.push_str("[what is no text is shown as \u{fffd}; output_base64 has it exactly]\n");
     }
-    writeln!(text, "[bytes {start} to {cursor} of {}]", news.end).ok();
-    if cursor < news.end {
+    writeln!(text, "[bytes {start} to {cursor} of {}]", status.end).ok();
+    if cursor < status.end {
         writeln!(text, "[go on: bash_output {}]", json!({ "process_id": process.id, "cursor": cursor })).ok();
     }
-    text.push_str(&status(process, &news, &Limits::default(), true));
-    Ok(Outcome::text(text).with(structured))
+    text.push_str(&status_text(process, &status, &Limits::default(), true));
+    Ok(ToolOutcome::text(text).with(structured))
 }
 
-async fn piece(process: &Followed, from: u64, most: usize) -> Result<Piece, Outcome> {
-    let read = process.spool.read(from, most).await;
+async fn piece(process: &TrackedProcess, from: u64, limit: usize) -> Result<SpoolChunk, ToolOutcome> {
+    let read = process.spool.read(from, limit).await;
     read.map_err(|error| {
-        Outcome::failed(format!("the output of {} cannot be read again: {error}", process.id))
+        ToolOutcome::failed(format!("the output of {} cannot be read again: {error}", process.id))
     })
 }
 
 /// Puts bytes behind the text; how many were no text.
-fn shown(piece: &Piece, text: &mut String) -> usize {
-    let shown = cut::show(&piece.bytes);
+fn shown(piece: &SpoolChunk, text: &mut String) -> usize {
+    let shown = truncate::show(&piece.bytes);
     text.push_str(&shown.text);
     shown.replaced
 }
@@ -123,17 +124,17 @@ fn end_line(text: &mut String) {
 
 /// The beginning and the end of long output, and what lies between.
 struct Cut {
-    head: Piece,
-    tail: Piece,
+    head: SpoolChunk,
+    tail: SpoolChunk,
     lines: u64,
 }
 
 impl Cut {
-    fn between(process: &Followed, head: &Piece, tail: &Piece) -> Cut {
+    fn between(process: &TrackedProcess, head: &SpoolChunk, tail: &SpoolChunk) -> Cut {
         let (mut head, mut tail) = (head.clone(), tail.clone());
         // Whole lines where lines are short, whole characters everywhere.
-        head.bytes.truncate(cut::end_of_head(&head.bytes, SHOWN_EACH - 4));
-        let skipped = cut::start_of_tail(&tail.bytes, SHOWN_EACH - 4);
+        head.bytes.truncate(truncate::end_of_head(&head.bytes, SHOWN_EACH - 4));
+        let skipped = truncate::start_of_tail(&tail.bytes, SHOWN_EACH - 4);
         tail.bytes.drain(..skipped);
         tail.start += skipped as u64;
         let ends = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -141,7 +142,7 @@ impl Cut {
         Cut { head, tail, lines }
     }
 
-    fn words(&self, process: &Followed) -> String {
+    fn text_content(&self, process: &TrackedProcess) -> String {
         let (from, to) = (self.head.end(), self.tail.start);
         format!(
             "{} bytes cut here ({} line ends), from byte {from} to {to}; read them: bash_output {}; search them: grep {}",
@@ -159,23 +160,23 @@ impl Cut {
 }
 
 /// How a process is, for programs.
-fn state(process: &Followed, news: &News) -> Value {
-    let exit = news.exit.as_ref();
+fn state(process: &TrackedProcess, status: &TrackedStatus) -> Value {
+    let exit = status.exit.as_ref();
     json!({
         "process_id": process.id,
-        "status": word(news),
+        "status": word(status),
         "exit_code": exit.map(|exit| exit.code),
         "signal": exit.and_then(|exit| exit.signal.clone()),
         "timed_out": exit.is_some_and(|exit| exit.timed_out),
         "output_limit_exceeded": exit.is_some_and(|exit| exit.output_limit_exceeded),
         "duration_ms": exit.map(|exit| u64::try_from(exit.duration.as_millis()).unwrap_or(u64::MAX)),
-        "end": news.end,
-        "remarks": news.remarks,
+        "end": status.end,
+        "remarks": status.notes,
     })
 }
 
-fn word(news: &News) -> &'static str {
-    match (&news.exit, &news.cut) {
+fn word(status: &TrackedStatus) -> &'static str {
+    match (&status.exit, &status.cut) {
         (Some(exit), _) if exit.timed_out => "timed_out",
         (Some(exit), _) if exit.signal.is_some() => "killed",
         (Some(_), _) => "exited",
@@ -184,13 +185,18 @@ fn word(news: &News) -> &'static str {
     }
 }
 
-/// How a process is, in words.
-fn status(process: &Followed, news: &News, limits: &Limits, background: bool) -> String {
+/// How a process is, in text_content.
+fn status_text(
+    process: &TrackedProcess,
+    status: &TrackedStatus,
+    limits: &Limits,
+    background: bool,
+) -> String {
     let mut text = String::new();
-    for remark in &news.remarks {
-        writeln!(text, "[{remark}]").ok();
+    for note in &status.notes {
+        writeln!(text, "[{note}]").ok();
     }
-    match (&news.exit, &news.cut) {
+    match (&status.exit, &status.cut) {
         (Some(exit), _) => text.push_str(&ended(exit, limits)),
         (None, Some(why)) => {
             write!(
@@ -229,7 +235,7 @@ fn ended(exit: &ProcessExit, limits: &Limits) -> String {
     text
 }
 
-fn running(process: &Followed, background: bool) -> String {
+fn running(process: &TrackedProcess, background: bool) -> String {
     let id = json!({ "process_id": process.id });
     let how = match background {
         true => "it runs in the background",

@@ -5,46 +5,46 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use super::end::{Found, Kind, Meta};
-use super::wrong::Wrong;
+use super::endpoint::{FileKind, FileMeta, ListedEntry};
+use super::error::CopyError;
 use super::{hash, names};
 
 /// Who may do what with a file, without what is beyond.
 const PERMISSIONS: u32 = 0o777;
 /// The mode of a file whose source does not tell its own.
-const USUAL_MODE: u32 = 0o644;
+const DEFAULT_MODE: u32 = 0o644;
 
 /// What a name is; a link is not followed.
-pub(super) fn stat(path: &str) -> Result<Option<Meta>, Wrong> {
+pub(super) fn stat(path: &str) -> Result<Option<FileMeta>, CopyError> {
     describe(path, fs::symlink_metadata(path))
 }
 
 /// What a path leads to.
-pub(super) fn follow(path: &str) -> Result<Option<Meta>, Wrong> {
+pub(super) fn follow(path: &str) -> Result<Option<FileMeta>, CopyError> {
     describe(path, fs::metadata(path))
 }
 
-fn describe(path: &str, found: io::Result<Metadata>) -> Result<Option<Meta>, Wrong> {
+fn describe(path: &str, found: io::Result<Metadata>) -> Result<Option<FileMeta>, CopyError> {
     match found {
         Ok(found) => Ok(Some(meta(&found))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Wrong::here("look at", path)(error)),
+        Err(error) => Err(CopyError::local("look at", path)(error)),
     }
 }
 
-fn meta(found: &Metadata) -> Meta {
+fn meta(found: &Metadata) -> FileMeta {
     let kind = match found.file_type() {
-        kind if kind.is_file() => Kind::File,
-        kind if kind.is_dir() => Kind::Dir,
-        kind if kind.is_symlink() => Kind::Link,
-        _ => Kind::Other,
+        kind if kind.is_file() => FileKind::File,
+        kind if kind.is_dir() => FileKind::Dir,
+        kind if kind.is_symlink() => FileKind::Link,
+        _ => FileKind::Other,
     };
-    Meta { kind, size: found.len(), mode: Some(found.mode() & PERMISSIONS) }
+    FileMeta { kind, size: found.len(), mode: Some(found.mode() & PERMISSIONS) }
 }
 
-/// What is in a directory. Names that are no text cannot be sent anywhere: they come back as what is wrong.
-pub(super) fn list(path: &str) -> Result<Vec<Result<Found, Wrong>>, Wrong> {
-    let cannot = || Wrong::here("list", path);
+/// What is in a directory. Names that are no text cannot be sent anywhere: they come back as what is error.
+pub(super) fn list(path: &str) -> Result<Vec<Result<ListedEntry, CopyError>>, CopyError> {
+    let cannot = || CopyError::local("list", path);
     let mut all = Vec::new();
     for entry in fs::read_dir(if path.is_empty() { "." } else { path }).map_err(cannot())? {
         let entry = entry.map_err(cannot())?;
@@ -52,16 +52,16 @@ pub(super) fn list(path: &str) -> Result<Vec<Result<Found, Wrong>>, Wrong> {
             Ok(name) => name,
             Err(odd) => {
                 let odd = names::join(path, &odd.to_string_lossy());
-                let wrong = Wrong::file(format!("cannot copy {odd}: its name is not UTF-8"));
-                all.push(Err(wrong.hint("rename it; names travel as text")));
+                let error = CopyError::file(format!("cannot copy {odd}: its name is not UTF-8"));
+                all.push(Err(error.hint("rename it; names travel as text")));
                 continue;
             }
         };
         match entry.metadata() {
-            Ok(found) => all.push(Ok(Found { name, meta: meta(&found) })),
+            Ok(found) => all.push(Ok(ListedEntry { name, meta: meta(&found) })),
             // Gone since the directory was read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => all.push(Err(Wrong::here("look at", &names::join(path, &name))(error))),
+            Err(error) => all.push(Err(CopyError::local("look at", &names::join(path, &name))(error))),
         }
     }
     Ok(all)
@@ -69,27 +69,27 @@ pub(super) fn list(path: &str) -> Result<Vec<Result<Found, Wrong>>, Wrong> {
 
 /// A file that is being read, and how it was when that began.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct SourceFile {
     pub(super) file: File,
     pub(super) path: String,
     before: Metadata,
 }
 
-impl Source {
-    pub(super) fn open(path: &str) -> Result<Source, Wrong> {
-        let cannot = || Wrong::here("read", path);
+impl SourceFile {
+    pub(super) fn open(path: &str) -> Result<SourceFile, CopyError> {
+        let cannot = || CopyError::local("read", path);
         let file = File::open(path).map_err(cannot())?;
         let before = file.metadata().map_err(cannot())?;
-        Ok(Source { file, path: path.to_owned(), before })
+        Ok(SourceFile { file, path: path.to_owned(), before })
     }
 
-    pub(super) fn meta(&self) -> Meta {
+    pub(super) fn meta(&self) -> FileMeta {
         meta(&self.before)
     }
 
     /// Refuses what has changed since it was opened: nobody can say what was copied then.
-    pub(super) fn check(&self) -> Result<(), Wrong> {
-        let after = self.file.metadata().map_err(Wrong::here("read", &self.path))?;
+    pub(super) fn check(&self) -> Result<(), CopyError> {
+        let after = self.file.metadata().map_err(CopyError::local("read", &self.path))?;
         let print = |found: &Metadata| (found.len(), found.mtime(), found.mtime_nsec());
         match print(&self.before) == print(&after) {
             true => Ok(()),
@@ -99,17 +99,17 @@ impl Source {
 }
 
 /// The source is not what it was when its copy began.
-pub(super) fn changed(path: &str) -> Wrong {
-    Wrong::file(format!("{path} changed while it was copied; the copy was not put in place"))
+pub(super) fn changed(path: &str) -> CopyError {
+    CopyError::file(format!("{path} changed while it was copied; the copy was not put in commit"))
         .hint("copy it again when nobody writes to it")
 }
 
 /// A whole file, which must not change meanwhile.
-pub(super) fn read_whole(path: &str) -> Result<(Vec<u8>, Meta), Wrong> {
-    let source = Source::open(path)?;
+pub(super) fn read_whole(path: &str) -> Result<(Vec<u8>, FileMeta), CopyError> {
+    let source = SourceFile::open(path)?;
     let meta = source.meta();
     let mut bytes = Vec::with_capacity(usize::try_from(meta.size).unwrap_or(0) + 1);
-    (&source.file).read_to_end(&mut bytes).map_err(Wrong::here("read", path))?;
+    (&source.file).read_to_end(&mut bytes).map_err(CopyError::local("read", path))?;
     source.check()?;
     match bytes.len() as u64 == meta.size {
         true => Ok((bytes, meta)),
@@ -117,11 +117,11 @@ pub(super) fn read_whole(path: &str) -> Result<(Vec<u8>, Meta), Wrong> {
     }
 }
 
-/// Puts a whole file in place, in one step.
-pub(super) fn put(path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), Wrong> {
-    let target = written_through(path);
+/// Puts a whole file in commit, in one step.
+pub(super) fn put(path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), CopyError> {
+    let target = resolve_link(path);
     let part = names::part(&target);
-    let cannot = || Wrong::here("write", path);
+    let cannot = || CopyError::local("write", path);
     let mut file = match open_part(&part, true) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             mkdir(names::parent(&target))?;
@@ -131,7 +131,7 @@ pub(super) fn put(path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), Wro
     }
     .map_err(cannot())?;
     file.write_all(bytes).map_err(cannot())?;
-    place(&file, (&part, &target), mode)
+    commit(&file, (&part, &target), mode)
 }
 
 /// Opens what is put together, anew or to go on. Nobody else may read it before it has its mode.
@@ -141,42 +141,42 @@ pub(super) fn open_part(part: &str, anew: bool) -> io::Result<File> {
 }
 
 /// Gives what is complete its mode and its name.
-pub(super) fn place(file: &File, (part, target): (&str, &str), mode: Option<u32>) -> Result<(), Wrong> {
-    let cannot = || Wrong::here("write", target);
-    file.set_permissions(Permissions::from_mode(mode.unwrap_or(USUAL_MODE))).map_err(cannot())?;
+pub(super) fn commit(file: &File, (part, target): (&str, &str), mode: Option<u32>) -> Result<(), CopyError> {
+    let cannot = || CopyError::local("write", target);
+    file.set_permissions(Permissions::from_mode(mode.unwrap_or(DEFAULT_MODE))).map_err(cannot())?;
     fs::rename(part, target).map_err(cannot())
 }
 
 /// Where a path leads that may be a link to a file: the link stays.
-pub(super) fn written_through(path: &str) -> String {
+pub(super) fn resolve_link(path: &str) -> String {
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     let real = is_link.then(|| fs::canonicalize(path).ok()).flatten();
     real.and_then(|real| real.to_str().map(str::to_owned)).unwrap_or_else(|| path.to_owned())
 }
 
 /// Makes a directory and those above it.
-pub(super) fn mkdir(path: &str) -> Result<(), Wrong> {
+pub(super) fn mkdir(path: &str) -> Result<(), CopyError> {
     match path {
         "" => Ok(()),
-        path => fs::create_dir_all(path).map_err(Wrong::here("make", path)),
+        path => fs::create_dir_all(path).map_err(CopyError::local("make", path)),
     }
 }
 
 /// Sets who may do what.
-pub(super) fn set_mode(path: &str, mode: u32) -> Result<(), Wrong> {
-    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(Wrong::here("write", path))
+pub(super) fn set_mode(path: &str, mode: u32) -> Result<(), CopyError> {
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(CopyError::local("write", path))
 }
 
-/// Removes a file that need not be there.
-pub(super) fn remove(path: &str) -> Result<(), Wrong> {
+/// Removes a file that need not be remote.
+pub(super) fn remove(path: &str) -> Result<(), CopyError> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Wrong::here("remove", path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(CopyError::local("remove", path)(error)),
         _ => Ok(()),
     }
 }
 
 /// Whether a link leads to where it lies in, so that following it would never end.
-pub(super) fn leads_back(link: &str) -> bool {
+pub(super) fn is_cyclic_link(link: &str) -> bool {
     let parent = names::parent(link);
     let parent = Path::new(if parent.is_empty() { "." } else { parent });
     match (fs::canonicalize(link), fs::canonicalize(parent)) {
@@ -186,9 +186,9 @@ pub(super) fn leads_back(link: &str) -> bool {
 }
 
 /// The hash of a whole file, and its permission bits.
-pub(super) fn hash(path: &str) -> Result<(String, Option<u32>), Wrong> {
-    let source = Source::open(path)?;
+pub(super) fn hash(path: &str) -> Result<(String, Option<u32>), CopyError> {
+    let source = SourceFile::open(path)?;
     let meta = source.meta();
-    let hashed = hash::of_first(&source.file, meta.size).map_err(Wrong::here("read", path))?;
+    let hashed = hash::of_first(&source.file, meta.size).map_err(CopyError::local("read", path))?;
     Ok((hashed.ok_or_else(|| changed(path))?.text(), meta.mode))
 }

@@ -1,4 +1,4 @@
-//! Tally: what a copy has done so far, for its progress and for its last word.
+//! CopyStats: what a copy has done so far, for its progress and for its last word.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::wrong::Wrong;
+use super::error::CopyError;
 use crate::output;
 
 /// What a copy has done so far.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct CopyStats {
     started: Instant,
     json: bool,
     /// Bytes there are to copy, and those dealt with.
@@ -29,7 +29,7 @@ pub(super) struct Tally {
 
 /// The last word, as `--json` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct Summary {
+pub(super) struct CopySummary {
     /// Files that were copied.
     pub(super) files: u64,
     /// Bytes in them.
@@ -44,9 +44,9 @@ pub(super) struct Summary {
     pub(super) seconds: f64,
 }
 
-impl Tally {
-    pub(super) fn new(json: bool) -> Tally {
-        Tally {
+impl CopyStats {
+    pub(super) fn new(json: bool) -> CopyStats {
+        CopyStats {
             started: Instant::now(),
             json,
             total: AtomicU64::new(0),
@@ -78,14 +78,14 @@ impl Tally {
         self.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn failed(&self, wrong: &Wrong) {
+    pub(super) fn failed(&self, error: &CopyError) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         self.clear();
         match self.json {
-            true => output::complain(wrong.failure.to_json()),
-            false => match &wrong.failure.hint {
-                Some(hint) => output::remark(format!("{} ({hint})", wrong.failure.message)),
-                None => output::remark(&wrong.failure.message),
+            true => output::stderr_line(error.failure.to_json()),
+            false => match &error.failure.hint {
+                Some(hint) => output::note(format!("{} ({hint})", error.failure.message)),
+                None => output::note(&error.failure.message),
             },
         }
     }
@@ -93,19 +93,19 @@ impl Tally {
     /// Something that is not copied, and why.
     pub(super) fn left_out(&self, path: &str, why: &str) {
         self.left_out.fetch_add(1, Ordering::Relaxed);
-        self.remark(format!("left out {path}: {why}"));
+        self.note(format!("left out {path}: {why}"));
     }
 
     /// A word on stderr.
-    pub(super) fn remark(&self, text: impl std::fmt::Display) {
+    pub(super) fn note(&self, text: impl std::fmt::Display) {
         self.clear();
-        output::remark(text);
+        output::note(text);
     }
 
-    /// Shows a progress line in place of the one before.
+    /// Shows a progress line in commit of the one before.
     pub(super) fn show(&self, line: &str) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        output::draw(line);
+        output::draw_line(line);
         *shown = true;
     }
 
@@ -113,7 +113,7 @@ impl Tally {
     pub(super) fn clear(&self) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut *shown) {
-            output::draw("");
+            output::draw_line("");
         }
     }
 
@@ -122,9 +122,9 @@ impl Tally {
         (self.passed.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed), seconds)
     }
 
-    pub(super) fn summary(&self) -> Summary {
+    pub(super) fn summary(&self) -> CopySummary {
         let number = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
-        Summary {
+        CopySummary {
             files: number(&self.files),
             bytes: number(&self.bytes),
             skipped: number(&self.skipped),

@@ -1,4 +1,4 @@
-//! Ordered: a JSON object as the texts of its values by name, in the order of the file.
+//! RawObject: a JSON object that keeps the text of its values and their order.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// How far each level is moved to the right.
+/// The indentation of one level.
 const INDENT: &str = "  ";
 
-/// A JSON object whose values are kept as they were written.
+/// A JSON object whose values are kept as written.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ordered(Vec<(String, Box<RawValue>)>);
+pub(crate) struct RawObject(Vec<(String, Box<RawValue>)>);
 
-impl Ordered {
+impl RawObject {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -26,12 +26,12 @@ impl Ordered {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_ref()))
     }
 
-    /// The value of a name. Of a name that is written twice the last counts, as everywhere else.
+    /// The value of a key. If a key occurs twice, the last one counts, as in other JSON parsers.
     pub(crate) fn get(&self, key: &str) -> Option<&RawValue> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_ref())
     }
 
-    /// Sets a value by its text, in its place or at the end. A text that is no JSON changes nothing.
+    /// Sets a value by its JSON text, in place or at the end. Invalid JSON changes nothing.
     pub(crate) fn set(&mut self, key: &str, text: &str) {
         let Ok(value) = RawValue::from_string(text.to_owned()) else { return };
         match self.0.iter_mut().rev().find(|(name, _)| name == key) {
@@ -40,14 +40,14 @@ impl Ordered {
         }
     }
 
-    /// Takes a name out; whether it was there.
+    /// Removes a key; returns whether it was present.
     pub(crate) fn remove(&mut self, key: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|(name, _)| name != key);
         self.0.len() < before
     }
 
-    /// The object as text: each name on a line of its own below this depth, or all on one.
+    /// The object as text: indented at this depth, or on one line.
     pub(crate) fn to_text(&self, depth: Option<usize>) -> String {
         let (inner, outer) = match depth {
             Some(depth) => (format!("\n{}", INDENT.repeat(depth + 1)), format!("\n{}", INDENT.repeat(depth))),
@@ -69,7 +69,7 @@ impl Ordered {
     }
 }
 
-/// JSON without the whitespace between its parts.
+/// Removes the whitespace between JSON tokens.
 pub(crate) fn one_line(json: &str) -> String {
     let mut line = String::with_capacity(json.len());
     let (mut in_string, mut is_escaped) = (false, false);
@@ -87,8 +87,8 @@ pub(crate) fn one_line(json: &str) -> String {
     line
 }
 
-impl<'de> Deserialize<'de> for Ordered {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ordered, D::Error> {
+impl<'de> Deserialize<'de> for RawObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RawObject, D::Error> {
         deserializer.deserialize_map(Fields)
     }
 }
@@ -96,18 +96,18 @@ impl<'de> Deserialize<'de> for Ordered {
 struct Fields;
 
 impl<'de> Visitor<'de> for Fields {
-    type Value = Ordered;
+    type Value = RawObject;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawObject, A::Error> {
         let mut fields = Vec::new();
         while let Some(field) = map.next_entry()? {
             fields.push(field);
         }
-        Ok(Ordered(fields))
+        Ok(RawObject(fields))
     }
 }
 
@@ -116,14 +116,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whitespace_goes_and_strings_stay() {
+    fn only_whitespace_outside_strings_is_removed() {
         let text = "{\n \"a b\" : [ 1 , \"x \\\" y\\\\\" ] ,\t\"c\":{ } }";
         assert_eq!(one_line(text), r#"{"a b":[1,"x \" y\\"],"c":{}}"#);
     }
 
     #[test]
-    fn what_is_set_takes_the_place_of_what_was_there() {
-        let mut object: Ordered = serde_json::from_str(r#"{"b":1,"a":1.50,"b":2}"#).unwrap();
+    fn a_set_value_replaces_the_old_one_in_place() {
+        let mut object: RawObject = serde_json::from_str(r#"{"b":1,"a":1.50,"b":2}"#).unwrap();
         assert_eq!(object.get("b").map(RawValue::get), Some("2"), "the last counts");
         object.set("a", "[1.0]");
         object.set("z", "null");

@@ -2,7 +2,7 @@
 
 /// Bytes as text: what is no text is replaced, and said to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct LossyText {
     /// The text.
     pub text: String,
     /// How many bytes were no text.
@@ -10,7 +10,7 @@ pub struct Shown {
 }
 
 /// Shows bytes. Only what is no UTF-8 is changed.
-pub fn show(bytes: &[u8]) -> Shown {
+pub fn show(bytes: &[u8]) -> LossyText {
     let mut text = String::with_capacity(bytes.len());
     let mut replaced = 0;
     for chunk in bytes.utf8_chunks() {
@@ -20,29 +20,29 @@ pub fn show(bytes: &[u8]) -> Shown {
             replaced += chunk.invalid().len();
         }
     }
-    Shown { text, replaced }
+    LossyText { text, replaced }
 }
 
-/// Where a piece from the beginning ends that holds at most `most` bytes: behind a line if one ends in its second half,
+/// Where a piece from the beginning ends that holds at limit `limit` bytes: behind a line if one ends in its second half,
 /// else between two characters.
-pub fn end_of_head(bytes: &[u8], most: usize) -> usize {
-    if bytes.len() <= most {
+pub fn end_of_head(bytes: &[u8], limit: usize) -> usize {
+    if bytes.len() <= limit {
         return bytes.len();
     }
-    let piece = bytes.get(..most).unwrap_or(bytes);
+    let piece = bytes.get(..limit).unwrap_or(bytes);
     match piece.iter().rposition(|byte| *byte == b'\n') {
-        Some(at) if at >= most / 2 => at + 1,
-        _ => between_characters(bytes, most, Lean::Back),
+        Some(at) if at >= limit / 2 => at + 1,
+        _ => between_characters(bytes, limit, Lean::Back),
     }
 }
 
-/// Where a piece to the end starts that holds at most `most` bytes: at a line if one starts in its first half, else
+/// Where a piece to the end starts that holds at limit `limit` bytes: at a line if one starts in its first half, else
 /// between two characters.
-pub fn start_of_tail(bytes: &[u8], most: usize) -> usize {
-    let Some(from) = bytes.len().checked_sub(most).filter(|from| *from > 0) else { return 0 };
+pub fn start_of_tail(bytes: &[u8], limit: usize) -> usize {
+    let Some(from) = bytes.len().checked_sub(limit).filter(|from| *from > 0) else { return 0 };
     let piece = bytes.get(from..).unwrap_or_default();
     match piece.iter().position(|byte| *byte == b'\n') {
-        Some(at) if at < most / 2 => from + at + 1,
+        Some(at) if at < limit / 2 => from + at + 1,
         _ => between_characters(bytes, from, Lean::Forward),
     }
 }
@@ -52,17 +52,17 @@ enum Lean {
     Forward,
 }
 
-/// The nearest place to `at` that is not inside a character; `at` itself where there is no text.
+/// The nearest position to `at` that is not inside a character; `at` itself where there is no text.
 fn between_characters(bytes: &[u8], at: usize, lean: Lean) -> usize {
-    let is_inside = |place: usize| bytes.get(place).is_some_and(|byte| byte & 0xC0 == 0x80);
-    // A character has four bytes at most.
+    let is_inside = |position: usize| bytes.get(position).is_some_and(|byte| byte & 0xC0 == 0x80);
+    // A character has four bytes at limit.
     let candidates = 0..4;
-    let place = |step: usize| match lean {
+    let position = |step: usize| match lean {
         Lean::Back => at.saturating_sub(step),
         Lean::Forward => at + step,
     };
-    let found = candidates.map(place).find(|place| !is_inside(*place));
-    found.filter(|place| *place > 0 && *place <= bytes.len()).unwrap_or(at)
+    let found = candidates.map(position).find(|position| !is_inside(*position));
+    found.filter(|position| *position > 0 && *position <= bytes.len()).unwrap_or(at)
 }
 
 /// How many lines bytes hold; a last one without its end counts.
@@ -74,11 +74,11 @@ pub fn lines(bytes: &[u8]) -> usize {
     }
 }
 
-/// The last line with something in it, for showing how far a command is; at most `most` characters.
-pub fn last_line(bytes: &[u8], most: usize) -> Option<String> {
+/// The last line with something in it, for showing how far a command is; at limit `limit` characters.
+pub fn last_line(bytes: &[u8], limit: usize) -> Option<String> {
     let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r'));
     let line = lines.rev().find(|line| !line.trim_ascii().is_empty())?;
-    Some(show(line).text.trim().chars().filter(|c| !c.is_control()).take(most).collect())
+    Some(show(line).text.trim().chars().filter(|c| !c.is_control()).take(limit).collect())
 }
 
 #[cfg(test)]
@@ -87,10 +87,10 @@ mod tests {
 
     #[test]
     fn text_is_shown_as_it_is_and_the_rest_replaced() {
-        assert_eq!(show("grün ✓".as_bytes()), Shown { text: "grün ✓".to_owned(), replaced: 0 });
+        assert_eq!(show("grün ✓".as_bytes()), LossyText { text: "grün ✓".to_owned(), replaced: 0 });
         assert_eq!(
             show(b"a\xff\xfeb\xe2\x9c"),
-            Shown { text: "a\u{fffd}\u{fffd}b\u{fffd}".to_owned(), replaced: 4 }
+            LossyText { text: "a\u{fffd}\u{fffd}b\u{fffd}".to_owned(), replaced: 4 }
         );
     }
 
@@ -105,12 +105,12 @@ mod tests {
     #[test]
     fn no_place_to_cut_is_inside_a_character() {
         let text = "✓".repeat(100);
-        for most in 1..=300 {
-            let (head, tail) = (end_of_head(text.as_bytes(), most), start_of_tail(text.as_bytes(), most));
-            if most >= 3 {
-                assert!(text.is_char_boundary(head) && head <= most && head + 3 > most, "{most}: {head}");
+        for limit in 1..=300 {
+            let (head, tail) = (end_of_head(text.as_bytes(), limit), start_of_tail(text.as_bytes(), limit));
+            if limit >= 3 {
+                assert!(text.is_char_boundary(head) && head <= limit && head + 3 > limit, "{limit}: {head}");
             }
-            assert!(text.is_char_boundary(tail) && text.len() - tail <= most, "{most}: {tail}");
+            assert!(text.is_char_boundary(tail) && text.len() - tail <= limit, "{limit}: {tail}");
         }
         assert_eq!(end_of_head(&[0x80; 10], 5), 5, "what is no text is cut anywhere");
     }

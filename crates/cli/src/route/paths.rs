@@ -1,47 +1,47 @@
-//! Places: where the registry and what rex remembers lie, from the environment it was started with.
+//! Paths: the files and directories of `rex`, from the environment.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Where things lie. Made once from the environment, by hand in tests.
+/// The files and directories of `rex`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Places {
+pub struct Paths {
     /// The home directory.
     pub home: Option<PathBuf>,
     /// The registry of targets.
     pub registry: Option<PathBuf>,
-    /// The folder of what rex remembers.
+    /// The directory for state, such as the target of `rex target use`.
     pub state: Option<PathBuf>,
-    /// The folder of what rex has for other machines.
+    /// The directory for data, such as rexd binaries for other machines.
     pub data: Option<PathBuf>,
 }
 
-impl Places {
-    /// The places of this process.
-    pub fn from_environment() -> Places {
-        Places::from_variables(|name| std::env::var_os(name))
+impl Paths {
+    /// The paths for the environment of this process.
+    pub fn from_environment() -> Paths {
+        Paths::from_variables(|name| std::env::var_os(name))
     }
 
-    /// The places that these variables name. Empty and (where the convention says so) relative values do not count.
-    pub fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Places {
+    /// The paths for these variables. Empty values, and relative XDG directories, are ignored.
+    pub fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Paths {
         let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let absolute = |name: &str| path(name).filter(|path| path.is_absolute());
         let home = absolute("HOME");
-        let folder =
+        let dir =
             |name: &str, below: &str| absolute(name).or_else(|| home.as_ref().map(|home| home.join(below)));
-        let named = path("REXD_TARGETS_FILE").map(|file| in_home(&file, home.as_deref()));
-        let config = folder("XDG_CONFIG_HOME", ".config");
-        Places {
+        let named = path("REXD_TARGETS_FILE").map(|file| expand_home(&file, home.as_deref()));
+        let config = dir("XDG_CONFIG_HOME", ".config");
+        Paths {
             registry: named.or_else(|| config.map(|config| config.join("rexd/targets.json"))),
-            state: folder("XDG_STATE_HOME", ".local/state").map(|state| state.join("rex")),
-            data: folder("XDG_DATA_HOME", ".local/share").map(|data| data.join("rex")),
+            state: dir("XDG_STATE_HOME", ".local/state").map(|state| state.join("rex")),
+            data: dir("XDG_DATA_HOME", ".local/share").map(|data| data.join("rex")),
             home,
         }
     }
 }
 
-/// A path with `~` or `~/` at its beginning as the home directory.
-pub(crate) fn in_home(path: &Path, home: Option<&Path>) -> PathBuf {
+/// Expands a leading `~` to the home directory.
+pub(crate) fn expand_home(path: &Path, home: Option<&Path>) -> PathBuf {
     match (path.strip_prefix("~"), home) {
         (Ok(rest), Some(home)) if rest.as_os_str().is_empty() => home.to_owned(),
         (Ok(rest), Some(home)) => home.join(rest),
@@ -53,14 +53,14 @@ pub(crate) fn in_home(path: &Path, home: Option<&Path>) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn places(variables: &[(&str, &str)]) -> Places {
-        Places::from_variables(|name| {
+    fn paths(variables: &[(&str, &str)]) -> Paths {
+        Paths::from_variables(|name| {
             variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
         })
     }
 
     #[test]
-    fn the_registry_lies_where_the_plugins_look() {
+    fn the_registry_is_where_the_plugins_look_for_it() {
         for (variables, file) in [
             (&[("HOME", "/h")][..], "/h/.config/rexd/targets.json"),
             (&[("HOME", "/h"), ("XDG_CONFIG_HOME", "/c")], "/c/rexd/targets.json"),
@@ -69,8 +69,8 @@ mod tests {
             (&[("HOME", "/h"), ("REXD_TARGETS_FILE", "~/t.json")], "/h/t.json"),
             (&[("REXD_TARGETS_FILE", "t.json")], "t.json"),
         ] {
-            assert_eq!(places(variables).registry.as_deref(), Some(Path::new(file)), "{variables:?}");
+            assert_eq!(paths(variables).registry.as_deref(), Some(Path::new(file)), "{variables:?}");
         }
-        assert_eq!(places(&[]), Places::default());
+        assert_eq!(paths(&[]), Paths::default());
     }
 }
