@@ -207,7 +207,7 @@ fn sink(file: Option<Arc<AuditFile>>) -> Arc<dyn AuditSink> {
 fn open_audit(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Arc<AuditFile>>> {
     match AuditFile::from_config(&config.audit) {
         Ok(Some(mut file)) => {
-            file.count_in(metrics);
+            file.report_to(metrics);
             Ok(Some(Arc::new(file)))
         }
         Ok(None) => Ok(None),

@@ -23,7 +23,7 @@ use crate::faces::rexd::{self, Rexd};
 use crate::net::auth::{Auth, Caller, Door, Gate, Refusals};
 use crate::net::http::{Crowd, Deadlines, Server};
 use crate::net::listen::{self, Passed, Tls, Unix, bind};
-use crate::observe::metrics::{Metrics, Transport};
+use crate::observe::metrics::{FaceMethods, Metrics, Transport};
 use crate::observe::traces::{self, ExporterHandle, Traces};
 use crate::serve::notify::Notify;
 
@@ -106,7 +106,10 @@ fn sockets(
     auth: &Auth,
     ending: &Ending,
 ) -> anyhow::Result<(Sockets, Option<ExporterHandle>)> {
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[
+        FaceMethods::new(rexd::FACE, wire::rexd::v1::METHODS.iter().map(|method| method.name)),
+        FaceMethods::new(exec_server::FACE, exec_server::METHODS.iter().copied()),
+    ]);
     let audit = open_audit(config, &metrics)?;
     audit.iter().for_each(|file| file.start());
     let audit = sink(audit);
