@@ -1,4 +1,4 @@
-//! Any text may be a configuration: it is read or refused with a place.
+//! Any text is a configuration or is refused with its position.
 #![no_main]
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Any text may be a command: it is judged without a panic, and what cannot be read is never allowed.
+//! Any text as a command gets a decision without a panic, and a command that cannot be parsed is never allowed.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::wire::Inbox;
+use super::wire::MessageReader;
 
 /// A connection that is kept.
 #[derive(Debug)]
 pub(crate) struct Http {
     stream: TcpStream,
-    output: Inbox<TcpStream>,
+    output: MessageReader<TcpStream>,
     port: u16,
-    /// The header that says who asks.
+    /// The authorization header.
     credentials: &'static str,
     used: Instant,
 }
 
-/// A server may hang up on a connection that rests; ours is renewed before that.
+/// A server may close an idle connection; this client reconnects before that.
 const REST: Duration = Duration::from_secs(2);
 
 impl Http {
@@ -27,7 +27,7 @@ impl Http {
     pub(crate) fn connect(port: u16, credentials: &'static str) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
-        let output = Inbox::new(stream.try_clone()?);
+        let output = MessageReader::new(stream.try_clone()?);
         Ok(Self { stream, output, port, credentials, used: Instant::now() })
     }
 
@@ -57,7 +57,7 @@ impl Http {
         Ok(self.stream.write_all(request.as_bytes())?)
     }
 
-    /// Asks for a stream that does not end; its pieces come one by one.
+    /// Requests a stream without an end, read chunk by chunk.
     pub(crate) fn stream(mut self, path: &str) -> Result<Chunks> {
         self.send("GET", path, "")?;
         let head = String::from_utf8_lossy(self.output.until(b"\r\n\r\n")?).to_ascii_lowercase();
@@ -86,11 +86,11 @@ impl Http {
 #[derive(Debug)]
 pub(crate) struct Chunks {
     _stream: TcpStream,
-    output: Inbox<TcpStream>,
+    output: MessageReader<TcpStream>,
 }
 
 impl Chunks {
-    /// The next piece; waits for it.
+    /// Waits for the next chunk.
     pub(crate) fn next(&mut self) -> Result<&[u8]> {
         let size = usize::from_str_radix(std::str::from_utf8(self.output.until(b"\r\n")?)?, 16)?;
         let chunk = self.output.exactly(size + 2)?;

@@ -1,4 +1,4 @@
-//! rexd over plain HTTP: requests are posted; how a command ended is asked for, or heard on a stream of events.
+//! rexd over HTTP: requests by POST; the exit status by `exec.wait` or from the event stream.
 
 use std::rc::Rc;
 
@@ -9,16 +9,16 @@ use super::http::{Chunks, Http};
 use super::{Commands, Sink};
 use crate::watchdog::Server;
 
-/// How a client learns that a command has ended.
+/// How a client receives the exit of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ExitSource {
     /// By a second request, `exec.wait`.
     Waited,
     /// By the event `exec.exit`, on a second connection that stays open.
     Heard,
 }
 
-/// The peer.
+/// A client of this peer.
 #[derive(Debug)]
 pub(crate) struct RexdHttp {
     _server: Rc<Server>,
@@ -28,19 +28,19 @@ pub(crate) struct RexdHttp {
 }
 
 impl RexdHttp {
-    /// Opens a session, and a stream of its events if they are to be heard.
+    /// Opens a session, and its event stream if the mode needs it.
     pub(super) fn open(
         server: Rc<Server>,
         port: u16,
         credentials: &'static str,
-        ending: Ending,
+        ending: ExitSource,
     ) -> Result<Self> {
         let mut http = Http::connect(port, credentials)?;
         let opened = call(&mut http, "session.open", &json!({"client_name": "rexd-bench"}))?;
         let session = opened["session_id"].as_str().context("no session_id")?.to_owned();
         let events = match ending {
-            Ending::Waited => None,
-            Ending::Heard => {
+            ExitSource::Waited => None,
+            ExitSource::Heard => {
                 let path = format!("/events?session_id={session}");
                 Some(Http::connect(port, credentials)?.stream(&path)?)
             }

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::ssh::{Purpose, Session};
-use super::wire::Inbox;
+use super::wire::MessageReader;
 use super::{Files, Sink};
 
 const INIT: u8 = 1;
@@ -31,19 +31,19 @@ const BLOCK: usize = 255 << 10;
 /// Reads that are under way at once.
 const AHEAD: u64 = 16;
 
-/// The peer.
+/// A client of this peer.
 #[derive(Debug)]
 pub(crate) struct Sftp {
     /// Whether writes are synced.
     pub(crate) durable: bool,
     stdin: std::io::PipeWriter,
-    output: Inbox<std::io::PipeReader>,
+    output: MessageReader<std::io::PipeReader>,
     // The control socket must stay open while the session lives.
     _session: std::os::unix::net::UnixStream,
     last_id: u32,
 }
 
-/// An answer: its kind, and what follows the request's id.
+/// A response: its kind, and the bytes after the request's id.
 struct Answer<'a> {
     kind: u8,
     body: &'a [u8],
@@ -53,7 +53,7 @@ impl Sftp {
     /// Opens the subsystem on the master behind the control socket.
     pub(crate) fn start(control: &Path) -> Result<Self> {
         let (session, stdin, stdout) = Session::open(control, Purpose::Subsystem, "sftp")?.into_parts();
-        let output = Inbox::new(stdout);
+        let output = MessageReader::new(stdout);
         let mut sftp = Self { durable: false, stdin, output, _session: session, last_id: 0 };
         sftp.stdin.write_all(&[0, 0, 0, 5, INIT, 0, 0, 0, 3])?;
         let size = sftp.size()?;
@@ -88,7 +88,7 @@ impl Sftp {
         Ok(())
     }
 
-    /// The next answer; answers to one file's requests come in order.
+    /// The next response; responses to one file's requests are in order.
     fn answer(&mut self) -> Result<Answer<'_>> {
         let size = self.size()?;
         let packet = self.output.exactly(size)?;

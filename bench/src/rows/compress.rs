@@ -1,4 +1,4 @@
-//! The same text over a slow link, as it is and compressed.
+//! The same text over a slow link, plain and compressed.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -6,24 +6,24 @@ use serde_json::json;
 use super::{median, table};
 use crate::peers::Commands;
 use crate::peers::daemon::Daemon;
-use crate::peers::peer::Peer;
+use crate::peers::peer::JsonPeer;
 use crate::peers::rexd::{Encoding, Rexd};
 use crate::peers::throttle::throttle;
 use crate::report::{Bound, Findings, compare};
 use crate::stats::{interleave, rate, timed};
 use crate::world::{Expected, World};
 
-/// What the link lets through.
+/// The rate of the link.
 const LINK: f64 = 10e6;
 const SIZE: usize = 32 << 20;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let daemon = Daemon::start(world.setup())?;
     let size = world.amount(SIZE, SIZE / 16);
     let (path, block) = world.sources(size)?;
     let path = path.to_str().context("a path that is not text")?.to_owned();
-    let client = |label: &str, encoding, wishes, is_slow| -> Result<Peer<Rexd>> {
+    let client = |label: &str, encoding, wishes, is_slow| -> Result<JsonPeer<Rexd>> {
         let port = if is_slow { throttle(daemon.port, LINK)? } else { daemon.port };
         let mut peer = daemon.through(port, label, encoding)?;
         let answer = peer.open(wishes)?;

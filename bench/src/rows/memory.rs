@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::peers::codex::{self, Transport};
-use crate::peers::peer::Streams;
+use crate::peers::peer::StdioKind;
 use crate::peers::ssh::Ssh;
 use crate::peers::sshd::Sshd;
 use crate::peers::swerex::Swerex;
@@ -15,12 +15,12 @@ use crate::report::{Findings, limit};
 use crate::stats::mib;
 use crate::world::World;
 
-/// A process that does nothing, and ends by itself should its server forget it.
+/// An idle process that exits on its own after a while.
 const IDLE: [&str; 2] = ["/bin/sleep", "60"];
 const PROCESSES: usize = 100;
 const SESSIONS: usize = 1000;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let ours = rexd(world)?;
     let lines = vec![
@@ -47,7 +47,7 @@ fn line(name: &str, figures: &[Option<Memory>]) -> Vec<String> {
     [name.to_owned()].into_iter().chain(figures.iter().map(cell)).collect()
 }
 
-/// Lets the server come to rest.
+/// Waits until the server is idle.
 fn settle() {
     std::thread::sleep(Duration::from_millis(300));
 }
@@ -58,7 +58,7 @@ fn rexd(world: &World) -> Result<[Memory; 3]> {
     settle();
     let idle = memory(peer.server.id())?;
     for _ in 0..PROCESSES {
-        peer.start(&IDLE, Streams::Pipes)?;
+        peer.start(&IDLE, StdioKind::Pipes)?;
     }
     settle();
     let processes = memory(peer.server.id())?;
@@ -72,12 +72,12 @@ fn rexd(world: &World) -> Result<[Memory; 3]> {
 }
 
 fn codex(world: &World) -> Result<[Option<Memory>; 3]> {
-    let mut peer = codex::start(&world.home, &world.folder, Transport::Stdio, 1)?;
+    let mut peer = codex::start(&world.home, &world.directory, Transport::Stdio, 1)?;
     peer.run(&["/bin/true"], &mut ignore)?;
     settle();
     let idle = memory(peer.server.id())?;
     for _ in 0..PROCESSES {
-        peer.start(&IDLE, Streams::Pipes)?;
+        peer.start(&IDLE, StdioKind::Pipes)?;
     }
     settle();
     Ok([Some(idle), Some(memory(peer.server.id())?), None])

@@ -1,4 +1,4 @@
-//! Names, glob and grep over 50,000 files, natively in rexd, against ripgrep.
+//! Listing, glob and grep on 50,000 files: native in rexd, compared with ripgrep.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -6,17 +6,17 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::table;
-use crate::peers::peer::Peer;
+use crate::peers::peer::JsonPeer;
 use crate::peers::rexd::Rexd;
 use crate::peers::rg;
 use crate::report::{Bound, Findings, compare};
 use crate::stats::{interleave, time, timed};
-use crate::world::{NEEDLE, Tree, World};
+use crate::world::{FileTree, NEEDLE, World};
 
-/// More than the tree holds.
+/// A limit above the size of the tree.
 const NO_LIMIT: u64 = 1_000_000;
 
-/// An answer of which only the number of entries matters.
+/// A result of which only the number of entries is used.
 #[derive(Deserialize)]
 struct Counted {
     result: Option<Lists>,
@@ -29,26 +29,26 @@ struct Lists {
     entries: Vec<IgnoredAny>,
 }
 
-/// One search, done by both.
+/// One search by both programs.
 struct Search {
     work: &'static str,
     method: &'static str,
     params: Value,
     rg: Vec<&'static str>,
-    /// What rexd must find, and what ripgrep must.
+    /// The expected counts of rexd and of ripgrep.
     found: [usize; 2],
     most: f64,
 }
 
-/// Who does it.
+/// The program that searches.
 enum Who {
     Rg,
-    Rexd(Box<Peer<Rexd>>),
+    Rexd(Box<JsonPeer<Rexd>>),
 }
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
-    let tree = Tree::grow(world)?;
+    let tree = FileTree::grow(world)?;
     let mut who = [Who::Rg, Who::Rexd(Box::new(world.setup().start()?))];
     let names = ["rg".to_owned(), "rexd".to_owned()];
     let mut findings = Findings::new(&format!("A tree of {} files", tree.files));
@@ -73,9 +73,9 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     Ok(findings)
 }
 
-fn searches(tree: &Tree, session: &str) -> [Search; 3] {
-    let path = &tree.folder;
-    let everything = tree.files + tree.folders;
+fn searches(tree: &FileTree, session: &str) -> [Search; 3] {
+    let path = &tree.directory;
+    let everything = tree.files + tree.directories;
     [
         Search {
             work: "names of all files",
@@ -105,9 +105,9 @@ fn searches(tree: &Tree, session: &str) -> [Search; 3] {
 }
 
 impl Who {
-    fn find(&mut self, search: &Search, tree: &Tree) -> Result<usize> {
+    fn find(&mut self, search: &Search, tree: &FileTree) -> Result<usize> {
         match self {
-            Self::Rg => rg::lines(&search.rg, &tree.folder),
+            Self::Rg => rg::lines(&search.rg, &tree.directory),
             Self::Rexd(peer) => {
                 let answer = peer.raw_answer(search.method, &search.params)?;
                 let counted: Counted = serde_json::from_slice(answer)?;

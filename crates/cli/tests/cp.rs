@@ -253,8 +253,8 @@ fn what_is_on_one_target_is_copied_there_and_between_two_it_passes_through_us() 
     assert_eq!(tree(&sandbox.path("root/src")), tree(&sandbox.path("root/dir/src")));
     cp(&sandbox, &[":src/leaf", ":named"]);
     assert_eq!(sandbox.read("root/named"), "text");
-    let served = testkit::serve::Served::start(&program("rexd"), &sandbox);
-    let unix = format!("unix:{}", served.doors.unix.display());
+    let served = testkit::serve::ServedDaemon::start(&program("rexd"), &sandbox);
+    let unix = format!("unix:{}", served.addresses.unix.display());
     text(&sandbox, &["target", "add", "far", &unix]);
     let summary = cp(&sandbox, &[":src", &format!("far:{}/through", sandbox.root().display())]);
     assert_eq!(summary["files"], 2);

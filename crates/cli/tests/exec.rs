@@ -280,8 +280,8 @@ fn a_command_leaves_no_daemon_behind() {
 #[test]
 fn a_reader_that_leaves_ends_the_command_there_too() {
     let sandbox = Sandbox::new();
-    let served = testkit::serve::Served::start(&testkit::programs::program("rexd"), &sandbox);
-    let target = format!("unix:{}", served.doors.unix.display());
+    let served = testkit::serve::ServedDaemon::start(&testkit::programs::program("rexd"), &sandbox);
+    let target = format!("unix:{}", served.addresses.unix.display());
     let asked = ["-t", &target, "exec", "--", "sh", "-c", "echo $$; exec yes"];
     let mut child = rex(&sandbox, &asked).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();

@@ -10,7 +10,7 @@ use ssh::Machine;
 use support::{rex, run, text};
 use testkit::programs::program;
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Served, TOKEN};
+use testkit::serve::{ServedDaemon, TOKEN};
 
 const REGISTRY: &str = "home/config/rexd/targets.json";
 
@@ -195,9 +195,9 @@ fn the_step_that_fails_is_named_with_what_to_do() {
 #[test]
 fn a_daemon_that_listens_is_tested_with_its_token() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&program("rexd"), &sandbox);
+    let served = ServedDaemon::start(&program("rexd"), &sandbox);
     let (url, socket) =
-        (format!("http://{}", served.doors.http), format!("unix:{}", served.doors.unix.display()));
+        (format!("http://{}", served.addresses.http), format!("unix:{}", served.addresses.unix.display()));
     assert_eq!(tested(&sandbox, &socket).2, Some(0));
     let (step, _, hint) = failing(&sandbox, &url);
     assert_eq!(step, "log in");

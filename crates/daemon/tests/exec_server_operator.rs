@@ -4,7 +4,7 @@ mod exec_server;
 
 use std::time::Instant;
 
-use exec_server::{PATIENCE, Served, base64, beside, start};
+use exec_server::{PATIENCE, ServedDaemon, base64, beside, start};
 use serde_json::{Value, json};
 use testkit::sandbox::Sandbox;
 
@@ -109,7 +109,7 @@ fn nobody_has_the_server_send_a_variable_that_its_commands_do_not_get() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
     command.arg("exec-server").env("DEPLOY_TOKEN", "secret").env("GREETING", "hello");
-    let served = Served::spawn(command);
+    let served = ServedDaemon::spawn(command);
     let mut codex = served.client();
     // Nobody listens there: what has its headers goes as far as trying.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -161,7 +161,7 @@ fn the_audit_says_which_file_which_address_and_which_process() {
 #[test]
 fn input_that_nobody_reads_is_bounded_and_its_process_can_still_be_ended() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
     codex.call("process/start", start("p", &["sleep", "1000"]));
     let chunk = base64(vec![b'x'; 24 * 1024 * 1024]);
@@ -200,7 +200,7 @@ fn a_tree_with_a_file_that_a_rule_protects_is_neither_removed_nor_copied_whole()
 #[test]
 fn answers_that_nobody_takes_are_bounded_and_others_are_served() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut neighbour = served.client();
     let pid = i32::try_from(served.child.id()).unwrap();
     let before = testkit::proc::held_bytes(pid);

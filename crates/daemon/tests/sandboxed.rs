@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::daemon::Rexd;
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Served, Way};
+use testkit::serve::{CarrierKind, ServedDaemon};
 use testkit::tries::Tries;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
@@ -374,8 +374,8 @@ fn a_limit_that_nothing_holds_starts_nothing_unless_the_operator_says_so() {
 fn a_session_whose_profile_is_gone_can_touch_nothing() {
     let profile = "[[sandbox.profiles]]\nname = \"build\"\nwrite_roots = true\n";
     let sandbox = Sandbox::with_config(profile);
-    let served = Served::start(REXD, &sandbox);
-    let mut client = served.client(Way::Unix);
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let mut client = served.client(CarrierKind::Unix);
     let session = client.open_with(json!({ "sandbox": "build" }))["session_id"].clone();
     let write = json!({ "session_id": session, "path": "x", "content": "x" });
     client.call("fs.write", write.clone());

@@ -8,25 +8,28 @@ use std::time::Duration;
 pub(super) enum Value {
     Number(u64),
     Time(Duration),
-    /// An expression that is not evaluated.
-    Text(String),
+    /// A field without a default.
+    Configured,
 }
 
 impl Value {
-    /// The value for a reader; a name with `bytes` makes a number a size.
-    pub(super) fn show(&self, name: &str) -> String {
+    /// The value for a reader. A number is a size if a name has the word `bytes`, or if it is a multiple of 64 KiB above 1 MiB.
+    pub(super) fn show(&self, name: &str, description: &str) -> String {
+        let is_named = [name, description].iter().any(|text| text.to_lowercase().contains("bytes"));
         match self {
-            Value::Number(number) if name.to_lowercase().contains("bytes") => size(*number),
+            Value::Number(number) if is_named || (*number >= 1 << 20 && number.is_multiple_of(1 << 16)) => {
+                size(*number)
+            }
             Value::Number(number) => thousands(*number),
             Value::Time(time) => duration(*time),
-            Value::Text(text) => format!("`{text}`"),
+            Value::Configured => "configured".to_owned(),
         }
     }
 }
 
 /// Evaluates products, sums, shifts, names of constants and constructors of `Duration`.
 pub(super) fn evaluate(expression: &str, constants: &BTreeMap<String, String>) -> Option<Value> {
-    let expression = expression.trim();
+    let expression = expression.trim().trim_end_matches(" as usize").trim_end_matches(" as u64");
     if let Some((_, call)) = expression.rsplit_once("Duration::from_") {
         let (unit, rest) = call.split_once('(')?;
         let Value::Number(number) = evaluate(rest.strip_suffix(')')?, constants)? else { return None };
@@ -39,8 +42,13 @@ pub(super) fn evaluate(expression: &str, constants: &BTreeMap<String, String>) -
         };
         return Some(Value::Time(time));
     }
+    if let Some(inside) = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'))
+        && !inside.contains('(')
+    {
+        return evaluate(inside, constants);
+    }
     for (operator, apply) in OPERATORS {
-        if let Some((left, right)) = expression.rsplit_once(operator) {
+        if let Some((left, right)) = split(expression, operator) {
             let (left, right) = (evaluate(left, constants)?, evaluate(right, constants)?);
             let (Value::Number(left), Value::Number(right)) = (left, right) else { return None };
             return apply(left, right).map(Value::Number);
@@ -49,11 +57,21 @@ pub(super) fn evaluate(expression: &str, constants: &BTreeMap<String, String>) -
     match expression.replace('_', "").parse() {
         Ok(number) => Some(Value::Number(number)),
         Err(_) => {
-            let name = expression.rsplit("::").next()?;
-            let value = constants.get(name).filter(|value| *value != expression)?;
-            evaluate(value, constants)
+            let mut parts = expression.rsplit("::");
+            let name = parts.next()?;
+            let qualified = parts.next().map(|module| format!("{module}::{name}"));
+            let value = qualified.and_then(|name| constants.get(&name)).or_else(|| constants.get(name))?;
+            if value == expression { None } else { evaluate(value, constants) }
         }
     }
+}
+
+/// Splits at the last operator outside of parentheses.
+fn split<'a>(expression: &'a str, operator: &str) -> Option<(&'a str, &'a str)> {
+    let outside = |text: &str| text.matches('(').count() == text.matches(')').count();
+    let mut places = expression.rmatch_indices(operator).map(|(start, _)| start);
+    let start = places.find(|start| outside(&expression[..*start]))?;
+    Some((&expression[..start], &expression[start + operator.len()..]))
 }
 
 type Operator = fn(u64, u64) -> Option<u64>;
@@ -102,11 +120,12 @@ mod tests {
     fn expressions_have_the_value_that_the_compiler_gives_them() {
         let constants = BTreeMap::from([("KIB".to_owned(), "1 << 10".to_owned())]);
         let shown =
-            |expression: &str, name: &str| evaluate(expression, &constants).map(|value| value.show(name));
+            |expression: &str, name: &str| evaluate(expression, &constants).map(|value| value.show(name, ""));
         for (expression, name, value) in [
             ("1_024", "slots", "1,024"),
             ("64 * 1024 * 1024", "MAX_BYTES", "64 MiB"),
-            ("(8 << 20)", "x", ""),
+            ("2 * KIB + (64 << 10)", "bytes", "66 KiB"),
+            ("value()", "x", ""),
             ("64 * crate::KIB + 1", "MAX_BYTES", "65,537 bytes"),
             ("Duration::from_secs(600)", "wait", "10 min"),
             ("std::time::Duration::from_millis(1_500)", "wait", "1500 ms"),
