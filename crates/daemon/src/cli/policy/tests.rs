@@ -87,9 +87,9 @@ fn an_explanation_lists_commands_classes_rules_and_lines() {
         fixture.run(&PolicyCommand::Explain(fixture.policy_test(operation.clone(), false)));
     assert_eq!(status, 1);
     for expected in [
-        "1. ls\n   classes: read-only\n   line 4: no pushing is about another program\n",
+        "1. ls\n   classes: read-only\n   line 4: no pushing names another program\n",
         "   line 8: looking matches and decides\n   -> allow by looking\n",
-        "   it runs another command, which is judged on its own\n",
+        "   it runs another command, which is evaluated separately\n",
         "   line 4: no pushing matches and decides\n   -> deny by no pushing\n",
         "the strictest decision applies:\nverdict  deny\n",
     ] {
