@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use daemon::config::{Config, ConfigArgs, Places};
+use daemon::config::{Config, ConfigArgs, Paths};
 use daemon::net::auth::{Auth, Door, Gate, Refusals, Secret};
 use daemon::net::http::{self, Crowd, Deadlines, Peer, Server};
 use daemon::observe::metrics::Metrics;
@@ -17,20 +17,20 @@ const TOKEN: &str = "a-token-that-is-long-enough-0123456789";
 const HEAD: &str = "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a-token-that-is-long-enough-0123456789\r\n";
 
 fn server(root: &Path) -> Arc<Server> {
-    server_at(root, Places { token: Some(Secret::new(TOKEN)), ..Places::default() })
+    server_at(root, Paths { token: Some(Secret::new(TOKEN)), ..Paths::default() })
 }
 
-fn server_at(root: &Path, places: Places) -> Arc<Server> {
-    let places = Places { state: Some(root.to_owned()), ..places };
+fn server_at(root: &Path, paths: Paths) -> Arc<Server> {
+    let paths = Paths { state: Some(root.to_owned()), ..paths };
     let args = ConfigArgs { file: None, roots: vec![root.to_owned()] };
-    let config = Config::parse("", Path::new(""), &args, &places).unwrap();
+    let config = Config::parse("", Path::new(""), &args, &paths).unwrap();
     let stop = CancellationToken::new();
     Arc::new(Server {
         service: Arc::new(
-            daemon::serve::service(&config, &places, (Arc::new(NoAudit), Metrics::off()), stop.clone())
+            daemon::serve::service(&config, &paths, (Arc::new(NoAudit), Metrics::off()), stop.clone())
                 .unwrap(),
         ),
-        gate: Gate::new(Auth::new(&config, &places).unwrap(), Door::new(&config.server)),
+        gate: Gate::new(Auth::new(&config, &paths).unwrap(), Door::new(&config.server)),
         refusals: Refusals::new(Arc::new(NoAudit)),
         metrics: Metrics::off(),
         tells_metrics: true,
@@ -52,6 +52,7 @@ fn connect(server: &Arc<Server>) -> DuplexStream {
     theirs
 }
 
+/// ARCHITECTURE.md, invariant 38.
 #[tokio::test(start_paused = true)]
 async fn headers_that_trickle_in_are_cut_off() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,6 +67,7 @@ async fn headers_that_trickle_in_are_cut_off() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 38.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_stops_coming_and_an_idle_connection_are_cut_off() {
     let folder = tempfile::tempdir().unwrap();
@@ -103,7 +105,7 @@ fn server_with_file(root: &Path) -> (Arc<Server>, PathBuf) {
     let file = root.join("the-token");
     std::fs::write(&file, TOKEN).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-    (server_at(root, Places { token_file: Some(file.clone()), ..Places::default() }), file)
+    (server_at(root, Paths { token_file: Some(file.clone()), ..Paths::default() }), file)
 }
 
 #[tokio::test(start_paused = true)]

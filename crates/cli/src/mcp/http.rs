@@ -20,11 +20,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::gate::{self, Refusal};
-use super::server::Server;
+use super::server::McpServer;
 use super::{stdio, token};
 use crate::failure::Failure;
 use crate::output;
-use crate::tools::Setting;
+use crate::tools::ToolboxOptions;
 
 /// Where it is served.
 const PATH: &str = "/mcp";
@@ -39,11 +39,11 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(15);
 /// How long connections have to end.
 const DRAIN: Duration = Duration::from_secs(3);
 
-type Service = StreamableHttpService<Server, LocalSessionManager>;
+type Service = StreamableHttpService<McpServer, LocalSessionManager>;
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 /// Serves until a signal comes. Prints where on stdout, and where the token lies on stderr.
-pub async fn serve(address: &str, setting: Setting) -> Result<(), Failure> {
+pub async fn serve(address: &str, options: ToolboxOptions) -> Result<(), Failure> {
     let token = Arc::new(token::token()?);
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Failure::new(format!("cannot listen on {address}: {error}"))
@@ -51,7 +51,7 @@ pub async fn serve(address: &str, setting: Setting) -> Result<(), Failure> {
     })?;
     let stop = CancellationToken::new();
     stdio::stop_on_signals(&stop)?;
-    let service = service(setting, &stop);
+    let service = service(options, &stop);
     output::line(format_args!("listening mcp http://{}{PATH}", listener.local_addr()?))?;
     let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let mut connections = JoinSet::new();
@@ -81,7 +81,7 @@ pub async fn serve(address: &str, setting: Setting) -> Result<(), Failure> {
     Ok(())
 }
 
-fn service(setting: Setting, stop: &CancellationToken) -> Service {
+fn service(options: ToolboxOptions, stop: &CancellationToken) -> Service {
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(IDLE);
     // Host and Origin are looked at by our own gate, which knows addresses.
@@ -90,7 +90,7 @@ fn service(setting: Setting, stop: &CancellationToken) -> Service {
         .with_max_request_body_bytes(LONGEST_REQUEST)
         .with_cancellation_token(stop.child_token());
     let ended = stop.clone();
-    let make = move || Ok(Server::new(setting.clone(), ended.child_token()));
+    let make = move || Ok(McpServer::new(options.clone(), ended.child_token()));
     StreamableHttpService::new(make, Arc::new(sessions), config)
 }
 

@@ -20,7 +20,7 @@ pub(super) fn token() -> Result<String, Failure> {
         Failure::new(format!("the token cannot be kept in {}: {error}", file.display()))
             .hint(format!("set {VARIABLE} to a token of your own"))
     })?;
-    output::remark(format_args!("the token is in {}", file.display()));
+    output::note(format_args!("the token is in {}", file.display()));
     Ok(token)
 }
 
@@ -35,8 +35,8 @@ fn file() -> Result<PathBuf, Failure> {
 
 /// The token in a file; one is made if there is none.
 fn kept_in(file: &Path) -> std::io::Result<String> {
-    if let Some(folder) = file.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    if let Some(dir) = file.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     }
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
         Ok(mut made) => {
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn a_token_is_made_once_for_its_owner_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("a/b/token");
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a/b/token");
         let token = kept_in(&file).unwrap();
         assert_eq!(token.len(), 64);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);

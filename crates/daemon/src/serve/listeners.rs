@@ -14,15 +14,15 @@ use super::exec_server_face::ExecServerFace;
 use super::signals::{self, Ending};
 use super::sockets::Sockets;
 use super::{link_limits, open_audit, retention, service, sink};
-use crate::config::{Config, ConfigArgs, Listeners, Places};
-use crate::core::runtime_policy::Guard;
+use crate::config::{Config, ConfigArgs, Listeners, Paths};
+use crate::core::runtime_policy::RuntimePolicy;
 use crate::faces::exec_server;
 use crate::faces::rexd::{self, Arrival};
 use crate::net::auth::{Auth, Caller, Door, Gate, Refusals};
 use crate::net::http::{Crowd, Deadlines, Server};
 use crate::net::listen::{self, Passed, Tls, Unix, bind};
 use crate::observe::metrics::{Metrics, Transport};
-use crate::observe::traces::{self, Exporting, Traces};
+use crate::observe::traces::{self, ExporterHandle, Traces};
 use crate::serve::notify::Notify;
 
 /// The least time between a ping and the end of a connection that does not answer.
@@ -36,7 +36,7 @@ pub struct Plan<'a> {
     /// Where it came from, to read it again.
     pub source: &'a ConfigArgs,
     /// Where files lie.
-    pub places: &'a Places,
+    pub paths: &'a Paths,
     /// What flags and configuration name.
     pub listeners: Listeners,
     /// What Codex is offered.
@@ -47,7 +47,7 @@ pub struct Plan<'a> {
 
 /// Serves everything until a signal asks for the end.
 pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
-    let Plan { config, source, places, listeners, exec_server, passed } = plan;
+    let Plan { config, source, paths, listeners, exec_server, passed } = plan;
     // Every connection is one.
     engine::process::raise_open_file_limit();
     let ending = signals::ending(false)?;
@@ -59,8 +59,8 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
         }
         None => None,
     };
-    let auth = Auth::new(config, places)?;
-    let (sockets, exporting) = sockets(config, places, &auth, &ending)?;
+    let auth = Auth::new(config, paths)?;
+    let (sockets, exporting) = sockets(config, paths, &auth, &ending)?;
     let urls = open(&sockets, &listeners, &tls, passed).await?;
     let exec_server = exec_server.beside(&sockets.server.service, &sockets.tasks).await?;
     if urls.iter().any(|url| url.starts_with("http")) {
@@ -84,7 +84,7 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
             () = ending.stop.cancelled() => break,
             _hangup = hangups.recv() => {
                 notify.reloading();
-                reload(source, places, &sockets.server, tls.as_ref());
+                reload(source, paths, &sockets.server, tls.as_ref());
                 notify.ready(&format!("listening on {}", urls.join(", ")));
             }
         }
@@ -100,15 +100,15 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
 
 fn sockets(
     config: &Config,
-    places: &Places,
+    paths: &Paths,
     auth: &Auth,
     ending: &Ending,
-) -> anyhow::Result<(Sockets, Option<Exporting>)> {
+) -> anyhow::Result<(Sockets, Option<ExporterHandle>)> {
     let metrics = Metrics::new();
     let audit = open_audit(config, &metrics)?;
     audit.iter().for_each(|file| file.start());
     let audit = sink(audit);
-    let mut service = service(config, places, (audit.clone(), metrics.clone()), ending.stop.clone())?;
+    let mut service = service(config, paths, (audit.clone(), metrics.clone()), ending.stop.clone())?;
     let file = &config.server;
     service.may_resume = true;
     let (traces, exporting) = traces(config, &metrics)?;
@@ -137,9 +137,9 @@ fn sockets(
 }
 
 /// Spans for a collector, if the operator names one.
-fn traces(config: &Config, metrics: &Metrics) -> anyhow::Result<(Traces, Option<Exporting>)> {
+fn traces(config: &Config, metrics: &Metrics) -> anyhow::Result<(Traces, Option<ExporterHandle>)> {
     let endpoint = config.telemetry.otlp_endpoint.as_deref();
-    match traces::Settings::read(endpoint, |name| std::env::var(name).ok())? {
+    match traces::TraceSettings::read(endpoint, |name| std::env::var(name).ok())? {
         Some(settings) => {
             let (traces, exporting) = Traces::start(settings, metrics.clone())?;
             Ok((traces, Some(exporting)))
@@ -225,12 +225,12 @@ fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
 }
 
 /// Reads everything again that can change while we run. What is bad changes nothing.
-fn reload(source: &ConfigArgs, places: &Places, server: &Server, tls: Option<&Tls>) {
-    match Config::load(source, places) {
+fn reload(source: &ConfigArgs, paths: &Paths, server: &Server, tls: Option<&Tls>) {
+    match Config::load(source, paths) {
         Ok(config) => {
             // It says itself what is wrong.
             drop(server.gate.auth.reload(&config));
-            server.service.guard.replace(Guard::new(&config, places));
+            server.service.runtime_policy.replace(RuntimePolicy::new(&config, paths));
             tracing::info!("the policy was read again: {} rules", config.policy.settings().rules.len());
         }
         Err(error) => tracing::error!("the configuration stays as it was: {error}"),

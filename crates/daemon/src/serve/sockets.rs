@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::faces::rexd::{self, Arrival};
 use crate::net::http::{self, Crowd, Peer, Place, Server};
 use crate::net::listen::{Tls, accept, counted, peer};
-use crate::observe::metrics::{Refusal, Transport};
+use crate::observe::metrics::{RefusalReason, Transport};
 
 /// A peer that acknowledges nothing for so long is gone.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
@@ -71,7 +71,7 @@ impl Sockets {
     fn place(&self, crowd: &Arc<Crowd>) -> Option<Place> {
         let place = crowd.enter();
         if place.is_none() {
-            self.server.metrics.refused(Refusal::Connections);
+            self.server.metrics.refused(RefusalReason::Connections);
             tracing::debug!("there are too many connections for one more");
         }
         place
@@ -102,7 +102,7 @@ async fn tcp(server: Arc<Server>, stream: TcpStream, address: SocketAddr, place:
         Ok(Err(error)) => tracing::debug!(%address, %error, "the TLS handshake failed"),
         Err(_late) => tracing::debug!(%address, "the TLS handshake took too long"),
     }
-    server.metrics.refused(Refusal::Tls);
+    server.metrics.refused(RefusalReason::Tls);
 }
 
 /// Small messages go at once; a peer that is gone without a word is noticed.
@@ -128,7 +128,7 @@ async fn unix(server: Arc<Server>, stream: UnixStream, place: Place) {
     let caller = match peer(&stream) {
         Ok(caller) => caller,
         Err(refusal) => {
-            server.metrics.refused(Refusal::Credentials);
+            server.metrics.refused(RefusalReason::Credentials);
             return server.refusals.note("unix", &refusal, None);
         }
     };

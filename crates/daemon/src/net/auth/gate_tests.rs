@@ -14,7 +14,7 @@ type Headers<'t> = &'t [(&'t str, &'t str)];
 fn gate() -> Gate {
     let world = World::new();
     let config = world.config(&format!("{SERVER}{}", hashed("ci", "good", "")));
-    Gate::new(Auth::new(&config, &world.places).unwrap(), Door::new(&config.server))
+    Gate::new(Auth::new(&config, &world.paths).unwrap(), Door::new(&config.server))
 }
 
 fn headers(list: Headers<'_>) -> HeaderMap {
@@ -36,6 +36,7 @@ fn verdict<T>(result: Result<T, Refusal>) -> (u16, &'static str) {
     result.map_or_else(|refused| (refused.status.as_u16(), refused.reason), |_| (200, "ok"))
 }
 
+/// ARCHITECTURE.md, invariant 34.
 #[test]
 fn only_names_that_are_ours_are_answered() {
     let gate = gate();
@@ -92,6 +93,7 @@ fn only_names_that_are_ours_are_answered() {
     assert!(refused.message.contains("public_names"), "{refused}");
 }
 
+/// ARCHITECTURE.md, invariant 34.
 #[test]
 fn only_pages_that_are_ours_may_ask() {
     let gate = gate();
@@ -127,6 +129,7 @@ fn only_pages_that_are_ours_may_ask() {
     assert_eq!(verdict(gate.visit(&two, None, None)), (403, "foreign_origin"));
 }
 
+/// ARCHITECTURE.md, invariant 34.
 #[test]
 fn only_trusted_proxies_are_believed() {
     let gate = gate();
@@ -226,6 +229,7 @@ fn a_caller_carries_where_they_come_from_and_a_wrong_token_beats_a_certificate()
 }
 
 proptest! {
+    /// ARCHITECTURE.md, invariant 34.
     #[test]
     fn no_headers_without_a_valid_token_make_a_caller(
         list in proptest::collection::vec((
@@ -267,6 +271,7 @@ impl engine::audit::AuditSink for Kept {
     }
 }
 
+/// ARCHITECTURE.md, invariant 37.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_refusals_are_told_in_a_few_lines() {
     let kept = Arc::new(Kept::default());

@@ -41,7 +41,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, Places};
+use crate::config::{Config, Paths};
 use caller::Proof;
 use table::{Given, Table};
 use token_file::TokenFile;
@@ -106,13 +106,13 @@ struct Inner {
 
 impl Auth {
     /// Reads the tokens of the environment and of the configuration.
-    pub fn new(config: &Config, places: &Places) -> Result<Self, AuthError> {
-        let given = Given { token: places.token.clone(), file: places.token_file.clone() };
+    pub fn new(config: &Config, paths: &Paths) -> Result<Self, AuthError> {
+        let given = Given { token: paths.token.clone(), file: paths.token_file.clone() };
         if given.token.as_ref().is_some_and(|token| !token_file::is_token(token.expose())) {
             return Err(AuthError::Variable);
         }
         let table = RwLock::new(Arc::new(Table::read(&config.auth, &given)?));
-        let own_file = own_token_file(places);
+        let own_file = own_token_file(paths);
         let needs_token = AtomicBool::new(false);
         let changes = watch::Sender::new(0);
         Ok(Self { inner: Arc::new(Inner { table, given, own_file, changes, needs_token }) })

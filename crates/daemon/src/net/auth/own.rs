@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use super::secret::{Secret, random_token};
 use super::token_file::TokenFile;
 use super::{AuthError, Trouble};
-use crate::config::Places;
+use crate::config::Paths;
 
 /// Where the own token lies.
-pub fn own_token_file(places: &Places) -> Option<PathBuf> {
-    places.state.as_ref().map(|state| state.join("token"))
+pub fn own_token_file(paths: &Paths) -> Option<PathBuf> {
+    paths.state.as_ref().map(|state| state.join("token"))
 }
 
 /// Takes the token that is there or makes one. Two daemons that start at once end with the same one.

@@ -103,6 +103,7 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
+    /// ARCHITECTURE.md, invariant 37.
     #[test]
     fn the_oldest_stranger_makes_room_and_the_known_stay() {
         let crowd = Crowd::new(1_000);

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{Deadlines, Server};
-use crate::observe::metrics::{Metrics, Refusal};
+use crate::observe::metrics::{Metrics, RefusalReason};
 
 /// What a connection does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl<S> Timed<S> {
     }
 
     fn too_slow<T>(&self) -> Poll<io::Result<T>> {
-        self.metrics.refused(Refusal::TooSlow);
+        self.metrics.refused(RefusalReason::TooSlow);
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }

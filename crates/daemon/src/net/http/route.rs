@@ -110,12 +110,12 @@ pub(super) fn note(visit: &Visit, (headers, authority): (&HeaderMap, Option<&str
     let address = address.or_else(|| peer.map(|peer| Arc::from(peer.ip().to_canonical().to_string())));
     visit.server.refusals.note("http", refusal, address.as_ref());
     visit.server.metrics.refused(match refusal.reason {
-        "no_token" => metrics::Refusal::Unauthenticated,
-        "scope" => metrics::Refusal::Scope,
-        "malformed_token" => metrics::Refusal::Malformed,
-        reason if reason.contains("origin") => metrics::Refusal::Origin,
-        reason if reason.contains("host") => metrics::Refusal::Host,
-        _ => metrics::Refusal::Credentials,
+        "no_token" => metrics::RefusalReason::Unauthenticated,
+        "scope" => metrics::RefusalReason::Scope,
+        "malformed_token" => metrics::RefusalReason::Malformed,
+        reason if reason.contains("origin") => metrics::RefusalReason::Origin,
+        reason if reason.contains("host") => metrics::RefusalReason::Host,
+        _ => metrics::RefusalReason::Credentials,
     });
 }
 

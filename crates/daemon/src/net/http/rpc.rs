@@ -16,7 +16,7 @@ use super::{encoding, route};
 use crate::faces::rexd::Arrival;
 use crate::faces::rexd::web::{self, Status};
 use crate::net::auth::Caller;
-use crate::observe::metrics::{Refusal, Transport};
+use crate::observe::metrics::{RefusalReason, Transport};
 use crate::observe::traces::TraceParent;
 
 pub(super) async fn post(visit: &Visit, caller: &Caller, request: Request<Incoming>) -> Response<Body> {
@@ -27,7 +27,7 @@ pub(super) async fn post(visit: &Visit, caller: &Caller, request: Request<Incomi
         Ok(message) => message,
         Err(refusal) => {
             if refusal.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                visit.server.metrics.refused(Refusal::TooLarge);
+                visit.server.metrics.refused(RefusalReason::TooLarge);
             }
             return *refusal;
         }
