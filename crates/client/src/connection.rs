@@ -50,9 +50,9 @@ impl Connection {
             return self.unsent.push_back(message);
         }
         match self.link.outgoing.try_respond(message) {
-            Err(link::Refused::Full(message)) => self.unsent.push_back(message),
+            Err(link::TryRespondError::Full(message)) => self.unsent.push_back(message),
             // A link that is closed says so when it is read.
-            Ok(()) | Err(link::Refused::Closed) => {}
+            Ok(()) | Err(link::TryRespondError::Closed) => {}
         }
     }
 

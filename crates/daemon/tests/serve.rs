@@ -332,7 +332,7 @@ async fn tls_is_served_and_its_files_may_change_while_it_is() {
     assert!(served.urls[0].starts_with("https://"), "{:?}", served.urls);
     let plain = served.ask("GET /healthz", "");
     assert_eq!(status(&plain), 400);
-    assert!(plain.contains("speaks TLS"), "{plain}");
+    assert!(plain.contains("uses TLS"), "{plain}");
 
     let token = format!("Authorization: Bearer {TOKEN}\r\n");
     let (answer, first) = ask_tls(&served, &certificates.ca, None, &token).await.unwrap();

@@ -106,7 +106,7 @@ fn tokens_are_made_listed_and_removed_beside_a_running_hub() {
     text(&data, &["token", "remove", "build-1"]);
     assert_eq!(connected.closed(), 1008);
     for (arguments, message) in [
-        (&["token", "remove", "build-1"][..], "there is no token called \"build-1\""),
+        (&["token", "remove", "build-1"][..], "no token \"build-1\""),
         (&["token", "add", "laptop", "--kind", "client"], "there is a token called \"laptop\" already"),
     ] {
         let Output { status, stdout, stderr } = rexhub(&data, arguments).output().unwrap();
@@ -129,7 +129,7 @@ fn what_a_later_version_does_is_refused_by_name() {
         (&["host", "list"], "`rexhub host`"),
     ] {
         let Output { status, stdout, stderr } = rexhub(folder.path(), arguments).output().unwrap();
-        let expected = format!("rexhub: {name} is not in this version yet\n");
+        let expected = format!("rexhub: {name} is not supported yet\n");
         assert_eq!((status.code(), stdout, String::from_utf8(stderr).unwrap()), (Some(1), vec![], expected));
     }
 }
@@ -142,9 +142,9 @@ fn what_cannot_work_is_said_before_anything_starts() {
     let (path, data) = (file.to_str().unwrap(), folder.path().join("data"));
     let tls = ["serve", "--tls-cert", path, "--tls-key", path];
     for (arguments, data, code, message) in [
-        (&["serve", "--listen", "nowhere"][..], &data, 1, "cannot listen on nowhere"),
-        (&tls, &data, 1, "file: there is no certificate in it"),
-        (&["token", "list"], &file, 1, "cannot use the data folder"),
+        (&["serve", "--listen", "nowhere"][..], &data, 1, "invalid listen address \"nowhere\""),
+        (&tls, &data, 1, "file: the file contains no certificate"),
+        (&["token", "list"], &file, 1, "cannot use the data directory"),
         (&["serve", "--tls-cert", path], &data, 2, "--tls-key"),
         (&["serve", "--public-url", "hub"], &data, 2, "it has to begin with http:// or https://"),
         (&["token", "add", "a b", "--kind", "client"], &data, 2, "letters, digits"),

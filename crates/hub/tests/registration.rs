@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use hub::config::Limits;
-use hub::store::Kind;
+use hub::store::TokenKind;
 use support::{Peer, Running, hub_with_tokens};
 
 #[test]
@@ -27,14 +27,14 @@ fn an_executor_is_told_where_to_connect_and_can() {
 fn behind_a_proxy_the_public_url_is_told() {
     let url = Some("https://hub.example.com/rex".parse().unwrap());
     let hub = Running::start_at(Limits::default(), url);
-    let url = hub.ticket("e", &hub.token("e", Kind::Executor));
+    let url = hub.ticket("e", &hub.token("e", TokenKind::Executor));
     assert!(url.starts_with("wss://hub.example.com/rex/cloud/executor/e/rendezvous?ticket="), "{url}");
 }
 
 #[test]
 fn registrations_are_refused_with_a_code_that_says_why() {
     let (hub, executor, harness) = hub_with_tokens(Limits { executors_per_token: 1, ..Limits::default() });
-    let other = hub.token("other", Kind::Executor);
+    let other = hub.token("other", TokenKind::Executor);
     hub.ticket("mine", &executor);
     let long = "x".repeat(129);
     for (id, token, expected) in [

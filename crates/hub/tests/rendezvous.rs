@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hub::config::Limits;
-use hub::store::Kind;
+use hub::store::TokenKind;
 use support::{Peer, Seen, hub_with_tokens};
 use tungstenite::Message;
 
@@ -147,7 +147,7 @@ fn a_harness_waits_only_so_long_for_an_executor_that_is_away() {
 #[test]
 fn removing_a_token_ends_its_connections_and_no_others() {
     let (hub, executor, harness) = hub_with_tokens(Limits::default());
-    let other = hub.token("other", Kind::Harness);
+    let other = hub.token("other", TokenKind::Harness);
     let mut executor = hub.executor("e", &executor);
     let (mut gone, mut stays) = (hub.harness("e", &harness), hub.harness("e", &other));
     gone.send("a", "x");

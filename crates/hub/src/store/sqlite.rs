@@ -13,8 +13,8 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqlSafeStr as _, SqliteConnection, SqlitePool};
 use tokio::sync::Mutex;
 
-use super::{Claim, Kind, NewToken, Promise, Store, StoreError, Token, TokenId};
-use crate::auth::Digest;
+use super::{ExecutorClaim, TokenKind, NewToken, StoreFuture, Store, StoreError, Token, TokenId};
+use crate::auth::TokenDigest;
 
 const FILE: &str = "hub.db";
 /// Held while the tables are made, so that two programs that come first at once do not both make them.
@@ -39,7 +39,7 @@ impl Sqlite {
     pub async fn open(folder: &Path) -> Result<Sqlite, StoreError> {
         let file = folder.join(FILE);
         let lock = prepare(folder, &file)
-            .map_err(|source| StoreError::Folder { folder: folder.to_owned(), source })?;
+            .map_err(|source| StoreError::DataDir { directory: folder.to_owned(), source })?;
         let options = SqliteConnectOptions::new()
             .filename(&file)
             .journal_mode(SqliteJournalMode::Wal)
@@ -78,7 +78,7 @@ fn migrator() -> Migrator {
 }
 
 impl Store for Sqlite {
-    fn add_token(&self, token: NewToken) -> Promise<'_, ()> {
+    fn add_token(&self, token: NewToken) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let added = sqlx::query("INSERT INTO tokens (name, kind, hash, created) VALUES (?, ?, ?, ?)")
                 .bind(&token.name)
@@ -96,7 +96,7 @@ impl Store for Sqlite {
         })
     }
 
-    fn token_of(&self, digest: Digest) -> Promise<'_, Option<Token>> {
+    fn token_of(&self, digest: TokenDigest) -> StoreFuture<'_, Option<Token>> {
         Box::pin(async move {
             let row = sqlx::query("SELECT id, name, kind, created, last_used FROM tokens WHERE hash = ?")
                 .bind(digest.bytes())
@@ -106,14 +106,14 @@ impl Store for Sqlite {
         })
     }
 
-    fn has_token(&self, token: TokenId) -> Promise<'_, bool> {
+    fn has_token(&self, token: TokenId) -> StoreFuture<'_, bool> {
         Box::pin(async move {
             let found = sqlx::query("SELECT 1 FROM tokens WHERE id = ?").bind(token.0);
             Ok(found.fetch_optional(&self.pool).await?.is_some())
         })
     }
 
-    fn tokens(&self) -> Promise<'_, Vec<Token>> {
+    fn tokens(&self) -> StoreFuture<'_, Vec<Token>> {
         Box::pin(async move {
             let rows = sqlx::query("SELECT id, name, kind, created, last_used FROM tokens ORDER BY name")
                 .fetch_all(&self.pool)
@@ -122,7 +122,7 @@ impl Store for Sqlite {
         })
     }
 
-    fn remove_token<'a>(&'a self, name: &'a str) -> Promise<'a, bool> {
+    fn remove_token<'a>(&'a self, name: &'a str) -> StoreFuture<'a, bool> {
         Box::pin(async move {
             let removed =
                 sqlx::query("DELETE FROM tokens WHERE name = ?").bind(name).execute(&self.pool).await?;
@@ -130,7 +130,7 @@ impl Store for Sqlite {
         })
     }
 
-    fn token_used(&self, token: TokenId, now: i64) -> Promise<'_, ()> {
+    fn token_used(&self, token: TokenId, now: i64) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let used = sqlx::query("UPDATE tokens SET last_used = ? WHERE id = ?").bind(now).bind(token.0);
             used.execute(&self.pool).await?;
@@ -138,7 +138,7 @@ impl Store for Sqlite {
         })
     }
 
-    fn claim_executor<'a>(&'a self, executor: &'a str, claim: Claim) -> Promise<'a, Option<TokenId>> {
+    fn claim_executor<'a>(&'a self, executor: &'a str, claim: ExecutorClaim) -> StoreFuture<'a, Option<TokenId>> {
         Box::pin(async move {
             sqlx::query(
                 "INSERT INTO executors (id, token, created) SELECT ?1, ?2, ?3 \
@@ -147,7 +147,7 @@ impl Store for Sqlite {
             .bind(executor)
             .bind(claim.token.0)
             .bind(claim.now)
-            .bind(claim.at_most)
+            .bind(claim.limit)
             .execute(&self.pool)
             .await?;
             let row = sqlx::query("SELECT token FROM executors WHERE id = ?").bind(executor);
@@ -156,7 +156,7 @@ impl Store for Sqlite {
         })
     }
 
-    fn revision(&self) -> Promise<'_, i64> {
+    fn revision(&self) -> StoreFuture<'_, i64> {
         Box::pin(async move {
             let mut watcher = self.watcher.lock().await;
             Ok(sqlx::query_scalar("PRAGMA data_version").fetch_one(&mut *watcher).await?)
@@ -168,7 +168,7 @@ fn token(row: &SqliteRow) -> Result<Token, StoreError> {
     let (name, kind): (String, String) = (row.try_get("name")?, row.try_get("kind")?);
     Ok(Token {
         id: TokenId(row.try_get("id")?),
-        kind: Kind::parse(&kind).ok_or(StoreError::UnknownKind { name: name.clone(), kind })?,
+        kind: TokenKind::parse(&kind).ok_or(StoreError::UnknownKind { name: name.clone(), kind })?,
         name,
         created: row.try_get("created")?,
         last_used: row.try_get("last_used")?,
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn new(name: &str, secret: &str) -> NewToken {
-        NewToken { name: name.to_owned(), kind: Kind::Executor, digest: Digest::of(secret), created: 1 }
+        NewToken { name: name.to_owned(), kind: TokenKind::Executor, digest: TokenDigest::of(secret), created: 1 }
     }
 
     #[tokio::test]
@@ -193,12 +193,12 @@ mod tests {
         other.add_token(new("b", "secret b")).await.unwrap();
         assert_ne!(one.revision().await.unwrap(), before, "a change by somebody else is seen");
         assert!(matches!(one.add_token(new("a", "else")).await, Err(StoreError::NameTaken(_))));
-        let a = one.token_of(Digest::of("secret a")).await.unwrap().unwrap();
-        let b = one.token_of(Digest::of("secret b")).await.unwrap().unwrap();
+        let a = one.token_of(TokenDigest::of("secret a")).await.unwrap().unwrap();
+        let b = one.token_of(TokenDigest::of("secret b")).await.unwrap().unwrap();
         assert_eq!((a.name.as_str(), a.last_used), ("a", None));
-        assert_eq!(one.token_of(Digest::of("a")).await.unwrap(), None);
+        assert_eq!(one.token_of(TokenDigest::of("a")).await.unwrap(), None);
 
-        let claim = |token| Claim { token, at_most: 1, now: 1 };
+        let claim = |token| ExecutorClaim { token, limit: 1, now: 1 };
         assert_eq!(one.claim_executor("e", claim(a.id)).await.unwrap(), Some(a.id));
         assert_eq!(one.claim_executor("f", claim(a.id)).await.unwrap(), None, "it has as many as it may");
         assert_eq!(
@@ -213,7 +213,7 @@ mod tests {
         assert!(!one.has_token(a.id).await.unwrap() && one.has_token(b.id).await.unwrap());
         assert_eq!(one.claim_executor("e", claim(b.id)).await.unwrap(), Some(b.id), "nobody's any more");
         one.add_token(new("a", "again")).await.unwrap();
-        assert_ne!(one.token_of(Digest::of("again")).await.unwrap().unwrap().id, a.id);
+        assert_ne!(one.token_of(TokenDigest::of("again")).await.unwrap().unwrap().id, a.id);
     }
 
     #[tokio::test]

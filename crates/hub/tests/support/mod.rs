@@ -7,10 +7,10 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
-use hub::auth::{Digest, Secret};
+use hub::auth::Secret;
 use hub::config::{Config, Limits, PublicUrl};
 use hub::serve::Hub;
-use hub::store::{Kind, NewToken, Sqlite, Store as _};
+use hub::store::{NewToken, Sqlite, Store as _, TokenKind};
 use serde_json::Value;
 use testkit::daemon::PATIENCE;
 use testkit::http::{Answer, Http, bearer};
@@ -55,10 +55,10 @@ impl Running {
     }
 
     /// Makes a token as the command line does: from beside.
-    pub(crate) fn token(&self, name: &str, kind: Kind) -> String {
+    pub(crate) fn token(&self, name: &str, kind: TokenKind) -> String {
         self.beside(async |store| {
             let secret = Secret::random().unwrap();
-            let digest = Digest::of(secret.expose());
+            let digest = secret.digest();
             store.add_token(NewToken { name: name.to_owned(), kind, digest, created: 1 }).await.unwrap();
             secret.expose().to_owned()
         })
@@ -222,6 +222,6 @@ impl Peer {
 /// Limits and tokens as most tests want them: an executor's and a harness's.
 pub(crate) fn hub_with_tokens(limits: Limits) -> (Running, String, String) {
     let hub = Running::start(limits);
-    let (executor, harness) = (hub.token("e", Kind::Executor), hub.token("h", Kind::Harness));
+    let (executor, harness) = (hub.token("e", TokenKind::Executor), hub.token("h", TokenKind::Harness));
     (hub, executor, harness)
 }

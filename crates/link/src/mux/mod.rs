@@ -109,8 +109,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The longest message that a stream may carry.
-    fn largest(&self, stream: Option<&Stream>) -> usize {
+    /// The limit on messages of a stream.
+    fn max_message(&self, stream: Option<&Stream>) -> usize {
         match stream.map(Stream::peer) {
             Some(Peer::Reliable) => self.message_bytes,
             Some(Peer::Unknown | Peer::Presumed | Peer::Plain) | None => self.plain_message_bytes,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use wire::jsonrpc::{self, Id, RpcError};
 
 use super::in_flight::Slot;
-use crate::lanes::Refused;
+use crate::lanes::TryRespondError;
 use crate::{Closed, Outgoing};
 
 /// Answers one request, once. A reply that is dropped answers with an internal error, so that no caller waits for
@@ -166,7 +166,7 @@ impl To {
 
 /// Dropping cannot wait. A full lane is waited for by a task that lives as long as the link.
 fn send_from_drop(outgoing: &Outgoing, line: Bytes) {
-    let Err(Refused::Full(line)) = outgoing.try_respond(line) else { return };
+    let Err(TryRespondError::Full(line)) = outgoing.try_respond(line) else { return };
     let outgoing = outgoing.clone();
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(async move { outgoing.respond(line).await });

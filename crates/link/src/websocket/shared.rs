@@ -23,6 +23,11 @@ impl Closer {
         self.0.state().farewell = close;
     }
 
+    /// Ends the connection now with this reason: messages that are not written yet are dropped.
+    pub fn close(&self, close: Close) {
+        self.0.ask_end(Some(close));
+    }
+
     /// What the peer said when it ended the connection, if it said anything.
     pub fn said(&self) -> Option<Close> {
         self.0.state().said.clone()
