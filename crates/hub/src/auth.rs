@@ -62,7 +62,8 @@ impl Tokens {
     /// The token with this secret, if it is of this kind.
     pub(crate) async fn check(&self, secret: Option<&str>, kind: TokenKind) -> Result<Token, ApiError> {
         let Some(secret) = secret else {
-            let message = format!("a token of the kind {kind} is required: send `Authorization: Bearer TOKEN`");
+            let message =
+                format!("a token of the kind {kind} is required: send `Authorization: Bearer TOKEN`");
             return Err(ApiError::unauthenticated("no_token", message));
         };
         let Some(token) = self.store.token_of(TokenDigest::of(secret)).await? else {
@@ -122,7 +123,10 @@ async fn publish_changes(store: Arc<dyn Store>, known: watch::Sender<HashSet<Tok
         match checked.await {
             Ok(()) => is_failing = false,
             Err(error) if !std::mem::replace(&mut is_failing, true) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "checking the tokens for changes failed");
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "checking the tokens for changes failed"
+                );
             }
             Err(_logged_before) => {}
         }

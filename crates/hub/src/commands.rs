@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use link::listen::Tls;
+use link::task::OwnedTask;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
-use link::task::OwnedTask;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -52,9 +52,7 @@ async fn run_hub(serve: Serve) -> anyhow::Result<()> {
     };
     let hub = Hub::bind(config).await?;
     if hub.is_exposed() {
-        tracing::warn!(
-            "tokens are sent unencrypted: use --tls-cert and --tls-key, or a proxy with TLS"
-        );
+        tracing::warn!("tokens are sent unencrypted: use --tls-cert and --tls-key, or a proxy with TLS");
     }
     let reloading = reload_on_hangup(hub.tls())?;
     print_line(&format!("listening {}", hub.url()))?;
@@ -97,7 +95,9 @@ fn reload_on_hangup(tls: Option<Tls>) -> anyhow::Result<OwnedTask<()>> {
         while received.recv().await.is_some() {
             match tls.as_ref().map(Tls::reload) {
                 Some(Ok(())) => tracing::info!("reloaded the TLS certificate"),
-                Some(Err(error)) => tracing::error!("reloading TLS failed, keeping the old certificate: {error}"),
+                Some(Err(error)) => {
+                    tracing::error!("reloading TLS failed, keeping the old certificate: {error}")
+                }
                 None => {}
             }
         }

@@ -45,7 +45,11 @@ pub(crate) fn router(state: Arc<HubState>) -> Router {
         .route("/cloud/executor/{id}/rendezvous", get(rendezvous))
         .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "not_found", "no such path"))
         .method_not_allowed_fallback(async || {
-            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "bad_method", "this path does not accept this method")
+            ApiError::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "bad_method",
+                "this path does not accept this method",
+            )
         })
         .layer(middleware::from_fn_with_state(state.clone(), check_origin))
         .with_state(state)
@@ -105,8 +109,7 @@ async fn rendezvous(
             state.rendezvous.executor(executor, &ticket, request).await
         }
         _ => {
-            let message =
-                "an executor connects to the URL of its registration, a harness with role=harness";
+            let message = "an executor connects to the URL of its registration, a harness with role=harness";
             Err(ApiError::bad("bad_role", message))
         }
     }

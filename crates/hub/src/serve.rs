@@ -11,8 +11,8 @@ use hyper::body::Incoming;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use link::listen::{
-    BindError, ConnectionLimiter, HttpConnection, HttpServer, HttpService, PhaseDeadlines, Tls, TlsError, WhenFull,
-    bind,
+    BindError, ConnectionLimiter, HttpConnection, HttpServer, HttpService, PhaseDeadlines, Tls, TlsError,
+    WhenFull, bind,
 };
 use tokio::net::TcpListener;
 use tokio::time::timeout;

@@ -10,8 +10,8 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use link::listen::{
-    BindError, ConnectionLimiter, HttpConnection, HttpServer, HttpService, OriginCheck, PhaseDeadlines, Secret,
-    TokenDigest, WhenFull, bearer_token, bind,
+    BindError, ConnectionLimiter, HttpConnection, HttpServer, HttpService, OriginCheck, PhaseDeadlines,
+    Secret, TokenDigest, WhenFull, bearer_token, bind,
 };
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -164,7 +164,8 @@ mod tests {
         let host = ("host", "127.0.0.1:80");
         assert_eq!(status(&[host, ("authorization", "Bearer secret")]), 200);
         assert_eq!(status(&[host, ("authorization", "bearer secret")]), 200);
-        for wrong in ["Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret", "Bearer SECRET"] {
+        for wrong in ["Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret", "Bearer SECRET"]
+        {
             assert_eq!(status(&[host, ("authorization", wrong)]), 401, "{wrong}");
         }
         assert_eq!(status(&[host]), 401);

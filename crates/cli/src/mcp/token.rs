@@ -48,11 +48,15 @@ fn open_or_create(file: &Path) -> std::io::Result<String> {
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             if fs::metadata(file)?.permissions().mode() & 0o077 != 0 {
-                return Err(std::io::Error::other("other users can read it; run chmod 600 on it, or remove it"));
+                return Err(std::io::Error::other(
+                    "other users can read it; run chmod 600 on it, or remove it",
+                ));
             }
             let token = fs::read_to_string(file)?.trim().to_owned();
             match token.len() < 16 {
-                true => Err(std::io::Error::other("the token is shorter than 16 characters; remove the file")),
+                true => {
+                    Err(std::io::Error::other("the token is shorter than 16 characters; remove the file"))
+                }
                 false => Ok(token),
             }
         }

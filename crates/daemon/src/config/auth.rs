@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::find::Places;
 use super::section::{ConfigError, Section};
-use crate::net::auth::{TokenDigest, FROM_VARIABLE, FROM_VARIABLE_FILE, OWN, Scopes};
+use crate::net::auth::{FROM_VARIABLE, FROM_VARIABLE_FILE, OWN, Scopes, TokenDigest};
 
 /// Names that tokens from elsewhere have.
 const TAKEN: [&str; 3] = [FROM_VARIABLE, FROM_VARIABLE_FILE, OWN];

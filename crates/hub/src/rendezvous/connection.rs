@@ -97,7 +97,11 @@ pub(super) struct RelayConnection {
 }
 
 impl RelayConnection {
-    pub(super) fn new(upgraded: UpgradedStream, http: Arc<HttpConnection>, limits: &Limits) -> RelayConnection {
+    pub(super) fn new(
+        upgraded: UpgradedStream,
+        http: Arc<HttpConnection>,
+        limits: &Limits,
+    ) -> RelayConnection {
         let settings = Settings { ping_every: limits.ping, deadline: limits.silence };
         let limits = link::Limits {
             line_bytes: limits.frame_bytes,

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::api_error::ApiError;
 use crate::auth::Tokens;
 use crate::config::Limits;
-use crate::api_error::ApiError;
 use crate::store::TokenId;
 use connection::CloseReason;
 use link::listen::{HttpConnection, WebSocketHandshake};

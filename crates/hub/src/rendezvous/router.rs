@@ -83,8 +83,13 @@ impl WeakStreamRouterHandle {
 pub(super) fn router(limits: Arc<Limits>) -> (StreamRouterHandle, impl Future<Output = ()> + Send) {
     let (messages, mut inbox) = mpsc::channel(INBOX);
     let to_executor = Arc::new(Semaphore::new(limits.queued_bytes.min(Semaphore::MAX_PERMITS)));
-    let mut router =
-        StreamRouter { limits, executor: None, harnesses: HashMap::new(), streams: HashMap::new(), last_id: 0 };
+    let mut router = StreamRouter {
+        limits,
+        executor: None,
+        harnesses: HashMap::new(),
+        streams: HashMap::new(),
+        last_id: 0,
+    };
     let run = async move {
         while let Some(message) = inbox.recv().await {
             router.handle(message);

@@ -32,8 +32,11 @@ impl Tickets {
         limits: &Limits,
     ) -> Result<Secret, getrandom::Error> {
         let secret = Secret::random()?;
-        let ticket =
-            Ticket { digest: TokenDigest::of(secret.expose()), token, expires: Instant::now() + limits.ticket };
+        let ticket = Ticket {
+            digest: TokenDigest::of(secret.expose()),
+            token,
+            expires: Instant::now() + limits.ticket,
+        };
         let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
         remove_expired(&mut issued);
         let tickets = issued.entry(executor).or_default();

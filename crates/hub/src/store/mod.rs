@@ -139,7 +139,11 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Stores the time of a token's last use.
     fn token_used(&self, token: TokenId, now: i64) -> StoreFuture<'_, ()>;
     /// The owner of an executor: the claimant from now on if it had none. `None` if the claimant is at its limit.
-    fn claim_executor<'a>(&'a self, executor: &'a str, claim: ExecutorClaim) -> StoreFuture<'a, Option<TokenId>>;
+    fn claim_executor<'a>(
+        &'a self,
+        executor: &'a str,
+        claim: ExecutorClaim,
+    ) -> StoreFuture<'a, Option<TokenId>>;
     /// A number that changes with every write of any process.
     fn revision(&self) -> StoreFuture<'_, i64>;
 }

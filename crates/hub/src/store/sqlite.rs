@@ -13,7 +13,7 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqlSafeStr as _, SqliteConnection, SqlitePool};
 use tokio::sync::Mutex;
 
-use super::{ExecutorClaim, TokenKind, NewToken, StoreFuture, Store, StoreError, Token, TokenId};
+use super::{ExecutorClaim, NewToken, Store, StoreError, StoreFuture, Token, TokenId, TokenKind};
 use crate::auth::TokenDigest;
 
 const FILE: &str = "hub.db";
@@ -138,7 +138,11 @@ impl Store for Sqlite {
         })
     }
 
-    fn claim_executor<'a>(&'a self, executor: &'a str, claim: ExecutorClaim) -> StoreFuture<'a, Option<TokenId>> {
+    fn claim_executor<'a>(
+        &'a self,
+        executor: &'a str,
+        claim: ExecutorClaim,
+    ) -> StoreFuture<'a, Option<TokenId>> {
         Box::pin(async move {
             sqlx::query(
                 "INSERT INTO executors (id, token, created) SELECT ?1, ?2, ?3 \
@@ -180,7 +184,12 @@ mod tests {
     use super::*;
 
     fn new(name: &str, secret: &str) -> NewToken {
-        NewToken { name: name.to_owned(), kind: TokenKind::Executor, digest: TokenDigest::of(secret), created: 1 }
+        NewToken {
+            name: name.to_owned(),
+            kind: TokenKind::Executor,
+            digest: TokenDigest::of(secret),
+            created: 1,
+        }
     }
 
     #[tokio::test]

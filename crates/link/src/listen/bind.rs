@@ -9,9 +9,7 @@ use tokio::net::TcpListener;
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// The text is not an address.
-    #[error(
-        "invalid listen address {address:?}: {reason} (examples: 127.0.0.1:8080, [::1]:8080, :8080)"
-    )]
+    #[error("invalid listen address {address:?}: {reason} (examples: 127.0.0.1:8080, [::1]:8080, :8080)")]
     Malformed {
         /// The address as it was written.
         address: String,

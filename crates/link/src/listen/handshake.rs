@@ -42,9 +42,7 @@ impl HandshakeError {
     pub fn header(self) -> Option<(HeaderName, HeaderValue)> {
         match self {
             HandshakeError::NotAnUpgrade => Some((header::UPGRADE, HeaderValue::from_static("websocket"))),
-            HandshakeError::Version => {
-                Some((header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")))
-            }
+            HandshakeError::Version => Some((header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"))),
             HandshakeError::Key => None,
         }
     }

@@ -94,8 +94,7 @@ impl<S: HttpService> HttpServer<S> {
                     WhenFull::Reject => None,
                     WhenFull::Wait => Some(self.limiter.acquire().await),
                 };
-                let (stream, address) =
-                    accept(|| listener.accept(), || self.limiter.evict_oldest()).await;
+                let (stream, address) = accept(|| listener.accept(), || self.limiter.evict_oldest()).await;
                 match free.or_else(|| self.limiter.try_acquire()) {
                     Some(slot) => {
                         let this = self.clone();

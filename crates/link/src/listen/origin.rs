@@ -99,11 +99,7 @@ impl OriginCheck {
 
     /// Accepts every `Host`, and as `Origin` the same authority or `public`.
     pub fn same_origin(public: Option<String>) -> OriginCheck {
-        OriginCheck {
-            hosts: HostRule::Any,
-            origins: OriginRule::SameAsHost(public),
-            proxies: Vec::new(),
-        }
+        OriginCheck { hosts: HostRule::Any, origins: OriginRule::SameAsHost(public), proxies: Vec::new() }
     }
 
     /// Checks a request: `authority` is that of its request line, `peer` the other end of its connection. Returns the
@@ -188,7 +184,9 @@ impl OriginCheck {
                 let origin = origin.as_ref().and_then(Uri::authority).map(|origin| origin.as_str());
                 let host = headers.get(HOST).and_then(|host| host.to_str().ok());
                 let own = [host, public.as_deref()];
-                origin.is_some_and(|origin| own.into_iter().flatten().any(|own| own.eq_ignore_ascii_case(origin)))
+                origin.is_some_and(|origin| {
+                    own.into_iter().flatten().any(|own| own.eq_ignore_ascii_case(origin))
+                })
             }
             OriginRule::Named { names, secure } => WebOrigin::parse(origin).is_some_and(|origin| {
                 let is_safe = origin.secure || secure.as_ref() != Some(&origin.host);
@@ -241,14 +239,23 @@ mod tests {
     fn loopback_pages_and_addresses_are_accepted_and_other_names_are_not() {
         let rules = OriginCheck::loopback_pages();
         let host = ("host", "localhost");
-        for origin in ["http://evil.example", "null", "https://localhost.evil.example", "http://10.0.0.1", "ftp://localhost"] {
+        for origin in [
+            "http://evil.example",
+            "null",
+            "https://localhost.evil.example",
+            "http://10.0.0.1",
+            "ftp://localhost",
+        ] {
             assert!(check(&rules, &[host, ("origin", origin)]).is_err(), "{origin}");
         }
         for origin in ["http://localhost:5173", "http://127.0.0.1", "https://[::1]:8"] {
             assert_eq!(check(&rules, &[host, ("origin", origin)]), Ok(()), "{origin}");
         }
         for host in ["evil.example", "localhost.evil.example:80"] {
-            assert_eq!(check(&rules, &[("host", host)]).map_err(|error| error.status()), Err(StatusCode::FORBIDDEN));
+            assert_eq!(
+                check(&rules, &[("host", host)]).map_err(|error| error.status()),
+                Err(StatusCode::FORBIDDEN)
+            );
         }
         assert_eq!(check(&rules, &[("host", "")]), Err(OriginError::MalformedHost));
         assert_eq!(check(&rules, &[host, host]), Err(OriginError::SeveralHosts));

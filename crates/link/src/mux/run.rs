@@ -185,7 +185,8 @@ impl Driver {
     fn virtual_link(&mut self, key: Key) -> Link {
         let limits = crate::Limits { line_bytes: self.limits.message_bytes, ..crate::Limits::default() };
         let queued = self.limits.queued_messages;
-        let (link, handle) = virtual_link::open(key, queued, &limits, self.command_sender.clone(), &self.ready);
+        let (link, handle) =
+            virtual_link::open(key, queued, &limits, self.command_sender.clone(), &self.ready);
         handle.max_message.set(self.limits.max_message(None));
         self.users.insert(key, User { handle, queued: 0, departed: 0, waiting: VecDeque::new() });
         link

@@ -22,9 +22,9 @@ use crate::core::state;
 use crate::faces::rexd::{self, Arrival, Service, Sessions};
 use crate::net::auth::{Caller, RejectionLog};
 use crate::net::listen::peer_caller;
-use link::listen::accept;
 use crate::observe::metrics::Transport;
 use landing::Landing;
+use link::listen::accept;
 
 /// The longest that a session waits for its client. Nobody looks after a daemon without a listener, so it is soon gone;
 /// a client whose link was cut is back in less.

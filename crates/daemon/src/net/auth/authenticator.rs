@@ -66,8 +66,9 @@ impl Authenticator {
                 AuthRejection::forbidden("foreign_host", message)
             }
             OriginError::ForeignOrigin(_) => {
-                let message =
-                    format!("{error}; if the page is this server's, add its name to public_names in [server]");
+                let message = format!(
+                    "{error}; if the page is this server's, add its name to public_names in [server]"
+                );
                 AuthRejection::forbidden("foreign_origin", message)
             }
         })

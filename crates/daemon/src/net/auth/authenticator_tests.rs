@@ -120,7 +120,11 @@ fn only_pages_of_this_server_are_accepted() {
         ("https://evil.example, http://localhost", false),
         ("http://löcalhost", false),
     ] {
-        let found = verdict(authenticator.check_origin(&headers(&[("host", "localhost"), ("origin", origin)]), None, None));
+        let found = verdict(authenticator.check_origin(
+            &headers(&[("host", "localhost"), ("origin", origin)]),
+            None,
+            None,
+        ));
         assert_eq!(found, if may { (200, "ok") } else { (403, "foreign_origin") }, "{origin}");
     }
     let two = headers(&[("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://evil")]);
@@ -174,7 +178,11 @@ fn a_forwarded_host_counts_only_from_trusted_proxies() {
         ("127.0.0.1", "rex.example.org", "evil.example", (200, "ok")),
     ] {
         let map = headers(&[("host", host), ("x-forwarded-host", forwarded)]);
-        assert_eq!(verdict(authenticator.check_origin(&map, None, peer(from))), expected, "{from} {host} {forwarded}");
+        assert_eq!(
+            verdict(authenticator.check_origin(&map, None, peer(from))),
+            expected,
+            "{from} {host} {forwarded}"
+        );
     }
 }
 
@@ -206,7 +214,11 @@ fn a_token_comes_in_one_header_or_as_a_subprotocol() {
     for (list, expected) in table {
         let mut map = headers(list);
         map.insert("host", HeaderValue::from_static("localhost"));
-        assert_eq!(verdict(authenticator.authenticate(&map, None, peer("127.0.0.1"), None)), *expected, "{list:?}");
+        assert_eq!(
+            verdict(authenticator.authenticate(&map, None, peer("127.0.0.1"), None)),
+            *expected,
+            "{list:?}"
+        );
     }
 }
 
@@ -220,9 +232,15 @@ fn a_caller_has_the_client_address_and_a_wrong_token_beats_a_certificate() {
     let caller = authenticator.authenticate(&map, None, peer("10.0.0.1"), Some(&der)).unwrap();
     assert_eq!((&*caller.name, caller.address.as_deref()), ("cert:laptop", Some("203.0.113.5")));
     map.insert("authorization", HeaderValue::from_static("Bearer good"));
-    assert_eq!(&*authenticator.authenticate(&map, None, peer("10.0.0.1"), Some(&der)).unwrap().name, "token:ci");
+    assert_eq!(
+        &*authenticator.authenticate(&map, None, peer("10.0.0.1"), Some(&der)).unwrap().name,
+        "token:ci"
+    );
     map.insert("authorization", HeaderValue::from_static("Bearer bad"));
-    assert_eq!(verdict(authenticator.authenticate(&map, None, peer("10.0.0.1"), Some(&der))), (401, "wrong_token"));
+    assert_eq!(
+        verdict(authenticator.authenticate(&map, None, peer("10.0.0.1"), Some(&der))),
+        (401, "wrong_token")
+    );
 }
 
 proptest! {

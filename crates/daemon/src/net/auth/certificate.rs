@@ -21,7 +21,9 @@ pub(super) fn names(der: &[u8]) -> Option<Arc<[String]>> {
     let alternative = alternative.iter().flat_map(|extension| &extension.value.general_names);
     let mut names: Vec<String> = alternative
         .filter_map(|name| match name {
-            GeneralName::RFC822Name(name) | GeneralName::DNSName(name) | GeneralName::URI(name) => Some(*name),
+            GeneralName::RFC822Name(name) | GeneralName::DNSName(name) | GeneralName::URI(name) => {
+                Some(*name)
+            }
             GeneralName::OtherName(..)
             | GeneralName::X400Address(_)
             | GeneralName::DirectoryName(_)

@@ -73,7 +73,8 @@ impl RejectionLog {
     fn count(&self, kind: Kind) -> Option<u64> {
         let now = Instant::now();
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        let kind = if kinds.contains_key(&kind) || kinds.len() < MAX_KINDS { kind } else { ("other", "other") };
+        let kind =
+            if kinds.contains_key(&kind) || kinds.len() < MAX_KINDS { kind } else { ("other", "other") };
         match kinds.get_mut(&kind) {
             Some(state) if now.duration_since(state.last) < INTERVAL => {
                 state.suppressed = state.suppressed.saturating_add(1);
@@ -97,7 +98,8 @@ impl RejectionLog {
         reason: &'static str,
         (address, suppressed): (Option<Arc<str>>, u64),
     ) {
-        let message = rejection.map_or_else(|| "further rejections for the same reason".to_owned(), ToString::to_string);
+        let message = rejection
+            .map_or_else(|| "further rejections for the same reason".to_owned(), ToString::to_string);
         self.audit.record(AuditRecord {
             time: SystemTime::now(),
             caller: Arc::from("unknown"),

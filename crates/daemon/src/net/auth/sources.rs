@@ -22,7 +22,8 @@ pub fn report(config: &Config, places: &Places) -> Vec<TokenReport> {
     let mut tokens = Vec::new();
     if let Some(token) = &places.token {
         let weak = token.expose().len() < MIN_LENGTH;
-        let problem = weak.then(|| format!("the token is short; use at least {MIN_LENGTH} random characters"));
+        let problem =
+            weak.then(|| format!("the token is short; use at least {MIN_LENGTH} random characters"));
         let found = described("$REXD_TOKEN", Scopes::DEFAULT);
         tokens.push(TokenReport { name: FROM_VARIABLE.to_owned(), found, problem });
     }

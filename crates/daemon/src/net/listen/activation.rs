@@ -23,12 +23,18 @@ pub fn passed(sockets: Vec<OwnedFd>) -> io::Result<Vec<PassedListener>> {
 fn listener(socket: OwnedFd) -> io::Result<PassedListener> {
     let kind = sockopt::socket_type(&socket)?;
     if kind != SocketType::STREAM || !sockopt::socket_acceptconn(&socket)? {
-        return Err(io::Error::other("a passed socket is not a listening stream socket; set Accept=no in its unit"));
+        return Err(io::Error::other(
+            "a passed socket is not a listening stream socket; set Accept=no in its unit",
+        ));
     }
     rustix::io::ioctl_fionbio(&socket, true)?;
     match getsockname(&socket)?.address_family() {
         AddressFamily::UNIX => UnixListener::from_std(socket.into()).map(PassedListener::Unix),
-        AddressFamily::INET | AddressFamily::INET6 => TcpListener::from_std(socket.into()).map(PassedListener::Tcp),
-        family => Err(io::Error::other(format!("a passed socket has an unsupported address family: {family:?}"))),
+        AddressFamily::INET | AddressFamily::INET6 => {
+            TcpListener::from_std(socket.into()).map(PassedListener::Tcp)
+        }
+        family => {
+            Err(io::Error::other(format!("a passed socket has an unsupported address family: {family:?}")))
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use link::listen::{ObservedStream, StreamObserver};
 
-use crate::observe::metrics::{Direction, Metrics, HeldConnection, Refusal, Transport};
+use crate::observe::metrics::{Direction, HeldConnection, Metrics, Refusal, Transport};
 
 /// A stream, or one direction of it, whose bytes are counted.
 pub type CountedStream<S> = ObservedStream<S, ByteCounter>;

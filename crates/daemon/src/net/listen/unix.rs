@@ -140,9 +140,7 @@ pub fn peer_caller(stream: &UnixStream) -> Result<Caller, AuthRejection> {
     let uid = peer.uid();
     match uid == geteuid().as_raw() || uid == 0 {
         true => Ok(Caller::user(uid)),
-        false => {
-            Err(AuthRejection::user(format!("user {uid} is neither the user of this daemon nor root")))
-        }
+        false => Err(AuthRejection::user(format!("user {uid} is neither the user of this daemon nor root"))),
     }
 }
 

@@ -10,8 +10,8 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::Empty;
 use hyper::body::Incoming;
 use link::listen::{
-    ConnectionLimiter, HttpConnection, HttpServer, HttpService, PhaseDeadlines, UpgradedStream, WebSocketHandshake,
-    WhenFull,
+    ConnectionLimiter, HttpConnection, HttpServer, HttpService, PhaseDeadlines, UpgradedStream,
+    WebSocketHandshake, WhenFull,
 };
 use link::websocket::{self, Close, Role, Settings};
 use tokio::net::TcpListener;
