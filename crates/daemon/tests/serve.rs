@@ -210,7 +210,7 @@ fn a_unix_socket_is_its_owners_replaces_a_stale_one_and_goes_with_the_daemon() {
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
     let second = command.arg("serve").args(flags).output().unwrap();
     assert!(!second.status.success());
-    assert!(String::from_utf8_lossy(&second.stderr).contains("something listens there"));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("is in use by another process"));
 
     served.signal(Signal::HUP);
     writeln!(stream, "{PING}").unwrap();
@@ -226,7 +226,7 @@ fn what_is_in_the_way_of_a_socket_stays() {
     let path = sandbox.write("file", "precious");
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
     let refused = command.args(["serve", "--unix", path.to_str().unwrap()]).output().unwrap();
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("it is no socket"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("exists and is not a socket"));
     assert_eq!(sandbox.read("file"), "precious");
 }
 
@@ -401,7 +401,7 @@ fn a_second_signal_ends_it_at_once_and_bad_addresses_are_refused() {
         let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
         let refused = command.args(["serve", "--http", address]).output().unwrap();
         assert!(!refused.status.success());
-        assert!(String::from_utf8_lossy(&refused.stderr).contains("is not an address"), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("invalid listen address"), "{refused:?}");
     }
     let mut served = Served::start(&sandbox, &["--http", "0"], 1);
     served.signal(Signal::TERM);

@@ -152,7 +152,7 @@ impl ClosingConnection {
     pub(super) async fn finish(self) {
         let close = Close::new(self.reason.code, self.reason.text);
         match self.pending {
-            PendingFrames::Deliver => self.closer.because(close),
+            PendingFrames::Deliver => self.closer.set_reason(close),
             PendingFrames::Discard => self.closer.close(close),
         }
         // A peer that does not read its close frame is cut off.
@@ -166,7 +166,7 @@ async fn read(incoming: &mut Receiver, forwarder: &FrameForwarder, closer: &Clos
         match incoming.recv().await {
             Some(Incoming::Message(bytes)) => forwarder.forward(bytes).await,
             Some(Incoming::TooLong { .. }) => return CloseReason::TOO_LARGE,
-            None if closer.said().is_some() => return CloseReason::CLOSED_BY_PEER,
+            None if closer.peer_close().is_some() => return CloseReason::CLOSED_BY_PEER,
             None => return CloseReason::LOST,
         }
     }

@@ -1,4 +1,4 @@
-//! One HTTP/1.1 request over a connection of its own, its answer as it comes.
+//! One HTTP/1.1 request over its own connection, with a streamed response.
 
 use std::time::Duration;
 
@@ -11,65 +11,60 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
+
+use crate::task::OwnedTask;
 
 use super::endpoint::Endpoint;
 use super::{DialError, Tls};
 
-/// Redirects that are followed.
+/// The limit on followed redirects.
 const MOST_REDIRECTS: usize = 10;
-/// As good as no deadline.
+/// Effectively no deadline.
 const AGES: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// What is asked for.
+/// An HTTP request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// GET, POST and so on.
+    /// The HTTP method.
     pub method: Method,
-    /// `http://` or `https://`.
+    /// A URL with `http://` or `https://`.
     pub url: String,
-    /// Sent along.
+    /// The request headers.
     pub headers: HeaderMap,
-    /// All of it.
+    /// The whole body.
     pub body: Bytes,
-    /// How long all of it may take, the answer's body included.
+    /// The time limit, including the body of the response.
     pub timeout: Option<Duration>,
-    /// What to do when the answer is elsewhere.
+    /// Whether redirects are followed.
     pub redirects: Redirects,
     /// Certificates other than the system's.
     pub tls: Tls,
 }
 
-/// What to do when the answer is elsewhere.
+/// Whether redirects are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redirects {
-    /// Go there, ten times at most.
+    /// Follow up to ten redirects.
     Follow,
-    /// That is the answer.
+    /// Return the redirect as the response.
     Stop,
 }
 
-/// What came back. The body is read with [`Answer::chunk`]; dropping this ends the connection.
+/// A response. Its body is read with [`Answer::chunk`]; dropping it ends the connection.
 #[derive(Debug)]
 pub struct Answer {
-    /// How it went.
+    /// The HTTP status.
     pub status: StatusCode,
-    /// What is said about the body.
+    /// The response headers.
     pub headers: HeaderMap,
     body: Incoming,
     deadline: (Instant, Duration),
-    _connection: Connection,
+    _connection: ConnectionTask,
 }
 
-#[derive(Debug)]
-struct Connection(AbortHandle);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
+/// The task of a connection; dropping it ends the connection.
+type ConnectionTask = OwnedTask<hyper::Result<()>>;
 
 impl Request {
     /// A request without headers or body.
@@ -86,7 +81,7 @@ impl Request {
     }
 }
 
-/// Asks, and waits for the head of the answer. Must be called within a tokio runtime.
+/// Sends a request and waits for the head of the response. Must be called within a tokio runtime.
 pub async fn http(mut request: Request) -> Result<Answer, DialError> {
     let patience = request.timeout.unwrap_or(AGES);
     let deadline = Instant::now() + patience.min(AGES);
@@ -117,15 +112,15 @@ pub async fn http(mut request: Request) -> Result<Answer, DialError> {
 async fn ask(
     endpoint: &Endpoint,
     request: &Request,
-) -> Result<(http::Response<Incoming>, Connection), DialError> {
+) -> Result<(http::Response<Incoming>, ConnectionTask), DialError> {
     let broken = |error: hyper::Error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         DialError::Broken(format!("the request to {} failed: {error}{cause}", endpoint.authority))
     };
     let stream = endpoint.connect(&request.tls).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    // What goes wrong on the connection is told to whoever waits for the answer.
-    let connection = Connection(tokio::spawn(connection).abort_handle());
+    // Errors of the connection are returned by the request.
+    let connection = OwnedTask::spawn(connection);
     let mut wanted = http::Request::new(Full::new(request.body.clone()));
     *wanted.method_mut() = request.method.clone();
     *wanted.uri_mut() =
@@ -137,12 +132,12 @@ async fn ask(
     Ok((answer, connection))
 }
 
-/// Where the answer is, if it is elsewhere.
+/// The target of a redirect, if the response is one.
 fn elsewhere(from: &Endpoint, status: StatusCode, headers: &HeaderMap) -> Option<String> {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
-    // Where in the answer to look is not for the server.
+    // The fragment is not sent to the server.
     let place = headers.get(LOCATION)?.to_str().ok()?.split('#').next().unwrap_or_default();
     let scheme = if from.is_encrypted { "https" } else { "http" };
     let here = format!("{scheme}://{}", from.authority);
@@ -160,7 +155,7 @@ fn elsewhere(from: &Endpoint, status: StatusCode, headers: &HeaderMap) -> Option
     })
 }
 
-/// Whether a place begins with a scheme, and so is a whole address.
+/// True if a location begins with a scheme, and so is absolute.
 fn has_scheme(place: &str) -> bool {
     let is_scheme = |text: &str| {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
@@ -169,7 +164,7 @@ fn has_scheme(place: &str) -> bool {
     place.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme))
 }
 
-/// A path in which `.` and `..` are taken as what they mean.
+/// A path with `.` and `..` resolved.
 fn without_dots(place: &str) -> String {
     let (path, query) = place.split_at(place.find('?').unwrap_or(place.len()));
     let mut parts = Vec::new();
@@ -188,7 +183,7 @@ fn without_dots(place: &str) -> String {
     format!("/{}{query}", parts.join("/"))
 }
 
-/// The same request at another place: as browsers do it, and without secrets for another host.
+/// The request for a redirect: with the method that browsers use, and without secrets for another host.
 fn redirect(request: &mut Request, status: StatusCode, from: &Endpoint, next: String) {
     let is_read = matches!(request.method, Method::GET | Method::HEAD);
     if !is_read && matches!(status.as_u16(), 301..=303) {
@@ -210,7 +205,7 @@ fn redirect(request: &mut Request, status: StatusCode, from: &Endpoint, next: St
 }
 
 impl Answer {
-    /// The next piece of the body; nothing when there is no more.
+    /// The next piece of the body; `None` at its end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, DialError> {
         let (deadline, patience) = self.deadline;
         loop {
@@ -223,7 +218,7 @@ impl Answer {
         }
     }
 
-    /// All of the body, up to `most` bytes; the rest is left.
+    /// The body, up to `most` bytes; the rest is not read.
     pub async fn bytes(mut self, most: usize) -> Result<Vec<u8>, DialError> {
         let mut all = Vec::new();
         while all.len() < most

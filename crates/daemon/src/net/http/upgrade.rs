@@ -59,7 +59,7 @@ async fn serve(front_end: &HttpFrontEnd, caller: Caller, upgraded: UpgradedStrea
             () = front_end.stop.cancelled() => Close::new(Close::GOING_AWAY, "the server stops"),
             () = revoked(&front_end.authenticator, &caller) => Close::new(Close::REVOKED, "access was revoked"),
         };
-        closer.because(why);
+        closer.set_reason(why);
         stop.cancel();
         std::future::pending::<()>().await;
     };

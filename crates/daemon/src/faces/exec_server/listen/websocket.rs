@@ -105,7 +105,7 @@ impl WebSocketFrontEnd {
         let arrival = Arrival { caller, transport: Transport::Ws };
         let set_reason = async {
             stopping.cancelled().await;
-            closer.because(Close::new(Close::GOING_AWAY, "the server stops"));
+            closer.set_reason(Close::new(Close::GOING_AWAY, "the server stops"));
             std::future::pending::<()>().await;
         };
         tokio::select! {
