@@ -1,4 +1,4 @@
-//! SQLite: one file in the data folder, shared by the server and the command line.
+//! The SQLite store: one file in the data directory, shared by the server and the command line.
 
 use std::borrow::Cow;
 use std::fs;
@@ -17,33 +17,33 @@ use super::{ExecutorClaim, NewToken, Store, StoreError, StoreFuture, Token, Toke
 use crate::auth::TokenDigest;
 
 const FILE: &str = "hub.db";
-/// Held while the tables are made, so that two programs that come first at once do not both make them.
+/// Locked during migration, so that two processes do not create the tables at once.
 const LOCK: &str = "hub.lock";
-/// How long one writer waits for another.
+/// The time for which a writer waits for another.
 const BUSY: Duration = Duration::from_secs(10);
-/// Connections to the file; each is a thread.
+/// Connections to the file; each uses a thread.
 const CONNECTIONS: u32 = 4;
 
 const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "tokens", include_str!("migrations/0001_tokens.sql"))];
 
-/// A store in a file.
+/// The store in an SQLite file.
 #[derive(Debug)]
 pub struct Sqlite {
     pool: SqlitePool,
-    /// Apart from the pool: SQLite's `data_version` tells a connection what others have written.
+    /// Not part of the pool: SQLite's `data_version` shows a connection the writes of others.
     watcher: Mutex<SqliteConnection>,
 }
 
 impl Sqlite {
-    /// Opens the store in this folder, and makes both if they are not there. Nobody else may read them.
-    pub async fn open(folder: &Path) -> Result<Sqlite, StoreError> {
-        let file = folder.join(FILE);
-        let lock = prepare(folder, &file)
-            .map_err(|source| StoreError::DataDir { directory: folder.to_owned(), source })?;
+    /// Opens the store in this directory, and creates both if they do not exist, accessible to their owner only.
+    pub async fn open(directory: &Path) -> Result<Sqlite, StoreError> {
+        let file = directory.join(FILE);
+        let lock = prepare(directory, &file)
+            .map_err(|source| StoreError::DataDir { directory: directory.to_owned(), source })?;
         let options = SqliteConnectOptions::new()
             .filename(&file)
             .journal_mode(SqliteJournalMode::Wal)
-            // A removed token must stay removed, also when the power fails.
+            // A removed token must stay removed, also after a power failure.
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY)
@@ -57,14 +57,14 @@ impl Sqlite {
     }
 }
 
-/// Makes what is missing, closed to others, and waits for whoever does the same.
-fn prepare(folder: &Path, file: &Path) -> std::io::Result<fs::File> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+/// Creates the missing files for their owner only, and waits for other processes that do so.
+fn prepare(directory: &Path, file: &Path) -> std::io::Result<fs::File> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let mut open = fs::OpenOptions::new();
     open.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let lock = open.open(folder.join(LOCK))?;
+    let lock = open.open(directory.join(LOCK))?;
     lock.lock()?;
-    // SQLite gives its other files the mode of this one.
+    // SQLite creates its other files with the mode of this one.
     let database = open.open(file)?;
     database.set_permissions(fs::Permissions::from_mode(0o600))?;
     Ok(lock)
@@ -194,9 +194,9 @@ mod tests {
 
     #[tokio::test]
     async fn tokens_are_kept_found_and_forgotten_with_what_belongs_to_them() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let (one, other) =
-            (Sqlite::open(folder.path()).await.unwrap(), Sqlite::open(folder.path()).await.unwrap());
+            (Sqlite::open(directory.path()).await.unwrap(), Sqlite::open(directory.path()).await.unwrap());
         let before = one.revision().await.unwrap();
         other.add_token(new("a", "secret a")).await.unwrap();
         other.add_token(new("b", "secret b")).await.unwrap();
@@ -227,8 +227,8 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_else_may_read_the_store() {
-        let folder = tempfile::tempdir().unwrap();
-        let inside = folder.path().join("made");
+        let directory = tempfile::tempdir().unwrap();
+        let inside = directory.path().join("made");
         let store = Sqlite::open(&inside).await.unwrap();
         store.add_token(new("a", "secret a")).await.unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
