@@ -1,12 +1,11 @@
-# Every check and every product is one word. `make run` and `make test` need nothing but this checkout and a Rust
-# toolchain; `make test` installs the rest by name.
+# One target per check and product. `make run` needs a Rust toolchain; `make test` installs its other requirements.
 
-# With another HOME, rustup does not find its toolchains: they lie beside the cargo that is on the PATH.
+# With another HOME, rustup does not find its toolchains; they are next to the cargo on the PATH.
 ifeq ($(RUSTUP_HOME),)
 ifeq ($(wildcard $(HOME)/.rustup),)
-beside := $(abspath $(dir $(shell command -v cargo))/../../.rustup)
-ifneq ($(wildcard $(beside)),)
-export RUSTUP_HOME := $(beside)
+nearby := $(abspath $(dir $(shell command -v cargo))/../../.rustup)
+ifneq ($(wildcard $(nearby)),)
+export RUSTUP_HOME := $(nearby)
 endif
 endif
 endif
@@ -19,22 +18,21 @@ FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 
 .PHONY: run test check bench fuzz dist install install-files setup generate
 
-run:            ## builds rexd and rex and shows what they do on a sample workspace; ONCE=1 ends after that
-	$(CARGO) build --quiet --locked --bin rexd --bin rex
+run:            ## build rexd and rex and show them on a sample workspace; ONCE=1 exits afterwards
+	$(CARGO) build --locked --bin rexd --bin rex
 	@target/debug/rex up $(if $(ONCE),--once)
 
-test: setup check   ## installs what the tests need and runs all of them
-	$(CARGO) build --workspace --bins --locked --quiet
+# `cargo test` builds the programs with the features of the tests; a `cargo build` before it would compile tokio and every
+# crate above it twice. The tests of xtask are `tidy` and `generate --check`.
+test: setup check   ## install the requirements of the tests and run every check
 	$(CARGO) test --workspace --locked --quiet --no-fail-fast
-	$(CARGO) xtask tidy
-	$(CARGO) xtask generate --check
 
 check:          ## formatting, lints, documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-setup:          ## what the tests use beside Rust: a real sshd, vim, systemd's socket activation, the official MCP clients, released Codex
+setup:          ## install the requirements of the tests: sshd, vim, systemd-socket-activate, the official MCP clients, released Codex
 	@missing=""; \
 	test -x /usr/sbin/sshd || missing="$$missing openssh-server openssh-client"; \
 	command -v systemd-socket-activate >/dev/null || missing="$$missing systemd"; \
@@ -47,34 +45,34 @@ setup:          ## what the tests use beside Rust: a real sshd, vim, systemd's s
 	@crates/cli/tests/mcp/setup.sh
 	@crates/daemon/tests/codex/setup.sh
 
-generate:       ## writes what is made from the code: method tables, schemas, manual pages and completions of rex and rexhub, reference of rex
+generate:       ## write the files generated from the code: reference pages, schemas, manual pages, completions
 	$(CARGO) xtask generate
 
-bench: dist     ## measures the static rexd beside its peers in one run and writes docs/benchmarks.md
+bench: dist     ## measure the static rexd and comparable programs and write docs/benchmarks.md
 	bench/setup.sh
 	$(CARGO) build --release --locked --quiet -p bench
 	target/release/bench --rexd dist/rexd --rex dist/rex --out docs/benchmarks.md
 
-fuzz:           ## every decoder for a minute each
+fuzz:           ## run every fuzz target for FUZZ_SECONDS
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --quiet --locked cargo-fuzz
 	@for target in $(FUZZ_TARGETS); do \
 	  echo "fuzzing $$target for $(FUZZ_SECONDS) s"; \
 	  RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=4096 -verbosity=0 || exit 1; \
 	done
 
-# Static, with relocations packed and, where Rust's own linker is the default, functions that are the same kept once.
+# Static, with packed relocations; on x86_64, where lld is the default linker, identical functions are merged.
 STATIC = -C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs $(if $(findstring x86_64,$(TRIPLE)),-C link-arg=-Wl$(comma)--icf=all)
 comma := ,
-# Of zstd's ways to compress only the fastest is used.
-FASTEST_ONLY = $(foreach way,DFAST GREEDY LAZY LAZY2 BTLAZY2 BTOPT BTULTRA,-DZSTD_EXCLUDE_$(way)_BLOCK_COMPRESSOR)
+# Only zstd's fastest compressor is used; leave out the others.
+FASTEST_ONLY = $(foreach name,DFAST GREEDY LAZY LAZY2 BTLAZY2 BTOPT BTULTRA,-DZSTD_EXCLUDE_$(name)_BLOCK_COMPRESSOR)
 
-# rexhub is built by itself: with it, the others would get what only it needs.
-dist:           ## a static rexd, rex and rexhub in dist/
+# rexhub is built separately: in one build, its features of shared dependencies would enlarge the others.
+dist:           ## build static rexd, rex and rexhub in dist/
 	RUSTFLAGS="$(STATIC)" CFLAGS="$(FASTEST_ONLY)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) --bin rexd --bin rex
 	RUSTFLAGS="$(STATIC)" $(CARGO) build --release --locked --quiet --target $(TRIPLE) -p hub
 	@mkdir -p dist && cp $(foreach program,rexd rex rexhub,target/$(TRIPLE)/release/$(program)) dist/ && ls -l dist/rexd dist/rex dist/rexhub
 
-install: dist install-files   ## rexd, rex and rexhub, units, manual pages and completions below $(PREFIX)
+install: dist install-files   ## install programs, units, manual pages and completions below $(PREFIX)
 	install -Dm755 dist/rexd $(DESTDIR)$(PREFIX)/bin/rexd
 	install -Dm755 dist/rex $(DESTDIR)$(PREFIX)/bin/rex
 	install -Dm755 dist/rexhub $(DESTDIR)$(PREFIX)/bin/rexhub
@@ -82,7 +80,7 @@ install: dist install-files   ## rexd, rex and rexhub, units, manual pages and c
 share := $(DESTDIR)$(PREFIX)/share
 lib   := $(DESTDIR)$(PREFIX)/lib
 
-install-files:  ## all of that but the program itself; units call it where it will be
+install-files:  ## install everything except the programs; units refer to $(PREFIX)/bin
 	@for unit in $(notdir $(wildcard packaging/systemd/*.*)); do \
 	  install -Dm644 packaging/systemd/$$unit $(lib)/systemd/system/$$unit || exit 1; \
 	done

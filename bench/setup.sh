@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the peers that the benchmark runs rexd beside: OpenSSH, rsync, ripgrep, Codex and SWE-ReX.
-# Idempotent; what is there already is left alone. Everything but Debian packages goes to .bench/.
+# Installs the programs that the benchmark compares with rexd: OpenSSH, rsync, ripgrep, Codex and SWE-ReX.
+# Idempotent; installed programs are left unchanged. Everything except Debian packages is installed in .bench/.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,26 +1,26 @@
-//! The command line: which rexd, which rows, how long, and where the report goes.
+//! Command-line arguments: programs, rows, duration, and the path of the report.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use lexopt::prelude::*;
 
-/// What `--help` prints.
+/// The text of `--help`.
 pub(crate) const USAGE: &str = "\
 bench --rexd PATH [--rex PATH] [--only ROW,...] [--quick] [--out FILE] [--home DIR]
 
-  --rexd PATH   the rexd to measure; the rexhub beside it is measured too
-  --rex PATH    the rex to measure (default: beside rexd)
+  --rexd PATH   the rexd to measure, with the rexhub in the same directory
+  --rex PATH    the rex to measure (default: in the same directory as rexd)
   --only ROWS   some of: true rate stream stall read write cold memory pty tree size growth
                 connections detached resume compress sandbox policy
                 exec-server exec-server-files exec-server-memory exec-server-relay
                 rex-exec rex-cp rex-mcp rex-start
-  --quick       few and short rounds, for development: figures mean nothing
+  --quick       few and short rounds, for development; the figures are not meaningful
   --out FILE    also write the report as Markdown
-  --home DIR    where bench/setup.sh put the peers (default: $BENCH_HOME, else .bench)
+  --home DIR    the directory in which bench/setup.sh installed the peers (default: $BENCH_HOME, else .bench)
 ";
 
-/// What the caller asked for.
+/// The parsed command line.
 #[derive(Debug)]
 pub(crate) struct Args {
     /// The program under test.
@@ -29,16 +29,16 @@ pub(crate) struct Args {
     pub(crate) rex: PathBuf,
     /// Names of the rows to run; empty means all.
     pub(crate) only: Vec<String>,
-    /// Few and short rounds.
+    /// Run few and short rounds.
     pub(crate) quick: bool,
-    /// Where the Markdown goes.
+    /// The path of the Markdown report.
     pub(crate) out: Option<PathBuf>,
-    /// Where the peers were installed and where data may be written.
+    /// The directory for installed peers and for data.
     pub(crate) home: PathBuf,
 }
 
 impl Args {
-    /// The arguments of this process, or `None` when help was asked for.
+    /// Parses the arguments of this process; `None` for `--help`.
     pub(crate) fn parse() -> Result<Option<Self>> {
         let mut rexd = None;
         let mut args = Self {
@@ -75,7 +75,7 @@ impl Args {
         Ok(Some(args))
     }
 
-    /// Whether a row is to be run.
+    /// Whether the row was selected.
     pub(crate) fn wants(&self, row: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == row)
     }

@@ -1,4 +1,4 @@
-//! `bench`: measures rexd beside its peers in one run and prints ratios.
+//! `bench`: measures rexd and comparable programs in one run and prints ratios.
 
 mod args;
 mod peers;
@@ -27,16 +27,16 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            say(&format!("bench: {error:#}\n"));
+            print(&format!("bench: {error:#}\n"));
             ExitCode::from(2)
         }
     }
 }
 
-/// Runs the rows; false when one of them failed.
+/// Runs the rows; false if one of them failed.
 fn run() -> Result<bool> {
     let Some(args) = Args::parse()? else {
-        say(args::USAGE);
+        print(args::USAGE);
         return Ok(true);
     };
     for name in &args.only {
@@ -52,25 +52,25 @@ fn run() -> Result<bool> {
         let start = Instant::now();
         let outcome = measure(row, &world);
         match &outcome {
-            Ok(findings) => say(&findings.markdown()),
-            Err(error) => say(&format!("### FAILED: {}\n\n{error:#}\n", row.name)),
+            Ok(findings) => print(&findings.markdown()),
+            Err(error) => print(&format!("### FAILED: {}\n\n{error:#}\n", row.name)),
         }
-        say(&format!("\n({}: {:.0} s)\n\n", row.name, start.elapsed().as_secs_f64()));
+        print(&format!("\n({}: {:.0} s)\n\n", row.name, start.elapsed().as_secs_f64()));
         done.push((row.name, outcome));
     }
     let summary = summary(&done);
-    say(&summary);
+    print(&summary);
     if let Some(out) = &args.out {
         let text = markdown(&args, &versions, &summary, &done);
-        if let Some(folder) = out.parent() {
-            std::fs::create_dir_all(folder)?;
+        if let Some(directory) = out.parent() {
+            std::fs::create_dir_all(directory)?;
         }
         std::fs::write(out, text).with_context(|| format!("could not write {}", out.display()))?;
     }
     Ok(done.iter().all(|(_, outcome)| outcome.is_ok()))
 }
 
-/// A thousand processes have thousands of pipes; every server inherits the raised limit.
+/// Raises the limit of open files for thousands of pipes; every server inherits it.
 fn allow_many_files() -> Result<()> {
     const ENOUGH: u64 = 65536;
     let limit = getrlimit(Resource::Nofile);
@@ -119,7 +119,7 @@ fn summary(done: &[Done]) -> String {
 }
 
 fn markdown(args: &Args, versions: &[String], summary: &str, done: &[Done]) -> String {
-    let quick = if args.quick { "\n**A quick run: the figures mean nothing.**\n" } else { "" };
+    let quick = if args.quick { "\n**A quick run: the figures are not meaningful.**\n" } else { "" };
     let mut text = format!(
         "# Benchmarks\n\nMade by `make bench` on {} UTC.\n{quick}\n\
          Machine: {}.\nVersions: {}.\n\n{METHOD}\n\n{summary}\n## Rows\n\n",
@@ -137,30 +137,29 @@ fn markdown(args: &Args, versions: &[String], summary: &str, done: &[Done]) -> S
 const METHOD: &str = "\
 ## Method
 
-All peers run in the same minutes on the same machine, on loopback or pipes, and take turns: in every round each of
-them does its share, after a round of warm-up that is not counted. `p50` is the median of the rounds' medians; `p99`,
-`min` and `max` are over all samples. On a shared machine absolute figures move by up to 2x: only ratios within one
-table mean anything. The client is this program for every peer: one thread, large blocking reads, payloads taken out
-of JSON without a parser, base64 decoded with SIMD.
+All peers run interleaved on the same machine, on loopback or pipes: each of them has its share of every round, after a
+warm-up round that is not counted. `p50` is the median of the rounds' medians; `p99`, `min` and `max` are over all samples.
+On a shared machine absolute figures vary by up to 2x: compare only ratios within one table. This program is the client of
+every peer: one thread, large blocking reads, payloads extracted from JSON without a parser, base64 decoded with SIMD.
 
-- `floor`: the same work inside the measuring program, with `posix_spawn` (through `std::process`), pipes and files.
+- `floor`: the same work inside this program, with `posix_spawn` (through `std::process`), pipes and files.
 - `rexd`: on stdio, audit on, limits raised, output as base64 unless the row says utf8. `rexd unix`, `rexd ws`,
   `rexd http`: clients of one `rexd serve` with the same configuration and a token, without TLS. The WebSocket client
-  masks with zeros and takes messages where they arrived in its buffer.
-- `ssh mux`: a private sshd without PAM and with an empty home, one connection; the mux protocol is spoken on the
-  control socket directly, so no `ssh` process is started per command. `sftp`: version 3 over the same connection,
-  blocks of 255 KiB sent ahead.
+  masks with zeros and borrows messages from its buffer.
+- `ssh mux`: a private sshd without PAM and with an empty home directory, one connection; the client uses the mux protocol
+  on the control socket, so no `ssh` process is started per command. `sftp`: version 3 over the same connection, blocks of
+  255 KiB sent ahead.
 - `codex`: `codex exec-server` from npm, its native program without the wrapper; no sandbox. `c64`:
-  `--concurrent-requests 64`. On the WebSocket the client acknowledges at once (TCP_QUICKACK): without that, Nagle and
-  delayed acknowledgement cost it 40 ms per command.
-- `swe-rex`: its server from PyPI, over raw keep-alive HTTP instead of its own client, which flatters it.
-- `rex`: the whole command, from its start to its end, with a registry of its own; `rexd` is started by it, here or by ssh.
-  `ssh -S` is OpenSSH's own client on the same master connection. `scp` and `rsync` have a connection of their own to the same
-  sshd, as `rex cp` has; nobody compresses and nobody syncs.
-- A row whose peer did not run is a failure, and so is one where a byte differs from the known text.";
+  `--concurrent-requests 64`. On the WebSocket the client acknowledges at once (TCP_QUICKACK): otherwise, Nagle's algorithm
+  and delayed acknowledgement cost it 40 ms per command.
+- `swe-rex`: its server from PyPI, over raw keep-alive HTTP instead of its own, slower client.
+- `rex`: the whole command, from start to exit, with its own registry; it starts `rexd` locally or by ssh. `ssh -S` is
+  OpenSSH's own client on the same master connection. `scp` and `rsync` have their own connection to the same sshd, as
+  `rex cp` has; none of them compresses or syncs.
+- A row fails if a peer did not run or if a byte differs from the known text.";
 
-/// Prints to stdout; nobody listening is no reason to stop.
-fn say(text: &str) {
+/// Prints to stdout and ignores a closed pipe.
+fn print(text: &str) {
     let mut stdout = std::io::stdout().lock();
     drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
 }

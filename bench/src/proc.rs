@@ -1,4 +1,4 @@
-//! What the kernel says about a process's memory, and about this machine.
+//! Memory and processor time of processes from `/proc`, and a description of the machine.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ pub(crate) fn memory(pid: u32) -> Result<Memory> {
     Ok(Memory { rss, pss })
 }
 
-/// The most memory that a process has had resident.
+/// The peak resident memory of a process.
 pub(crate) fn peak(pid: u32) -> Result<f64> {
     field(&format!("/proc/{pid}/status"), "VmHWM:")
 }
@@ -47,21 +47,21 @@ fn field(path: &str, name: &str) -> Result<f64> {
 pub(crate) fn cpu(pid: u32) -> Result<f64> {
     let mut nanoseconds = 0.0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
-        // A thread that ends just now takes its figure along.
+        // A thread may end between the two reads.
         let stat = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
         nanoseconds += stat.split(' ').next().and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
     }
     Ok(nanoseconds / 1e9)
 }
 
-/// Who started a process.
+/// The parent of a process.
 pub(crate) fn parent(pid: u32) -> Result<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     fields.nth(1).and_then(|field| field.parse().ok()).context("no parent in /proc")
 }
 
-/// Whether a process is there and not a zombie.
+/// Whether a process exists and is not a zombie.
 pub(crate) fn lives(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))

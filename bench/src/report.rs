@@ -1,15 +1,15 @@
-//! What a row found: tables of figures and targets, written to the terminal and as Markdown.
+//! The findings of a row: tables of figures and targets, for the terminal and as Markdown.
 
-/// Everything one row has to say.
+/// The tables, targets and notes of one row.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// Heading of the row.
     pub(crate) title: String,
     /// One table per kind of figure.
     pub(crate) tables: Vec<Table>,
-    /// The comparisons that the row exists for.
+    /// The comparisons that the row makes.
     pub(crate) targets: Vec<Target>,
-    /// Sentences a reader needs to judge the figures.
+    /// Explanations of the figures.
     pub(crate) notes: Vec<String>,
 }
 
@@ -22,40 +22,40 @@ pub(crate) struct Table {
     pub(crate) lines: Vec<Vec<String>>,
 }
 
-/// One comparison with what was to be reached.
+/// A comparison of a figure with its target.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// What is compared.
+    /// The operation that is compared.
     pub(crate) work: String,
-    /// Our figure.
+    /// The figure of rexd.
     pub(crate) ours: String,
-    /// The figure it is held against, with the name of the peer.
+    /// The figure of the peer, with its name.
     pub(crate) peer: String,
     /// The quotient, as text.
     pub(crate) ratio: String,
-    /// What was to be reached, as text.
+    /// The required ratio, as text.
     pub(crate) target: String,
-    /// Whether it was.
+    /// Whether the figure meets the target.
     pub(crate) reached: bool,
 }
 
 impl Findings {
-    /// An empty row with its heading.
+    /// Creates empty findings with a heading.
     pub(crate) fn new(title: &str) -> Self {
         Self { title: title.to_owned(), ..Self::default() }
     }
 
-    /// Adds a table.
+    /// Adds a table of figures.
     pub(crate) fn table(&mut self, head: &[&str], lines: Vec<Vec<String>>) {
         self.tables.push(Table { head: head.iter().map(|&cell| cell.to_owned()).collect(), lines });
     }
 
-    /// Adds a sentence for the reader.
+    /// Adds a note below the tables.
     pub(crate) fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());
     }
 
-    /// The row as Markdown.
+    /// Formats the findings as Markdown.
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!("### {}\n\n", self.title);
         for table in &self.tables {
@@ -71,7 +71,7 @@ impl Findings {
 }
 
 impl Table {
-    /// The table as Markdown with columns padded, so that it also reads well in a terminal.
+    /// Formats the table as Markdown with padded columns, for a terminal too.
     pub(crate) fn aligned(&self) -> String {
         let width = |column: usize| {
             let cells = self.lines.iter().filter_map(|line| line.get(column));
@@ -90,13 +90,13 @@ impl Table {
     }
 }
 
-/// The targets of one or of all rows as a table; nothing when there are none.
+/// Formats targets as a table; empty without targets.
 pub(crate) fn targets_table<'a>(targets: impl IntoIterator<Item = &'a Target>) -> String {
     let lines: Vec<Vec<String>> = targets.into_iter().map(Target::cells).collect();
     if lines.is_empty() {
         return String::new();
     }
-    let head = ["work", "rexd", "held against", "ratio", "target", "reached"].map(str::to_owned).to_vec();
+    let head = ["work", "rexd", "compared with", "ratio", "target", "reached"].map(str::to_owned).to_vec();
     Table { head, lines }.aligned()
 }
 
@@ -110,14 +110,14 @@ impl Target {
 /// A bound on a quotient.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bound {
-    /// Ours may be at most this many times the peer's.
+    /// The figure of rexd is at most this many times the peer's.
     AtMost(f64),
-    /// Ours must be at least this many times the peer's.
+    /// The figure of rexd is at least this many times the peer's.
     AtLeast(f64),
 }
 
 impl Bound {
-    /// Whether the quotient keeps the bound.
+    /// Whether the quotient is within the bound.
     pub(crate) fn holds(self, quotient: f64) -> bool {
         match self {
             Self::AtMost(limit) => quotient <= limit,
@@ -134,7 +134,7 @@ impl Bound {
     }
 }
 
-/// Holds our figure against a peer's; `show` writes both.
+/// Compares the figure of rexd with a peer's; `show` formats both.
 pub(crate) fn compare(
     work: &str,
     ours: f64,
@@ -153,7 +153,7 @@ pub(crate) fn compare(
     }
 }
 
-/// Holds our figure against a fixed limit it must not pass.
+/// Compares the figure of rexd with a fixed limit.
 pub(crate) fn limit(work: &str, ours: f64, most: f64, show: fn(f64) -> String) -> Target {
     Target {
         work: work.to_owned(),
@@ -165,7 +165,7 @@ pub(crate) fn limit(work: &str, ours: f64, most: f64, show: fn(f64) -> String) -
     }
 }
 
-/// Something that must simply be so.
+/// A target that is met or not, without a figure of a peer.
 pub(crate) fn fact(work: &str, ours: impl Into<String>, target: &str, reached: bool) -> Target {
     let none = || "-".to_owned();
     Target {

@@ -1,17 +1,17 @@
-//! Samples in rounds, the medians made of them, and how figures are written.
+//! Samples by round, their medians, and the format of figures.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// Samples of one peer, kept by round. The unit is the row's: seconds, bytes per second, or a count.
+/// Samples of one peer by round, in the unit of the row: seconds, bytes per second, or a count.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Samples {
     rounds: Vec<Vec<f64>>,
 }
 
 impl Samples {
-    /// Adds one round.
+    /// Adds the samples of one round.
     pub(crate) fn push(&mut self, round: Vec<f64>) {
         self.rounds.push(round);
     }
@@ -26,17 +26,17 @@ impl Samples {
         quantile(self.all(), 0.99)
     }
 
-    /// The smallest sample.
+    /// The smallest sample of all rounds.
     pub(crate) fn min(&self) -> f64 {
         self.all().into_iter().fold(f64::INFINITY, f64::min)
     }
 
-    /// The largest sample.
+    /// The largest sample of all rounds.
     pub(crate) fn max(&self) -> f64 {
         self.all().into_iter().fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// How many samples in how many rounds, as text.
+    /// The numbers of samples and rounds, as text.
     pub(crate) fn count(&self) -> String {
         format!("{} in {}", self.all().len(), self.rounds.len())
     }
@@ -46,7 +46,7 @@ impl Samples {
     }
 }
 
-/// The value below which the given share of the values lies; NaN without values.
+/// The given quantile of the values; NaN without values.
 pub(crate) fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let last = values.len().saturating_sub(1);
@@ -55,7 +55,7 @@ pub(crate) fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values.get(index).copied().unwrap_or(f64::NAN)
 }
 
-/// Gives every peer its turn in every round, so that noise hits all of them alike. One warm-up round is not counted.
+/// Measures every peer in every round, so that noise affects all of them. One warm-up round is not counted.
 pub(crate) fn interleave<P>(
     peers: &mut [P],
     rounds: usize,
@@ -73,14 +73,14 @@ pub(crate) fn interleave<P>(
     Ok(samples)
 }
 
-/// How long the work took, in seconds.
+/// Runs the work and returns its time in seconds.
 pub(crate) fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
     let start = Instant::now();
     let value = work()?;
     Ok((start.elapsed().as_secs_f64(), value))
 }
 
-/// Seconds with a unit that fits.
+/// Formats seconds in s, ms or µs.
 pub(crate) fn time(seconds: f64) -> String {
     let micros = seconds * 1e6;
     match micros {
@@ -91,22 +91,22 @@ pub(crate) fn time(seconds: f64) -> String {
     }
 }
 
-/// Bytes per second as MB/s.
+/// Formats bytes per second as MB/s.
 pub(crate) fn rate(bytes_per_second: f64) -> String {
     format!("{:.0} MB/s", bytes_per_second / 1e6)
 }
 
-/// A quotient as "1.23x".
+/// Formats a quotient as "1.23x".
 pub(crate) fn times(quotient: f64) -> String {
     format!("{quotient:.2}x")
 }
 
-/// Bytes as MiB.
+/// Formats bytes as MiB.
 pub(crate) fn mib(bytes: f64) -> String {
     format!("{:.1} MiB", bytes / f64::from(1 << 20))
 }
 
-/// Whether a condition holds within the time, looked at every few milliseconds.
+/// Whether a condition becomes true within the time; checked every few milliseconds.
 pub(crate) fn within(limit: Duration, mut condition: impl FnMut() -> bool) -> Option<Duration> {
     let start = Instant::now();
     while start.elapsed() < limit {

@@ -1,4 +1,4 @@
-//! Servers that the benchmark started, each killed by its id when dropped, or when a row does not end in time.
+//! Servers started by the benchmark; each is killed by its id when dropped, or when a row exceeds its limit.
 
 use std::ffi::OsStr;
 use std::io;
@@ -26,7 +26,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the command.
+    /// Starts the command and registers it.
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
         let child =
             command.spawn().with_context(|| format!("could not start {:?}", command.get_program()))?;
@@ -35,13 +35,13 @@ impl Server {
         Ok(Self { child, pid, grace: Duration::ZERO, ends_with_signal: false })
     }
 
-    /// A server that ends by itself, and ends its own processes, when its stdin does.
+    /// A server that stops itself and its processes at the end of its stdin.
     pub(crate) fn ends_with_stdin(mut self) -> Self {
         self.grace = Duration::from_secs(5);
         self
     }
 
-    /// A server that ends, and ends its own processes, when it is asked to.
+    /// A server that stops itself and its processes on SIGTERM.
     pub(crate) fn ends_with_signal(mut self) -> Self {
         self.ends_with_signal = true;
         self.ends_with_stdin()
@@ -62,7 +62,7 @@ impl Server {
         self.child.stdout.take().context("stdout was not piped")
     }
 
-    /// Whether the server has ended by itself.
+    /// Whether the server has exited.
     pub(crate) fn ended(&mut self) -> io::Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
@@ -73,7 +73,7 @@ impl Drop for Server {
         RUNNING.lock().unwrap_or_else(PoisonError::into_inner).retain(|pid| *pid != self.pid);
         drop(self.child.stdin.take());
         if self.ends_with_signal && matches!(self.child.try_wait(), Ok(None)) {
-            // It may end by itself just now.
+            // It may exit at the same time.
             kill_process(self.pid, Signal::TERM).unwrap_or_default();
         }
         within(self.grace, || !matches!(self.child.try_wait(), Ok(None)));
@@ -83,14 +83,14 @@ impl Drop for Server {
     }
 }
 
-/// A command that the kernel kills when this program dies, however it dies: for servers that do not end with stdin.
+/// A command that the kernel kills when this program dies, for servers that do not stop at the end of stdin.
 pub(crate) fn tied(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
 }
 
-/// Kills every server when a row takes longer than its limit: whoever waits for one then sees the end of its pipe.
+/// Kills every server when a row exceeds its limit; a pending read then sees the end of its pipe.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     stop: Option<Sender<()>>,
@@ -98,7 +98,7 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the clock.
+    /// Starts the clock of a row.
     pub(crate) fn start(limit: Duration) -> Self {
         let (stop, stopped) = mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -111,7 +111,7 @@ impl Watchdog {
         Self { stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Stops the clock and tells whether it had run out.
+    /// Stops the clock; true if the limit was exceeded.
     pub(crate) fn stop(mut self) -> bool {
         drop(self.stop.take());
         self.thread.take().is_some_and(|thread| thread.join().unwrap_or(true))
@@ -120,7 +120,7 @@ impl Watchdog {
 
 fn kill_running() {
     for pid in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        // A server that has just ended by itself is as good as killed.
+        // The server may have exited already.
         kill_process(*pid, Signal::KILL).unwrap_or_default();
     }
 }

@@ -1,4 +1,4 @@
-//! What all rows share: where things are, how long to measure, the known text, and the tree of files.
+//! The environment of all rows: paths, durations, the known text, and the tree of files.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -9,10 +9,10 @@ use anyhow::{Result, ensure};
 use crate::args::Args;
 use crate::peers::rexd::Setup;
 
-/// Size of the text that is streamed.
+/// Size of the streamed text.
 pub(crate) const TEXT_BYTES: u64 = 256 << 20;
 
-/// Real text: what `cat` on a few files of a project prints.
+/// Real text: source files of this project.
 const SOURCES: [&str; 8] = [
     include_str!("world.rs"),
     include_str!("report.rs"),
@@ -24,7 +24,7 @@ const SOURCES: [&str; 8] = [
     include_str!("../../Cargo.lock"),
 ];
 
-/// The surroundings of a run.
+/// Paths and settings of a run.
 #[derive(Debug)]
 pub(crate) struct World {
     /// The program under test.
@@ -33,42 +33,42 @@ pub(crate) struct World {
     pub(crate) rex: PathBuf,
     /// The hub under test.
     pub(crate) rexhub: PathBuf,
-    /// Where the peers were installed.
+    /// The directory with the installed peers.
     pub(crate) home: PathBuf,
-    /// Where data is written; the only root of the rexd under test.
-    pub(crate) folder: PathBuf,
+    /// The data directory; the only root of the rexd under test.
+    pub(crate) directory: PathBuf,
     quick: bool,
     block: Vec<u8>,
 }
 
 impl World {
-    /// Makes the folder; what an earlier run left there is removed first.
+    /// Creates the data directory; removes the data of an earlier run first.
     pub(crate) fn new(args: &Args) -> Result<Self> {
         fs::create_dir_all(&args.home)?;
         let home = args.home.canonicalize()?;
-        let folder = home.join("run");
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
+        let directory = home.join("run");
+        if directory.exists() {
+            fs::remove_dir_all(&directory)?;
         }
-        fs::create_dir_all(&folder)?;
+        fs::create_dir_all(&directory)?;
         let (rexd, rex) = (args.rexd.clone(), std::path::absolute(&args.rex)?);
         let rexhub = rexd.with_file_name("rexhub");
-        Ok(Self { rexd, rex, rexhub, home, folder, quick: args.quick, block: words(1 << 20) })
+        Ok(Self { rexd, rex, rexhub, home, directory, quick: args.quick, block: words(1 << 20) })
     }
 
-    /// One of two amounts, by `--quick`.
+    /// Selects one of two amounts, by `--quick`.
     pub(crate) fn amount<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// rexd as most rows want it.
+    /// The rexd configuration of most rows.
     pub(crate) fn setup(&self) -> Setup {
-        Setup::new(&self.rexd, &self.folder)
+        Setup::new(&self.rexd, &self.directory)
     }
 
-    /// A file with that many bytes of the known text, in the page cache.
+    /// Creates a file with this many bytes of the known text, in the page cache.
     pub(crate) fn text(&self, size: u64) -> Result<PathBuf> {
-        let path = self.folder.join(format!("text-{size}"));
+        let path = self.directory.join(format!("text-{size}"));
         if path.exists() {
             return Ok(path);
         }
@@ -92,13 +92,13 @@ impl World {
         Expected { block: &self.block, restart: usize::MAX, at: 0 }
     }
 
-    /// A file with that many bytes of real text, this program's own sources over and over, and what repeats in it.
+    /// Creates a file with this many bytes of real text, and returns the block that repeats in it.
     pub(crate) fn sources(&self, size: usize) -> Result<(PathBuf, Vec<u8>)> {
         let mut block = Vec::new();
         for part in SOURCES {
             block.extend_from_slice(part.as_bytes());
         }
-        let path = self.folder.join(format!("sources-{size}"));
+        let path = self.directory.join(format!("sources-{size}"));
         let text: Vec<u8> = block.iter().cycle().take(size).copied().collect();
         fs::write(&path, text)?;
         Ok((path, block))
@@ -112,7 +112,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.folder));
+        drop(fs::remove_dir_all(&self.directory));
     }
 }
 
@@ -120,7 +120,7 @@ impl Drop for World {
 #[derive(Debug)]
 pub(crate) struct Expected<'a> {
     block: &'a [u8],
-    /// The text begins anew at multiples of this offset.
+    /// The text restarts at multiples of this offset.
     restart: usize,
     at: usize,
 }
@@ -133,7 +133,7 @@ impl<'a> Expected<'a> {
 }
 
 impl Expected<'_> {
-    /// Takes the next bytes.
+    /// Compares the next bytes.
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let in_file = self.at % self.restart;
@@ -150,7 +150,7 @@ impl Expected<'_> {
         Ok(())
     }
 
-    /// Tells whether the whole text came.
+    /// Fails unless the whole text was received.
     pub(crate) fn end(&self, size: u64) -> Result<()> {
         ensure!(self.at as u64 == size, "{} of {size} bytes arrived", self.at);
         Ok(())
@@ -160,8 +160,22 @@ impl Expected<'_> {
 /// Lines of 60 to 80 characters of words; always the same.
 fn words(size: usize) -> Vec<u8> {
     const WORDS: [&str; 16] = [
-        "agent", "binary", "cursor", "daemon", "engine", "folder", "kernel", "ledger", "machine", "notice",
-        "output", "process", "queue", "reader", "session", "terminal",
+        "agent",
+        "binary",
+        "cursor",
+        "daemon",
+        "engine",
+        "directory",
+        "kernel",
+        "ledger",
+        "machine",
+        "notice",
+        "output",
+        "process",
+        "queue",
+        "reader",
+        "session",
+        "terminal",
     ];
     let mut numbers = Numbers(0x5eed);
     let mut text = Vec::with_capacity(size + 96);
@@ -177,7 +191,7 @@ fn words(size: usize) -> Vec<u8> {
     text
 }
 
-/// A small generator of numbers that are the same in every run.
+/// A small random number generator with a fixed seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -187,35 +201,35 @@ impl Numbers {
     }
 }
 
-/// A tree of files, and what a search in it must find.
+/// A tree of files with the expected search results.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// The folder.
-    pub(crate) folder: PathBuf,
-    /// All files in it.
+    /// The directory of the tree.
+    pub(crate) directory: PathBuf,
+    /// Number of files.
     pub(crate) files: usize,
-    /// Folders below it.
-    pub(crate) folders: usize,
+    /// Number of subdirectories.
+    pub(crate) directories: usize,
     /// Files that end in `.rs`.
     pub(crate) rust: usize,
-    /// Lines that hold [`NEEDLE`].
+    /// Number of lines with [`NEEDLE`].
     pub(crate) needles: usize,
 }
 
-/// What is searched for.
+/// The text that searches look for.
 pub(crate) const NEEDLE: &str = "fn needle_in_the_tree";
 
 impl Tree {
-    /// Writes the tree: ten folders, each with folders of a hundred small files.
+    /// Writes the tree: ten directories, each with directories of a hundred small files.
     pub(crate) fn grow(world: &World) -> Result<Self> {
-        let folder = world.folder.join("tree");
+        let directory = world.directory.join("tree");
         let (outer, inner, each) = (10, world.amount(50, 5), 100);
-        let mut tree = Self { folder, files: 0, folders: outer, rust: 0, needles: 0 };
+        let mut tree = Self { directory, files: 0, directories: outer, rust: 0, needles: 0 };
         for branch in 0..outer {
             for twig in 0..inner {
-                let place = tree.folder.join(format!("branch{branch}/twig{twig}"));
+                let place = tree.directory.join(format!("branch{branch}/twig{twig}"));
                 fs::create_dir_all(&place)?;
-                tree.folders += 1;
+                tree.directories += 1;
                 for leaf in 0..each {
                     tree.leaf(&place, leaf, world.known(600 + leaf * 20))?;
                 }

@@ -1,4 +1,4 @@
-//! Any text may be a pattern: it matches something within the root or is refused.
+//! Any text is a pattern that matches only below the root, or is refused.
 #![no_main]
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Any bytes are read or refused, and an id is echoed as it was written.
+//! Any bytes are parsed or refused, and an id is echoed unchanged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Nothing a keeper or its visitor sends breaks the other, and what can be read can be written and read again.
+//! Any message of a keeper or its client is decoded or refused, and a decoded message encodes to itself.
 #![no_main]
 
 use bytes::BytesMut;

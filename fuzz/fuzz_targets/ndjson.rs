@@ -1,4 +1,4 @@
-//! Any bytes in any pieces are the same messages as in one piece.
+//! The messages do not depend on how the bytes are split.
 #![no_main]
 
 use futures_util::StreamExt;

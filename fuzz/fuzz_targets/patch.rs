@@ -1,4 +1,4 @@
-//! Any text may be sent as a patch: it is parsed or refused, and applying it touches nothing outside its root.
+//! Any text is a patch or is refused, and applying it changes nothing outside its root.
 #![no_main]
 
 use std::path::Path;

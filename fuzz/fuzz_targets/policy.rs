@@ -1,9 +1,9 @@
-//! Any text may be a command: it is judged without a panic, and what cannot be read is never allowed.
+//! Any text as a command gets a decision without a panic, and a command that cannot be parsed is never allowed.
 #![no_main]
 
 use std::sync::LazyLock;
 
-use daemon::config::{Config, ConfigArgs, Places};
+use daemon::config::{Config, ConfigArgs, Paths};
 use engine::policy::{PolicyQuery, CommandLine, Decision, PolicyOperation, Verdict};
 use libfuzzer_sys::fuzz_target;
 
@@ -21,7 +21,7 @@ class = "privilege"
 "#;
 
 static CONFIG: LazyLock<Config> = LazyLock::new(|| {
-    Config::parse(RULES, std::path::Path::new("rules"), &ConfigArgs::default(), &Places::default()).expect("rules")
+    Config::parse(RULES, std::path::Path::new("rules"), &ConfigArgs::default(), &Paths::default()).expect("rules")
 });
 
 fn decide(line: CommandLine<'_>) -> Decision {

@@ -1,4 +1,4 @@
-//! Any frames, in any order, leave the streams within their bounds, and a router names the stream that an end names.
+//! Any frames, in any order, keep the streams within their limits, and a router finds the stream of a reset.
 #![no_main]
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Any params of any method are decoded or refused with a code of the spec.
+//! Any params of any method are decoded or refused with an error code of the spec.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

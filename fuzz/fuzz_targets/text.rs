@@ -1,4 +1,4 @@
-//! Text and base64 come back as they went, and output events are always one readable line.
+//! Encoders of text and base64 round-trip, and an output event is always one valid line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

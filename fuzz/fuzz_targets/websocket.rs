@@ -1,4 +1,4 @@
-//! Any bytes after the handshake, in any pieces, are the same messages as in one piece, none over the limit.
+//! After the handshake, the messages do not depend on how the bytes are split, and none exceeds the limit.
 #![no_main]
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What describes `rex` and `rexhub` and is made from their arguments: manual pages, completions, and the reference.
+//! Manual pages, completions and the reference of `rex` and `rexhub`, generated from their arguments.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,18 +8,18 @@ use anyhow::{Context, Result};
 use clap::{Command, CommandFactory as _};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
-use cli::args::Args;
+use cli::args::RexArgs;
 
 use crate::tree::root;
 
 const PAGES: &str = "packaging/man";
-/// As wide as help ever is.
+/// The width of help text.
 const WIDTH: usize = 100;
 
-/// Every file with its text.
+/// The path and text of every file.
 pub(crate) fn files() -> Result<Vec<(String, String)>> {
     let mut files = pages()?;
-    for (program, command) in [("rex", Args::command()), ("rexhub", hub::args::Args::command())] {
+    for (program, command) in [("rex", RexArgs::command()), ("rexhub", hub::args::Args::command())] {
         for (shell, name) in [
             (Shell::Bash, format!("{program}.bash")),
             (Shell::Zsh, format!("_{program}")),
@@ -34,23 +34,23 @@ pub(crate) fn files() -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// Pages of commands that are no more.
-pub(crate) fn left_over() -> Result<Vec<String>> {
-    let made: BTreeSet<String> = pages()?.into_iter().map(|(path, _)| path).collect();
-    let mut left = Vec::new();
+/// Manual pages of commands that no longer exist.
+pub(crate) fn stale_pages() -> Result<Vec<String>> {
+    let current: BTreeSet<String> = pages()?.into_iter().map(|(path, _)| path).collect();
+    let mut stale = Vec::new();
     for entry in fs::read_dir(root().join(PAGES)).context(PAGES)? {
         let path = format!("{PAGES}/{}", entry?.file_name().to_string_lossy());
         let is_ours = path.ends_with("/rex.1") || path.contains("/rex-") || path.contains("/rexhub");
-        if is_ours && !made.contains(&path) {
-            left.push(path);
+        if is_ours && !current.contains(&path) {
+            stale.push(path);
         }
     }
-    Ok(left)
+    Ok(stale)
 }
 
-/// Both programs with everything below them worked out, without the command that only repeats the others' help.
+/// Both programs with all subcommands built, without the command `help`.
 fn commands() -> [Command; 2] {
-    [Args::command(), hub::args::Args::command()].map(|command| {
+    [RexArgs::command(), hub::args::Args::command()].map(|command| {
         let mut command = command.disable_help_subcommand(true).term_width(WIDTH);
         command.build();
         command
@@ -76,7 +76,7 @@ fn pages() -> Result<Vec<(String, String)>> {
     Ok(pages)
 }
 
-/// Every help as it is printed where it does not go to a terminal.
+/// The help of every command as it is printed to a pipe.
 fn reference() -> Result<String> {
     fn add(command: &Command, text: &mut String) -> Result<()> {
         let name = command.get_display_name().unwrap_or("rex").replace('-', " ");
@@ -84,11 +84,11 @@ fn reference() -> Result<String> {
         shown(command).try_for_each(|below| add(below, text))
     }
     let mut text = String::from(
-        "# rex\n\nEvery command with what it takes, as `-h` prints it. Written by `cargo xtask generate` from \
+        "# rex\n\nThe help of every command, as `-h` prints it. Written by `cargo xtask generate` from \
          `crates/cli/src/args.rs`; do not edit.\nHow the commands work together: [rex.md](../rex.md).\n",
     );
-    // Only a built command knows its whole name; only one that is asked for help lists the command `help`.
-    let mut whole = Args::command().term_width(WIDTH);
+    // A command has its full name only after it is built.
+    let mut whole = RexArgs::command().term_width(WIDTH);
     whole.build();
     add(&whole, &mut text)?;
     Ok(text)

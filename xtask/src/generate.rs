@@ -1,5 +1,5 @@
-//! Files that are derived: the method reference, the listing beside the spec, all that describes the command line, and
-//! the bindings of the relay's frames.
+//! Generated files: reference pages, the schema next to the spec, manual pages and completions, and the bindings of the
+//! relay's frames.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,34 +10,35 @@ use wire::rexd::v1::{METHODS, Origin, PROTOCOL, codes};
 
 use crate::command_line;
 use crate::differences;
+use crate::reference;
 use crate::relay;
 use crate::tree::root;
 
-/// Whether files are written or only compared.
+/// Whether to write the files or only compare them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Write,
     Check,
 }
 
-/// Writes every derived file, or fails when one would change.
+/// Writes every generated file, or fails if one would change.
 pub(crate) fn run(mode: Mode) -> Result<()> {
     let mut stale = Vec::new();
     for (path, text) in files()? {
-        let place = root().join(&path);
-        if fs::read_to_string(&place).is_ok_and(|present| present == text) {
+        let target = root().join(&path);
+        if fs::read_to_string(&target).is_ok_and(|present| present == text) {
             continue;
         }
         if mode == Mode::Check {
             stale.push(path);
             continue;
         }
-        if let Some(folder) = place.parent() {
-            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        if let Some(directory) = target.parent() {
+            fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
         }
-        fs::write(&place, text).with_context(|| path.clone())?;
+        fs::write(&target, text).with_context(|| path.clone())?;
     }
-    for path in command_line::left_over()? {
+    for path in command_line::stale_pages()? {
         match mode {
             Mode::Check => stale.push(path),
             Mode::Write => fs::remove_file(root().join(&path)).with_context(|| path.clone())?,
@@ -45,20 +46,23 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
     }
     match stale.is_empty() {
         true => Ok(()),
-        false => bail!("derived files are stale: {}\n  run `cargo xtask generate`", stale.join(", ")),
+        false => {
+            bail!("generated files are out of date: {}\nhint: run `cargo xtask generate`", stale.join(", "))
+        }
     }
 }
 
 fn files() -> Result<Vec<(String, String)>> {
     let mut files = command_line::files()?;
-    files.push(("docs/reference/rexd-v1-methods.md".to_owned(), reference()?));
+    files.append(&mut reference::files()?);
+    files.push(("docs/reference/rexd-v1-methods.md".to_owned(), method_page()?));
     files.push((differences::PAGE.to_owned(), differences::page()?));
     files.push((relay::BINDINGS.to_owned(), relay::bindings()?));
-    files.push(("spec/rexd-v1/schema.json".to_owned(), listing()?));
+    files.push(("spec/rexd-v1/schema.json".to_owned(), schema()?));
     Ok(files)
 }
 
-fn reference() -> Result<String> {
+fn method_page() -> Result<String> {
     let mut text = String::from(
         "# REXD v1 methods\n\nWritten by `cargo xtask generate` from `crates/wire`; do not edit.\n\n\
          | method | | params | result | what it does |\n|---|---|---|---|---|\n",
@@ -80,7 +84,7 @@ fn reference() -> Result<String> {
     Ok(text)
 }
 
-fn listing() -> Result<String> {
+fn schema() -> Result<String> {
     let methods: Vec<_> = METHODS
         .iter()
         .map(|info| {
@@ -96,16 +100,17 @@ fn listing() -> Result<String> {
         .collect();
     let codes: Vec<_> =
         codes::ALL.iter().map(|code| json!({ "code": code, "name": codes::name(*code) })).collect();
-    let listing = json!({ "protocol": PROTOCOL, "methods": methods, "errors": codes });
-    Ok(serde_json::to_string_pretty(&listing)? + "\n")
+    let schema = json!({ "protocol": PROTOCOL, "methods": methods, "errors": codes });
+    Ok(serde_json::to_string_pretty(&schema)? + "\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// ARCHITECTURE.md, invariant 54.
     #[test]
-    fn derived_files_are_up_to_date() {
+    fn generated_files_are_up_to_date() {
         run(Mode::Check).unwrap();
     }
 }

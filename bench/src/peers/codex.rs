@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::json;
 use super::peer::{Dialect, Meaning, Peer, Streams};
-use super::websocket::{Door, WebSocket};
+use super::websocket::{WebSocket, WebSocketAddress};
 use super::wire::Wire;
 use crate::watchdog::{Server, tied};
 
@@ -22,10 +22,10 @@ const NATIVE: &str = "npm/node_modules/@openai";
 #[derive(Debug, Clone)]
 pub(crate) struct Codex {
     name: String,
-    folder: PathBuf,
-    /// Whether commands are confined to writing in the folder.
+    directory: PathBuf,
+    /// Whether commands are confined to writing in the directory.
     is_confined: bool,
-    /// Processes of which one of `exited` (with its code) and `closed` has come.
+    /// Processes with one of `exited` (with its code) and `closed` received.
     ending: HashMap<String, Option<Option<i64>>>,
     /// Where its server listens, if it does.
     address: Option<String>,
@@ -35,12 +35,12 @@ impl Codex {
     fn sandbox(&self) -> Value {
         let entries = json!([
             { "path": { "type": "special", "value": { "kind": "root" } }, "access": "read" },
-            { "path": { "type": "path", "path": uri(&self.folder) }, "access": "write" },
+            { "path": { "type": "path", "path": uri(&self.directory) }, "access": "write" },
         ]);
         let files = json!({ "type": "restricted", "entries": entries });
         json!({
             "permissions": { "type": "managed", "file_system": files, "network": "restricted" },
-            "cwd": uri(&self.folder), "windowsSandboxLevel": "disabled",
+            "cwd": uri(&self.directory), "windowsSandboxLevel": "disabled",
         })
     }
 
@@ -65,22 +65,23 @@ pub(crate) enum Transport {
     WebSocket,
 }
 
-/// Starts `codex exec-server`; nothing was said to it yet.
+/// Starts `codex exec-server` without a handshake.
 pub(crate) fn spawn(
     home: &Path,
-    folder: &Path,
+    directory: &Path,
     transport: Transport,
     concurrent: usize,
 ) -> Result<Peer<Codex>> {
     let (program, more) = (program(home)?, ["--concurrent-requests".to_owned(), concurrent.to_string()]);
     let name = if concurrent > 1 { format!(" c{concurrent}") } else { String::new() };
-    serve((&program, &more), folder, transport, &|transport| format!("codex {transport}{name}"))
+    serve((&program, &more), directory, transport, &|transport| format!("codex {transport}{name}"))
 }
 
 /// Starts `rexd exec-server` and does the handshake.
-pub(crate) fn ours(rexd: &Path, folder: &Path, transport: Transport) -> Result<Peer<Codex>> {
+pub(crate) fn ours(rexd: &Path, directory: &Path, transport: Transport) -> Result<Peer<Codex>> {
     let name = |transport: &str| format!("rexd exec-server {transport}");
-    let mut peer = serve((rexd, &[]), folder, transport, &name).context("rexd exec-server did not start")?;
+    let mut peer =
+        serve((rexd, &[]), directory, transport, &name).context("rexd exec-server did not start")?;
     peer.greet()?;
     Ok(peer)
 }
@@ -88,7 +89,7 @@ pub(crate) fn ours(rexd: &Path, folder: &Path, transport: Transport) -> Result<P
 /// Another connection to the server of a peer that has a WebSocket.
 pub(crate) fn another(of: &Peer<Codex>) -> Result<Peer<Codex>> {
     let address = of.dialect.address.clone().context("it has no address")?;
-    let wire = WebSocket::connect(&Door { address, path: "/", token: None, acknowledges: true })?;
+    let wire = WebSocket::connect(&WebSocketAddress { address, path: "/", token: None, acknowledges: true })?;
     let dialect = Codex { ending: HashMap::new(), ..of.dialect.clone() };
     let mut peer = Peer::new(dialect, of.server.clone(), Wire::WebSocket(wire));
     peer.greet()?;
@@ -97,11 +98,11 @@ pub(crate) fn another(of: &Peer<Codex>) -> Result<Peer<Codex>> {
 
 fn serve(
     (program, more): (&Path, &[String]),
-    folder: &Path,
+    directory: &Path,
     transport: Transport,
     name: &dyn Fn(&str) -> String,
 ) -> Result<Peer<Codex>> {
-    let state = folder.join("codex-home");
+    let state = directory.join("codex-home");
     std::fs::create_dir_all(&state)?;
     let listen = if transport == Transport::Stdio { "stdio" } else { "ws://127.0.0.1:0" };
     let mut command = if transport == Transport::Stdio { Command::new(program) } else { tied(program) };
@@ -111,7 +112,7 @@ fn serve(
             .args(more)
             .env("CODEX_HOME", &state)
             .env("XDG_STATE_HOME", &state)
-            .current_dir(folder)
+            .current_dir(directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null()),
@@ -126,7 +127,7 @@ fn serve(
         Transport::WebSocket => {
             let address = address(&mut server)?;
             reached = Some(address.clone());
-            Wire::WebSocket(WebSocket::connect(&Door {
+            Wire::WebSocket(WebSocket::connect(&WebSocketAddress {
                 address,
                 path: "/",
                 token: None,
@@ -138,7 +139,7 @@ fn serve(
     Ok(Peer::new(
         Codex {
             name,
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             is_confined: false,
             ending: HashMap::new(),
             address: reached,
@@ -151,18 +152,18 @@ fn serve(
 /// Starts `codex exec-server` and does the handshake.
 pub(crate) fn start(
     home: &Path,
-    folder: &Path,
+    directory: &Path,
     transport: Transport,
     concurrent: usize,
 ) -> Result<Peer<Codex>> {
     let mut peer =
-        spawn(home, folder, transport, concurrent).context("Codex did not start: run bench/setup.sh")?;
+        spawn(home, directory, transport, concurrent).context("Codex did not start: run bench/setup.sh")?;
     peer.greet()?;
     Ok(peer)
 }
 
 impl Peer<Codex> {
-    /// From now on commands run under a profile that reads everything and writes in the folder, without a network.
+    /// From now on commands run under a profile that reads everything and writes in the directory, without a network.
     pub(crate) fn confine(mut self) -> Self {
         self.dialect.is_confined = true;
         self.dialect.name += " workspace-write";
@@ -225,7 +226,7 @@ impl Dialect for Codex {
 
     fn start(&self, number: u64, argv: &[&str], streams: Streams) -> (&'static str, Value) {
         let mut params = json!({
-            "processId": number.to_string(), "argv": argv, "cwd": uri(&self.folder), "env": {},
+            "processId": number.to_string(), "argv": argv, "cwd": uri(&self.directory), "env": {},
             "tty": streams == Streams::Terminal, "pipeStdin": false, "arg0": null,
         });
         if self.is_confined {

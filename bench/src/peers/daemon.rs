@@ -12,13 +12,13 @@ use serde_json::json;
 use super::peer::Peer;
 use super::rexd::{Encoding, Rexd, Setup};
 use super::rexd_http::{Ending, RexdHttp};
-use super::websocket::{Door, WebSocket};
+use super::websocket::{WebSocket, WebSocketAddress};
 use super::wire::Wire;
 use crate::watchdog::{Server, tied};
 
-/// What clients show; the daemon finds it in its environment.
+/// The token of the clients; the daemon reads it from its environment.
 const TOKEN: &str = "rexd-bench-token-0123456789abcdef";
-/// The same as a header.
+/// The token as a header.
 const CREDENTIALS: &str = "Authorization: Bearer rexd-bench-token-0123456789abcdef";
 
 /// A daemon that listens.
@@ -28,25 +28,25 @@ pub(crate) struct Daemon {
     pub(crate) server: Rc<Server>,
     setup: Setup,
     unix: PathBuf,
-    /// Where HTTP is served on loopback.
+    /// The HTTP address on loopback.
     pub(crate) port: u16,
 }
 
 impl Daemon {
     /// Starts a daemon and waits until it listens.
     pub(crate) fn start(setup: Setup) -> Result<Self> {
-        let unix = setup.folder.join(format!("s{}", std::process::id()));
+        let unix = setup.directory.join(format!("s{}", std::process::id()));
         let mut server = Server::start(
             tied(&setup.program)
                 .args(["serve", "--http", "127.0.0.1:0", "--unix"])
                 .arg(&unix)
                 .arg("--config")
                 .arg(setup.configured()?)
-                .env("XDG_STATE_HOME", setup.folder.join("state"))
+                .env("XDG_STATE_HOME", setup.directory.join("state"))
                 .env("REXD_TOKEN", TOKEN)
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
-                .stderr(fs::File::create(setup.folder.join("rexd.stderr"))?),
+                .stderr(fs::File::create(setup.directory.join("rexd.stderr"))?),
         )?
         .ends_with_signal();
         let (mut port, mut has_unix) = (None, false);
@@ -73,19 +73,19 @@ impl Daemon {
         self.opened("ws", self.socket(self.port)?)
     }
 
-    /// A client on a WebSocket without a session, by way of another port: that of a proxy, or of the daemon itself.
+    /// A WebSocket client without a session, on the port of a proxy or of the daemon.
     pub(crate) fn through(&self, port: u16, label: &str, encoding: Encoding) -> Result<Peer<Rexd>> {
         Ok(Peer::new(Rexd::new(label, encoding), self.server.clone(), self.socket(port)?))
     }
 
-    /// A client that posts its requests, with a session.
+    /// A client over HTTP, with a session.
     pub(crate) fn http(&self, ending: Ending) -> Result<RexdHttp> {
         RexdHttp::open(self.server.clone(), self.port, CREDENTIALS, ending)
     }
 
     fn socket(&self, port: u16) -> Result<Wire> {
         let address = format!("127.0.0.1:{port}");
-        let door = Door { address, path: "/ws", token: Some(TOKEN), acknowledges: false };
+        let door = WebSocketAddress { address, path: "/ws", token: Some(TOKEN), acknowledges: false };
         Ok(Wire::WebSocket(WebSocket::connect(&door)?))
     }
 

@@ -1,4 +1,4 @@
-//! The floor: the same work done inside this program, by `posix_spawn`, pipes and plain file calls.
+//! The floor: the same work inside this program, with `posix_spawn`, pipes and file calls.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ pub(crate) struct Floor {
     buffer: Vec<u8>,
 }
 
-/// Enough for any pipe.
+/// Larger than any pipe.
 const READ_BYTES: usize = 1 << 20;
 
 impl Floor {
@@ -60,7 +60,7 @@ pub(crate) fn drain(reader: &mut impl Read, buffer: &mut [u8], out: Sink<'_>) ->
     }
 }
 
-/// Drains what is left of a child and reaps it; returns its exit code.
+/// Drains and reaps a child; returns its exit code.
 fn finish(mut child: Child, buffer: &mut [u8], out: Sink<'_>) -> Result<i64> {
     drain(child.stdout.as_mut().context("no stdout")?, buffer, out)?;
     drain(child.stderr.as_mut().context("no stderr")?, buffer, &mut super::ignore)?;
@@ -93,7 +93,7 @@ impl Commands for Floor {
     }
 }
 
-/// Which children have something to say; waits until one has.
+/// Waits until children have output, and returns them.
 fn ready(running: &[Child]) -> Result<Vec<usize>> {
     let pipes = running.iter().filter_map(|child| child.stdout.as_ref());
     let mut watched: Vec<PollFd<'_>> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();

@@ -14,12 +14,12 @@ pub(crate) struct Http {
     stream: TcpStream,
     output: Inbox<TcpStream>,
     port: u16,
-    /// The header that says who asks.
+    /// The authorization header.
     credentials: &'static str,
     used: Instant,
 }
 
-/// A server may hang up on a connection that rests; ours is renewed before that.
+/// A server may close an idle connection; this client reconnects before that.
 const REST: Duration = Duration::from_secs(2);
 
 impl Http {
@@ -57,7 +57,7 @@ impl Http {
         Ok(self.stream.write_all(request.as_bytes())?)
     }
 
-    /// Asks for a stream that does not end; its pieces come one by one.
+    /// Requests a stream without an end, read chunk by chunk.
     pub(crate) fn stream(mut self, path: &str) -> Result<Chunks> {
         self.send("GET", path, "")?;
         let head = String::from_utf8_lossy(self.output.until(b"\r\n\r\n")?).to_ascii_lowercase();
@@ -90,7 +90,7 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// The next piece; waits for it.
+    /// Waits for the next chunk.
     pub(crate) fn next(&mut self) -> Result<&[u8]> {
         let size = usize::from_str_radix(std::str::from_utf8(self.output.until(b"\r\n")?)?, 16)?;
         let chunk = self.output.exactly(size + 2)?;

@@ -75,7 +75,7 @@ fn unescape(raw: &[u8], text: &mut Vec<u8>) -> Result<(usize, bool)> {
     }
 }
 
-/// Decodes what follows a backslash; returns how many bytes it took.
+/// Decodes the escape after a backslash; returns its length in bytes.
 fn escape(raw: &[u8], text: &mut Vec<u8>) -> Result<usize> {
     let byte = match raw.first() {
         Some(b'n') => b'\n',

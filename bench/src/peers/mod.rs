@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-/// Takes the bytes of a stream as they come.
+/// Receives the bytes of a stream.
 pub(crate) type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
 /// Runs commands.
@@ -46,7 +46,7 @@ pub(crate) trait Files {
     /// Reads the file from its beginning to its end.
     fn read(&mut self, path: &Path, out: Sink<'_>) -> Result<()>;
 
-    /// Replaces the file's content.
+    /// Replaces the content of the file.
     fn write(&mut self, path: &Path, content: &[u8]) -> Result<()>;
 }
 

@@ -1,4 +1,4 @@
-//! One client for every server that speaks JSON messages: rexd and Codex differ only in their dialect.
+//! A client for every server with JSON messages: rexd and Codex differ only in their dialect.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -21,24 +21,24 @@ pub(crate) enum Streams {
     Terminal,
 }
 
-/// What a message from the server means.
+/// A decoded message of the server.
 #[derive(Debug)]
 pub(crate) enum Meaning {
-    /// The answer to a request.
+    /// The response to a request.
     Answer { id: u64 },
     /// Output of a process; whether it is base64.
     Output { process: String, base64: bool },
     /// The end of a process, after all of its output; `None` when no exit code came.
     Exit { process: String, code: Option<i64> },
-    /// Nothing that the benchmark looks at.
+    /// A message that the benchmark ignores.
     Other,
 }
 
-/// How a server wants to be spoken to.
+/// The requests and messages of one server.
 pub(crate) trait Dialect {
     /// The name in the tables.
     fn name(&self) -> String;
-    /// What precedes a large string in a message.
+    /// The text before a large string in a message.
     fn openings(&self) -> &'static [&'static str];
     /// A request as text.
     fn request(&self, id: u64, method: &str, params: &Value) -> String;
@@ -48,13 +48,13 @@ pub(crate) trait Dialect {
     fn started(&self, number: u64, answer: &Value) -> Option<String>;
     /// The name under which a terminal takes input, from the answer to `start`.
     fn terminal(&self, number: u64, answer: &Value) -> Option<String>;
-    /// What a message means.
+    /// Decodes a message.
     fn meaning(&mut self, message: &Value) -> Meaning;
     /// Method and params that read a file from an offset on.
     fn read(&self, path: &Path, offset: u64) -> (&'static str, Value);
     /// Whether a read's content is base64, and whether more of the file is left.
     fn content(&self, answer: &Value) -> (bool, bool);
-    /// A request that replaces a file's content: what stands before and after the base64.
+    /// A request that replaces a file: the text before and after the base64 content.
     fn write(&self, id: u64, path: &Path) -> [String; 2];
     /// Method and params that type into a terminal.
     fn key(&self, terminal: &str, byte: u8) -> (&'static str, Value);

@@ -1,4 +1,4 @@
-//! rex as people run it: one command from its start to its end, with a registry and a home of its own.
+//! `rex` as a whole program, with its own registry and home directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ pub(crate) struct Rex {
     program: PathBuf,
     rexd: PathBuf,
     /// The only root: where commands of the target `local` start.
-    folder: PathBuf,
+    directory: PathBuf,
     home: PathBuf,
     config: PathBuf,
 }
 
 impl Rex {
-    /// A rex that knows `far`, with a connection of its own to the sshd, and `mux`, on its master connection.
+    /// A rex with the targets `far`, on its own connection to the sshd, and `mux`, on the master connection.
     pub(crate) fn new(world: &World, sshd: Option<&Sshd>) -> Result<Self> {
         ensure!(world.rex.is_file(), "{} is not a file: build rex first", world.rex.display());
-        let home = world.folder.join("rex-home");
+        let home = world.directory.join("rex-home");
         fs::create_dir_all(home.join("config/rexd"))?;
         let config = world.setup().configured()?;
         if let Some(sshd) = sshd {
@@ -42,18 +42,18 @@ impl Rex {
         Ok(Self {
             program: world.rex.clone(),
             rexd: world.rexd.clone(),
-            folder: world.folder.clone(),
+            directory: world.directory.clone(),
             home,
             config,
         })
     }
 
-    /// rex with these arguments, ready to start; its output goes nowhere.
+    /// The command `rex` with these arguments; its output is discarded.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(arguments)
-            .current_dir(&self.folder)
+            .current_dir(&self.directory)
             .env("HOME", &self.home)
             .env("XDG_CONFIG_HOME", self.home.join("config"))
             .env("XDG_STATE_HOME", self.home.join("state"))
@@ -68,7 +68,7 @@ impl Rex {
     }
 }
 
-/// Runs a command to its end and returns the seconds that took; it must succeed.
+/// Runs a command that must succeed and returns its time in seconds.
 pub(crate) fn whole(command: &mut Command) -> Result<f64> {
     let (seconds, output) = timed(|| Ok(command.output()?))?;
     ensure!(

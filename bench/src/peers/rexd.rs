@@ -12,7 +12,7 @@ use super::peer::{Dialect, Meaning, Peer, Streams};
 use super::wire::Wire;
 use crate::watchdog::Server;
 
-/// How text comes back from rexd.
+/// The encoding of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// As JSON strings, which is the protocol's default.
@@ -30,14 +30,14 @@ impl Encoding {
     }
 }
 
-/// What a row varies in the configuration; every key that the benchmark knows is in [`Setup::config`].
+/// The configuration that rows vary; [`Setup::config`] has every key.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     /// The program.
     pub(crate) program: PathBuf,
     /// The only root, and where state and audit go.
-    pub(crate) folder: PathBuf,
-    /// How output is asked for.
+    pub(crate) directory: PathBuf,
+    /// The requested encoding of output.
     pub(crate) encoding: Encoding,
     /// Whether writes are synced.
     pub(crate) durable: bool,
@@ -45,15 +45,15 @@ pub(crate) struct Setup {
     pub(crate) log_bytes: u64,
 }
 
-/// Output that rexd keeps per process unless a row says otherwise.
+/// The default of output kept per process.
 pub(crate) const LOG_BYTES: u64 = 1 << 20;
 
 impl Setup {
     /// Base64 output, durable writes, the usual log.
-    pub(crate) fn new(program: &Path, folder: &Path) -> Self {
+    pub(crate) fn new(program: &Path, directory: &Path) -> Self {
         Self {
             program: program.to_owned(),
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             encoding: Encoding::Base64,
             durable: true,
             log_bytes: LOG_BYTES,
@@ -62,8 +62,8 @@ impl Setup {
 
     /// The configuration file's text.
     fn config(&self) -> String {
-        let Self { folder, durable, log_bytes, .. } = self;
-        let folder = folder.display();
+        let Self { directory, durable, log_bytes, .. } = self;
+        let directory = directory.display();
         format!(
             "[limits]\n\
              default_timeout_ms = 600000\n\
@@ -76,16 +76,16 @@ impl Setup {
              log_bytes = {log_bytes}\n\
              \n[files]\ndurable = {durable}\n\
              \n[security]\nallow_shell = true\n\
-             \n[[security.allowed_roots]]\npath = \"{folder}\"\n\
+             \n[[security.allowed_roots]]\npath = \"{directory}\"\n\
              \n[keepers]\nlog_bytes = 268435456\n\
-             \n[audit]\nenabled = true\npath = \"{folder}/audit.log\"\n"
+             \n[audit]\nenabled = true\npath = \"{directory}/audit.log\"\n"
         )
     }
 
     /// Writes the configuration and returns where it is.
     pub(crate) fn configured(&self) -> Result<PathBuf> {
         let name = format!("rexd-{}-{}-{}.toml", self.encoding.word(), self.durable, self.log_bytes);
-        let config = self.folder.join(name);
+        let config = self.directory.join(name);
         fs::write(&config, self.config())?;
         Ok(config)
     }
@@ -97,10 +97,10 @@ impl Setup {
             .arg("--stdio")
             .arg("--config")
             .arg(self.configured()?)
-            .env("XDG_STATE_HOME", self.folder.join("state"))
+            .env("XDG_STATE_HOME", self.directory.join("state"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(fs::File::create(self.folder.join("rexd.stderr"))?);
+            .stderr(fs::File::create(self.directory.join("rexd.stderr"))?);
         Ok(command)
     }
 
@@ -109,7 +109,7 @@ impl Setup {
         self.start_with(&mut self.command()?)
     }
 
-    /// The same with a command that was made before, when the clock is running.
+    /// The same with a prepared command, for a running clock.
     pub(crate) fn start_with(&self, command: &mut Command) -> Result<Peer<Rexd>> {
         let mut server = Server::start(command)?;
         let wire = Wire::lines(server.stdin()?, server.stdout()?);
@@ -129,9 +129,9 @@ impl Setup {
         Ok(peer)
     }
 
-    /// What rexd said before it ended.
+    /// The standard error of rexd.
     pub(super) fn complaint(&self) -> String {
-        let complaint = fs::read_to_string(self.folder.join("rexd.stderr")).unwrap_or_default();
+        let complaint = fs::read_to_string(self.directory.join("rexd.stderr")).unwrap_or_default();
         format!("rexd did not open a session: {}", complaint.trim())
     }
 }
@@ -146,21 +146,21 @@ pub(crate) struct Rexd {
 }
 
 impl Rexd {
-    /// A client that has no session yet; the label tells it from others in the tables.
+    /// A client without a session; the label is its name in the tables.
     pub(super) fn new(label: &str, encoding: Encoding) -> Self {
         Self { session: String::new(), label: label.to_owned(), encoding }
     }
 }
 
 impl Peer<Rexd> {
-    /// Opens the session that everything runs in, with more than the usual wishes; returns the whole answer.
+    /// Opens the session for all requests with additional params; returns the result.
     pub(crate) fn open(&mut self, wishes: Value) -> Result<Value> {
         let answer = self.open_with(wishes)?;
         self.dialect.session = answer["session_id"].as_str().context("no session_id")?.to_owned();
         Ok(answer)
     }
 
-    /// Opens one more session and returns its name.
+    /// Opens another session and returns its id.
     pub(crate) fn open_session(&mut self) -> Result<String> {
         let answer = self.open_with(json!({}))?;
         answer["session_id"].as_str().map(str::to_owned).context("no session_id")

@@ -1,4 +1,4 @@
-//! rexd over plain HTTP: requests are posted; how a command ended is asked for, or heard on a stream of events.
+//! rexd over HTTP: requests by POST; the exit status by `exec.wait` or from the event stream.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use super::http::{Chunks, Http};
 use super::{Commands, Sink};
 use crate::watchdog::Server;
 
-/// How a client learns that a command has ended.
+/// How a client receives the exit of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// By a second request, `exec.wait`.
@@ -18,7 +18,7 @@ pub(crate) enum Ending {
     Heard,
 }
 
-/// The peer.
+/// A client of this peer.
 #[derive(Debug)]
 pub(crate) struct RexdHttp {
     _server: Rc<Server>,
@@ -28,7 +28,7 @@ pub(crate) struct RexdHttp {
 }
 
 impl RexdHttp {
-    /// Opens a session, and a stream of its events if they are to be heard.
+    /// Opens a session, and its event stream if the mode needs it.
     pub(super) fn open(
         server: Rc<Server>,
         port: u16,

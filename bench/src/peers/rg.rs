@@ -1,4 +1,4 @@
-//! ripgrep over the tree of files, as a process of its own: what the native search is held against.
+//! ripgrep on the tree of files, as a separate process: the reference for the native search.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use super::Commands;
 use super::floor::Floor;
 
-/// Runs `rg` with these arguments on the folder and counts the lines it prints.
-pub(crate) fn lines(arguments: &[&str], folder: &Path) -> Result<usize> {
-    let folder = folder.to_str().context("a folder that is not text")?;
-    let argv: Vec<&str> = ["rg"].into_iter().chain(arguments.iter().copied()).chain([folder]).collect();
+/// Runs `rg` with these arguments on the directory and counts the lines it prints.
+pub(crate) fn lines(arguments: &[&str], directory: &Path) -> Result<usize> {
+    let directory = directory.to_str().context("a directory that is not text")?;
+    let argv: Vec<&str> = ["rg"].into_iter().chain(arguments.iter().copied()).chain([directory]).collect();
     let mut count = 0;
     let code = Floor::default().run(&argv, &mut |bytes| {
         count += memchr::memchr_iter(b'\n', bytes).count();

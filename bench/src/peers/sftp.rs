@@ -31,7 +31,7 @@ const BLOCK: usize = 255 << 10;
 /// Reads that are under way at once.
 const AHEAD: u64 = 16;
 
-/// The peer.
+/// A client of this peer.
 #[derive(Debug)]
 pub(crate) struct Sftp {
     /// Whether writes are synced.
@@ -43,7 +43,7 @@ pub(crate) struct Sftp {
     last_id: u32,
 }
 
-/// An answer: its kind, and what follows the request's id.
+/// A response: its kind, and the bytes after the request's id.
 struct Answer<'a> {
     kind: u8,
     body: &'a [u8],
@@ -88,7 +88,7 @@ impl Sftp {
         Ok(())
     }
 
-    /// The next answer; answers to one file's requests come in order.
+    /// The next response; responses to one file's requests are in order.
     fn answer(&mut self) -> Result<Answer<'_>> {
         let size = self.size()?;
         let packet = self.output.exactly(size)?;

@@ -1,4 +1,4 @@
-//! Commands and terminals over a multiplexed OpenSSH connection. The mux protocol is spoken on the control socket
+//! Commands and terminals over a multiplexed OpenSSH connection. This client uses the mux protocol on the control socket
 //! directly, with descriptors passed along, so no `ssh` process is started per command.
 
 use std::io::{IoSlice, PipeReader, PipeWriter, Read, Write};
@@ -23,7 +23,7 @@ const FAILURE: u32 = 0x8000_0003;
 const EXIT_MESSAGE: u32 = 0x8000_0004;
 const NO_ESCAPE_CHARACTER: u32 = 0xffff_ffff;
 
-/// What a mux session is for.
+/// The kind of a mux session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A command with pipes.
@@ -38,15 +38,15 @@ pub(crate) enum Purpose {
 #[derive(Debug)]
 pub(crate) struct Session {
     control: UnixStream,
-    /// What the far side reads.
+    /// Standard input of the remote command.
     pub(crate) stdin: PipeWriter,
-    /// What the far side wrote.
+    /// Standard output of the remote command.
     pub(crate) stdout: PipeReader,
     stderr: PipeReader,
 }
 
 impl Session {
-    /// Asks the master for a session; does not wait for its answer.
+    /// Requests a session from the master without waiting for the response.
     pub(crate) fn open(control: &Path, purpose: Purpose, command: &str) -> Result<Self> {
         let mut socket = UnixStream::connect(control).context("the ssh master is gone")?;
         let (far_stdin, stdin) = std::io::pipe()?;
@@ -67,7 +67,7 @@ impl Session {
         Ok(Self { control: socket, stdin, stdout, stderr })
     }
 
-    /// The control socket, stdin and stdout; errors go nowhere from then on.
+    /// The control socket, stdin and stdout; later errors are discarded.
     pub(crate) fn into_parts(self) -> (UnixStream, PipeWriter, PipeReader) {
         (self.control, self.stdin, self.stdout)
     }
@@ -106,7 +106,7 @@ impl Session {
     }
 }
 
-/// A packet in the making: a length, then numbers and texts.
+/// A packet builder: a length, then numbers and strings.
 struct Packet(Vec<u8>);
 
 impl Packet {
@@ -134,7 +134,7 @@ impl Packet {
     }
 }
 
-/// Passes one descriptor, with the single byte that the master expects beside it.
+/// Passes one descriptor with the single byte that the master expects.
 fn pass(socket: &UnixStream, descriptor: BorrowedFd<'_>) -> Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -166,7 +166,7 @@ impl Ssh {
     }
 }
 
-/// Arguments as one line for the shell at the far side; the benchmark's own words need no quoting.
+/// Joins arguments for the remote shell; the benchmark's arguments need no quoting.
 fn command_line(argv: &[&str]) -> String {
     argv.join(" ")
 }
@@ -198,7 +198,7 @@ impl Commands for Ssh {
     }
 }
 
-/// Which sessions have reached the end of their output; waits until one has.
+/// Waits until sessions reach the end of their output, and returns them.
 fn ready(running: &[Session]) -> Result<Vec<usize>> {
     let mut watched: Vec<PollFd<'_>> =
         running.iter().map(|session| PollFd::new(&session.stdout, PollFlags::IN)).collect();
@@ -213,7 +213,7 @@ impl Terminals for Ssh {
     }
 
     fn open(&mut self) -> Result<()> {
-        // The master copies the modes of our stdin, which is a pipe and has none: set them at the far side.
+        // The master copies the terminal modes of stdin, which is a pipe here: set them on the remote side.
         let mut session = Session::open(&self.control, Purpose::Terminal, "stty sane; echo ready; exec cat")?;
         let mut seen = Vec::new();
         while !seen.ends_with(b"ready\r\n") && !seen.ends_with(b"ready\n") {

@@ -12,24 +12,24 @@ use tempfile::TempDir;
 use crate::stats::within;
 use crate::watchdog::{Server, tied};
 
-/// Debian's place of the daemon; sshd insists on being started by an absolute path.
+/// Debian's path of the daemon; sshd requires an absolute path.
 const SSHD: &str = "/usr/sbin/sshd";
 
-/// sshd, a multiplexing master, and the folder with keys and sockets; all end with this value.
+/// sshd, a multiplexing master, and the directory with keys and sockets; dropping it ends all of them.
 #[derive(Debug)]
 pub(crate) struct Sshd {
-    // Order matters: the master goes first, then the daemon, then the folder.
+    // Dropped in this order: the master, the daemon, the directory.
     master: Server,
     daemon: Server,
-    folder: TempDir,
+    directory: TempDir,
     port: u16,
 }
 
 impl Sshd {
-    /// Starts both and waits until the control socket is there.
+    /// Starts both and waits for the control socket.
     pub(crate) fn start() -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("rexd-bench-ssh").tempdir()?;
-        let place = folder.path();
+        let directory = tempfile::Builder::new().prefix("rexd-bench-ssh").tempdir()?;
+        let place = directory.path();
         ensure!(Path::new(SSHD).exists(), "no {SSHD}: run bench/setup.sh");
         for key in ["host_key", "user_key"] {
             keygen(&place.join(key))?;
@@ -57,22 +57,22 @@ impl Sshd {
             );
         }
         let master = start_master(place, port)?;
-        Ok(Self { master, daemon, folder, port })
+        Ok(Self { master, daemon, directory, port })
     }
 
     /// The control socket of the master.
     pub(crate) fn control(&self) -> PathBuf {
-        self.folder.path().join("ctl")
+        self.directory.path().join("ctl")
     }
 
-    /// `ssh` with a connection of its own, ready for a host argument and a command.
+    /// `ssh` with its own connection; add a host and a command.
     pub(crate) fn cold_client(&self) -> Command {
-        client(self.folder.path(), self.port)
+        client(self.directory.path(), self.port)
     }
 
-    /// What ssh, scp and rsync are told to come here.
+    /// The options with which ssh, scp and rsync reach this server.
     pub(crate) fn options(&self) -> Vec<String> {
-        options(self.folder.path(), self.port)
+        options(self.directory.path(), self.port)
     }
 
     /// Ids of the master, the daemon and every sshd process below it.
@@ -107,7 +107,7 @@ fn keygen(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// No PAM, no limit on sessions, and an empty home: what is measured is ssh, not somebody's shell start-up files.
+/// No PAM, no limit on sessions, and an empty home directory, so that no shell start-up files are measured.
 fn config(place: &Path, port: u16) -> String {
     let place = place.display();
     format!(
@@ -118,7 +118,7 @@ fn config(place: &Path, port: u16) -> String {
     )
 }
 
-/// What ssh, scp and rsync are told alike.
+/// Common options of ssh, scp and rsync.
 fn options(place: &Path, port: u16) -> Vec<String> {
     let known = format!("UserKnownHostsFile={}", place.join("known_hosts").display());
     let key = place.join("user_key").display().to_string();

@@ -1,4 +1,4 @@
-//! SWE-ReX's server from PyPI, spoken to over keep-alive HTTP connections without its own client, which flatters it.
+//! SWE-ReX's server from PyPI over keep-alive HTTP, without its own client, which is slower.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -14,11 +14,11 @@ use super::{Commands, Files, Sink};
 use crate::stats::within;
 use crate::watchdog::{Server, tied};
 
-/// The server takes any token; this one is ours.
+/// The server accepts any token.
 const TOKEN: &str = "rexd-bench";
 const CREDENTIALS: &str = "X-API-Key: rexd-bench";
 
-/// The peer.
+/// A client of this peer.
 #[derive(Debug)]
 pub(crate) struct Swerex {
     /// The process behind the port.
@@ -76,7 +76,7 @@ impl Commands for Swerex {
         for connection in connections.iter_mut().take(total) {
             connection.send("POST", "/execute", &body)?;
         }
-        // The server answers one after another anyway; each connection gets its next request with its answer.
+        // The server handles one request at a time; each connection sends its next request after its response.
         for number in 0..total {
             let connection = connections.get_mut(number % flight).context("no connection")?;
             let split = self.splitter.split(connection.body()?)?;
@@ -106,7 +106,7 @@ impl Files for Swerex {
     }
 }
 
-/// The version that is installed.
+/// The version of the installed server.
 pub(crate) fn version(home: &Path) -> Result<String> {
     let output = Command::new(home.join("venv/bin/swerex-remote"))
         .arg("--version")

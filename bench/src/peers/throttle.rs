@@ -1,4 +1,4 @@
-//! A slow link: a proxy on loopback that lets only so many bytes through per second, towards the client.
+//! A slow link: a proxy on loopback with a limited rate towards the client.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// What is passed on at a time; small, so that the link is slow evenly.
+/// Bytes forwarded at a time; small, for an even rate.
 const PIECE: usize = 16 << 10;
-/// What the kernel may hold on the way, so that the server notices how slow the link is.
+/// Socket buffer size; small, so that the server sees the back pressure.
 const BUFFER: usize = 64 << 10;
 
 /// Starts a proxy to a port on loopback and returns its own port. It serves one connection and ends with it.
@@ -29,7 +29,7 @@ pub(crate) fn throttle(to: u16, bytes_per_second: f64) -> Result<u16> {
     Ok(port)
 }
 
-/// Passes bytes on, each piece not before its time.
+/// Forwards bytes at the limited rate.
 fn pass(mut from: TcpStream, mut to: TcpStream, bytes_per_second: f64) -> Result<()> {
     let mut buffer = vec![0; PIECE];
     let mut free = Instant::now();
@@ -39,7 +39,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, bytes_per_second: f64) -> Result
             return Ok(to.shutdown(std::net::Shutdown::Write)?);
         }
         to.write_all(&buffer[..read])?;
-        // Idle time is not saved up beyond one piece.
+        // Idle time does not accumulate beyond one chunk.
         free = free.max(Instant::now() - Duration::from_secs_f64(PIECE as f64 / bytes_per_second));
         free += Duration::from_secs_f64(read as f64 / bytes_per_second);
         std::thread::sleep(free.saturating_duration_since(Instant::now()));

@@ -1,5 +1,5 @@
-//! The smallest WebSocket client: large blocking reads, messages handed out where they arrived, one zstd frame each if
-//! the server packs them.
+//! A minimal WebSocket client: large blocking reads, messages borrowed from the buffer, one zstd frame each if
+//! the server compresses them.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -8,23 +8,23 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::wire::{Inbox, write_parts};
 
-/// Room for one unpacked message; a server sends far less at a time.
+/// Capacity for one decompressed message.
 const UNPACKED_BYTES: usize = 4 << 20;
 const TEXT: u8 = 1;
 const BINARY: u8 = 2;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// Where to connect, and how.
+/// The address and options of a connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Door {
+pub(crate) struct WebSocketAddress {
     /// Host and port.
     pub(crate) address: String,
     /// The path of the handshake.
     pub(crate) path: &'static str,
-    /// Shown as a bearer.
+    /// The bearer token.
     pub(crate) token: Option<&'static str>,
-    /// Acknowledge every frame at once: only for a server that holds small messages back until then.
+    /// Acknowledge every frame at once, for a server that delays small messages otherwise.
     pub(crate) acknowledges: bool,
 }
 
@@ -39,8 +39,8 @@ pub(crate) struct WebSocket {
 
 impl WebSocket {
     /// Connects and upgrades.
-    pub(crate) fn connect(door: &Door) -> Result<Self> {
-        let Door { address, path, token, acknowledges } = door;
+    pub(crate) fn connect(door: &WebSocketAddress) -> Result<Self> {
+        let WebSocketAddress { address, path, token, acknowledges } = door;
         let mut stream = TcpStream::connect(address).with_context(|| format!("no answer from {address}"))?;
         stream.set_nodelay(true)?;
         let bearer = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
@@ -59,7 +59,7 @@ impl WebSocket {
         Ok(Self { stream, output, acknowledges: *acknowledges, unpacked: Vec::new() })
     }
 
-    /// Sends messages in one go.
+    /// Sends messages in one write.
     pub(crate) fn send(&mut self, messages: &[String]) -> Result<()> {
         let mut bytes = Vec::with_capacity(messages.iter().map(|message| message.len() + 16).sum());
         for message in messages {
@@ -68,14 +68,14 @@ impl WebSocket {
         self.stream.write_all(&bytes).context("the server closed the connection")
     }
 
-    /// Sends one message that is made of parts, without copying them together.
+    /// Sends one message from parts without copying them.
     pub(crate) fn send_parts(&mut self, [front, payload, back]: [&[u8]; 3]) -> Result<()> {
         let mut head = Vec::new();
         push_head(&mut head, TEXT, front.len() + payload.len() + back.len());
         write_parts(&mut self.stream, [&head, front, payload, back, b""])
     }
 
-    /// The next message; waits for it.
+    /// Waits for the next message.
     pub(crate) fn receive(&mut self) -> Result<&[u8]> {
         loop {
             let (opcode, size) = self.frame_head()?;
@@ -99,7 +99,7 @@ impl WebSocket {
         }
     }
 
-    /// Whether bytes have arrived that were not looked at yet.
+    /// Whether unread bytes have arrived.
     pub(crate) fn has_more(&self) -> bool {
         !self.output.rest().is_empty()
     }
@@ -123,13 +123,13 @@ impl WebSocket {
     }
 }
 
-/// A client frame.
+/// Encodes a client frame.
 fn push_frame(bytes: &mut Vec<u8>, opcode: u8, payload: &[u8]) {
     push_head(bytes, opcode, payload.len());
     bytes.extend_from_slice(payload);
 }
 
-/// The head of a client frame. Its mask is zero, which the protocol allows and which costs the client nothing.
+/// The header of a client frame. Its mask is zero, which the protocol allows.
 fn push_head(bytes: &mut Vec<u8>, opcode: u8, size: usize) {
     const FINAL: u8 = 0x80;
     const MASKED: u8 = 0x80;

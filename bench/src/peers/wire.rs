@@ -35,7 +35,7 @@ impl Wire {
         Ok(Self::lines(stream.try_clone()?, stream))
     }
 
-    /// Sends messages in one go.
+    /// Sends messages in one write.
     pub(crate) fn send(&mut self, messages: &[String]) -> Result<()> {
         match self {
             Self::Lines { input, .. } => {
@@ -50,7 +50,7 @@ impl Wire {
         }
     }
 
-    /// Sends one message that is made of parts, without copying them together.
+    /// Sends one message from parts without copying them.
     pub(crate) fn send_parts(&mut self, parts: [&[u8]; 3]) -> Result<()> {
         let [front, payload, back] = parts;
         match self {
@@ -59,7 +59,7 @@ impl Wire {
         }
     }
 
-    /// The next message; waits for it.
+    /// Waits for the next message.
     pub(crate) fn receive(&mut self) -> Result<&[u8]> {
         match self {
             Self::Lines { output, .. } => output.until(b"\n"),
@@ -67,7 +67,7 @@ impl Wire {
         }
     }
 
-    /// Whether bytes have arrived that were not looked at yet.
+    /// Whether unread bytes have arrived.
     pub(crate) fn has_more(&self) -> bool {
         match self {
             Self::Lines { output, .. } => memchr(b'\n', output.rest()).is_some(),
@@ -127,7 +127,7 @@ impl<R: Read> Inbox<R> {
         Ok(&self.buffer[from..from + size])
     }
 
-    /// What was read but not taken.
+    /// Bytes read but not consumed.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }

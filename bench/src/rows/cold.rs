@@ -1,4 +1,4 @@
-//! From starting the program to its first answer.
+//! Time from the start of the program to its first response.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -15,10 +15,10 @@ use crate::stats::{interleave, time, timed};
 use crate::watchdog::Server;
 use crate::world::World;
 
-/// Starts something, returns the seconds to its first answer, and ends it.
+/// Starts a peer, returns the seconds to its first response, and stops it.
 type Start<'a> = Box<dyn FnMut() -> Result<f64> + 'a>;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
     let setup = world.setup();
@@ -28,7 +28,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         ("rexd", Box::new(|| until_answer(|| setup.start_with(&mut command)))),
         (
             "codex stdio",
-            Box::new(|| until_answer(|| codex::start(&world.home, &world.folder, Transport::Stdio, 1))),
+            Box::new(|| until_answer(|| codex::start(&world.home, &world.directory, Transport::Stdio, 1))),
         ),
         ("ssh cold", Box::new(|| ssh(&sshd))),
         ("swe-rex", Box::new(|| until_answer(|| Swerex::start(&world.home)))),
@@ -47,7 +47,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     Ok(findings)
 }
 
-/// The seconds until the peer is there; it is ended after the clock has stopped.
+/// Seconds until the peer responds; it is stopped after the clock.
 fn until_answer<T>(start: impl FnOnce() -> Result<T>) -> Result<f64> {
     timed(start).map(|(seconds, _peer)| seconds)
 }

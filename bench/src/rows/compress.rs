@@ -1,4 +1,4 @@
-//! The same text over a slow link, as it is and compressed.
+//! The same text over a slow link, plain and compressed.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -13,11 +13,11 @@ use crate::report::{Bound, Findings, compare};
 use crate::stats::{interleave, rate, timed};
 use crate::world::{Expected, World};
 
-/// What the link lets through.
+/// The rate of the link.
 const LINK: f64 = 10e6;
 const SIZE: usize = 32 << 20;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let daemon = Daemon::start(world.setup())?;
     let size = world.amount(SIZE, SIZE / 16);

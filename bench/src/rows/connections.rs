@@ -1,4 +1,4 @@
-//! What an idle WebSocket costs: a thousand of them, first alone and then each with an open session.
+//! Memory of an idle WebSocket: a thousand connections, first without and then with a session each.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::report::{Findings, limit};
 use crate::stats::mib;
 use crate::world::World;
 
-/// What one connection may cost.
+/// Limit for the memory of one connection.
 const MOST: f64 = 30.0 * 1024.0;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let count = world.amount(1000, 100);
     let daemon = Daemon::start(world.setup())?;
@@ -24,7 +24,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         std::thread::sleep(Duration::from_millis(500));
         Ok(memory(daemon.server.id())?.rss)
     };
-    // What the first of everything costs is no part of what each costs.
+    // The cost of the first connection is not counted.
     let mut first = daemon.websocket()?;
     ensure!(first.run(&["/bin/true"], &mut ignore)? == 0, "/bin/true failed");
     let idle = rss()?;

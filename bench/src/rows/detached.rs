@@ -1,4 +1,4 @@
-//! Detached processes: what their keepers weigh, and how long a start takes beside an attached one.
+//! Detached processes: memory of their keepers, and start time compared with attached processes.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::stats::{Samples, interleave, mib, time, timed, within};
 use crate::world::World;
 
 const KEEPERS: usize = 10;
-/// What a keeper may weigh.
+/// Limit for the memory of a keeper.
 const MOST: f64 = (3 << 20) as f64;
-/// How long a client does something else between two starts; rexd then has a keeper ready.
+/// Pause between two starts, in which rexd prepares a keeper.
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// How a process is started.
@@ -34,7 +34,7 @@ const WAYS: [Way; 3] = [
     Way { name: "detached, one right after another", detach: true, pause: Duration::ZERO },
 ];
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let daemon = Daemon::start(world.setup())?;
     let mut peer = daemon.unix()?;
@@ -96,7 +96,7 @@ fn kill(peer: &mut Peer<Rexd>, process: &str) -> Result<()> {
     peer.call(method, &params).map(drop)
 }
 
-/// Memory of the keepers of ten processes, which are killed again.
+/// Memory of the keepers of ten processes; kills the processes afterwards.
 fn keepers(peer: &mut Peer<Rexd>) -> Result<Vec<crate::proc::Memory>> {
     let processes = (0..KEEPERS).map(|_| start(peer, true)).collect::<Result<Vec<String>>>()?;
     std::thread::sleep(Duration::from_millis(500));
@@ -110,7 +110,7 @@ fn keepers(peer: &mut Peer<Rexd>) -> Result<Vec<crate::proc::Memory>> {
     weighed
 }
 
-/// The ids that the kernel gave to these processes.
+/// The process ids of these processes.
 fn pids(peer: &mut Peer<Rexd>, processes: &[String]) -> Result<Vec<u32>> {
     let session = peer.dialect.session.clone();
     let listed = peer.call("exec.list", &json!({"session_id": session}))?;

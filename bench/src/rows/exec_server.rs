@@ -1,4 +1,4 @@
-//! `rexd exec-server` beside the released one: a command, many commands, much output, keys in a terminal.
+//! `rexd exec-server` and the released server: one command, many commands, much output, keys in a terminal.
 
 use anyhow::{Context, Result, ensure};
 
@@ -12,11 +12,11 @@ use crate::stats::{interleave, rate, time, timed};
 use crate::world::{TEXT_BYTES, World};
 
 const FLIGHT: usize = 64;
-/// Keys that are typed before the clock starts, in every fresh terminal.
+/// Keys sent before the clock starts, in every new terminal.
 const WARM_UP: usize = 20;
 const OURS: [&str; 2] = ["rexd exec-server stdio", "rexd exec-server ws"];
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let mut findings = Findings::new("exec-server: commands, output, terminals");
     one_by_one(world, &mut findings)?;
@@ -27,11 +27,11 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
 }
 
 fn ours(world: &World, transport: Transport) -> Result<Peer<Codex>> {
-    codex::ours(&world.rexd, &world.folder, transport)
+    codex::ours(&world.rexd, &world.directory, transport)
 }
 
 fn theirs(world: &World, transport: Transport, concurrent: usize) -> Result<Peer<Codex>> {
-    codex::start(&world.home, &world.folder, transport, concurrent)
+    codex::start(&world.home, &world.directory, transport, concurrent)
 }
 
 fn one_by_one(world: &World, findings: &mut Findings) -> Result<()> {

@@ -1,4 +1,4 @@
-//! `fs/readFile` and `fs/writeFile` of `rexd exec-server` beside the released one.
+//! `fs/readFile` and `fs/writeFile` of `rexd exec-server` and of the released server.
 
 use std::fs;
 
@@ -15,16 +15,16 @@ use crate::world::World;
 const OURS: &str = "rexd exec-server stdio";
 const THEIRS: &str = "codex stdio";
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let mut peers: Vec<Box<dyn Files>> = vec![
         Box::new(Floor::default()),
-        Box::new(codex::ours(&world.rexd, &world.folder, Transport::Stdio)?),
-        Box::new(codex::start(&world.home, &world.folder, Transport::Stdio, 1)?),
+        Box::new(codex::ours(&world.rexd, &world.directory, Transport::Stdio)?),
+        Box::new(codex::start(&world.home, &world.directory, Transport::Stdio, 1)?),
     ];
     let names: Vec<String> = peers.iter().map(|peer| peer.name()).collect();
     let mut findings = Findings::new("exec-server: files");
-    // What is longer than 64 MiB as a line, the released server does not take.
+    // The released server rejects lines longer than 64 MiB.
     let sizes = [("4 KiB", 4 << 10, 50, 12), ("1 MiB", 1 << 20, 10, 12), ("40 MiB", 40 << 20, 1, 7)];
     for (label, size, each, rounds) in sizes {
         let (each, rounds) = world.amount((each, rounds), (each.min(5), 2));
@@ -39,7 +39,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
             (0..each).map(|_| one()).collect::<Result<Vec<f64>>>().with_context(|| peer.name())
         })?;
         let content = fs::read(&path)?;
-        let target = world.folder.join("exec-server-written.txt");
+        let target = world.directory.join("exec-server-written.txt");
         let written = interleave(&mut peers, rounds, |peer| {
             let one = |_| timed(|| peer.write(&target, &content)).map(|(seconds, ())| seconds);
             let round = (0..each).map(one).collect::<Result<Vec<f64>>>().with_context(|| peer.name())?;

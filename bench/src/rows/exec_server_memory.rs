@@ -1,4 +1,4 @@
-//! Memory of `rexd exec-server` beside the released one: idle, and with a thousand connections.
+//! Memory of `rexd exec-server` and of the released server: idle, and with a thousand connections.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::report::{Bound, Findings, compare};
 use crate::stats::mib;
 use crate::world::World;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let count = world.amount(1000, 100);
     let [our_idle, our_crowd] =
-        measure(codex::ours(&world.rexd, &world.folder, Transport::WebSocket)?, count)?;
+        measure(codex::ours(&world.rexd, &world.directory, Transport::WebSocket)?, count)?;
     let [their_idle, their_crowd] =
-        measure(codex::start(&world.home, &world.folder, Transport::WebSocket, 1)?, count)?;
+        measure(codex::start(&world.home, &world.directory, Transport::WebSocket, 1)?, count)?;
     let mut findings = Findings::new("exec-server: memory, RSS");
     let line = |name: &str, idle, crowd| vec![name.to_owned(), mib(idle), mib(crowd)];
     findings.table(
@@ -33,7 +33,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     Ok(findings)
 }
 
-/// After one command, and with many connections that have done the handshake.
+/// Memory after one command, and with many connections after the handshake.
 fn measure(mut peer: Peer<Codex>, count: usize) -> Result<[f64; 2]> {
     let settle = || std::thread::sleep(Duration::from_millis(500));
     peer.run(&["/bin/true"], &mut ignore)?;

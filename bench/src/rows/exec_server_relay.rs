@@ -1,5 +1,5 @@
-//! A hundred streams over one executor's WebSocket, through `rexhub`, beside one direct WebSocket: how much passes, and
-//! how evenly.
+//! A hundred streams over one executor's WebSocket through `rexhub`, compared with one direct WebSocket: throughput and
+//! fairness.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ use crate::watchdog::{Server, tied};
 use crate::world::World;
 
 const STREAMS: usize = 100;
-/// What each of them prints.
+/// Output of each stream.
 const EACH_BYTES: u64 = 4 << 20;
-/// How long an executor may take to be there.
+/// Limit for the registration of an executor.
 const PATIENCE: Duration = Duration::from_secs(20);
 const DIRECT: &str = "direct ws, 100 processes";
 const RELAY: &str = "relay, 100 streams";
@@ -28,14 +28,14 @@ const RELAY: &str = "relay, 100 streams";
 /// How the streams reach the server.
 struct Way {
     name: &'static str,
-    /// One for all of them, or one for each.
+    /// One connection for all streams, or one for each.
     clients: Vec<ExecServerClient>,
-    /// How even each round was: the slowest stream as a share of the mean.
+    /// Fairness of each round: the slowest stream relative to the mean.
     evenness: Vec<f64>,
     _servers: Vec<Server>,
 }
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let size = world.amount(EACH_BYTES, EACH_BYTES / 16);
@@ -84,7 +84,7 @@ fn direct(world: &World, runtime: &Runtime) -> Result<Way> {
 }
 
 fn relay(world: &World, runtime: &Runtime) -> Result<Way> {
-    let data = world.folder.join("hub");
+    let data = world.directory.join("hub");
     let mut command = tied(&world.rexhub);
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
     let (hub, line) = announced(command, world)?;
@@ -92,8 +92,8 @@ fn relay(world: &World, runtime: &Runtime) -> Result<Way> {
     let (executor, harness) = (token(world, "executor")?, token(world, "harness")?);
     let mut command = tied(&world.rexd);
     command.args(["exec-server", "--remote", &url, "--executor-id", "bench"]);
-    command.env("CODEX_EXEC_SERVER_REMOTE_BEARER_TOKEN", executor).env("XDG_STATE_HOME", &world.folder);
-    let executor = Server::start(command.current_dir(&world.folder).stderr(Stdio::null()))?;
+    command.env("CODEX_EXEC_SERVER_REMOTE_BEARER_TOKEN", executor).env("XDG_STATE_HOME", &world.directory);
+    let executor = Server::start(command.current_dir(&world.directory).stderr(Stdio::null()))?;
     let address = format!("{}/cloud/executor/bench/rendezvous", url.replacen("http", "ws", 1));
     let args = RemoteExecServerConnectArgs {
         bearer_token: Some(harness),
@@ -109,9 +109,9 @@ fn relay(world: &World, runtime: &Runtime) -> Result<Way> {
     Ok(Way { name: RELAY, clients, evenness: Vec::new(), _servers: vec![executor, hub] })
 }
 
-/// Starts a server, and waits for the line that it prints.
+/// Starts a server and waits for its first line.
 fn announced(mut command: std::process::Command, world: &World) -> Result<(Server, String)> {
-    command.env("XDG_STATE_HOME", &world.folder).current_dir(&world.folder);
+    command.env("XDG_STATE_HOME", &world.directory).current_dir(&world.directory);
     let mut server =
         Server::start(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()))?;
     let mut lines = BufReader::new(server.stdout()?);
@@ -124,7 +124,7 @@ fn announced(mut command: std::process::Command, world: &World) -> Result<(Serve
 
 fn token(world: &World, kind: &str) -> Result<String> {
     let mut command = std::process::Command::new(&world.rexhub);
-    command.args(["token", "add", kind, "--kind", kind, "--data"]).arg(world.folder.join("hub"));
+    command.args(["token", "add", kind, "--kind", kind, "--data"]).arg(world.directory.join("hub"));
     let output = command.output()?;
     ensure!(output.status.success(), "no token: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
@@ -134,7 +134,7 @@ async fn connect(args: RemoteExecServerConnectArgs) -> Result<ExecServerClient> 
     Ok(ExecServerClient::connect_websocket(args).await?)
 }
 
-/// The same through the hub, once the executor is there.
+/// The same through the hub, after the executor has registered.
 async fn connect_relay(args: &RemoteExecServerConnectArgs) -> Result<ExecServerClient> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -146,7 +146,7 @@ async fn connect_relay(args: &RemoteExecServerConnectArgs) -> Result<ExecServerC
     }
 }
 
-/// All streams at once: how long it took in all, and the rate of each.
+/// Runs all streams at once; returns the total time and the rate of each.
 async fn pass(world: &World, way: &Way, path: &std::path::Path, size: u64) -> Result<(f64, Vec<f64>)> {
     let expected: std::sync::Arc<[u8]> = world.known(usize::MAX).into();
     let start = Instant::now();
@@ -162,7 +162,7 @@ async fn pass(world: &World, way: &Way, path: &std::path::Path, size: u64) -> Re
     Ok((start.elapsed().as_secs_f64(), each))
 }
 
-/// One stream, until its process has ended; tells when.
+/// Runs one stream until its process ends; returns the time.
 async fn stream(
     client: ExecServerClient,
     (number, path): (usize, PathBuf),

@@ -1,4 +1,4 @@
-//! What one more process or session costs when there are 1, 10, 100 and 1,000 of them already.
+//! Cost of one more process or session with 1, 10, 100 and 1,000 existing ones.
 
 use std::process::Child;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::stats::{Samples, time, timed, times};
 use crate::world::World;
 
 const IDLE: [&str; 2] = ["/bin/sleep", "60"];
-/// How many there are when a figure is taken.
+/// The numbers of existing processes or sessions.
 const COUNTS: [usize; 4] = [1, 10, 100, 1000];
 /// Starts that are timed at each count.
 const PROBES: usize = 30;
@@ -23,11 +23,11 @@ struct Point {
     count: usize,
     /// Median time to start one more.
     start: f64,
-    /// What the server grew by unit, probes included.
+    /// Growth of the server's memory per unit, probes included.
     each: f64,
 }
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let counts: &[usize] = world.amount(&COUNTS, &[1, 10, 100]);
     let mut lines = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     Ok(findings)
 }
 
-/// At the largest count one more may cost at most half as much again as at ten.
+/// The target: at the largest count, one more costs at most 1.5 times as much as at ten.
 fn flat(findings: &mut Findings, work: &str, points: &[Point]) {
     if let [_, ten, .., last] = points {
         let work = format!("{work} at {}", last.count);
@@ -84,7 +84,7 @@ fn line(floor: &Point, process: &Point, session: &Point) -> Vec<String> {
     ]
 }
 
-/// Makes as many as the count says, then times some more.
+/// Creates units up to the count, then measures some more.
 fn climb(count: usize, pid: u32, mut one_more: impl FnMut() -> Result<()>) -> Result<Point> {
     let idle = memory(pid)?.rss;
     for _ in 0..count {

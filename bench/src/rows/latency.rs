@@ -15,7 +15,7 @@ use crate::report::{Bound, Findings, compare};
 use crate::stats::{interleave, time, timed};
 use crate::world::World;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
     let daemon = Daemon::start(world.setup())?;
@@ -26,8 +26,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         Box::new(daemon.websocket()?),
         Box::new(daemon.http(Ending::Waited)?),
         Box::new(daemon.http(Ending::Heard)?),
-        Box::new(codex::start(&world.home, &world.folder, Transport::Stdio, 1)?),
-        Box::new(codex::start(&world.home, &world.folder, Transport::WebSocket, 1)?),
+        Box::new(codex::start(&world.home, &world.directory, Transport::Stdio, 1)?),
+        Box::new(codex::start(&world.home, &world.directory, Transport::WebSocket, 1)?),
         Box::new(Ssh::new(sshd.control())),
         Box::new(Swerex::start(&world.home)?),
     ];

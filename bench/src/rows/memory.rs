@@ -15,12 +15,12 @@ use crate::report::{Findings, limit};
 use crate::stats::mib;
 use crate::world::World;
 
-/// A process that does nothing, and ends by itself should its server forget it.
+/// An idle process that exits on its own after a while.
 const IDLE: [&str; 2] = ["/bin/sleep", "60"];
 const PROCESSES: usize = 100;
 const SESSIONS: usize = 1000;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let ours = rexd(world)?;
     let lines = vec![
@@ -47,7 +47,7 @@ fn line(name: &str, figures: &[Option<Memory>]) -> Vec<String> {
     [name.to_owned()].into_iter().chain(figures.iter().map(cell)).collect()
 }
 
-/// Lets the server come to rest.
+/// Waits until the server is idle.
 fn settle() {
     std::thread::sleep(Duration::from_millis(300));
 }
@@ -72,7 +72,7 @@ fn rexd(world: &World) -> Result<[Memory; 3]> {
 }
 
 fn codex(world: &World) -> Result<[Option<Memory>; 3]> {
-    let mut peer = codex::start(&world.home, &world.folder, Transport::Stdio, 1)?;
+    let mut peer = codex::start(&world.home, &world.directory, Transport::Stdio, 1)?;
     peer.run(&["/bin/true"], &mut ignore)?;
     settle();
     let idle = memory(peer.server.id())?;

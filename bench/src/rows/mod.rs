@@ -1,4 +1,4 @@
-//! One file per row of the report; each starts the peers it needs and says what it found.
+//! One file per row of the report; each starts its peers and returns its findings.
 
 pub(crate) mod cold;
 pub(crate) mod compress;
@@ -35,13 +35,13 @@ use crate::report::Findings;
 use crate::stats::{Samples, times};
 use crate::world::World;
 
-/// A row: its name on the command line, how long it may take, and the work.
+/// A row: its name, its time limit and its function.
 pub(crate) struct Row {
     /// The name on the command line.
     pub(crate) name: &'static str,
-    /// When to give up.
+    /// The time limit of the row.
     pub(crate) limit: Duration,
-    /// What is done.
+    /// The function that measures.
     pub(crate) run: fn(&World) -> Result<Findings>,
 }
 

@@ -1,4 +1,4 @@
-//! One decision of the policy, in the process that asks for it.
+//! One decision of the policy, in this process.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::report::{Findings, limit};
 use crate::stats::interleave;
 use crate::world::World;
 
-/// Decisions in one sample; one alone is shorter than the clock can tell.
+/// Decisions per sample; one is shorter than the resolution of the clock.
 const EACH: u32 = 1_000;
 const MOST: f64 = 20e-6;
 const LINE: &str = "cd /srv/app && cargo test --workspace 2>&1 | tail -20";
@@ -27,7 +27,7 @@ enum Kind {
     Path,
 }
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let (few, many, any) = (policy(10)?, policy(1_000)?, on_any_program(1_000)?);
     let kinds = [(Kind::Argv, "argv"), (Kind::Shell, "shell text"), (Kind::Path, "path")];
@@ -71,7 +71,7 @@ fn policy(count: usize) -> Result<Policy> {
     Ok(Policy::new(PolicySettings { rules, ..PolicySettings::default() })?)
 }
 
-/// Rules that could match any program.
+/// Rules that match any program.
 fn on_any_program(count: usize) -> Result<Policy> {
     let rule = |at: usize| {
         let words = ["*".to_owned(), format!("--flag{at}"), "*".to_owned()];

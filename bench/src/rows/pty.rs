@@ -13,10 +13,10 @@ use crate::report::{Bound, Findings, compare};
 use crate::stats::{interleave, time};
 use crate::world::World;
 
-/// Keys that are typed before the clock starts, in every fresh terminal.
+/// Keys sent before the clock starts, in every new terminal.
 const WARM_UP: usize = 20;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
     let daemon = Daemon::start(world.setup())?;
@@ -25,8 +25,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         Box::new(world.setup().start()?),
         Box::new(daemon.unix()?),
         Box::new(daemon.websocket()?),
-        Box::new(codex::start(&world.home, &world.folder, Transport::Stdio, 1)?),
-        Box::new(codex::start(&world.home, &world.folder, Transport::WebSocket, 1)?),
+        Box::new(codex::start(&world.home, &world.directory, Transport::Stdio, 1)?),
+        Box::new(codex::start(&world.home, &world.directory, Transport::WebSocket, 1)?),
         Box::new(Ssh::new(sshd.control())),
     ];
     let names: Vec<String> = peers.iter().map(|peer| peer.name()).collect();

@@ -15,14 +15,14 @@ use crate::world::World;
 
 const FLIGHT: usize = 64;
 
-/// A peer, how many commands a round of it has, and how many of them went wrong so far.
+/// A peer, its commands per round, and its failures.
 struct Entry {
     peer: Box<dyn Commands>,
     total: usize,
     wrong: usize,
 }
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
     let (many, few) = (world.amount(1280, 128), world.amount(192, 64));
@@ -30,8 +30,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let mut entries = vec![
         entry(Box::<Floor>::default(), many),
         entry(Box::new(world.setup().start()?), many),
-        entry(Box::new(codex::start(&world.home, &world.folder, Transport::Stdio, FLIGHT)?), few),
-        entry(Box::new(codex::start(&world.home, &world.folder, Transport::WebSocket, FLIGHT)?), few),
+        entry(Box::new(codex::start(&world.home, &world.directory, Transport::Stdio, FLIGHT)?), few),
+        entry(Box::new(codex::start(&world.home, &world.directory, Transport::WebSocket, FLIGHT)?), few),
         entry(Box::new(Ssh::new(sshd.control())), few * 2),
         entry(Box::new(Swerex::start(&world.home)?), few),
     ];

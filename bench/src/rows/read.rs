@@ -14,7 +14,7 @@ use crate::report::{Bound, Findings, compare};
 use crate::stats::{Samples, interleave, time, timed};
 use crate::world::World;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
     let utf8 = Setup { encoding: Encoding::Utf8, ..world.setup() };
@@ -22,8 +22,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         Box::new(Floor::default()),
         Box::new(world.setup().start()?),
         Box::new(utf8.start()?),
-        Box::new(codex::start(&world.home, &world.folder, Transport::Stdio, 1)?),
-        Box::new(codex::start(&world.home, &world.folder, Transport::WebSocket, 1)?),
+        Box::new(codex::start(&world.home, &world.directory, Transport::Stdio, 1)?),
+        Box::new(codex::start(&world.home, &world.directory, Transport::WebSocket, 1)?),
         Box::new(Sftp::start(&sshd.control())?),
         Box::new(Swerex::start(&world.home)?),
     ];
@@ -54,7 +54,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     Ok(findings)
 }
 
-/// The fastest peer that is neither us nor the floor, and its median.
+/// The fastest peer except rexd and the floor, with its median.
 fn best_peer(names: &[String], samples: &[Samples]) -> Result<(&'static str, f64)> {
     let peers = ["codex stdio", "codex ws", "sftp", "swe-rex"];
     let medians: Result<Vec<_>> =

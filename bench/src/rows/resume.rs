@@ -1,4 +1,4 @@
-//! Coming back after a cut with 100 MiB missed: how fast they arrive, beside plain streaming of the same text.
+//! Resuming after a disconnect with 100 MiB missed: throughput compared with streaming the same text.
 
 use std::fs;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::stats::{Samples, interleave, quantile, rate, timed, within};
 use crate::world::World;
 
 const MISSED: u64 = 100 << 20;
-/// How long a process that nobody listens to may take to print it all.
+/// Limit for a process without a reader to print everything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How the text reaches the client.
+/// The way in which the client receives the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// As the process prints it.
@@ -34,14 +34,14 @@ enum Way {
 const WAYS: [(Way, &str); 3] =
     [(Way::Streamed, "streamed"), (Way::Resumed, "session.resume"), (Way::Attached, "exec.attach")];
 
-/// What the daemon and this client used of one core, as shares of the time it took.
+/// Processor time of the daemon and of this client, relative to the elapsed time.
 #[derive(Debug, Default)]
 struct Load {
     daemon: Vec<f64>,
     client: Vec<f64>,
 }
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let daemon = Daemon::start(world.setup())?;
     let size = world.amount(MISSED, MISSED / 10);
@@ -95,7 +95,7 @@ struct Turn<'a> {
 impl Turn<'_> {
     /// Seconds that the text took.
     fn run(&self, way: Way, load: &mut Load) -> Result<f64> {
-        let mark = self.world.folder.join("printed");
+        let mark = self.world.directory.join("printed");
         drop(fs::remove_file(&mark));
         let script = self.script(&mark)?;
         let mut peer = self.client()?;
@@ -110,7 +110,7 @@ impl Turn<'_> {
         let started = peer.call("exec.start", &params)?;
         let process = started["process_id"].as_str().context("no process_id")?.to_owned();
         drop(peer);
-        within(PATIENCE, || mark.exists()).context("the process waits for somebody to listen")?;
+        within(PATIENCE, || mark.exists()).context("the process did not finish without a reader")?;
         let mut peer = self.client()?;
         let (method, params) = match way {
             Way::Attached => {
@@ -123,7 +123,7 @@ impl Turn<'_> {
         self.follow(load)(&mut peer, &process, Some((method, params)))
     }
 
-    /// Prints the text once the client is gone, or at once if it stays.
+    /// Prints the text after the client has disconnected, or at once if it stays.
     fn script(&self, mark: &Path) -> Result<String> {
         let text = self.world.text(self.size)?;
         Ok(format!("sleep 0.2; cat {}; touch {}", text.display(), mark.display()))
@@ -133,7 +133,7 @@ impl Turn<'_> {
         self.daemon.through(self.daemon.port, "ws", Encoding::Base64)
     }
 
-    /// Asks for what was missed, if anything, and reads until the process has ended; the clock runs from the request,
+    /// Requests missed output, if any, and reads until the process ends; the clock runs from the request,
     /// or from the first byte.
     fn follow<'a>(
         &'a self,

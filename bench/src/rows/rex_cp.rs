@@ -1,4 +1,4 @@
-//! `rex cp` beside scp and rsync over ssh on loopback: one large file and many small ones, up and down.
+//! `rex cp`, scp and rsync over ssh on loopback: one large file and many small files, in both directions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ const FOLDERS: usize = 100;
 /// Small files have between this many bytes and forty times as many.
 const SMALLEST: usize = 100;
 
-/// Which way a copy goes.
+/// The direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Up,
     Down,
 }
 
-/// Who copies.
+/// The program that copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Copier {
     Scp,
@@ -44,7 +44,7 @@ impl Copier {
         }
     }
 
-    /// The command that copies a file or a tree to a name that is free.
+    /// The command that copies a file or a tree to a new name.
     fn command(self, (sshd, rex): (&Sshd, &Rex), way: Way, from: &Path, to: &Path) -> Command {
         let far = match self {
             Copier::Rex => "far:",
@@ -64,7 +64,7 @@ impl Copier {
                 command
             }
             Copier::Rsync => {
-                // With a slash behind it, the tree itself gets the name.
+                // A trailing slash copies the tree under the new name.
                 from.push_str(if from.ends_with("many") { "/" } else { "" });
                 let mut command = Command::new("rsync");
                 command.args(["-rp", "-e", &format!("ssh {}", sshd.options().join(" "))]);
@@ -76,7 +76,7 @@ impl Copier {
     }
 }
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
     let rex = Rex::new(world, Some(&sshd))?;
@@ -88,7 +88,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         for (way, word) in [(Way::Up, "up"), (Way::Down, "down")] {
             let mut copiers = Copier::ALL;
             let samples = interleave(&mut copiers, world.amount(rounds, 1), |copier| {
-                let to = world.folder.join("copied");
+                let to = world.directory.join("copied");
                 remove(&to)?;
                 let seconds = whole(&mut copier.command((&sshd, &rex), way, source, &to))?;
                 ensure!(weigh(&to)? == expected, "{} did not copy everything", copier.name());
@@ -119,19 +119,19 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Files of 100 to 4,000 bytes of the known text, a hundred in a folder.
+/// Files of 100 to 4,000 bytes of the known text, a hundred per directory.
 fn small_files(world: &World, files: usize) -> Result<PathBuf> {
-    let top = world.folder.join("many");
+    let top = world.directory.join("many");
     for number in 0..files {
-        let folder = top.join(format!("{:02}", number % FOLDERS));
-        fs::create_dir_all(&folder)?;
+        let directory = top.join(format!("{:02}", number % FOLDERS));
+        fs::create_dir_all(&directory)?;
         let size = SMALLEST + number * 7919 % (SMALLEST * 39);
-        fs::write(folder.join(number.to_string()), world.known(size))?;
+        fs::write(directory.join(number.to_string()), world.known(size))?;
     }
     Ok(top)
 }
 
-/// How many files there are, and how many bytes in them.
+/// The number of files and of bytes.
 fn weigh(path: &Path) -> Result<(usize, u64)> {
     if path.is_file() {
         return Ok((1, path.metadata()?.len()));

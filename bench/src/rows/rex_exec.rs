@@ -1,4 +1,4 @@
-//! `rex exec`: the whole command beside a shell and ssh, and a second command on a connection that is kept.
+//! `rex exec` compared with a shell and ssh, and a second command on an open connection.
 
 use std::process::{Command, Stdio};
 
@@ -14,10 +14,10 @@ use crate::report::{Bound, Findings, compare};
 use crate::stats::{interleave, time, timed};
 use crate::world::World;
 
-/// Does something once and returns the seconds.
+/// Runs one operation and returns the seconds.
 type Once<'a> = Box<dyn FnMut() -> Result<f64> + 'a>;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
     let rex = Rex::new(world, Some(&sshd))?;
@@ -27,7 +27,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Whole commands, each from its start to its end.
+/// Complete commands, from start to exit.
 fn commands(world: &World, sshd: &Sshd, rex: &Rex, findings: &mut Findings) -> Result<()> {
     let shell = || {
         let mut command = Command::new("/bin/sh");
@@ -65,7 +65,7 @@ fn commands(world: &World, sshd: &Sshd, rex: &Rex, findings: &mut Findings) -> R
     Ok(())
 }
 
-/// Commands on a session of the client library that is open already.
+/// Commands on an open session of the client library.
 fn kept(world: &World, sshd: &Sshd, findings: &mut Findings) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let session = runtime.block_on(open(world, sshd))?;

@@ -1,4 +1,4 @@
-//! The tool `bash` over MCP: what it costs above running the same through rexd.
+//! The tool `bash` over MCP: its cost above the same command through rexd.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Stdio};
@@ -14,13 +14,13 @@ use crate::stats::{interleave, time, timed};
 use crate::watchdog::Server;
 use crate::world::World;
 
-/// What the tool may cost above the engine, in seconds.
+/// Limit for the cost above rexd, in seconds.
 const MOST: f64 = 1e-3;
 
-/// Does something once and returns the seconds.
+/// Runs one operation and returns the seconds.
 type Once<'a> = Box<dyn FnMut() -> Result<f64> + 'a>;
 
-/// A client of MCP on standard streams, no more than this row needs.
+/// A minimal MCP client on standard streams.
 struct Mcp {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -28,7 +28,7 @@ struct Mcp {
     _server: Server,
 }
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let rex = Rex::new(world, None)?;
     let mut mcp = Mcp::start(&rex)?;

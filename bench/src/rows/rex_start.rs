@@ -1,4 +1,4 @@
-//! What `rex` itself takes: the time of `--help`, and memory while a command runs.
+//! The cost of `rex` itself: the time of `--help`, and memory while a command runs.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -13,12 +13,12 @@ use crate::stats::{interleave, mib, time};
 use crate::watchdog::Server;
 use crate::world::World;
 
-/// Seconds that `rex --help` may take.
+/// Limit for `rex --help`, in seconds.
 const MOST_HELP: f64 = 10e-3;
-/// Bytes that `rex exec` may have had in memory.
+/// Limit for the peak memory of `rex exec`, in bytes.
 const MOST_MEMORY: f64 = 15.0 * 1024.0 * 1024.0;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let rex = Rex::new(world, None)?;
     let each = world.amount(20, 3);
@@ -34,7 +34,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     Ok(findings)
 }
 
-/// The most memory that `rex exec` has had once a command has run through it.
+/// The peak memory of `rex exec` after one command.
 fn memory(rex: &Rex) -> Result<f64> {
     let mut command = rex.command(&["exec", "-t", "local", "--", "cat"]);
     let mut server = Server::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?.ends_with_stdin();

@@ -1,4 +1,4 @@
-//! `/bin/true` under a sandbox profile, beside the same without one, and beside Codex with its own.
+//! `/bin/true` with a sandbox profile, compared with no profile and with Codex's sandbox.
 
 use anyhow::{Context, Result, ensure};
 
@@ -9,10 +9,10 @@ use crate::report::{Bound, Findings, compare};
 use crate::stats::{interleave, time, timed};
 use crate::world::World;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let codex = |confined: bool| -> Result<Box<dyn Commands>> {
-        let peer = codex::start(&world.home, &world.folder, Transport::Stdio, 1)?;
+        let peer = codex::start(&world.home, &world.directory, Transport::Stdio, 1)?;
         Ok(if confined { Box::new(peer.confine()) } else { Box::new(peer) })
     };
     let mut peers: Vec<Box<dyn Commands>> = vec![
@@ -41,7 +41,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     }
     let ours = median(&names, &samples, "rexd workspace-write")?;
     let theirs = ("codex stdio workspace-write", median(&names, &samples, "codex stdio workspace-write")?);
-    findings.targets.push(compare("the same beside Codex", ours, theirs, Bound::AtMost(1.0), time));
+    findings.targets.push(compare("the same, compared with Codex", ours, theirs, Bound::AtMost(1.0), time));
     findings.note(
         "Every profile is held by the kernel: Landlock, seccomp, no new privileges, a namespace made once.",
     );

@@ -1,4 +1,4 @@
-//! The size of the program, and whether it needs no other file to run.
+//! The size of the program, and whether it is static.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::world::World;
 
 const MOST: f64 = 6e6;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let program = fs::read(&world.rexd)?;
     let interpreted = needs_interpreter(&program)?;

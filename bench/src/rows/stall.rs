@@ -15,29 +15,29 @@ use crate::report::{Findings, fact, limit};
 use crate::stats::{mib, time, within};
 use crate::world::{TEXT_BYTES, World};
 
-/// How many times the text is printed.
+/// The number of repetitions of the text.
 const COPIES: u64 = 4;
-/// What memory may grow beyond the configured log.
+/// Limit for memory growth beyond the configured log.
 const GROWTH: f64 = (2 << 20) as f64;
-/// How long a command or a kill may take while nobody reads.
+/// Limit for a command or a kill during the stall.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What one peer did.
+/// The measurements of one peer.
 struct Outcome {
     name: String,
     before: f64,
     peak: f64,
-    /// How long until a command that was started during the stall had done its work.
+    /// Time until a command started during the stall has finished its work.
     touched: Option<Duration>,
-    /// How long until a process that was killed during a stall was gone.
+    /// Time until a process killed during the stall has ended.
     killed: Option<Duration>,
     drained: Duration,
 }
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let rexd = measure(world, world.setup().start()?)?;
-    let codex = measure(world, codex::start(&world.home, &world.folder, Transport::Stdio, 1)?)?;
+    let codex = measure(world, codex::start(&world.home, &world.directory, Transport::Stdio, 1)?)?;
     let mut findings = Findings::new("The reader stalls for 10 s while a process prints 1 GiB");
     let took =
         |time: Option<Duration>| time.map_or("never".to_owned(), |time| format!("{} ms", time.as_millis()));
@@ -92,7 +92,7 @@ fn measure<D: Dialect>(world: &World, mut peer: Peer<D>) -> Result<Outcome> {
         peak = peak.max(memory(peer.server.id())?.rss);
         std::thread::sleep(Duration::from_millis(20));
         if touched.is_none() && stall.elapsed() > Duration::from_secs(1) {
-            touched = Some(touch(&mut peer, &world.folder.join(format!("touched by {name}")))?);
+            touched = Some(touch(&mut peer, &world.directory.join(format!("touched by {name}")))?);
         }
     }
     let drain = Instant::now();
@@ -104,16 +104,16 @@ fn measure<D: Dialect>(world: &World, mut peer: Peer<D>) -> Result<Outcome> {
     Ok(Outcome { name, before, peak, touched: touched.flatten(), killed, drained })
 }
 
-/// Starts a command without reading its answer, and looks for the file it makes.
+/// Starts a command without reading its response, and waits for the file that it creates.
 fn touch<D: Dialect>(peer: &mut Peer<D>, mark: &Path) -> Result<Option<Duration>> {
     let mark_text = mark.to_str().context("a path that is not text")?;
     peer.begin(&["/usr/bin/touch", mark_text])?;
     Ok(within(PATIENCE, || mark.exists()))
 }
 
-/// Kills a printer that nobody reads, and looks whether it is gone.
+/// Kills a process with unread output, and waits for its end.
 fn kill<D: Dialect>(peer: &mut Peer<D>, world: &World, text: &str) -> Result<Option<Duration>> {
-    let note = world.folder.join("printer.pid");
+    let note = world.directory.join("printer.pid");
     drop(fs::remove_file(&note));
     let script = format!("echo $$ > {}; exec cat {text} {text} {text} {text}", note.display());
     let printer = peer.start(&["/bin/sh", "-c", &script], Streams::Pipes)?;

@@ -17,17 +17,17 @@ use crate::report::{Bound, Findings, compare};
 use crate::stats::{interleave, rate, timed};
 use crate::world::{TEXT_BYTES, World};
 
-/// SWE-ReX holds all output in memory, several times over: it gets less to print.
+/// SWE-ReX keeps several copies of all output in memory, so it prints less.
 const SWEREX_BYTES: u64 = 32 << 20;
 
-/// A peer with the text it prints.
+/// A peer with its output.
 struct Entry {
     peer: Box<dyn Commands>,
     path: PathBuf,
     size: u64,
 }
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
     let daemon = Daemon::start(world.setup())?;
@@ -41,8 +41,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         entry(Box::new(utf8.start()?)),
         entry(Box::new(daemon.unix()?)),
         entry(Box::new(daemon.websocket()?)),
-        entry(Box::new(codex::start(&world.home, &world.folder, Transport::Stdio, 1)?)),
-        entry(Box::new(codex::start(&world.home, &world.folder, Transport::WebSocket, 1)?)),
+        entry(Box::new(codex::start(&world.home, &world.directory, Transport::Stdio, 1)?)),
+        entry(Box::new(codex::start(&world.home, &world.directory, Transport::WebSocket, 1)?)),
         entry(Box::new(Ssh::new(sshd.control()))),
     ];
     let small = size.min(SWEREX_BYTES);

@@ -1,4 +1,4 @@
-//! Names, glob and grep over 50,000 files, natively in rexd, against ripgrep.
+//! Listing, glob and grep on 50,000 files: native in rexd, compared with ripgrep.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -13,10 +13,10 @@ use crate::report::{Bound, Findings, compare};
 use crate::stats::{interleave, time, timed};
 use crate::world::{NEEDLE, Tree, World};
 
-/// More than the tree holds.
+/// A limit above the size of the tree.
 const NO_LIMIT: u64 = 1_000_000;
 
-/// An answer of which only the number of entries matters.
+/// A result of which only the number of entries is used.
 #[derive(Deserialize)]
 struct Counted {
     result: Option<Lists>,
@@ -29,24 +29,24 @@ struct Lists {
     entries: Vec<IgnoredAny>,
 }
 
-/// One search, done by both.
+/// One search by both programs.
 struct Search {
     work: &'static str,
     method: &'static str,
     params: Value,
     rg: Vec<&'static str>,
-    /// What rexd must find, and what ripgrep must.
+    /// The expected counts of rexd and of ripgrep.
     found: [usize; 2],
     most: f64,
 }
 
-/// Who does it.
+/// The program that searches.
 enum Who {
     Rg,
     Rexd(Box<Peer<Rexd>>),
 }
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let tree = Tree::grow(world)?;
     let mut who = [Who::Rg, Who::Rexd(Box::new(world.setup().start()?))];
@@ -74,8 +74,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
 }
 
 fn searches(tree: &Tree, session: &str) -> [Search; 3] {
-    let path = &tree.folder;
-    let everything = tree.files + tree.folders;
+    let path = &tree.directory;
+    let everything = tree.files + tree.directories;
     [
         Search {
             work: "names of all files",
@@ -107,7 +107,7 @@ fn searches(tree: &Tree, session: &str) -> [Search; 3] {
 impl Who {
     fn find(&mut self, search: &Search, tree: &Tree) -> Result<usize> {
         match self {
-            Self::Rg => rg::lines(&search.rg, &tree.folder),
+            Self::Rg => rg::lines(&search.rg, &tree.directory),
             Self::Rexd(peer) => {
                 let answer = peer.raw_answer(search.method, &search.params)?;
                 let counted: Counted = serde_json::from_slice(answer)?;

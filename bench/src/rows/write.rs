@@ -18,7 +18,7 @@ use crate::world::World;
 
 const SIZE: usize = 1 << 20;
 
-/// Runs the row.
+/// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
     let sshd = Sshd::start()?;
     let mut findings = Findings::new("Writing 1 MiB");
@@ -26,8 +26,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let mut peers: Vec<Box<dyn Files>> = vec![
         Box::new(Floor::default()),
         Box::new(quick.start()?),
-        Box::new(codex::start(&world.home, &world.folder, Transport::Stdio, 1)?),
-        Box::new(codex::start(&world.home, &world.folder, Transport::WebSocket, 1)?),
+        Box::new(codex::start(&world.home, &world.directory, Transport::Stdio, 1)?),
+        Box::new(codex::start(&world.home, &world.directory, Transport::WebSocket, 1)?),
         Box::new(Sftp::start(&sshd.control())?),
         Box::new(Swerex::start(&world.home)?),
     ];
@@ -41,7 +41,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     table(&mut findings, "write 1 MiB, fsync", &synced_names, &slow, time);
     findings.note(
         "floor, rexd and sftp write a temporary file and rename it; Codex and SWE-ReX overwrite in place. With fsync, \
-         floor and rexd sync the file and its folder, sftp only the file.",
+         floor and rexd sync the file and its directory, sftp only the file.",
     );
     let ours = median(&names, &fast, "rexd base64")?;
     let sftp = ("sftp", median(&names, &fast, "sftp")?);
@@ -56,7 +56,7 @@ fn measure(world: &World, peers: &mut [Box<dyn Files>]) -> Result<(Vec<String>, 
     let names: Vec<String> = peers.iter().map(|peer| peer.name()).collect();
     let each = world.amount(10, 3);
     let content = world.known(SIZE);
-    let path = world.folder.join("written.txt");
+    let path = world.directory.join("written.txt");
     let samples = interleave(peers, world.amount(12, 2), |peer| {
         drop(fs::remove_file(&path));
         let one = |_| timed(|| peer.write(&path, content)).map(|(seconds, ())| seconds);

@@ -1,52 +1,58 @@
-//! App: what every command has: where it works, how it shows, and a session there.
+//! App: the context of a command: its target, its output format and its session.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use client::{OutputMode, Session, SessionOptions, Target};
 
-use crate::asking;
+use tokio::task::JoinSet;
+
+use crate::approval_prompt;
 use crate::failure::Failure;
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::route::{self, Choice};
 
-/// What every command has.
+/// The context that every command receives.
 #[derive(Debug)]
 pub struct App {
-    /// Where it works, and why there.
+    /// The target, and the rule that chose it.
     pub choice: Choice,
-    /// Whether results are shown as JSON.
+    /// Whether results are printed as JSON.
     pub json: bool,
 }
 
 impl App {
-    /// Chooses the target.
-    pub fn new(asked: Option<&str>, json: bool) -> Result<App, Failure> {
-        Ok(App { choice: route::choose(asked)?, json })
+    /// Chooses the target by the routing rules.
+    pub fn new(flag: Option<&str>, json: bool) -> Result<App, Failure> {
+        Ok(App { choice: route::choose(flag)?, json })
     }
 
-    /// The same, for paths that may name a target of their own; the path without it.
-    pub fn for_path(asked: Option<&str>, json: bool, path: &str) -> Result<(App, String), Failure> {
-        let (alias, path) = route::split_place(path)?;
+    /// The same for a path that may have an `ALIAS:` prefix; also returns the path without it.
+    pub fn for_path(flag: Option<&str>, json: bool, path: &str) -> Result<(App, String), Failure> {
+        let (alias, path) = route::remote_path(path)?;
+        if let (Some(flag), Some(alias)) = (flag, &alias)
+            && flag != alias
+        {
+            return Err(conflicting_targets(flag, alias));
+        }
         let app = match alias {
-            Some(alias) if asked.is_some_and(|asked| asked != alias) => return Err(two_targets(&alias)),
             Some(alias) => App { choice: route::choose_once(&alias)?, json },
-            None => App::new(asked, json)?,
+            None => App::new(flag, json)?,
         };
         let path = app.path(&path);
         Ok((app, path))
     }
 
-    /// How sessions of the command line are opened.
+    /// The options with which commands open their sessions.
     pub fn options(&self) -> SessionOptions {
         let output = match self.json {
             true => OutputMode::Verbatim,
             false => OutputMode::Base64,
         };
-        // ssh asks at the terminal itself, not on our streams.
+        // ssh prompts on the terminal itself, not on stdin and stdout.
         let interactive =
             rustix::fs::open("/dev/tty", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).is_ok();
-        // Who wants JSON is a program, and answers no questions.
+        // With --json the caller is a program, which cannot answer prompts.
         SessionOptions {
             output,
             interactive,
@@ -55,32 +61,33 @@ impl App {
         }
     }
 
-    /// A session on the target.
+    /// Opens a session on the target.
     pub async fn session(&self) -> Result<Session, Failure> {
         let options = self.options();
-        let asks = options.approvals;
-        let shelters = options.interactive && matches!(self.choice.target, Target::Ssh(_));
+        let prompts = options.approvals;
+        let ignores_interrupt = options.interactive && matches!(self.choice.target, Target::Ssh(_));
+        let mut tasks = JoinSet::new();
         let opening = Session::open(self.choice.target.clone(), options);
-        let session = match shelters {
+        let session = match ignores_interrupt {
             true => {
                 let mut interrupt = Interrupt::listen()?;
                 let session = tokio::select! {
                     session = opening => session?,
-                    () = interrupt.came() => return Err(Failure::new("interrupted").status(INTERRUPTED)),
+                    () = interrupt.received() => return Err(Failure::new("interrupted").status(INTERRUPTED)),
                 };
-                tokio::spawn(interrupt.end_with_it());
+                tasks.spawn(interrupt.exit_on_interrupt());
                 session
             }
             false => opening.await?,
         };
-        opened().push(session.clone());
-        if asks && session.has_capability("approvals") {
-            tokio::spawn(asking::attend(session.clone()));
+        if prompts && session.has_capability("approvals") {
+            tasks.spawn(approval_prompt::prompt_for_session(session.clone()));
         }
+        open_sessions().push(OpenSession { session: session.clone(), _tasks: tasks });
         Ok(session)
     }
 
-    /// A path there: what is relative starts where commands start.
+    /// A path on the target: a relative one starts in the directory where commands start.
     pub fn path(&self, path: &str) -> String {
         match &self.choice.cwd {
             Some(cwd) if !path.starts_with('/') => match path {
@@ -92,25 +99,31 @@ impl App {
     }
 }
 
-/// `-t` and the alias before a path say different things.
-pub fn two_targets(alias: &str) -> Failure {
-    Failure::new(format!("-t names one target and {alias}: another")).hint("leave one of them away")
+/// The error for `-t` and an `ALIAS:` prefix that name different targets.
+pub fn conflicting_targets(flag: &str, alias: &str) -> Failure {
+    Failure::new(format!("conflicting targets: `-t {flag}` and `{alias}:`")).hint("use one of them")
 }
 
-/// The sessions of this program, so that none is left open whichever way a command ends.
-static OPENED: Mutex<Vec<Session>> = Mutex::new(Vec::new());
-/// How long a last word may take.
-const LAST_WORD: Duration = Duration::from_secs(1);
-
-fn opened() -> MutexGuard<'static, Vec<Session>> {
-    OPENED.lock().unwrap_or_else(PoisonError::into_inner)
+/// A session and the tasks that serve it: they are aborted when this is dropped.
+struct OpenSession {
+    session: Session,
+    _tasks: JoinSet<()>,
 }
 
-/// Leaves every session that a command which failed has not closed: what it started there ends.
-pub async fn leave_all() {
-    let sessions = std::mem::take(&mut *opened());
-    for session in sessions {
-        // One that is closed says so at once; one whose link is gone has nobody to tell.
-        tokio::time::timeout(LAST_WORD, session.close_without_waiting()).await.ok();
+/// The open sessions of this process, so that a failed command leaves none behind.
+static OPEN_SESSIONS: Mutex<Vec<OpenSession>> = Mutex::new(Vec::new());
+/// How long closing one session may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+fn open_sessions() -> MutexGuard<'static, Vec<OpenSession>> {
+    OPEN_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Closes every session that a failed command left open; processes it started there end.
+pub async fn close_all_sessions() {
+    let sessions = std::mem::take(&mut *open_sessions());
+    for OpenSession { session, .. } in &sessions {
+        // A closed session returns at once; with a broken connection the timeout ends the attempt.
+        tokio::time::timeout(CLOSE_TIMEOUT, session.close_without_waiting()).await.ok();
     }
 }

@@ -1,8 +1,8 @@
-//! What can be asked on the command line.
-#![allow(rustdoc::broken_intra_doc_links, reason = "the help says [USER@]HOST as people write it")]
+//! The command line: commands, flags and their help.
+#![allow(rustdoc::broken_intra_doc_links, reason = "the help contains [USER@]HOST")]
 
-mod alone;
 mod examples;
+mod fast_path;
 mod target;
 
 use std::path::PathBuf;
@@ -10,393 +10,393 @@ use std::time::Duration;
 
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 
-pub use alone::parse;
-pub use target::{TargetAdd, TargetAsk, TargetInstall};
+pub use fast_path::parse;
+pub use target::{TargetAddArgs, TargetCommand, TargetInstallArgs};
 
-/// Commands, terminals and files on any machine.
+/// Run commands, open terminals and work with files on any machine
 #[derive(Debug, Parser)]
 #[command(name = "rex", version, after_help = examples::REX, propagate_version = true, max_term_width = 100)]
-pub struct Args {
-    /// What every command takes
+pub struct RexArgs {
+    /// Options of every command
     #[command(flatten)]
-    pub everywhere: Everywhere,
+    pub global: GlobalOptions,
 
-    /// What to do
+    /// The command to run
     #[command(subcommand)]
-    pub command: Ask,
+    pub command: RexCommand,
 }
 
-/// What every command takes.
+/// The options that every command takes.
 #[derive(Debug, ArgGroup)]
-pub struct Everywhere {
-    /// Where: local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or an alias (`rex target list`)
-    #[arg(short = 't', long, global = true, value_name = "TARGET", help_heading = EVERYWHERE)]
+pub struct GlobalOptions {
+    /// Target to work on: local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or an alias (see `rex target list`)
+    #[arg(short = 't', long, global = true, value_name = "TARGET", help_heading = GLOBAL)]
     pub target: Option<String>,
 
-    /// Results as JSON, one line each; errors as JSON on stderr
-    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    /// Print results as JSON, one line each, and errors as JSON on stderr
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
 }
 
-/// The heading of what every command takes.
-const EVERYWHERE: &str = "Options of every command";
+/// The help heading of the global options.
+const GLOBAL: &str = "Global options";
 
-/// What to do.
+/// A command of `rex`.
 #[derive(Debug, Subcommand)]
-pub enum Ask {
-    /// Run a command; ends as it does
+pub enum RexCommand {
+    /// Run a command and exit with its status
     #[command(after_help = examples::EXEC)]
-    Exec(Exec),
-    /// Open a terminal; Enter ~ . leaves it running, `rex attach` comes back
+    Exec(ExecArgs),
+    /// Open a shell in a terminal; `Enter ~ .` detaches, `rex attach` reattaches
     #[command(after_help = examples::SHELL)]
-    Shell(Shell),
-    /// Take up a process again: its output so far, then as it comes; input goes to it
-    Attach(Attach),
-    /// Show what a process has written, also one that has ended
-    Logs(Logs),
-    /// List processes that run there, detached ones too
-    Ps(Ps),
-    /// End a process with all of its children, or send it a signal
-    Kill(Kill),
-    /// Wait for a process to end; ends as it did
-    Wait(Wait),
-    /// Print a file as it is
-    Read(Read),
+    Shell(ShellArgs),
+    /// Reattach to a process: show its output and send it input
+    Attach(AttachArgs),
+    /// Print the output of a process, running or exited
+    Logs(LogsArgs),
+    /// List processes, including detached ones
+    Ps(PsArgs),
+    /// Kill a process and its children, or send it a signal
+    Kill(KillArgs),
+    /// Wait for a process and exit with its status
+    Wait(WaitArgs),
+    /// Print a file, byte for byte
+    Read(ReadArgs),
     /// Write stdin to a file
     #[command(after_help = examples::WRITE)]
-    Write(Write),
-    /// Replace a text that occurs once in a file
-    Edit(Edit),
-    /// Apply a patch from stdin, whole or not at all
+    Write(WriteArgs),
+    /// Replace text in a file
+    Edit(EditArgs),
+    /// Apply a patch from stdin, completely or not at all
     #[command(after_help = examples::PATCH)]
-    Patch(Patch),
+    Patch(PatchArgs),
     /// List a directory
-    Ls(Ls),
-    /// Find paths by pattern, such as `**/*.rs`
-    Glob(Glob),
+    Ls(LsArgs),
+    /// Find files by pattern, such as `**/*.rs`
+    Glob(GlobArgs),
     /// Search the contents of files
     #[command(after_help = examples::GREP)]
-    Grep(Grep),
-    /// Tell what a path is: kind, size, time, rights
-    Stat(Stat),
-    /// Report what changes below a path, until Ctrl-C
-    Watch(Watch),
-    /// Copy files and trees, either way or between targets
+    Grep(GrepArgs),
+    /// Show type, size, mode, owner and time of a path
+    Stat(StatArgs),
+    /// Report changes below a path until Ctrl-C
+    Watch(WatchArgs),
+    /// Copy files to, from or between targets
     #[command(after_help = examples::CP)]
-    Cp(Cp),
-    /// Name the machines that work is done on, try them, put rexd there
+    Cp(CpArgs),
+    /// Manage targets: add, test, choose, and install rexd on them
     #[command(subcommand, after_help = examples::TARGET)]
-    Target(TargetAsk),
-    /// Decide what policy asks a person about
+    Target(TargetCommand),
+    /// List and answer approval requests
     #[command(subcommand, after_help = examples::APPROVALS)]
-    Approvals(ApprovalsAsk),
-    /// Give an agent these tools: serve MCP, or write the agent's configuration
+    Approvals(ApprovalsCommand),
+    /// Serve the tools to an agent through MCP, or configure an agent to use them
     #[command(after_help = examples::MCP)]
-    Mcp(Mcp),
-    /// Print the tools' schemas, for an agent of your own
-    Tools(Tools),
-    /// Call one tool as an agent would
-    Call(Call),
-    /// Show what this can do, on a sample workspace or yours
-    Up(Up),
-    /// Print completions for a shell: bash, zsh or fish
-    Completions(Completions),
-    /// Write the manual pages into a directory
+    Mcp(McpArgs),
+    /// Print the schemas of the tools, for your own agent
+    Tools(ToolsArgs),
+    /// Call one tool, as an agent does
+    Call(CallArgs),
+    /// Run a demonstration on a sample workspace or on yours
+    Up(UpArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Write the manual pages to a directory
     #[command(hide = true)]
-    Man(Man),
+    Man(ManArgs),
 }
 
-/// `rex exec`.
+/// Arguments of `rex exec`.
 #[derive(Debug, ArgGroup)]
-pub struct Exec {
-    /// End it after this long (30s, 5m, 2h); without it as long as the host allows
+pub struct ExecArgs {
+    /// Kill the command after this time, such as 30s, 5m or 2h [default: the limit of the host]
     #[arg(long, value_name = "D", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Set a variable; may be given more than once
+    /// Set an environment variable; repeatable
     #[arg(short, long, value_name = "K=V", value_parser = variable)]
     pub env: Vec<(String, String)>,
-    /// Run it in this directory there
+    /// Working directory on the target
     #[arg(short = 'C', long, value_name = "DIR")]
     pub cwd: Option<String>,
-    /// Give it a terminal, for programs that want one
+    /// Allocate a terminal
     #[arg(long)]
     pub tty: bool,
-    /// Let it outlive the link and the daemon; prints its id
+    /// Detach: print the process id and exit; the process survives the connection and the daemon
     #[arg(short, long)]
     pub detach: bool,
-    /// Confine it by the kernel: read-only or workspace-write
+    /// Run in a sandbox: read-only or workspace-write
     #[arg(long, value_name = "PROFILE")]
     pub sandbox: Option<String>,
-    /// Leave its stdin empty
+    /// Do not forward stdin; the command reads end of file
     #[arg(short = 'n', long)]
     pub no_stdin: bool,
-    /// The command and its arguments; no shell looks at them
-    // A flag that is not ours before the command is a mistake; behind its first word everything is its own.
+    /// Command and arguments, passed without a shell
+    // An unknown flag before the command is an error; after its first word, everything belongs to the command.
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub command: Vec<String>,
 }
 
-/// `rex shell`.
+/// Arguments of `rex shell`.
 #[derive(Debug, ArgGroup)]
-pub struct Shell {
-    /// Start in this directory there
+pub struct ShellArgs {
+    /// Working directory on the target
     #[arg(short = 'C', long, value_name = "DIR")]
     pub cwd: Option<String>,
-    /// Set a variable; may be given more than once
+    /// Set an environment variable; repeatable
     #[arg(short, long, value_name = "K=V", value_parser = variable)]
     pub env: Vec<(String, String)>,
-    /// Run this in the terminal instead of the shell
+    /// Command to run instead of the login shell
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<String>,
 }
 
-/// `rex attach`.
+/// Arguments of `rex attach`.
 #[derive(Debug, ArgGroup)]
-pub struct Attach {
-    /// The process, as `rex ps` shows it; its first characters do
+pub struct AttachArgs {
+    /// Process id as shown by `rex ps`; a unique prefix is enough
     pub id: String,
-    /// Only what comes from now on
+    /// Skip the output so far
     #[arg(long)]
     pub new: bool,
-    /// Send it our stdin, to its end, though that is no terminal
+    /// Forward stdin even if it is not a terminal
     #[arg(short, long)]
     pub input: bool,
 }
 
-/// `rex logs`.
+/// Arguments of `rex logs`.
 #[derive(Debug, ArgGroup)]
-pub struct Logs {
-    /// The process, as `rex ps` shows it; its first characters do
+pub struct LogsArgs {
+    /// Process id as shown by `rex ps`; a unique prefix is enough
     pub id: String,
-    /// Go on until it ends
+    /// Follow the output until the process exits
     #[arg(short, long)]
     pub follow: bool,
-    /// Start at this place in the output
+    /// Start at this offset of the output
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub cursor: u64,
 }
 
-/// `rex ps`.
+/// Arguments of `rex ps`.
 #[derive(Debug, ArgGroup)]
-pub struct Ps {
-    /// Those that have ended, too
+pub struct PsArgs {
+    /// Include exited processes
     #[arg(short, long)]
     pub all: bool,
 }
 
-/// `rex kill`.
+/// Arguments of `rex kill`.
 #[derive(Debug, ArgGroup)]
-pub struct Kill {
-    /// The process, as `rex ps` shows it; its first characters do
+pub struct KillArgs {
+    /// Process id as shown by `rex ps`; a unique prefix is enough
     pub id: String,
-    /// Send this signal instead of ending it
+    /// Send this signal instead of killing the process
     #[arg(short, long, value_name = "SIG")]
     pub signal: Option<String>,
 }
 
-/// `rex wait`.
+/// Arguments of `rex wait`.
 #[derive(Debug, ArgGroup)]
-pub struct Wait {
-    /// The process, as `rex ps` shows it; its first characters do
+pub struct WaitArgs {
+    /// Process id as shown by `rex ps`; a unique prefix is enough
     pub id: String,
 }
 
-/// `rex read`.
+/// Arguments of `rex read`.
 #[derive(Debug, ArgGroup)]
-pub struct Read {
-    /// The file there: PATH, :PATH or ALIAS:PATH
+pub struct ReadArgs {
+    /// File on the target: PATH, :PATH or ALIAS:PATH
     pub path: String,
-    /// First byte, from 0
+    /// First byte to print, from 0
     #[arg(long, default_value_t = 0)]
     pub offset: u64,
-    /// How many bytes; without it all
+    /// Number of bytes to print [default: all]
     #[arg(long)]
     pub length: Option<u64>,
 }
 
-/// `rex write`.
+/// Arguments of `rex write`.
 #[derive(Debug, ArgGroup)]
-pub struct Write {
-    /// The file there
+pub struct WriteArgs {
+    /// File on the target: PATH, :PATH or ALIAS:PATH
     pub path: String,
-    /// Add to it instead of replacing it
+    /// Append to the file instead of replacing it
     #[arg(long, conflicts_with = "create")]
     pub append: bool,
-    /// Only if it does not exist yet
+    /// Fail if the file exists
     #[arg(long)]
     pub create: bool,
 }
 
-/// `rex edit`.
+/// Arguments of `rex edit`.
 #[derive(Debug, ArgGroup)]
-pub struct Edit {
-    /// The file there
+pub struct EditArgs {
+    /// File on the target: PATH, :PATH or ALIAS:PATH
     pub path: String,
-    /// What to replace; it must occur once
+    /// Text to replace; it must occur exactly once
     pub old: String,
-    /// With what
+    /// Replacement text
     pub new: String,
     /// Replace every occurrence
     #[arg(short, long)]
     pub all: bool,
 }
 
-/// `rex patch`.
+/// Arguments of `rex patch`.
 #[derive(Debug, ArgGroup)]
-pub struct Patch {
-    /// Where its relative paths start
+pub struct PatchArgs {
+    /// Directory that relative paths in the patch start from
     #[arg(short = 'C', long, value_name = "DIR")]
     pub cwd: Option<String>,
 }
 
-/// `rex ls`.
+/// Arguments of `rex ls`.
 #[derive(Debug, ArgGroup)]
-pub struct Ls {
-    /// The directory there; without it the one where commands start
+pub struct LsArgs {
+    /// Directory on the target [default: the working directory]
     pub path: Option<String>,
-    /// With everything below
+    /// List subdirectories recursively
     #[arg(short = 'R', long)]
     pub recursive: bool,
-    /// Sizes and times too
+    /// Show sizes and times
     #[arg(short, long)]
     pub long: bool,
 }
 
-/// `rex glob`.
+/// Arguments of `rex glob`.
 #[derive(Debug, ArgGroup)]
-pub struct Glob {
-    /// Such as `**/*.rs`
+pub struct GlobArgs {
+    /// Pattern, such as `**/*.rs`
     pub pattern: String,
-    /// Where it starts
+    /// Directory to search [default: the working directory]
     pub path: Option<String>,
 }
 
-/// `rex grep`.
+/// Arguments of `rex grep`.
 #[derive(Debug, ArgGroup)]
-pub struct Grep {
-    /// A regular expression; in lower case it ignores case
+pub struct GrepArgs {
+    /// Regular expression; a pattern in lower case ignores case
     pub pattern: String,
-    /// File or directory there
+    /// File or directory on the target [default: the working directory]
     pub path: Option<String>,
-    /// Take the pattern as it is written
+    /// Match the pattern literally
     #[arg(short = 'F', long)]
     pub literal: bool,
     /// Ignore case
     #[arg(short, long, conflicts_with = "case_sensitive")]
     pub ignore_case: bool,
-    /// Do not ignore case
+    /// Match case
     #[arg(short = 's', long)]
     pub case_sensitive: bool,
-    /// Only files that match this glob; may be given more than once
+    /// Search only files that match this glob; repeatable
     #[arg(short = 'g', long = "include", value_name = "GLOB")]
     pub include: Vec<String>,
-    /// No files that match this glob; may be given more than once
+    /// Skip files that match this glob; repeatable
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
-    /// Lines shown around each match
+    /// Lines of context around each match
     #[arg(short = 'C', long, value_name = "LINES", default_value_t = 0)]
     pub context: u32,
-    /// Dot files too
+    /// Search hidden files
     #[arg(long)]
     pub hidden: bool,
-    /// Ignored files too
+    /// Search files that .gitignore excludes
     #[arg(long)]
     pub no_ignore: bool,
-    /// At most so many matches
+    /// Stop after this many matches
     #[arg(short = 'm', long, value_name = "COUNT")]
     pub max_matches: Option<u32>,
 }
 
-/// `rex stat`.
+/// Arguments of `rex stat`.
 #[derive(Debug, ArgGroup)]
-pub struct Stat {
-    /// The path there
+pub struct StatArgs {
+    /// Path on the target
     pub path: String,
 }
 
-/// `rex watch`.
+/// Arguments of `rex watch`.
 #[derive(Debug, ArgGroup)]
-pub struct Watch {
-    /// File or directory there; without it the one where commands start
+pub struct WatchArgs {
+    /// File or directory on the target [default: the working directory]
     pub path: Option<String>,
-    /// Not what is below
+    /// Do not watch subdirectories
     #[arg(long)]
     pub flat: bool,
 }
 
-/// `rex cp`.
+/// Arguments of `rex cp`.
 #[derive(Debug, ArgGroup)]
-pub struct Cp {
-    /// What: a path here, or there as :PATH or ALIAS:PATH
+pub struct CpArgs {
+    /// Source: a local path, or :PATH or ALIAS:PATH on a target
     pub source: String,
-    /// Where to: the other side
+    /// Destination, written like the source
     pub destination: String,
-    /// Do not compare hashes at the end
+    /// Skip the comparison of hashes
     #[arg(long)]
     pub no_verify: bool,
-    /// In a tree, copy what links lead to; without it they are left out
+    /// Follow symbolic links in a directory [default: skip them]
     #[arg(long)]
     pub follow: bool,
-    /// Show no progress
+    /// Do not show progress
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// `rex approvals …`.
+/// Subcommands of `rex approvals`.
 #[derive(Debug, Subcommand)]
-pub enum ApprovalsAsk {
-    /// What waits now
+pub enum ApprovalsCommand {
+    /// List pending approval requests
     List,
-    /// Let it happen
+    /// Approve a request
     Approve {
-        /// The approval, as `list` shows it; its first characters do
+        /// Approval id as shown by `list`; a unique prefix is enough
         id: String,
-        /// For what the answer holds: once, session or rule
+        /// Scope of the approval: once, session or rule
         #[arg(long)]
         scope: Option<String>,
     },
-    /// Do not let it happen
+    /// Deny a request
     Deny {
-        /// The approval, as `list` shows it; its first characters do
+        /// Approval id as shown by `list`; a unique prefix is enough
         id: String,
     },
-    /// Show what comes and ask here
+    /// Show requests as they arrive and prompt for an answer
     Watch,
 }
 
-/// `rex mcp`.
+/// Arguments of `rex mcp`.
 #[derive(Debug, ArgGroup)]
-pub struct Mcp {
-    /// Serve HTTP here instead of stdin and stdout; needs the token that is printed
+pub struct McpArgs {
+    /// Serve HTTP on this address instead of stdin and stdout; clients authenticate with a token
     #[arg(long, value_name = "ADDR")]
     pub http: Option<String>,
-    /// Anything but serving
+    /// Subcommand; without one, serve MCP
     #[command(subcommand)]
-    pub ask: Option<McpAsk>,
+    pub command: Option<McpCommand>,
 }
 
-/// `rex mcp …`.
+/// Subcommands of `rex mcp`.
 #[derive(Debug, Subcommand)]
-pub enum McpAsk {
-    /// Show the configuration of an agent's program with these tools in it, and write it
+pub enum McpCommand {
+    /// Add the server to the configuration of an agent, after showing the change
     Install {
-        /// The program
+        /// Agent to configure
         client: McpClient,
-        /// In the project here, not for the user
+        /// Write the configuration of the current project instead of the user's
         #[arg(long)]
         project: bool,
-        /// Write without asking
+        /// Write without a prompt
         #[arg(short, long)]
         yes: bool,
-        /// Only show it
+        /// Show the change without writing it
         #[arg(long)]
         dry_run: bool,
     },
 }
 
-/// A program that speaks MCP.
+/// An agent program that is an MCP client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names are the programs'")]
+#[expect(missing_docs, reason = "the variants are names of programs")]
 pub enum McpClient {
     Claude,
     Codex,
@@ -405,78 +405,80 @@ pub enum McpClient {
     Vscode,
 }
 
-/// `rex tools`.
+/// Arguments of `rex tools`.
 #[derive(Debug, ArgGroup)]
-pub struct Tools {
-    /// As which provider takes them
+pub struct ToolsArgs {
+    /// Format of the schemas
     #[arg(long, default_value = "json-schema")]
     pub format: ToolFormat,
 }
 
-/// A form of schemas.
+/// The format in which schemas are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names are the formats'")]
+#[expect(missing_docs, reason = "the variants are names of formats")]
 pub enum ToolFormat {
     Openai,
     Anthropic,
     JsonSchema,
 }
 
-/// `rex call`.
+/// Arguments of `rex call`.
 #[derive(Debug, ArgGroup)]
-pub struct Call {
-    /// The tool, as `rex tools` names it
+pub struct CallArgs {
+    /// Tool name as shown by `rex tools`
     pub tool: String,
-    /// Its arguments as a JSON object; - reads stdin
+    /// Arguments as a JSON object, or `-` to read them from stdin
     pub arguments: String,
 }
 
-/// `rex up`.
+/// Arguments of `rex up`.
 #[derive(Debug, ArgGroup)]
-pub struct Up {
-    /// The workspace; without it a sample one is made
+pub struct UpArgs {
+    /// Directory to serve [default: a temporary sample workspace]
     pub workspace: Option<PathBuf>,
-    /// End after the demonstration
+    /// ProcessExit after the demonstration
     #[arg(long)]
     pub once: bool,
-    /// Listen on the local network too, with the token that is printed
+    /// Listen on the local network too; clients authenticate with the printed token
     #[arg(long)]
     pub lan: bool,
 }
 
-/// `rex completions`.
+/// Arguments of `rex completions`.
 #[derive(Debug, ArgGroup)]
-pub struct Completions {
-    /// bash, zsh or fish
+pub struct CompletionsArgs {
+    /// Shell: bash, zsh, fish, elvish or powershell
     pub shell: String,
 }
 
-/// `rex man`.
+/// Arguments of `rex man`.
 #[derive(Debug, ArgGroup)]
-pub struct Man {
-    /// The directory
+pub struct ManArgs {
+    /// Output directory
     pub directory: PathBuf,
 }
 
-/// `30`, `30s`, `500ms`, `5m`, `2h`.
+/// Parses a duration: `30`, `30s`, `500ms`, `5m`, `2h`.
 fn duration(text: &str) -> Result<Duration, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    let number: u64 = number.parse().map_err(|_| "a number with ms, s, m or h, such as 30s".to_owned())?;
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "expected a number with the unit ms, s, m or h, such as 30s".to_owned())?;
     let milliseconds = match unit {
         "ms" => Some(number),
         "" | "s" => number.checked_mul(1_000),
         "m" => number.checked_mul(60_000),
         "h" => number.checked_mul(3_600_000),
-        _ => return Err("the unit is ms, s, m or h".to_owned()),
+        _ => return Err("unknown unit; use ms, s, m or h".to_owned()),
     };
-    milliseconds.map(Duration::from_millis).ok_or_else(|| "that is longer than anything lasts".to_owned())
+    milliseconds.map(Duration::from_millis).ok_or_else(|| "duration too large".to_owned())
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("it is written NAME=VALUE".to_owned()),
+        _ => Err("expected NAME=VALUE".to_owned()),
     }
 }
 
@@ -486,19 +488,19 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn the_command_line_holds_together() {
-        Args::command().debug_assert();
+    fn the_command_line_definition_is_consistent() {
+        RexArgs::command().debug_assert();
     }
 
     #[test]
-    fn the_target_may_stand_before_or_after_the_command() {
+    fn the_target_flag_may_come_before_or_after_the_command() {
         for line in [["rex", "-t", "x", "exec", "--", "true"], ["rex", "exec", "-t", "x", "--", "true"]] {
-            assert_eq!(Args::parse_from(line).everywhere.target.as_deref(), Some("x"));
+            assert_eq!(RexArgs::parse_from(line).global.target.as_deref(), Some("x"));
         }
     }
 
     #[test]
-    fn durations_are_read_with_their_unit() {
+    fn durations_are_parsed_with_their_unit() {
         assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1_500)));
         assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
         assert_eq!(duration("3m"), Ok(Duration::from_secs(180)));

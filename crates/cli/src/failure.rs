@@ -1,69 +1,69 @@
-//! Failure: what a command could not do, what to do next, and the status it ends with.
+//! Failure: why a command failed, a hint, and the exit status.
 
 use client::{Error, v1};
 use serde_json::{Value, json};
 
-use crate::table::plain;
+use crate::table::sanitize;
 
-/// Our own failures end with this, as ssh's do.
+/// ProcessExit status when `rex` itself fails, as with ssh.
 pub const OWN_FAILURE: u8 = 255;
-/// A command whose time was up ends with this, as `timeout` does.
+/// ProcessExit status of a command that timed out, as with `timeout`.
 pub const TIMED_OUT: u8 = 124;
-/// A program that is not there ends with this, as in a shell.
+/// ProcessExit status when the program was not found, as in a shell.
 pub const NOT_FOUND: u8 = 127;
 
-/// How a command ends: the status of what ran, or our own.
+/// The exit status of `rex`: that of the remote command, or its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Status(pub u8);
+pub struct CommandStatus(pub u8);
 
-impl Status {
-    /// All went well.
-    pub const OK: Status = Status(0);
-    /// It went well and found nothing, as grep says it.
-    pub const NOTHING: Status = Status(1);
+impl CommandStatus {
+    /// The command succeeded.
+    pub const OK: CommandStatus = CommandStatus(0);
+    /// The command ran but found nothing, or some of its work failed; grep's status 1.
+    pub const UNSUCCESSFUL: CommandStatus = CommandStatus(1);
 }
 
-impl From<Status> for std::process::ExitCode {
-    fn from(status: Status) -> std::process::ExitCode {
+impl From<CommandStatus> for std::process::ExitCode {
+    fn from(status: CommandStatus) -> std::process::ExitCode {
         std::process::ExitCode::from(status.0)
     }
 }
 
-/// What could not be done.
+/// Why a command failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What was tried and what went wrong.
+    /// What failed and why, on one line.
     pub message: String,
-    /// What to do next.
+    /// The command or key that solves it.
     pub hint: Option<String>,
-    /// The server's code, or -1 for failures of our own.
+    /// The server's error code, or -1 for an error of `rex` itself.
     pub code: i64,
-    /// What it happened to.
+    /// The server's error data.
     pub data: Value,
-    /// The status to end with.
+    /// The exit status.
     pub status: u8,
 }
 
 impl Failure {
-    /// A failure of our own.
+    /// A failure of `rex` itself.
     pub fn new(message: impl Into<String>) -> Failure {
         Failure { message: message.into(), hint: None, code: -1, data: json!({}), status: OWN_FAILURE }
     }
 
-    /// The same, with what to do next.
+    /// The same failure with a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Failure {
         Failure { hint: Some(hint.into()), ..self }
     }
 
-    /// The same, ending with another status.
+    /// The same failure with another exit status.
     #[must_use]
     pub fn status(self, status: u8) -> Failure {
         Failure { status, ..self }
     }
 
-    /// As `--json` shows it.
+    /// The error object that `--json` prints.
     pub fn to_json(&self) -> Value {
         let mut error = json!({ "code": self.code, "message": self.message, "data": self.data });
         if let (Some(hint), Some(data)) = (&self.hint, error["data"].as_object_mut()) {
@@ -80,20 +80,26 @@ impl From<Error> for Failure {
             Error::Refused(error) => {
                 let message = match (error.code, error.data["path"].as_str()) {
                     (v1::codes::FORBIDDEN_PATH, Some(path)) if !message.contains(path) => {
-                        format!("{message}: {}", plain(path))
+                        format!("{message}: {}", sanitize(path))
                     }
                     _ => message,
                 };
-                Failure { hint: hint_for(&error), code: error.code, data: error.data, ..Failure::new(message) }
+                Failure {
+                    hint: hint_for(&error),
+                    code: error.code,
+                    data: error.data,
+                    ..Failure::new(message)
+                }
             }
             Error::Connect(error) => Failure { hint: error.hint.clone(), ..Failure::new(message) },
             Error::Ambiguous { .. } => {
-                Failure::new(message).hint("look whether it was done before you ask again")
+                Failure::new(message).hint("check whether it took effect before you run it again")
             }
             Error::TooLong { .. } => Failure::new(message)
-                .hint("do it in smaller parts; `rex write` and `rex cp` do so by themselves"),
-            Error::Protocol(_) => Failure::new(message)
-                .hint("another server, or another version of it, may be there: `rex target install HOST` puts this one there"),
+                .hint("split it into smaller parts; `rex write` and `rex cp` do this themselves"),
+            Error::Protocol(_) => Failure::new(message).hint(
+                "the server may be another program or version: `rex target install HOST` installs this one",
+            ),
             _ => Failure::new(message),
         }
     }
@@ -105,7 +111,7 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// What to do about a refusal of the server.
+/// The hint for an error that the server returned.
 fn hint_for(error: &v1::RpcError) -> Option<String> {
     let words = |value: &Value| {
         let list = value.as_array()?.iter().filter_map(Value::as_str).collect::<Vec<_>>();
@@ -114,16 +120,16 @@ fn hint_for(error: &v1::RpcError) -> Option<String> {
     match error.code {
         v1::codes::FORBIDDEN_PATH => Some(match words(&error.data["allowed_roots"]) {
             Some(roots) => {
-                format!("allowed are: {roots}; the operator adds roots in the config of rexd there")
+                format!("allowed roots: {roots}; the operator adds one with [[security.allowed_roots]] in the config of rexd")
             }
             None => {
-                "no root is configured there: add [[security.allowed_roots]] to the config of rexd".to_owned()
+                "no root is configured: add [[security.allowed_roots]] to the config of rexd on that machine".to_owned()
             }
         }),
         v1::codes::UNAUTHORIZED if error.data.get("rule").is_some() => {
-            Some("a rule of the operator says so: `rexd policy explain` on that machine shows it; what it asks about is answered at a terminal, or by `rex approvals watch` meanwhile".to_owned())
+            Some("an operator's rule: run `rexd policy explain` on that machine; approval requests are answered on a terminal or with `rex approvals watch`".to_owned())
         }
-        v1::codes::PROCESS_NOT_FOUND => Some("`rex ps` lists the processes there".to_owned()),
+        v1::codes::PROCESS_NOT_FOUND => Some("`rex ps -a` lists the processes".to_owned()),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
-//! Ctrl-C where no command hears of it: `rex` ends, and the ssh that carries its link with it.
+//! Ctrl-C while no command handles it: `rex` exits, and with it the ssh that carries the connection.
 //!
-//! At a terminal that ssh does not hear keys itself, so that the link lives on when a command gets them.
+//! On a terminal, ssh ignores SIGINT, so that the connection survives when the remote command receives it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,35 +8,35 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
-/// 128 and SIGINT, as a shell says it.
+/// 128 + SIGINT, as in a shell.
 pub(crate) const INTERRUPTED: u8 = 130;
-/// Whether whoever runs decides what an interrupt means.
-static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+/// Whether the running command handles SIGINT itself.
+static HANDLED_ELSEWHERE: AtomicBool = AtomicBool::new(false);
 
-/// From now on an interrupt is for somebody else to hear.
-pub(crate) fn take() {
-    IS_TAKEN.store(true, Ordering::Relaxed);
+/// From now on the running command handles SIGINT itself.
+pub(crate) fn handle_elsewhere() {
+    HANDLED_ELSEWHERE.store(true, Ordering::Relaxed);
 }
 
-/// Somebody who waits for an interrupt.
+/// A listener for SIGINT.
 #[derive(Debug)]
 pub(crate) struct Interrupt(Signal);
 
 impl Interrupt {
-    /// Begins to listen; an interrupt no longer ends us by itself then.
+    /// Starts to listen; from now on SIGINT does not terminate the process by itself.
     pub(crate) fn listen() -> Result<Interrupt, Failure> {
         Ok(Interrupt(signal(SignalKind::interrupt())?))
     }
 
-    /// Comes true with an interrupt that nobody has taken.
-    pub(crate) async fn came(&mut self) {
-        while self.0.recv().await.is_some() && IS_TAKEN.load(Ordering::Relaxed) {}
+    /// Completes at the first SIGINT that no command handles.
+    pub(crate) async fn received(&mut self) {
+        while self.0.recv().await.is_some() && HANDLED_ELSEWHERE.load(Ordering::Relaxed) {}
     }
 
-    /// Ends us as soon as one comes, with a last word to the sessions that are open.
-    pub(crate) async fn end_with_it(mut self) {
-        self.came().await;
-        crate::app::leave_all().await;
+    /// Exits at the first such SIGINT, after closing the open sessions.
+    pub(crate) async fn exit_on_interrupt(mut self) {
+        self.received().await;
+        crate::app::close_all_sessions().await;
         std::process::exit(INTERRUPTED.into());
     }
 }

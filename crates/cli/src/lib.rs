@@ -1,11 +1,11 @@
 //! `rex`: commands, terminals and files on any machine, from a shell or through MCP.
 //!
-//! [`args`] says what can be asked, [`route`] where it is done, [`commands`] what is done, one file each.
+//! [`args`] defines the command line, [`route`] chooses the target, [`commands`] has one file per command.
 
 pub mod app;
+pub mod approval_prompt;
 pub mod args;
-pub mod asking;
-pub mod bounds;
+pub mod command_limits;
 pub mod commands;
 pub mod copy;
 pub mod failure;

@@ -1,4 +1,4 @@
-//! `rex`: reads what is asked, does it, and ends with the status that says how it went.
+//! `rex`: parses the command line, runs the command and exits with its status.
 
 use std::process::ExitCode;
 
@@ -12,13 +12,13 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return misused(&error),
     };
-    let wants_json = args.everywhere.json;
-    // One thread: a command line waits for one thing at a time, and starts sooner.
+    let wants_json = args.global.json;
+    // A single-threaded runtime starts faster, and a command line has one thing to wait for at a time.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = match runtime {
         Ok(runtime) => {
             let done = runtime.block_on(commands::run(args));
-            // What still reads a terminal or waits for a child must not keep us.
+            // A blocked read of the terminal or a wait for a child must not delay the exit.
             runtime.shutdown_background();
             done
         }
@@ -30,13 +30,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a later version does.
+/// Commands of a later version.
 const LATER: [&str; 3] = ["login", "hosts", "runs"];
 
-/// What was typed is no command, or asks for help. The status of a mistake is ours, not one a command could have.
+/// Prints a usage error, or help or the version if that is what was requested. A usage error exits with 255, which
+/// no remote command can return by accident.
 fn misused(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // Nobody is left to tell if stdout is gone.
+        // If stdout is closed, there is nowhere to report it.
         error.print().ok();
         return ExitCode::SUCCESS;
     }
@@ -45,8 +46,8 @@ fn misused(error: &clap::Error) -> ExitCode {
     if let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand)
         && LATER.contains(&name.as_str())
     {
-        let failure = Failure::new(format!("`rex {name}` is not in this version yet"))
-            .hint("it is for machines behind a hub; `rex target list` shows the ones that are named here");
+        let failure = Failure::new(format!("`rex {name}` is not available in this version"))
+            .hint("use a target instead of a hub: `rex target list` shows the configured ones");
         return output::report(&failure, wants_json);
     }
     if wants_json {

@@ -1,4 +1,4 @@
-//! Between our own streams and a process there: output and errors out, input and signals in, until its end.
+//! Connects stdin, stdout, stderr and signals of this process to a remote process until it exits.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,66 +9,66 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
-use crate::bounds::Bounds;
-use crate::failure::{Failure, NOT_FOUND, Status, TIMED_OUT};
+use crate::command_limits::CommandLimits;
+use crate::failure::{CommandStatus, Failure, NOT_FOUND, TIMED_OUT};
 use crate::interrupt;
 use crate::output;
 use crate::terminal::{self, Escape};
 
-/// How much of stdin goes in one request.
-const PIECE: usize = 128 * 1024;
-/// Requests with input that are not answered yet.
-const PIECES_AHEAD: usize = 16;
+/// Bytes of stdin per request.
+const INPUT_CHUNK: usize = 128 * 1024;
+/// Input requests in flight; at this limit stdin is not read.
+const MAX_INPUT_REQUESTS: usize = 16;
 
-/// How a process is shown and fed.
+/// How the streams of a process are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Manner {
-    /// Events as they came, one line each.
+pub struct RelayOptions {
+    /// Print events as JSON, one per line.
     pub json: bool,
-    /// Whether our stdin goes to it.
-    pub input: Input,
-    /// Whether it lives on without us, so that whoever ends us only leaves it.
-    pub outlives: bool,
+    /// What is done with stdin.
+    pub input: InputMode,
+    /// Whether the process is detached, so that SIGHUP and SIGTERM only detach from it.
+    pub is_detached: bool,
 }
 
-/// What becomes of our stdin.
+/// What is done with stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Input {
-    /// It stays with us, and the process gets nothing.
-    Nothing,
-    /// It stays with us, and the process keeps its own.
+pub enum InputMode {
+    /// Not forwarded; the stdin of the process is closed.
+    Closed,
+    /// Not forwarded; the stdin of the process stays open.
     Untouched,
-    /// It goes to the process, to its end.
+    /// Forwarded to the process until end of file.
     Forwarded,
-    /// It is typed into the process's terminal; the escape leaves.
-    Typed,
+    /// Forwarded to the process's terminal; `~.` detaches.
+    Terminal,
 }
 
-/// How it came to an end.
+/// Why the relay ended.
 #[derive(Debug)]
-pub enum End {
-    /// The process ended.
+pub enum RelayEnd {
+    /// The process exited.
     Exit(ProcessExit),
-    /// The process ended, and not all of its output came.
+    /// The process exited, and part of its output is lost.
     Incomplete(ProcessExit),
-    /// The person left; it runs on.
-    Left,
+    /// The user detached; the process continues.
+    Detached,
 }
 
-/// Relays until the process ends or the person leaves.
-pub async fn relay(process: &mut Process, manner: Manner) -> Result<End, Failure> {
+/// Relays until the process exits or the user detaches.
+pub async fn relay(process: &mut Process, options: RelayOptions) -> Result<RelayEnd, Failure> {
     let control = process.control();
-    let mut out = Sinks::open(manner.json)?;
+    let mut out = OutputSinks::open(options.json)?;
     let mut signals = Signals::listen()?;
     let mut input = JoinSet::new();
-    match manner.input {
-        Input::Nothing => {
+    match options.input {
+        InputMode::Closed => {
             let control = control.clone();
             input.spawn(async move { control.close_input().await.map(|()| false) });
         }
-        Input::Forwarded => drop(input.spawn(forward(control.clone(), None))),
-        Input::Typed => drop(input.spawn(forward(control.clone(), Some(Escape::default())))),
-        Input::Untouched => {}
+        InputMode::Forwarded => drop(input.spawn(forward(control.clone(), None))),
+        InputMode::Terminal => drop(input.spawn(forward(control.clone(), Some(Escape::default())))),
+        InputMode::Untouched => {}
     }
     let mut sending = JoinSet::new();
     loop {
@@ -76,62 +76,62 @@ pub async fn relay(process: &mut Process, manner: Manner) -> Result<End, Failure
             biased;
             signal = signals.next() => {
                 match signal {
-                    Caught::Signal("HUP" | "TERM") if manner.outlives => return Ok(End::Left),
-                    Caught::Insists(status) => {
-                        return Err(Failure::new("ended while the command had not").status(status));
+                    SignalAction::Signal("HUP" | "TERM") if options.is_detached => return Ok(RelayEnd::Detached),
+                    SignalAction::Abort(status) => {
+                        return Err(Failure::new("interrupted; the command may still be running").status(status));
                     }
                     _ => {}
                 }
                 let control = control.clone();
                 sending.spawn(async move { signal.send(&control).await });
             }
-            event = process.next() => match event.map_err(|error| out.cut_off(error))? {
+            event = process.next() => match event.map_err(|error| out.interrupted(error))? {
                 Some(event) => if let Some(exit) = out.show(event).await? { return Ok(out.end(exit)) },
-                None => return Err(Failure::new("the process's events ended without its exit")),
+                None => return Err(Failure::new("protocol error: the events of the process ended without its exit")),
             },
             Some(fed) = input.join_next() => match fed {
-                Ok(Ok(true)) => return Ok(End::Left),
+                Ok(Ok(true)) => return Ok(RelayEnd::Detached),
                 Ok(Err(Error::Refused(error))) if error.code == codes::UNSUPPORTED_CAPABILITY => {
-                    output::remark(&error.message);
+                    output::note(&error.message);
                 }
-                // A program that closed its input, or has ended, tells how by its exit.
+                // The process closed its stdin or has exited; its exit event follows.
                 Ok(Ok(false) | Err(Error::Refused(_))) => {}
                 Ok(Err(error)) => return Err(error.into()),
-                Err(error) => return Err(Failure::new(format!("reading stdin failed: {error}"))),
+                Err(error) => return Err(Failure::new(format!("cannot read stdin: {error}"))),
             },
             Some(_) = sending.join_next() => {}
         }
     }
 }
 
-/// Our stdin to the process, with some pieces ahead. Tells whether the person left.
+/// Forwards stdin to the process, several requests in flight. Returns whether the user detached.
 async fn forward(control: ProcessControl, mut escape: Option<Escape>) -> Result<bool, Error> {
     let unreadable = |error: std::io::Error| Error::Lost(format!("cannot read stdin: {error}"));
     let mut stdin = stdio::input(rustix::stdio::stdin()).map_err(unreadable)?;
-    let mut ahead = JoinSet::new();
-    let mut buffer = vec![0; PIECE];
+    let mut in_flight = JoinSet::new();
+    let mut buffer = vec![0; INPUT_CHUNK];
     loop {
         let read = stdin.read(&mut buffer).await.map_err(unreadable)?;
-        let mut leaves = false;
+        let mut detaches = false;
         let bytes = match &mut escape {
             Some(escape) => {
                 let typed = escape.take(&buffer[..read]);
-                leaves = typed.leaves;
+                detaches = typed.detaches;
                 typed.bytes
             }
             None => buffer[..read].to_vec(),
         };
-        while ahead.len() >= PIECES_AHEAD || ((read == 0 || leaves) && !ahead.is_empty()) {
-            if let Some(Ok(Err(error))) = ahead.join_next().await {
+        while in_flight.len() >= MAX_INPUT_REQUESTS || ((read == 0 || detaches) && !in_flight.is_empty()) {
+            if let Some(Ok(Err(error))) = in_flight.join_next().await {
                 return Err(error);
             }
         }
         if !bytes.is_empty() {
             let control = control.clone();
-            // Its first poll, which puts it in line, comes before the next one's: tasks start in order.
-            ahead.spawn(async move { control.input(&bytes).await });
+            // Requests are queued at their first poll, and tasks are first polled in the order they are spawned.
+            in_flight.spawn(async move { control.input(&bytes).await });
         }
-        if leaves {
+        if detaches {
             return Ok(true);
         }
         if read == 0 {
@@ -141,23 +141,23 @@ async fn forward(control: ProcessControl, mut escape: Option<Escape>) -> Result<
     }
 }
 
-/// Where output goes.
+/// Where the output of a process is written.
 #[derive(Debug)]
-pub struct Sinks {
+pub struct OutputSinks {
     stdout: Output,
     stderr: Output,
     json: bool,
-    /// How much of the output came.
+    /// Bytes of output received.
     bytes: u64,
-    /// Whether some of it did not.
+    /// Whether some output was lost.
     has_lost: bool,
 }
 
-impl Sinks {
-    /// Our stdout and stderr; with `json` events go to stdout as they came.
-    pub fn open(json: bool) -> Result<Sinks, Failure> {
+impl OutputSinks {
+    /// Opens stdout and stderr; with `json`, events are printed on stdout as received.
+    pub fn open(json: bool) -> Result<OutputSinks, Failure> {
         let open = |stream: BorrowedFd<'_>| stdio::output(stream);
-        Ok(Sinks {
+        Ok(OutputSinks {
             stdout: open(rustix::stdio::stdout())?,
             stderr: open(rustix::stdio::stderr())?,
             json,
@@ -166,14 +166,14 @@ impl Sinks {
         })
     }
 
-    /// Why nothing more comes, and what is known about the process then.
-    fn cut_off(&self, error: Error) -> Failure {
-        let known = format!("{} bytes of its output arrived; how it ended is not known", self.bytes);
+    /// The failure when the event stream breaks off.
+    fn interrupted(&self, error: Error) -> Failure {
+        let known = format!("{} bytes of output were received; the exit status is unknown", self.bytes);
         let failure = Failure::from(error);
         Failure { message: format!("{}; {known}", failure.message), ..failure }
     }
 
-    /// Shows what came; the exit, if it is that.
+    /// Writes one event; returns the exit if it is one.
     pub async fn show(&mut self, event: ProcessEvent) -> Result<Option<ProcessExit>, Failure> {
         if let ProcessEventKind::Stdout(bytes)
         | ProcessEventKind::Stderr(bytes)
@@ -185,31 +185,33 @@ impl Sinks {
         if self.json
             && let Some(line) = &event.line
         {
-            self.stdout.write_all(line).await.map_err(output::gone)?;
-            self.stdout.write_all(b"\n").await.map_err(output::gone)?;
+            self.stdout.write_all(line).await.map_err(output::write_error)?;
+            self.stdout.write_all(b"\n").await.map_err(output::write_error)?;
         }
         match event.kind {
             ProcessEventKind::Exit(exit) => return Ok(Some(exit)),
             _ if self.json => {}
             ProcessEventKind::Stdout(bytes) | ProcessEventKind::Terminal(bytes) => {
-                self.stdout.write_all(&bytes).await.map_err(output::gone)?;
+                self.stdout.write_all(&bytes).await.map_err(output::write_error)?;
             }
-            ProcessEventKind::Stderr(bytes) => self.stderr.write_all(&bytes).await.map_err(output::gone)?,
-            ProcessEventKind::Lost(lost) => output::remark(lost),
-            ProcessEventKind::Error(trouble) => output::remark(trouble),
+            ProcessEventKind::Stderr(bytes) => {
+                self.stderr.write_all(&bytes).await.map_err(output::write_error)?
+            }
+            ProcessEventKind::Lost(lost) => output::note(lost),
+            ProcessEventKind::Error(trouble) => output::note(trouble),
         }
         Ok(None)
     }
 
-    fn end(&self, exit: ProcessExit) -> End {
+    fn end(&self, exit: ProcessExit) -> RelayEnd {
         match self.has_lost {
-            true => End::Incomplete(exit),
-            false => End::Exit(exit),
+            true => RelayEnd::Incomplete(exit),
+            false => RelayEnd::Exit(exit),
         }
     }
 }
 
-/// The signals that we hand on.
+/// The signals that are forwarded.
 struct Signals {
     interrupt: Signal,
     quit: Signal,
@@ -220,18 +222,18 @@ struct Signals {
     terminations: u32,
 }
 
-enum Caught {
+enum SignalAction {
     Signal(&'static str),
-    /// The person wants it gone.
-    End,
-    /// Whoever signals does not wait any longer; the status that says so.
-    Insists(u8),
+    /// The user sent the third SIGINT: kill the process.
+    Kill,
+    /// The user sent another signal after that: exit with this status without waiting.
+    Abort(u8),
     Resize,
 }
 
 impl Signals {
     fn listen() -> Result<Signals, Failure> {
-        interrupt::take();
+        interrupt::handle_elsewhere();
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
             quit: signal(SignalKind::quit())?,
@@ -243,71 +245,71 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Caught {
+    async fn next(&mut self) -> SignalAction {
         tokio::select! {
             _ = self.interrupt.recv() => {
                 self.interrupts += 1;
                 match self.interrupts {
-                    1 | 2 => Caught::Signal("INT"),
-                    3 => Caught::End,
-                    _ => Caught::Insists(130),
+                    1 | 2 => SignalAction::Signal("INT"),
+                    3 => SignalAction::Kill,
+                    _ => SignalAction::Abort(130),
                 }
             }
-            _ = self.quit.recv() => Caught::Signal("QUIT"),
+            _ = self.quit.recv() => SignalAction::Signal("QUIT"),
             _ = self.terminate.recv() => {
                 self.terminations += 1;
                 match self.terminations {
-                    1 => Caught::Signal("TERM"),
-                    _ => Caught::Insists(143),
+                    1 => SignalAction::Signal("TERM"),
+                    _ => SignalAction::Abort(143),
                 }
             }
-            _ = self.hang_up.recv() => Caught::Signal("HUP"),
-            _ = self.resize.recv() => Caught::Resize,
+            _ = self.hang_up.recv() => SignalAction::Signal("HUP"),
+            _ = self.resize.recv() => SignalAction::Resize,
         }
     }
 }
 
-impl Caught {
+impl SignalAction {
     async fn send(self, control: &ProcessControl) -> Result<(), Error> {
         match self {
-            Caught::Signal(name) => match control.kill(Some(name)).await {
-                // Whoever signals wants it to arrive: twice is better than not at all.
+            SignalAction::Signal(name) => match control.kill(Some(name)).await {
+                // A signal that may be lost is sent again: twice is better than never.
                 Err(Error::Ambiguous { .. }) => control.kill(Some(name)).await.map(drop),
                 sent => sent.map(drop),
             },
-            Caught::End | Caught::Insists(_) => control.kill(None).await.map(drop),
-            Caught::Resize => control.resize(terminal::size()).await,
+            SignalAction::Kill | SignalAction::Abort(_) => control.kill(None).await.map(drop),
+            SignalAction::Resize => control.resize(terminal::size()).await,
         }
     }
 }
 
-/// The status that we end with, as the process did; and a word about a limit that ended it.
-pub fn status(exit: &ProcessExit, bounds: Bounds, json: bool) -> Status {
-    // Who reads events finds all of this in the last one.
-    let remark = |text: std::fmt::Arguments<'_>| {
+/// The exit status for `rex`, with a note about the limit or sandbox that ended the process.
+pub fn status(exit: &ProcessExit, limits: CommandLimits, json: bool) -> CommandStatus {
+    // With --json the last event contains all of this.
+    let note = |text: std::fmt::Arguments<'_>| {
         if !json {
-            output::remark(text);
+            output::note(text);
         }
     };
     if exit.output_limit_exceeded {
-        remark(format_args!("{}", bounds.output()));
+        note(format_args!("{}", limits.output_message()));
     }
     if let Some(reason) = &exit.reason {
-        remark(format_args!("it was ended: {}", reason.replace('_', " ")));
+        note(format_args!("command killed: {}", reason.replace('_', " ")));
     }
     if let Some(denied) = &exit.sandbox_denied {
         let path = denied.path.as_deref().unwrap_or("something");
-        remark(format_args!("the sandbox refused to {} {path}", denied.access));
+        note(format_args!("denied by the sandbox: {} {path}", denied.access));
     }
     if exit.timed_out {
-        remark(format_args!("{}", bounds.time()));
-        return Status(TIMED_OUT);
+        note(format_args!("{}", limits.timeout_message()));
+        return CommandStatus(TIMED_OUT);
     }
-    Status(u8::try_from(exit.status()).unwrap_or(255))
+    CommandStatus(u8::try_from(exit.status()).unwrap_or(255))
 }
 
-/// A start that failed, as a shell reports it: 127 for a program that is not there, 126 for one that cannot run.
-pub fn not_started(error: Error) -> Failure {
+/// The failure for a start that failed, with a shell's status: 127 not found, 126 cannot be executed.
+pub fn start_failure(error: Error) -> Failure {
     let errno = error
         .rpc()
         .filter(|error| error.data.get("program").is_some())

@@ -1,4 +1,4 @@
-//! A table for people: columns as wide as they need to be, the last as wide as the terminal leaves it.
+//! A text table: each column as wide as its widest cell, lines cut at the width of the terminal.
 
 use std::io::IsTerminal;
 
@@ -6,24 +6,24 @@ use crate::failure::Failure;
 use crate::output;
 use crate::terminal;
 
-/// Rows under a heading.
+/// Rows below a heading.
 #[derive(Debug)]
-pub struct Table {
+pub struct TextTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     /// A table with this heading.
-    pub fn new(heading: &[&str]) -> Table {
-        Table { rows: vec![heading.iter().map(|word| (*word).to_owned()).collect()] }
+    pub fn new(heading: &[&str]) -> TextTable {
+        TextTable { rows: vec![heading.iter().map(|word| (*word).to_owned()).collect()] }
     }
 
-    /// Adds a row. Control characters, which could speak to the terminal, are shown as what they are.
+    /// Adds a row; control characters are replaced.
     pub fn row(&mut self, cells: &[String]) {
-        self.rows.push(cells.iter().map(|cell| plain(cell)).collect());
+        self.rows.push(cells.iter().map(|cell| sanitize(cell)).collect());
     }
 
-    /// Prints it on stdout; on a terminal lines are cut at its width.
+    /// Prints the table on stdout; on a terminal, lines are cut at its width.
     pub fn print(&self) -> Result<(), Failure> {
         let width = std::io::stdout().is_terminal().then(|| usize::from(terminal::size().cols));
         output::write_out(self.text(width).as_bytes())
@@ -57,8 +57,8 @@ impl Table {
     }
 }
 
-/// Text without anything that a terminal would obey.
-pub fn plain(text: &str) -> String {
+/// Replaces control characters, so that text from a target cannot control the terminal.
+pub fn sanitize(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
@@ -67,8 +67,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_below_each_other_and_nothing_speaks_to_the_terminal() {
-        let mut table = Table::new(&["ID", "COMMAND"]);
+    fn columns_are_aligned_and_control_characters_are_replaced() {
+        let mut table = TextTable::new(&["ID", "COMMAND"]);
         table.row(&["p_1".to_owned(), "sleep \u{1b}[2J1".to_owned()]);
         assert_eq!(table.text(None), "ID   COMMAND\np_1  sleep \u{fffd}[2J1\n");
         assert_eq!(table.text(Some(4)), "ID  \np_1 \n");

@@ -1,4 +1,4 @@
-//! The terminal we sit at: raw while something there has it, and as it was afterwards.
+//! The local terminal: raw mode, its size, and the escape sequence.
 
 use std::os::fd::BorrowedFd;
 
@@ -7,18 +7,18 @@ use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize,
 
 use crate::failure::Failure;
 
-/// The size of a terminal that does not tell it.
-const USUAL: TerminalSize = TerminalSize { cols: 80, rows: 24 };
+/// The size that is used when the terminal does not report one.
+const DEFAULT_SIZE: TerminalSize = TerminalSize { cols: 80, rows: 24 };
 
-/// Our terminal in raw mode; it is put back when this is dropped.
+/// Raw mode of the terminal; dropping it restores the previous mode.
 #[derive(Debug)]
-pub struct Raw {
+pub struct RawMode {
     before: Termios,
 }
 
-impl Raw {
-    /// Makes stdin raw; nothing if it is no terminal.
-    pub fn enter() -> Result<Option<Raw>, Failure> {
+impl RawMode {
+    /// Switches stdin to raw mode; `None` if it is not a terminal.
+    pub fn enter() -> Result<Option<RawMode>, Failure> {
         let stdin = rustix::stdio::stdin();
         if !isatty(stdin) {
             return Ok(None);
@@ -27,40 +27,40 @@ impl Raw {
         let mut raw = before.clone();
         raw.make_raw();
         tcsetattr(stdin, OptionalActions::Now, &raw).map_err(std::io::Error::from)?;
-        Ok(Some(Raw { before }))
+        Ok(Some(RawMode { before }))
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawMode {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing.
+        // A closed terminal needs no restoring.
         tcsetattr(rustix::stdio::stdin(), OptionalActions::Drain, &self.before).ok();
     }
 }
 
-/// What a program that still runs there may have switched on here: the other screen, mouse, paste marks, a hidden
-/// cursor. Whoever leaves it gets the plain screen back.
-const PLAIN_SCREEN: &[u8] =
+/// Resets the modes that a program which still runs may have set: alternate screen, mouse, bracketed paste, hidden
+/// cursor.
+const RESET_SCREEN: &[u8] =
     b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\x1b[?25h\x1b[0m\r\n";
 
-/// Makes our screen plain again.
+/// Resets the screen after detaching.
 pub fn restore_screen() {
-    // A terminal that is gone needs nothing.
-    crate::output::write_out(PLAIN_SCREEN).ok();
+    // A closed terminal needs no restoring.
+    crate::output::write_out(RESET_SCREEN).ok();
 }
 
-/// The size of our terminal, whichever of our streams is one.
+/// The size of the terminal on stdout, stdin or stderr.
 pub fn size() -> TerminalSize {
-    let told =
+    let reported =
         |stream: BorrowedFd<'_>| tcgetwinsize(stream).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
     let streams = [rustix::stdio::stdout(), rustix::stdio::stdin(), rustix::stdio::stderr()];
-    match streams.into_iter().find_map(told) {
+    match streams.into_iter().find_map(reported) {
         Some(size) => TerminalSize { cols: size.ws_col, rows: size.ws_row },
-        None => USUAL,
+        None => DEFAULT_SIZE,
     }
 }
 
-/// Looks for the escape in what is typed: `~.` at the start of a line leaves, `~~` types one `~`, as with ssh.
+/// Finds the escape sequence in typed input, as ssh does: `~.` at the start of a line detaches, `~~` sends one `~`.
 #[derive(Debug, Default)]
 pub struct Escape {
     state: State,
@@ -74,23 +74,23 @@ enum State {
     Within,
 }
 
-/// What was typed, without the escape.
+/// Typed input without the escape sequence.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Typed {
-    /// What goes to the program.
+pub struct TypedInput {
+    /// The bytes for the process.
     pub bytes: Vec<u8>,
-    /// Whether the person leaves.
-    pub leaves: bool,
+    /// Whether `~.` was typed.
+    pub detaches: bool,
 }
 
 impl Escape {
-    /// Takes what was typed.
-    pub fn take(&mut self, typed: &[u8]) -> Typed {
+    /// Processes the next typed bytes.
+    pub fn take(&mut self, typed: &[u8]) -> TypedInput {
         let mut bytes = Vec::with_capacity(typed.len());
         for &byte in typed {
             self.state = match (self.state, byte) {
                 (State::LineStart, b'~') => State::AfterTilde,
-                (State::AfterTilde, b'.') => return Typed { bytes, leaves: true },
+                (State::AfterTilde, b'.') => return TypedInput { bytes, detaches: true },
                 (before, byte) => {
                     if before == State::AfterTilde {
                         bytes.push(b'~');
@@ -105,7 +105,7 @@ impl Escape {
                 }
             };
         }
-        Typed { bytes, leaves: false }
+        TypedInput { bytes, detaches: false }
     }
 }
 
@@ -114,8 +114,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_escape_is_seen_at_the_start_of_a_line_only_however_it_is_cut() {
-        for (typed, sent, leaves) in [
+    fn the_escape_is_recognised_only_at_the_start_of_a_line_in_any_chunking() {
+        for (typed, sent, detaches) in [
             ("ls\r~.", "ls\r", true),
             ("~.", "", true),
             ("a~.", "a~.", false),
@@ -123,15 +123,15 @@ mod tests {
             ("~x\r~~\r~.", "~x\r~\r", true),
         ] {
             let whole = Escape::default().take(typed.as_bytes());
-            assert_eq!((whole.bytes, whole.leaves), (sent.as_bytes().to_vec(), leaves), "{typed}");
+            assert_eq!((whole.bytes, whole.detaches), (sent.as_bytes().to_vec(), detaches), "{typed}");
             let mut escape = Escape::default();
             let mut bytes = Vec::new();
             let left = typed.bytes().any(|byte| {
                 let piece = escape.take(&[byte]);
                 bytes.extend(piece.bytes);
-                piece.leaves
+                piece.detaches
             });
-            assert_eq!((bytes, left), (sent.as_bytes().to_vec(), leaves), "{typed} by the byte");
+            assert_eq!((bytes, left), (sent.as_bytes().to_vec(), detaches), "{typed} by the byte");
         }
     }
 }

@@ -11,20 +11,20 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 use support::REX;
 use testkit::daemon::PATIENCE;
-use testkit::exec_server::ExecServed;
-use testkit::proxy::{How, Proxy, Toward};
+use testkit::exec_server::ExecServer;
+use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::sandbox::Sandbox;
 use testkit::screen::Screen;
 
 struct World {
     sandbox: Sandbox,
-    served: ExecServed,
+    served: ExecServer,
 }
 
 impl World {
     fn new() -> World {
         let sandbox = Sandbox::new();
-        let served = ExecServed::start(&sandbox);
+        let served = ExecServer::start(&sandbox);
         World { sandbox, served }
     }
 
@@ -34,7 +34,7 @@ impl World {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let program = target.join("codex-clients/codex-0.131.0");
         assert!(program.exists(), "the released codex is missing: run `make setup`");
-        let served = ExecServed::start_program(&program, &sandbox, &[]);
+        let served = ExecServer::start_program(&program, &sandbox, &[]);
         World { sandbox, served }
     }
 
@@ -214,7 +214,7 @@ fn who_leaves_a_terminal_hears_that_it_ends() {
     screen.type_in("\r~.");
     let (status, seen) = screen.end();
     assert_eq!(status.code(), Some(0), "{seen}");
-    assert!(seen.contains("lives as long as its connection"), "{seen}");
+    assert!(seen.contains("a terminal ends with its connection"), "{seen}");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_server_that_wants_a_token_gets_it() {
     let sandbox = Sandbox::new();
     let file = sandbox.write("token", "let me in\n");
     let flags = ["--ws-auth", "capability-token", "--ws-token-file", file.to_str().unwrap()];
-    let world = World { served: ExecServed::start_with(&sandbox, &flags), sandbox };
+    let world = World { served: ExecServer::start_with(&sandbox, &flags), sandbox };
     let said = world.refusal(&["exec", "--", "true"]);
     assert!(said.contains("REX_TOKEN"), "{said}");
     let output = world.rex(&["exec", "--", "echo", "in"]).env("REX_TOKEN", "let me in").output().unwrap();
@@ -273,7 +273,7 @@ fn a_refusal_that_waiting_does_not_mend_ends_it_at_once() {
         ["--ws-auth".to_owned(), "capability-token".to_owned(), "--ws-token-file".to_owned(), file]
     };
     let start = |flags: &[String]| {
-        ExecServed::start_with(&sandbox, &flags.iter().map(String::as_str).collect::<Vec<_>>())
+        ExecServer::start_with(&sandbox, &flags.iter().map(String::as_str).collect::<Vec<_>>())
     };
     let before = start(&auth("old"));
     let url = before.url.clone();
@@ -303,19 +303,19 @@ fn output_that_was_given_up_is_counted_and_a_success_without_it_is_none() {
     const WRITTEN: usize = 20_000_000;
     let sandbox = Sandbox::with_config("[limits]\nlog_bytes = 65536\nspill_bytes = 1048576\n");
     let config = sandbox.config().to_str().unwrap().to_owned();
-    let world = World { served: ExecServed::start_with(&sandbox, &["--config", &config]), sandbox };
-    let proxy = Proxy::start(&world.served.doors, &world.sandbox.path("."));
+    let world = World { served: ExecServer::start_with(&sandbox, &["--config", &config]), sandbox };
+    let proxy = Proxy::start(&world.served.addresses, &world.sandbox.path("."));
     let line = format!(
         "printf begin; touch ready; until [ -e go ]; do sleep 0.02; done; \
          head -c {WRITTEN} /dev/zero | tr '\\0' x; touch wrote; until [ -e on ]; do sleep 0.02; done; printf end"
     );
     let mut command = world.rex(&["exec", "--", "sh", "-c", &line]);
-    command.env("REX_TARGET", format!("codex:ws://{}", proxy.doors.http));
+    command.env("REX_TARGET", format!("codex:ws://{}", proxy.addresses.http));
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     world.sandbox.appears("root/ready", Instant::now() + PATIENCE);
     // Nobody comes back while it writes.
     stop(&child, Signal::STOP);
-    proxy.cut(How::Reset);
+    proxy.cut(CutKind::Reset);
     world.sandbox.write("root/go", "");
     world.sandbox.appears("root/wrote", Instant::now() + PATIENCE);
     world.sandbox.write("root/on", "");
@@ -337,11 +337,11 @@ fn output_that_was_given_up_is_counted_and_a_success_without_it_is_none() {
 #[test]
 fn a_cut_connection_is_not_noticed() {
     let world = World::new();
-    let proxy = Proxy::start(&world.served.doors, &world.sandbox.path("."));
+    let proxy = Proxy::start(&world.served.addresses, &world.sandbox.path("."));
     for at in [3_000, 20_000, 100_000, 400_000] {
         let mut command = world.rex(&["exec", "--", "seq", "1", "100000"]);
-        command.env("REX_TARGET", format!("codex:ws://{}", proxy.doors.http));
-        proxy.cut_after(Toward::Client, at, How::Reset);
+        command.env("REX_TARGET", format!("codex:ws://{}", proxy.addresses.http));
+        proxy.cut_after(Direction::Client, at, CutKind::Reset);
         let output = command.output().unwrap();
         assert!(!proxy.call_off(), "the connection was not cut after {at}");
         let said = String::from_utf8(output.stdout).unwrap();

@@ -127,7 +127,7 @@ fn things_go_where_cp_would_put_them() {
         (["../tree", ":old"], "which is a file"),
         (["../missing", ":new"], "no such file"),
         ([":missing", "../new"], "no such file"),
-        (["../file", "../other"], "both paths are on this machine"),
+        (["../file", "../other"], "both paths are local"),
     ] {
         let (status, said) = refused(&sandbox, &arguments);
         assert_eq!(status, Some(255), "{said}");
@@ -223,7 +223,7 @@ fn what_may_not_be_written_is_told_with_the_reason_and_the_rest_is_copied() {
     let outside = format!(":{}", sandbox.outside().join("x").display());
     let (status, said) = configured(&["cp", "../src/fine", &outside]);
     assert_eq!(status, Some(255), "{said}");
-    assert!(said.contains("next: allowed are:"), "{said}");
+    assert!(said.contains("hint: allowed roots:"), "{said}");
 }
 
 #[test]
@@ -253,8 +253,8 @@ fn what_is_on_one_target_is_copied_there_and_between_two_it_passes_through_us() 
     assert_eq!(tree(&sandbox.path("root/src")), tree(&sandbox.path("root/dir/src")));
     cp(&sandbox, &[":src/leaf", ":named"]);
     assert_eq!(sandbox.read("root/named"), "text");
-    let served = testkit::serve::Served::start(&program("rexd"), &sandbox);
-    let unix = format!("unix:{}", served.doors.unix.display());
+    let served = testkit::serve::ServedDaemon::start(&program("rexd"), &sandbox);
+    let unix = format!("unix:{}", served.addresses.unix.display());
     text(&sandbox, &["target", "add", "far", &unix]);
     let summary = cp(&sandbox, &[":src", &format!("far:{}/through", sandbox.root().display())]);
     assert_eq!(summary["files"], 2);

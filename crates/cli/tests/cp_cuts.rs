@@ -16,9 +16,9 @@ use serde_json::Value;
 use support::rex;
 use testkit::daemon::PATIENCE;
 use testkit::programs::program;
-use testkit::proxy::{How, Proxy, Toward};
+use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::sandbox::Sandbox;
-use testkit::serve::Served;
+use testkit::serve::ServedDaemon;
 use trees::noise;
 
 const SIZE: usize = 24 << 20;
@@ -27,15 +27,15 @@ const SLOW: usize = 8 * 1024;
 
 /// A daemon behind a bad link, with a large file outside its root and one inside.
 struct World {
-    _served: Served,
+    _served: ServedDaemon,
     proxy: Proxy,
     sandbox: Sandbox,
 }
 
 /// Both directions: source, target, where the target and its part lie, and which way the content goes.
-const WAYS: [(&str, &str, &str, &str, Toward); 2] = [
-    ("../large", ":copy", "root/copy", "root/.copy.rex-part", Toward::Daemon),
-    (":large", "../copy", "copy", ".copy.rex-part", Toward::Client),
+const WAYS: [(&str, &str, &str, &str, Direction); 2] = [
+    ("../large", ":copy", "root/copy", "root/.copy.rex-part", Direction::Daemon),
+    (":large", "../copy", "copy", ".copy.rex-part", Direction::Client),
 ];
 
 impl World {
@@ -43,13 +43,13 @@ impl World {
         let sandbox = Sandbox::new();
         sandbox.write("large", noise(SIZE));
         sandbox.write("root/large", noise(SIZE));
-        let served = Served::start(&program("rexd"), &sandbox);
-        let proxy = Proxy::start(&served.doors, &sandbox.path("."));
+        let served = ServedDaemon::start(&program("rexd"), &sandbox);
+        let proxy = Proxy::start(&served.addresses, &sandbox.path("."));
         World { _served: served, proxy, sandbox }
     }
 
     fn start(&self, source: &str, target: &str) -> Child {
-        let unix = format!("unix:{}", self.proxy.doors.unix.display());
+        let unix = format!("unix:{}", self.proxy.addresses.unix.display());
         let root = |path: &str| match path.strip_prefix(':') {
             Some(name) => format!(":{}", self.sandbox.root().join(name).display()),
             None => path.to_owned(),
@@ -86,7 +86,7 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn a_link_that_is_cut_in_the_middle_costs_nothing_but_what_was_on_its_way() {
-    for how in [How::Reset, How::Closed] {
+    for how in [CutKind::Reset, CutKind::Closed] {
         let world = World::new();
         for (source, target, name, part, toward) in WAYS {
             let before = world.proxy.passed(toward);
@@ -103,6 +103,7 @@ fn a_link_that_is_cut_in_the_middle_costs_nothing_but_what_was_on_its_way() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 53.
 #[test]
 fn after_rex_was_killed_the_old_file_stands_and_the_next_run_goes_on() {
     let world = World::new();
@@ -136,6 +137,7 @@ fn a_part_that_is_not_how_the_source_begins_is_not_continued() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 53.
 #[test]
 fn a_source_that_changes_meanwhile_is_told_and_nothing_takes_the_targets_place() {
     let world = World::new();

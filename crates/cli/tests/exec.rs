@@ -25,6 +25,7 @@ fn status(output: &Output) -> i32 {
     output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap_or_default())
 }
 
+/// ARCHITECTURE.md, invariant 49.
 #[test]
 fn output_errors_and_status_are_those_of_the_command_here() {
     let sandbox = Sandbox::new();
@@ -97,6 +98,7 @@ fn what_goes_in_comes_out_in_its_order() {
     assert_eq!(count, 1_600_000);
 }
 
+/// ARCHITECTURE.md, invariant 49.
 #[test]
 fn a_program_that_is_not_there_is_127_and_one_that_cannot_run_126() {
     let sandbox = Sandbox::new();
@@ -107,6 +109,7 @@ fn a_program_that_is_not_there_is_127_and_one_that_cannot_run_126() {
     assert_eq!(status(&run(&sandbox, &["exec", "--", "./plain"])), 126);
 }
 
+/// ARCHITECTURE.md, invariant 49.
 #[test]
 fn a_command_whose_time_is_up_is_124_and_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
@@ -141,6 +144,7 @@ fn whoever_hits_a_limit_hears_which_it_was() {
     assert!(said.contains("(hard_output_bytes = 10000)"), "{said}");
 }
 
+/// ARCHITECTURE.md, invariant 49.
 #[test]
 fn signals_are_handed_on_and_the_status_tells() {
     let sandbox = Sandbox::new();
@@ -162,6 +166,7 @@ fn signals_are_handed_on_and_the_status_tells() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 50.
 #[test]
 fn a_client_that_is_killed_leaves_nothing_running() {
     let sandbox = Sandbox::new();
@@ -262,6 +267,7 @@ fn directory_variables_and_terminal_are_as_asked() {
 }
 
 /// Every command of a sandbox's user is gone when the test is; this looks that the tests above left none.
+/// ARCHITECTURE.md, invariant 50.
 #[test]
 fn a_command_leaves_no_daemon_behind() {
     let sandbox = Sandbox::new();
@@ -274,8 +280,8 @@ fn a_command_leaves_no_daemon_behind() {
 #[test]
 fn a_reader_that_leaves_ends_the_command_there_too() {
     let sandbox = Sandbox::new();
-    let served = testkit::serve::Served::start(&testkit::programs::program("rexd"), &sandbox);
-    let target = format!("unix:{}", served.doors.unix.display());
+    let served = testkit::serve::ServedDaemon::start(&testkit::programs::program("rexd"), &sandbox);
+    let target = format!("unix:{}", served.addresses.unix.display());
     let asked = ["-t", &target, "exec", "--", "sh", "-c", "echo $$; exec yes"];
     let mut child = rex(&sandbox, &asked).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
@@ -313,7 +319,7 @@ fn a_mistake_on_the_command_line_is_our_own_failure() {
         let output = run(&sandbox, &[later]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(status(&output), 255, "{said}");
-        assert!(said.contains(&format!("`rex {later}` is not in this version yet")), "{said}");
+        assert!(said.contains(&format!("`rex {later}` is not available in this version")), "{said}");
     }
     let output = run(&sandbox, &["--json", "bogus"]);
     let said: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();

@@ -4,7 +4,7 @@
 mod support;
 
 use clap::{CommandFactory as _, Parser as _};
-use cli::args::Args;
+use cli::args::RexArgs;
 use support::{REX, rex, run, text};
 use testkit::sandbox::Sandbox;
 
@@ -21,6 +21,7 @@ fn reference() -> Vec<(Vec<String>, String)> {
     sections.map(|(name, rest)| (words(name), rest.trim_end().trim_end_matches("```").to_owned())).collect()
 }
 
+/// ARCHITECTURE.md, invariant 54.
 #[test]
 fn every_help_is_the_one_in_the_reference() {
     let sandbox = Sandbox::new();
@@ -37,7 +38,14 @@ fn every_help_is_the_one_in_the_reference() {
 fn the_help_begins_with_what_it_is_and_ends_with_examples() {
     let shown = text(&Sandbox::new(), &["-h"]);
     let first: Vec<&str> = shown.lines().take(3).collect();
-    assert_eq!(first, ["Commands, terminals and files on any machine", "", "Usage: rex [OPTIONS] <COMMAND>"]);
+    assert_eq!(
+        first,
+        [
+            "Run commands, open terminals and work with files on any machine",
+            "",
+            "Usage: rex [OPTIONS] <COMMAND>"
+        ]
+    );
     for command in ["exec", "shell", "write", "patch", "grep", "cp", "target", "approvals", "mcp"] {
         let shown = text(&Sandbox::new(), &[command, "-h"]);
         assert!(shown.contains("\nExamples:\n  "), "{command}");
@@ -63,9 +71,10 @@ fn every_command_and_every_flag_says_what_it_is_for() {
         }
         command.get_subcommands().for_each(check);
     }
-    check(&Args::command());
+    check(&RexArgs::command());
 }
 
+/// ARCHITECTURE.md, invariant 54.
 #[test]
 fn every_example_in_the_help_is_understood() {
     let mut tried = 0;
@@ -75,7 +84,7 @@ fn every_example_in_the_help_is_understood() {
             // What is piped in or redirected is the shell's; behind two spaces it is explained.
             let Some(start) = line.find("rex ") else { continue };
             let words = words(&line[start..]);
-            let parsed = Args::try_parse_from(&words);
+            let parsed = RexArgs::try_parse_from(&words);
             assert!(parsed.is_ok(), "rex {command:?}: {words:?}: {}", parsed.unwrap_err());
             tried += 1;
         }

@@ -11,10 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use support::{REX, run};
 use testkit::proc::{children, watch};
 use testkit::programs::program;
-use testkit::proxy::{How, Proxy, Toward};
+use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::sandbox::Sandbox;
 use testkit::screen::Screen;
-use testkit::serve::Served;
+use testkit::serve::ServedDaemon;
 use testkit::sshd::Sshd;
 use testkit::tries::Tries;
 
@@ -133,9 +133,9 @@ fn ctrl_c_before_anything_answers_ends_rex_and_its_ssh() {
 #[test]
 fn a_signal_that_was_on_its_way_when_the_link_was_cut_arrives_all_the_same() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&program("rexd"), &sandbox);
-    let proxy = Proxy::start(&served.doors, &sandbox.path("."));
-    let target = format!("unix:{}", proxy.doors.unix.display());
+    let served = ServedDaemon::start(&program("rexd"), &sandbox);
+    let proxy = Proxy::start(&served.addresses, &sandbox.path("."));
+    let target = format!("unix:{}", proxy.addresses.unix.display());
     let line = "trap 'exit 9' INT; echo ready; while :; do sleep 0.01; done";
     let mut rex = support::rex(&sandbox, &["-t", &target, "exec", "--", "sh", "-c", line])
         .stdin(Stdio::piped())
@@ -145,7 +145,7 @@ fn a_signal_that_was_on_its_way_when_the_link_was_cut_arrives_all_the_same() {
     let mut ready = [0; 6];
     rex.stdout.take().unwrap().read_exact(&mut ready).unwrap();
     // Nothing is typed: the next bytes toward the daemon are the signal's.
-    proxy.cut_after(Toward::Daemon, 3, How::Closed);
+    proxy.cut_after(Direction::Daemon, 3, CutKind::Closed);
     kill_process(Pid::from_child(&rex), Signal::INT).unwrap();
     let watched = watch(i32::try_from(rex.id()).unwrap());
     assert!(watched.ends_before(Instant::now() + Duration::from_secs(60)), "the signal was lost");
@@ -195,7 +195,7 @@ fn a_daemon_that_is_killed_ends_the_command_with_an_error_that_says_what_is_know
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(255), "{said}");
     assert!(said.contains("the session is lost"), "{said}");
-    assert!(said.contains(&format!("{} bytes of its output arrived", daemon.len() + 1)), "{said}");
+    assert!(said.contains(&format!("{} bytes of output were received", daemon.len() + 1)), "{said}");
 }
 
 #[test]

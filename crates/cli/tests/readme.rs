@@ -39,6 +39,8 @@ struct Block {
     skipped: Option<String>,
 }
 
+/// ARCHITECTURE.md, invariant 50.
+/// ARCHITECTURE.md, invariant 54.
 #[test]
 fn the_readme_leads_from_nothing_to_a_first_remote_command() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

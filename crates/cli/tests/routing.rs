@@ -85,7 +85,7 @@ fn a_project_file_that_others_may_write_does_not_count() {
     let output = run(&sandbox, &["exec", "--", "true"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(255));
-    assert!(said.contains("everybody may change it") && said.contains("chmod o-w"), "{said}");
+    assert!(said.contains("it is world-writable") && said.contains("chmod o-w"), "{said}");
     let asked = run(&sandbox, &["exec", "-t", "local", "--", "true"]);
     assert_eq!(asked.status.code(), Some(0), "-t goes past it: {asked:?}");
 }
@@ -109,6 +109,7 @@ fn a_project_file_of_somebody_else_does_not_count() {
     assert!(said().contains("it belongs to user 12345"), "{}", said());
 }
 
+/// ARCHITECTURE.md, invariant 51.
 #[test]
 fn a_session_of_a_runtime_carries_its_target_over_and_a_terminal_does_not() {
     let sandbox = Sandbox::new();

@@ -12,7 +12,7 @@ use testkit::proc::watch;
 use testkit::programs::program;
 use testkit::sandbox::Sandbox;
 use testkit::screen::Screen;
-use testkit::serve::Served;
+use testkit::serve::ServedDaemon;
 
 /// A shell that prints nothing but what it is told to.
 fn shell(sandbox: &Sandbox, cols: u16, rows: u16) -> Screen {
@@ -78,8 +78,8 @@ fn whoever_leaves_and_comes_back_finds_the_screen_as_it_was() {
 #[test]
 fn whoever_leaves_another_target_than_the_usual_is_told_how_to_come_back_there() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&program("rexd"), &sandbox);
-    text(&sandbox, &["target", "add", "box", &format!("unix:{}", served.doors.unix.display())]);
+    let served = ServedDaemon::start(&program("rexd"), &sandbox);
+    text(&sandbox, &["target", "add", "box", &format!("unix:{}", served.addresses.unix.display())]);
     let command = rex(&sandbox, &["-t", "box", "shell", "--", "env", "PS1=ready> ", "sh", "-i"]);
     let mut screen = Screen::start(&command, 120, 24);
     screen.shows("ready>");

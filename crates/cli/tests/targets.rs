@@ -10,7 +10,7 @@ use ssh::Machine;
 use support::{rex, run, text};
 use testkit::programs::program;
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Served, TOKEN};
+use testkit::serve::{ServedDaemon, TOKEN};
 
 const REGISTRY: &str = "home/config/rexd/targets.json";
 
@@ -71,7 +71,7 @@ fn an_alias_is_replaced_only_by_force_and_keeps_what_plugins_say_about_it() {
     );
     let refused = run(&sandbox, &["target", "add", "a", "ssh:new"]);
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(said.contains("`a` is taken for ssh:me@old") && said.contains("--force"), "{said}");
+    assert!(said.contains("alias `a` exists: ssh:me@old") && said.contains("--force"), "{said}");
     text(&sandbox, &["target", "add", "a", "ssh:new", "--force"]);
     let listed: Value = serde_json::from_str(&text(&sandbox, &["target", "list", "--json"])).unwrap();
     let entry = json!({ "transport": "ssh", "host": "new", "rootPolicy": { "mode": "strict" } });
@@ -170,7 +170,10 @@ fn the_step_that_fails_is_named_with_what_to_do() {
     machine.add("astray", &["--command", &line, "--cwd", "/etc"]);
     let (step, said, hint) = failing(sandbox, "astray");
     assert_eq!(step, "roots");
-    assert!(said.contains("commands are to start in /etc") && hint.contains("allowed are"), "{said} {hint}");
+    assert!(
+        said.contains("invalid working directory /etc") && hint.contains("allowed roots"),
+        "{said} {hint}"
+    );
 
     sandbox.configure("[[policy.rules]]\nname = \"no\"\naction = \"deny\"\nargv = [\"uname\", \"*\"]\n");
     assert_eq!(failing(sandbox, "box").0, "command");
@@ -192,9 +195,9 @@ fn the_step_that_fails_is_named_with_what_to_do() {
 #[test]
 fn a_daemon_that_listens_is_tested_with_its_token() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&program("rexd"), &sandbox);
+    let served = ServedDaemon::start(&program("rexd"), &sandbox);
     let (url, socket) =
-        (format!("http://{}", served.doors.http), format!("unix:{}", served.doors.unix.display()));
+        (format!("http://{}", served.addresses.http), format!("unix:{}", served.addresses.unix.display()));
     assert_eq!(tested(&sandbox, &socket).2, Some(0));
     let (step, _, hint) = failing(&sandbox, &url);
     assert_eq!(step, "log in");

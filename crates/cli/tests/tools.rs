@@ -176,7 +176,7 @@ fn bad_calls_say_what_to_do() {
     let place = Place::open();
     assert!(place.fails("nothing", json!({})).contains("there are bash, bash_output"));
     assert!(place.fails("bash", json!({ "cmd": "x" })).contains("no argument `cmd`"));
-    assert!(place.fails("read", json!({ "path": "../outside/secret.txt" })).contains("next: allowed are"));
+    assert!(place.fails("read", json!({ "path": "../outside/secret.txt" })).contains("hint: allowed roots"));
     assert!(
         place
             .fails("edit", json!({ "path": "x", "old_string": "", "new_string": "y" }))

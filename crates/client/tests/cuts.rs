@@ -7,18 +7,18 @@ use client::target::{BearerToken, Scheme, Tls, UrlTarget};
 use client::{Command, Error, Process, ProcessEventKind, ProcessExit, Session, SessionOptions, Target};
 use rustix::process::Signal;
 use testkit::programs::program;
-use testkit::proxy::{How, Proxy, Toward};
+use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Doors, Served, TOKEN, Way};
+use testkit::serve::{Addresses, CarrierKind, ServedDaemon, TOKEN};
 
 const LINES: u32 = 200_000;
 
-fn target(doors: &Doors, way: Way) -> Target {
+fn target(addresses: &Addresses, way: CarrierKind) -> Target {
     match way {
-        Way::Unix => Target::Unix(doors.unix.clone()),
-        Way::WebSocket | Way::Http => Target::Url(UrlTarget {
-            scheme: if way == Way::Http { Scheme::Http } else { Scheme::Ws },
-            authority: doors.http.to_string(),
+        CarrierKind::Unix => Target::Unix(addresses.unix.clone()),
+        CarrierKind::WebSocket | CarrierKind::Http => Target::Url(UrlTarget {
+            scheme: if way == CarrierKind::Http { Scheme::Http } else { Scheme::Ws },
+            authority: addresses.http.to_string(),
             path: String::new(),
             token: Some(BearerToken(TOKEN.to_owned())),
             headers: Vec::new(),
@@ -28,7 +28,7 @@ fn target(doors: &Doors, way: Way) -> Target {
 }
 
 struct World {
-    served: Served,
+    served: ServedDaemon,
     proxy: Proxy,
     sandbox: Sandbox,
 }
@@ -37,14 +37,14 @@ impl World {
     fn new() -> World {
         // Everything a command asks for: limits are not what is tested here.
         let sandbox = Sandbox::with_config("[limits]\nhard_output_bytes = 0\nhard_timeout_ms = 0\n");
-        let served = Served::start(&program("rexd"), &sandbox);
-        let proxy = Proxy::start(&served.doors, &sandbox.path("."));
+        let served = ServedDaemon::start(&program("rexd"), &sandbox);
+        let proxy = Proxy::start(&served.addresses, &sandbox.path("."));
         World { served, proxy, sandbox }
     }
 
-    async fn open(&self, way: Way) -> Session {
-        let doors = self.proxy.doors.clone();
-        Session::open(target(&doors, way), SessionOptions::default()).await.unwrap()
+    async fn open(&self, way: CarrierKind) -> Session {
+        let addresses = self.proxy.addresses.clone();
+        Session::open(target(&addresses, way), SessionOptions::default()).await.unwrap()
     }
 }
 
@@ -67,25 +67,26 @@ fn counted() -> Vec<u8> {
     (1..=LINES).flat_map(|number| format!("{number}\n").into_bytes()).collect()
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn every_byte_of_a_stream_comes_once_wherever_it_is_cut() {
     let world = World::new();
     let expected = counted();
-    for way in [Way::Unix, Way::WebSocket] {
+    for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
         let session = world.open(way).await;
         for (bytes, how) in [
-            (1, How::Closed),
-            (700, How::Reset),
-            (65_536, How::Closed),
-            (900_000, How::Reset),
-            (1_500_000, How::Closed),
+            (1, CutKind::Closed),
+            (700, CutKind::Reset),
+            (65_536, CutKind::Closed),
+            (900_000, CutKind::Reset),
+            (1_500_000, CutKind::Closed),
         ] {
             let before = world.proxy.cuts();
             // Nothing is written before the cut is planned, so that all of it counts.
             let go = format!("go-{way:?}-{bytes}");
             let line = format!("until test -e {go}; do sleep 0.01; done; seq 1 {LINES}");
             let mut process = session.start(Command::line(line)).await.unwrap();
-            world.proxy.cut_after(Toward::Client, bytes, how);
+            world.proxy.cut_after(Direction::Client, bytes, how);
             world.sandbox.write(&format!("root/{go}"), "");
             let (written, exit) = gather(&mut process).await.unwrap();
             assert_eq!(exit.status(), 0);
@@ -102,16 +103,20 @@ async fn every_byte_of_a_stream_comes_once_wherever_it_is_cut() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn a_start_whose_answer_is_cut_off_starts_one_process_and_loses_nothing_of_it() {
     let world = World::new();
-    for way in [Way::Unix, Way::WebSocket] {
+    for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
         let session = world.open(way).await;
-        for (toward, bytes) in
-            [(Toward::Client, 5), (Toward::Client, 120), (Toward::Daemon, 40), (Toward::Daemon, 4_000)]
-        {
+        for (toward, bytes) in [
+            (Direction::Client, 5),
+            (Direction::Client, 120),
+            (Direction::Daemon, 40),
+            (Direction::Daemon, 4_000),
+        ] {
             let name = format!("{way:?}-{toward:?}-{bytes}");
-            world.proxy.cut_after(toward, bytes, How::Closed);
+            world.proxy.cut_after(toward, bytes, CutKind::Closed);
             let line = format!("echo started >> {name}; seq 1 {LINES} # {}", "x".repeat(8_000));
             let mut process = session.start(Command::line(line)).await.unwrap();
             let (written, _) = gather(&mut process).await.unwrap();
@@ -123,12 +128,13 @@ async fn a_start_whose_answer_is_cut_off_starts_one_process_and_loses_nothing_of
     }
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn a_change_of_a_file_is_made_once_though_its_answer_is_cut_off() {
     let world = World::new();
-    let session = world.open(Way::Unix).await;
+    let session = world.open(CarrierKind::Unix).await;
     for (round, bytes) in [3, 50, 90].into_iter().enumerate() {
-        world.proxy.cut_after(Toward::Client, bytes, How::Closed);
+        world.proxy.cut_after(Direction::Client, bytes, CutKind::Closed);
         let params = client::v1::FsWrite {
             path: "log.txt".to_owned(),
             content: format!("entry {round}\n"),
@@ -141,20 +147,21 @@ async fn a_change_of_a_file_is_made_once_though_its_answer_is_cut_off() {
     assert_eq!(world.sandbox.read("root/log.txt"), "entry 0\nentry 1\nentry 2\n");
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn input_is_read_once_and_in_its_order_wherever_the_link_is_cut() {
     let world = World::new();
-    for way in [Way::Unix, Way::WebSocket] {
+    for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
         let session = world.open(way).await;
         for (toward, bytes) in [
-            (Toward::Client, 100),
-            (Toward::Daemon, 100_000),
-            (Toward::Client, 2_000),
-            (Toward::Daemon, 777_777),
+            (Direction::Client, 100),
+            (Direction::Daemon, 100_000),
+            (Direction::Client, 2_000),
+            (Direction::Daemon, 777_777),
         ] {
             let mut process = session.start(Command::argv(["cat"])).await.unwrap();
             let control = process.control();
-            world.proxy.cut_after(toward, bytes, How::Reset);
+            world.proxy.cut_after(toward, bytes, CutKind::Reset);
             let feeding = tokio::spawn(async move {
                 let mut ahead = tokio::task::JoinSet::new();
                 for piece in counted().chunks(50_000) {
@@ -175,13 +182,14 @@ async fn input_is_read_once_and_in_its_order_wherever_the_link_is_cut() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
 async fn what_cannot_be_asked_twice_is_said_to_be_in_doubt() {
     let world = World::new();
-    let session = world.open(Way::Unix).await;
+    let session = world.open(CarrierKind::Unix).await;
     let mut process = session.start(Command::argv(["cat"])).await.unwrap();
     let control = process.control();
-    world.proxy.cut_after(Toward::Client, 3, How::Closed);
+    world.proxy.cut_after(Direction::Client, 3, CutKind::Closed);
     let error = control.kill(Some("USR1")).await.unwrap_err();
     assert!(matches!(error, Error::Ambiguous { method: "exec.kill", .. }), "{error}");
     let (_, exit) = gather(&mut process).await.unwrap();
@@ -191,12 +199,12 @@ async fn what_cannot_be_asked_twice_is_said_to_be_in_doubt() {
 #[tokio::test]
 async fn a_daemon_that_dies_takes_its_commands_with_it_and_says_so() {
     let mut world = World::new();
-    let session = world.open(Way::Unix).await;
+    let session = world.open(CarrierKind::Unix).await;
     let mut process = session.start(Command::line("echo begun; exec sleep 1000")).await.unwrap();
     assert!(matches!(process.next().await.unwrap().unwrap().kind, ProcessEventKind::Stdout(_)));
     world.served.signal(Signal::KILL);
     world.served.wait(Duration::from_secs(10));
-    world.served = Served::start(&program("rexd"), &world.sandbox);
+    world.served = ServedDaemon::start(&program("rexd"), &world.sandbox);
     let error = gather(&mut process).await.unwrap_err();
     assert!(matches!(&error, Error::Lost(why) if why.contains("no longer knows")), "{error}");
     let mut next = session.start(Command::argv(["echo", "again"])).await.unwrap();
@@ -206,7 +214,7 @@ async fn a_daemon_that_dies_takes_its_commands_with_it_and_says_so() {
 #[tokio::test]
 async fn a_detached_process_is_followed_across_the_death_of_its_daemon() {
     let mut world = World::new();
-    let session = world.open(Way::Unix).await;
+    let session = world.open(CarrierKind::Unix).await;
     let go = world.sandbox.path("root/go");
     let line = format!("seq 1 1000; until test -e {}; do sleep 0.01; done; seq 1001 {LINES}", go.display());
     let mut process = session.start(Command::line(line).detach()).await.unwrap();
@@ -219,7 +227,7 @@ async fn a_detached_process_is_followed_across_the_death_of_its_daemon() {
     }
     world.served.signal(Signal::KILL);
     world.served.wait(Duration::from_secs(10));
-    world.served = Served::start(&program("rexd"), &world.sandbox);
+    world.served = ServedDaemon::start(&program("rexd"), &world.sandbox);
     world.sandbox.write("root/go", "");
     let (rest, exit) = gather(&mut process).await.unwrap();
     written.extend(rest);
@@ -227,10 +235,11 @@ async fn a_detached_process_is_followed_across_the_death_of_its_daemon() {
     assert!(written == counted(), "{} bytes", written.len());
 }
 
+/// ARCHITECTURE.md, invariant 48.
 #[tokio::test]
 async fn a_process_that_nobody_reads_keeps_no_answer_back() {
     let world = World::new();
-    let session = world.open(Way::WebSocket).await;
+    let session = world.open(CarrierKind::WebSocket).await;
     let mut flood = session.start(Command::argv(["yes"])).await.unwrap();
     for _ in 0..50 {
         assert!(session.files().stat(".").await.unwrap().exists);
@@ -250,7 +259,7 @@ async fn a_link_that_stays_cut_ends_in_an_error_that_says_how_long_it_was_tried(
     let mut world = World::new();
     let options =
         SessionOptions { reconnect_timeout: Duration::from_millis(300), ..SessionOptions::default() };
-    let session = Session::open(target(&world.served.doors, Way::Unix), options).await.unwrap();
+    let session = Session::open(target(&world.served.addresses, CarrierKind::Unix), options).await.unwrap();
     let mut process = session.start(Command::argv(["sleep", "1000"])).await.unwrap();
     world.served.signal(Signal::KILL);
     world.served.wait(Duration::from_secs(10));

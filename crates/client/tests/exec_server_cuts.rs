@@ -5,8 +5,8 @@ use client::exec_server::v1::ExecParams;
 use client::exec_server::{
     ExecServerClient, ExecServerError, ExecServerEvent, ExecServerProcess, RemoteExecServerConnectArgs,
 };
-use testkit::exec_server::ExecServed;
-use testkit::proxy::{How, Proxy, Toward};
+use testkit::exec_server::ExecServer;
+use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::sandbox::Sandbox;
 
 /// Few enough that a server which keeps the last mebibyte of a process has all of it.
@@ -15,19 +15,19 @@ const LINES: u32 = 100_000;
 struct World {
     sandbox: Sandbox,
     proxy: Proxy,
-    _served: ExecServed,
+    _served: ExecServer,
 }
 
 impl World {
     fn new() -> World {
         let sandbox = Sandbox::new();
-        let served = ExecServed::start(&sandbox);
-        let proxy = Proxy::start(&served.doors, &sandbox.path("."));
+        let served = ExecServer::start(&sandbox);
+        let proxy = Proxy::start(&served.addresses, &sandbox.path("."));
         World { sandbox, proxy, _served: served }
     }
 
     async fn connect(&self) -> ExecServerClient {
-        let url = format!("ws://{}", self.proxy.doors.http);
+        let url = format!("ws://{}", self.proxy.addresses.http);
         ExecServerClient::connect_websocket(RemoteExecServerConnectArgs::new(url, "tests")).await.unwrap()
     }
 
@@ -61,23 +61,24 @@ fn counted() -> Vec<u8> {
     (1..=LINES).flat_map(|number| format!("{number}\n").into_bytes()).collect()
 }
 
+/// ARCHITECTURE.md, invariant 63.
 #[tokio::test]
 async fn what_a_process_writes_comes_once_wherever_the_connection_is_cut() {
     let world = World::new();
     let client = world.connect().await;
     for (at, how) in [
-        (1, How::Closed),
-        (60, How::Reset),
-        (130, How::Closed),
-        (700, How::Reset),
-        (9_000, How::Closed),
-        (65_536, How::Reset),
-        (300_000, How::Closed),
-        (700_000, How::Reset),
+        (1, CutKind::Closed),
+        (60, CutKind::Reset),
+        (130, CutKind::Closed),
+        (700, CutKind::Reset),
+        (9_000, CutKind::Closed),
+        (65_536, CutKind::Reset),
+        (300_000, CutKind::Closed),
+        (700_000, CutKind::Reset),
     ] {
         let before = world.proxy.cuts();
         let params = world.shell(&format!("seq-{at}"), &format!("seq 1 {LINES}; exit 3"));
-        world.proxy.cut_after(Toward::Client, at, how);
+        world.proxy.cut_after(Direction::Client, at, how);
         let mut process = client.start(params).await.unwrap();
         let (written, code) = gather(&mut process).await.unwrap();
         assert!(written == counted(), "cut after {at}: {} bytes", written.len());
@@ -87,16 +88,17 @@ async fn what_a_process_writes_comes_once_wherever_the_connection_is_cut() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 63.
 #[tokio::test]
 async fn a_start_that_is_cut_off_starts_one_process() {
     let world = World::new();
     let client = world.connect().await;
     for (toward, at) in
-        [(Toward::Client, 1), (Toward::Client, 20), (Toward::Daemon, 30), (Toward::Daemon, 4_000)]
+        [(Direction::Client, 1), (Direction::Client, 20), (Direction::Daemon, 30), (Direction::Daemon, 4_000)]
     {
         let name = format!("{toward:?}-{at}");
         let line = format!("echo started >> {name}; seq 1 {LINES} # {}", "x".repeat(8_000));
-        world.proxy.cut_after(toward, at, How::Closed);
+        world.proxy.cut_after(toward, at, CutKind::Closed);
         let mut process = client.start(world.shell(&name, &line)).await.unwrap();
         let (written, _) = gather(&mut process).await.unwrap();
         assert!(written == counted(), "{name}: {} bytes", written.len());
@@ -105,6 +107,7 @@ async fn a_start_that_is_cut_off_starts_one_process() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 63.
 #[tokio::test]
 async fn a_write_that_is_cut_off_is_written_once() {
     let world = World::new();
@@ -114,8 +117,8 @@ async fn a_write_that_is_cut_off_is_written_once() {
     let mut expected = Vec::new();
     for number in 0..12_usize {
         let line = format!("{number} {}\n", "y".repeat(50));
-        let toward = [Toward::Client, Toward::Daemon][number % 2];
-        world.proxy.cut_after(toward, 1 + number * 13, How::Closed);
+        let toward = [Direction::Client, Direction::Daemon][number % 2];
+        world.proxy.cut_after(toward, 1 + number * 13, CutKind::Closed);
         process.write(line.clone().into_bytes()).await.unwrap();
         expected.extend_from_slice(line.as_bytes());
         world.proxy.call_off();
@@ -133,6 +136,7 @@ async fn a_write_that_is_cut_off_is_written_once() {
     assert_eq!((more, code), (Vec::new(), 137));
 }
 
+/// ARCHITECTURE.md, invariant 63.
 #[tokio::test]
 async fn what_may_have_been_done_is_not_asked_again() {
     let world = World::new();
@@ -143,7 +147,7 @@ async fn what_may_have_been_done_is_not_asked_again() {
         recursive: Some(false),
         ..Default::default()
     };
-    world.proxy.cut_after(Toward::Client, 1, How::Closed);
+    world.proxy.cut_after(Direction::Client, 1, CutKind::Closed);
     let error = client.fs_create_directory(params.clone()).await.unwrap_err();
     assert!(matches!(error, ExecServerError::Ambiguous { method: "fs/createDirectory", .. }), "{error:?}");
     assert!(place.is_dir(), "it had been done");

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use client::target::{RemoteCommand, SshTarget};
 use client::{Error, Session, SessionOptions, Target};
 use testkit::daemon::PATIENCE;
-use testkit::proc::{Watched, children, watch};
+use testkit::proc::{ProcessWatch, children, watch};
 use testkit::sandbox::Sandbox;
 use testkit::sshd::Sshd;
 use testkit::tries::Tries;
 
 /// The ssh that this program starts.
-fn our_ssh() -> Watched {
+fn our_ssh() -> ProcessWatch {
     let ours = i32::try_from(std::process::id()).unwrap();
     let is_ssh = |pid: &i32| {
         std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "ssh")

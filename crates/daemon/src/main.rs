@@ -4,9 +4,9 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use daemon::cli::args::{self, Command, ExecServer, HELP, Serve};
+use daemon::cli::args::{self, CliCommand, ExecServerArgs, HELP, ServeArgs};
 use daemon::cli::doctor::{Doctor, colours_wanted};
-use daemon::config::{Config, ConfigArgs, Listeners, Places, check_config};
+use daemon::config::{Config, ConfigArgs, Listeners, Paths, check_config};
 use daemon::observe::{audit, log};
 use daemon::{keeper, serve};
 
@@ -31,38 +31,38 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<u8> {
-    let places = Places::from_environment();
+fn run(command: CliCommand) -> anyhow::Result<u8> {
+    let paths = Paths::from_environment();
     let out = &mut io::stdout().lock();
     match command {
-        Command::Help => out.write_all(HELP.as_bytes()).map(|()| 0).map_err(Into::into),
-        Command::Version => {
+        CliCommand::Help => out.write_all(HELP.as_bytes()).map(|()| 0).map_err(Into::into),
+        CliCommand::Version => {
             writeln!(out, "rexd {}", env!("CARGO_PKG_VERSION")).map(|()| 0).map_err(Into::into)
         }
-        Command::CheckConfig(config) => Ok(check_config(&config, &places, out)?),
-        Command::AuditVerify(file) => Ok(audit::verify_command(&file, out)?),
-        Command::AuditShow { show, config } => show_audit(&show, &config, &places),
-        Command::Policy(command) => Ok(command.run(&places, out)?),
-        Command::Doctor { json, config } => {
+        CliCommand::CheckConfig(config) => Ok(check_config(&config, &paths, out)?),
+        CliCommand::AuditVerify(file) => Ok(audit::verify_command(&file, out)?),
+        CliCommand::AuditShow { show, config } => show_audit(&show, &config, &paths),
+        CliCommand::Policy(command) => Ok(command.run(&paths, out)?),
+        CliCommand::Doctor { json, config } => {
             let program_path = std::env::var_os("PATH");
-            Ok(Doctor { config, places, program_path, json, colours: colours_wanted() }.run(out)?)
+            Ok(Doctor { config, paths, program_path, json, colours: colours_wanted() }.run(out)?)
         }
-        Command::Keeper => Ok(keeper::main()?),
-        Command::Serve(faces) => serve_faces(&faces, &places),
-        Command::ExecServer(face) => serve_exec_server(&face, &places),
+        CliCommand::Keeper => Ok(keeper::main()?),
+        CliCommand::Serve(faces) => serve_faces(&faces, &paths),
+        CliCommand::ExecServer(face) => serve_exec_server(&face, &paths),
     }
 }
 
-fn show_audit(show: &audit::Show, config: &ConfigArgs, places: &Places) -> anyhow::Result<u8> {
+fn show_audit(show: &audit::ShowArgs, config: &ConfigArgs, paths: &Paths) -> anyhow::Result<u8> {
     let file = match &show.file {
         Some(file) => file.clone(),
-        None => Config::load(config, places)?.audit.path.context("no audit file is configured; name one")?,
+        None => Config::load(config, paths)?.audit.path.context("no audit file is configured; name one")?,
     };
     Ok(show.run(&file, colours_wanted(), &mut io::BufWriter::new(io::stdout().lock()))?)
 }
 
-fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
-    let config = Config::load(&faces.config, places)?;
+fn serve_faces(faces: &ServeArgs, paths: &Paths) -> anyhow::Result<u8> {
+    let config = Config::load(&faces.config, paths)?;
     log::to_stderr(config.server.log_level);
     for warning in &config.warnings {
         tracing::warn!("{warning}");
@@ -87,11 +87,11 @@ fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
     // One thread serves all: a command's way through the daemon then never waits for another core to wake up.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match listeners.is_stdio_alone() && passed.is_empty() {
-        true => runtime.block_on(serve::stdio(&config, places))?,
+        true => runtime.block_on(serve::stdio(&config, paths))?,
         false => {
             let source = &faces.config;
             let exec_server = serve::ExecServerFace::new(&listeners, &faces.ws_auth, &config)?;
-            let plan = serve::Plan { config: &config, source, places, listeners, exec_server, passed };
+            let plan = serve::Plan { config: &config, source, paths, listeners, exec_server, passed };
             runtime.block_on(serve::serve(plan))?;
         }
     }
@@ -101,8 +101,8 @@ fn serve_faces(faces: &Serve, places: &Places) -> anyhow::Result<u8> {
 }
 
 /// Codex's exec-server alone: without configured roots its clients have the rights of the user.
-fn serve_exec_server(face: &ExecServer, places: &Places) -> anyhow::Result<u8> {
-    let config = Config::load(&face.config, places)?;
+fn serve_exec_server(face: &ExecServerArgs, paths: &Paths) -> anyhow::Result<u8> {
+    let config = Config::load(&face.config, paths)?;
     log::to_stderr(config.server.log_level);
     let no_roots = config.no_roots_message();
     for warning in config.warnings.iter().filter(|warning| Some(*warning) != no_roots.as_ref()) {
@@ -112,13 +112,13 @@ fn serve_exec_server(face: &ExecServer, places: &Places) -> anyhow::Result<u8> {
         tracing::warn!("no roots are configured: exec-server serves / with the rights of this user");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve::exec_server(&config, places, face))?;
+    runtime.block_on(serve::exec_server(&config, paths, face))?;
     // A thread that still reads a standard input which is a plain file must not hold up the end.
     runtime.shutdown_background();
     Ok(0)
 }
 
-fn not_built_yet(faces: &Serve) -> Option<&'static str> {
+fn not_built_yet(faces: &ServeArgs) -> Option<&'static str> {
     let asked = [(faces.stringd.is_some(), "stringd"), (faces.hub.is_some(), "the hub")];
     asked.iter().find(|(is_asked, _)| *is_asked).map(|(_, name)| *name)
 }

@@ -23,10 +23,10 @@ use engine::{Engine, EngineSettings, Limits, Roots};
 use link::stdio::Streams;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, Places, ServerConfig};
-use crate::core::approvals::FileLedger;
+use crate::config::{Config, Paths, ServerConfig};
+use crate::core::approvals::FileApprovalStore;
 use crate::core::resume::{Crossing, LINGER, Lingering};
-use crate::core::runtime_policy::{Guard, Guarding};
+use crate::core::runtime_policy::{RuntimePolicy, RuntimePolicyHandle};
 use crate::faces::rexd::{self, Arrival};
 use crate::keeper::{self, Keepers};
 use crate::net::auth::Caller;
@@ -38,15 +38,15 @@ use crate::observe::traces::Traces;
 const LANDINGS_GONE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Serves REXD on standard input and output until its peer is done or a signal asks for the end.
-pub async fn stdio(config: &Config, places: &Places) -> anyhow::Result<()> {
+pub async fn stdio(config: &Config, paths: &Paths) -> anyhow::Result<()> {
     let stop = signals::ending(true)?.stop;
     let metrics = Metrics::off();
     let audit = open_audit(config, &metrics)?;
     if let Some(file) = &audit {
         tokio::spawn(start_later(Arc::downgrade(file)));
     }
-    let mut service = service(config, places, (sink(audit), metrics), stop.clone())?;
-    service.lingering = Lingering::new(places.state.as_deref());
+    let mut service = service(config, paths, (sink(audit), metrics), stop.clone())?;
+    service.lingering = Lingering::new(paths.state.as_deref());
     service.may_resume = service.lingering.is_some();
     service.retention = retention(&config.server);
     service.retention.resume = service.retention.resume.min(LINGER);
@@ -83,13 +83,13 @@ fn retention(config: &ServerConfig) -> rexd::Retention {
 /// What every face over the engine shares, as the configuration has it.
 pub fn service(
     config: &Config,
-    places: &Places,
+    paths: &Paths,
     (audit, metrics): (Arc<dyn AuditSink>, Metrics),
     stop: CancellationToken,
 ) -> anyhow::Result<rexd::Service> {
     let sandbox = crate::core::sandbox::settings(config)?;
     let settings = EngineSettings {
-        process_limits: bounds(&config.limits, places),
+        process_limits: bounds(&config.limits, paths),
         containment: containment(),
         max_sessions: config.limits.max_concurrent_sessions,
         sandbox,
@@ -99,11 +99,11 @@ pub fn service(
         roots: Roots::new(config.roots.clone()),
         no_roots: config.no_roots_message(),
         limits: config.limits.clone(),
-        guard: Guarding::new(Guard::new(config, places)),
-        approvals: approvals(places),
+        runtime_policy: RuntimePolicyHandle::new(RuntimePolicy::new(config, paths)),
+        approvals: approvals(paths),
         durability: if config.durable_writes { Durability::Synced } else { Durability::Relaxed },
         audit,
-        keepers: keepers(config, places),
+        keepers: keepers(config, paths),
         metrics,
         traces: Traces::off(),
         may_resume: false,
@@ -115,10 +115,10 @@ pub fn service(
 }
 
 /// What waits for a decision is written down below the state folder, if there is a home for one.
-fn approvals(places: &Places) -> Approvals {
-    match places.state.as_deref() {
+fn approvals(paths: &Paths) -> Approvals {
+    match paths.state.as_deref() {
         Some(state) => {
-            let ledger = FileLedger::new(state.join("approvals"));
+            let ledger = FileApprovalStore::new(state.join("approvals"));
             let granted = ledger.grants();
             Approvals::new(Some(Arc::new(ledger)), granted)
         }
@@ -127,14 +127,14 @@ fn approvals(places: &Places) -> Approvals {
 }
 
 /// Where processes that outlive everything are kept: below the state folder, if there is a home for one.
-fn keepers(config: &Config, places: &Places) -> Option<Keepers> {
-    let state = places.state.as_deref()?;
-    let bounds = bounds(&config.limits, places);
+fn keepers(config: &Config, paths: &Paths) -> Option<Keepers> {
+    let state = paths.state.as_deref()?;
+    let bounds = bounds(&config.limits, paths);
     let audit = config.audit.path.clone().filter(|_| config.audit.enabled);
-    let settings = keeper::Settings {
+    let settings = keeper::KeeperSettings {
         audit,
         on_gap: config.sandbox.on_gap,
-        ..keeper::Settings::new(state, config.keepers.clone(), bounds, containment())
+        ..keeper::KeeperSettings::new(state, config.keepers.clone(), bounds, containment())
     };
     Some(Keepers::new(settings))
 }
@@ -144,11 +144,11 @@ pub(crate) fn link_limits() -> link::Limits {
     link::Limits { event_slots: 2, ..link::Limits::default() }
 }
 
-fn bounds(limits: &Limits, places: &Places) -> ProcessLimits {
+fn bounds(limits: &Limits, paths: &Paths) -> ProcessLimits {
     ProcessLimits {
         log_bytes: limits.log_bytes,
         spill_bytes: limits.spill_bytes,
-        spill_dir: spill_dir(places),
+        spill_dir: spill_dir(paths),
         commands_waiting: limits.commands_waiting,
         kill_grace: limits.kill_grace,
         drain_idle: limits.drain_idle,
@@ -157,8 +157,8 @@ fn bounds(limits: &Limits, places: &Places) -> ProcessLimits {
 }
 
 /// Unnamed files go where the state is, if there is such a place yet, and else where temporary files go.
-fn spill_dir(places: &Places) -> PathBuf {
-    places.state.clone().filter(|folder| folder.is_dir()).unwrap_or_else(std::env::temp_dir)
+fn spill_dir(paths: &Paths) -> PathBuf {
+    paths.state.clone().filter(|folder| folder.is_dir()).unwrap_or_else(std::env::temp_dir)
 }
 
 /// `REXD_CONTAINMENT=marks` is for hosts whose cgroups are somebody else's business, and for tests.

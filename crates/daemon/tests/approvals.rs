@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::client::AnyClient;
 use testkit::daemon::Rexd;
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Served, Way};
+use testkit::serve::{CarrierKind, ServedDaemon};
 use testkit::tries::Tries;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
@@ -65,13 +65,14 @@ fn answer(session: &str, id: &Value, decision: &str) -> Value {
     json!({ "session_id": session, "approval_id": id, "decision": decision })
 }
 
+/// ARCHITECTURE.md, invariant 42.
 #[test]
 fn an_approved_command_runs_once_and_everybody_sees_the_truth() {
     let sandbox = sandbox("");
-    let served = Served::start(REXD, &sandbox);
-    for way in [Way::Unix, Way::WebSocket] {
+    let served = ServedDaemon::start(REXD, &sandbox);
+    for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
         let name = format!("made-{way:?}");
-        let (mut asks, mut other) = (served.client(way), served.client(Way::Unix));
+        let (mut asks, mut other) = (served.client(way), served.client(CarrierKind::Unix));
         let (session, watcher) = (asks.open(), other.open());
         let mut params = touch(&session, &name);
         params["env"] = json!({ "API_TOKEN": "hunter2-hunter2" });
@@ -118,12 +119,16 @@ fn a_denied_command_does_not_run_and_says_who_said_no() {
     assert!(!in_root(&sandbox, "never").exists());
 }
 
+/// ARCHITECTURE.md, invariant 41.
 #[test]
 fn of_two_approvers_who_answer_at_once_one_is_told_that_it_was_late() {
     let sandbox = sandbox("");
-    let served = Served::start(REXD, &sandbox);
-    let (mut asks, mut one, mut two) =
-        (served.client(Way::Unix), served.client(Way::Unix), served.client(Way::WebSocket));
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let (mut asks, mut one, mut two) = (
+        served.client(CarrierKind::Unix),
+        served.client(CarrierKind::Unix),
+        served.client(CarrierKind::WebSocket),
+    );
     let (session, first, second) = (asks.open(), one.open(), two.open());
     for round in 0..10 {
         let name = format!("round{round}");
@@ -148,6 +153,7 @@ fn of_two_approvers_who_answer_at_once_one_is_told_that_it_was_late() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 41.
 #[test]
 fn silence_is_a_no() {
     let sandbox = sandbox("[approvals]\ntimeout_ms = 200\n");
@@ -162,13 +168,14 @@ fn silence_is_a_no() {
     assert!(!in_root(&sandbox, "never").exists());
 }
 
+/// ARCHITECTURE.md, invariant 41.
 #[test]
 fn whoever_withdraws_or_leaves_has_nothing_done() {
     let sandbox = sandbox("");
-    let served = Served::start(REXD, &sandbox);
-    let mut watcher = served.client(Way::Unix);
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let mut watcher = served.client(CarrierKind::Unix);
     let watching = watcher.open();
-    for way in [Way::Unix, Way::WebSocket] {
+    for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
         let mut asks = served.client(way);
         let session = asks.open();
         asks.request("exec.start", touch(&session, "never"));
@@ -178,7 +185,7 @@ fn whoever_withdraws_or_leaves_has_nothing_done() {
         let late = watcher.refused("approval.answer", answer(&watching, &id, "approve"));
         assert_eq!(late["code"], -32006, "{late}");
     }
-    let mut asks = served.client(Way::Unix);
+    let mut asks = served.client(CarrierKind::Unix);
     let session = asks.open();
     let request = asks.request("exec.start", touch(&session, "never"));
     let id = requested(&mut watcher, &watching)["approval_id"].clone();
@@ -191,8 +198,8 @@ fn whoever_withdraws_or_leaves_has_nothing_done() {
 #[test]
 fn a_posted_request_waits_for_its_approval_and_another_post_answers_it() {
     let sandbox = sandbox("");
-    let served = Served::start(REXD, &sandbox);
-    let (mut asks, mut answers) = (served.client(Way::Http), served.client(Way::Http));
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let (mut asks, mut answers) = (served.client(CarrierKind::Http), served.client(CarrierKind::Http));
     let session = asks.open();
     let own = answers.open();
     let asking = std::thread::spawn(move || asks.ask("exec.start", touch(&session, "posted")).unwrap());
@@ -212,20 +219,20 @@ fn a_posted_request_waits_for_its_approval_and_another_post_answers_it() {
 #[test]
 fn an_approver_that_leaves_is_replaced_by_the_next() {
     let sandbox = sandbox("[approvals]\nself_approval = false\napprovers = [\"token:*\"]\n");
-    let served = Served::start(REXD, &sandbox);
-    let mut asks = served.client(Way::Unix);
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let mut asks = served.client(CarrierKind::Unix);
     let session = asks.open();
     let refused = asks.refused("exec.start", touch(&session, "made"));
     assert_eq!(refused["code"], -32001, "nobody can be asked: {refused}");
     assert_eq!(refused["data"]["rule"], "touching");
-    let mut phone = served.client(Way::WebSocket);
+    let mut phone = served.client(CarrierKind::WebSocket);
     let on_phone = phone.open();
     let request = asks.request("exec.start", touch(&session, "made"));
     let id = requested(&mut phone, &on_phone)["approval_id"].clone();
     drop(phone);
     let own = asks.refused("approval.answer", answer(&session, &id, "approve"));
     assert_eq!(own["code"], -32001, "{own}");
-    let mut tablet = served.client(Way::WebSocket);
+    let mut tablet = served.client(CarrierKind::WebSocket);
     let on_tablet = tablet.open();
     let listed = tablet.call("approval.list", json!({ "session_id": on_tablet }));
     assert_eq!(listed["approvals"][0]["approval_id"], id);
@@ -247,6 +254,7 @@ fn clients_that_show_nobody_anything_hear_at_once_that_nobody_can_be_asked() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 42.
 #[test]
 fn a_write_is_shown_as_a_diff_and_done_only_if_it_still_is_that() {
     let sandbox = sandbox("");
@@ -338,11 +346,12 @@ fn an_answer_for_the_session_or_the_rule_is_not_asked_for_again() {
     client.take("a question", |message| message["method"] == "approval.requested");
 }
 
+/// ARCHITECTURE.md, invariant 41.
 #[test]
 fn a_daemon_that_is_killed_while_somebody_is_asked_does_nothing_and_the_next_one_knows() {
     let sandbox = sandbox("");
-    let mut served = Served::start(REXD, &sandbox);
-    let mut client = served.client(Way::Unix);
+    let mut served = ServedDaemon::start(REXD, &sandbox);
+    let mut client = served.client(CarrierKind::Unix);
     let session = client.open();
     client.request(
         "exec.start",
@@ -357,8 +366,8 @@ fn a_daemon_that_is_killed_while_somebody_is_asked_does_nothing_and_the_next_one
     assert!(!kept.contains("hunter2"), "what is kept is redacted: {kept}");
     served.signal(Signal::KILL);
     served.wait(SOON);
-    let served = Served::start(REXD, &sandbox);
-    let mut client = served.client(Way::Unix);
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let mut client = served.client(CarrierKind::Unix);
     let session = client.open();
     assert_eq!(client.call("approval.list", json!({ "session_id": session }))["approvals"], json!([]));
     let late = client.refused("approval.answer", answer(&session, &id, "approve"));
@@ -367,11 +376,12 @@ fn a_daemon_that_is_killed_while_somebody_is_asked_does_nothing_and_the_next_one
     assert!(!in_root(&sandbox, "never").exists());
 }
 
+/// ARCHITECTURE.md, invariant 43.
 #[test]
 fn a_policy_is_read_again_without_dropping_anybody_and_a_bad_one_changes_nothing() {
     let sandbox = sandbox("");
-    let served = Served::start(REXD, &sandbox);
-    let mut client = served.client(Way::Unix);
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let mut client = served.client(CarrierKind::Unix);
     let session = client.open();
     let reload = |text: &str| {
         sandbox.configure(text);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::client::AnyClient;
 use testkit::daemon::Rexd;
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Served, Way};
+use testkit::serve::{CarrierKind, ServedDaemon};
 use testkit::tries::Tries;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
@@ -41,7 +41,7 @@ access = "write"
 
 struct Asking {
     sandbox: Sandbox,
-    served: Served,
+    served: ServedDaemon,
     client: AnyClient,
     session: String,
 }
@@ -52,8 +52,8 @@ impl Asking {
         for name in ["root/guarded", "root/other"] {
             std::fs::create_dir_all(sandbox.path(name)).unwrap();
         }
-        let served = Served::start(REXD, &sandbox);
-        let mut client = served.client(Way::Unix);
+        let served = ServedDaemon::start(REXD, &sandbox);
+        let mut client = served.client(CarrierKind::Unix);
         let session = client.open();
         Asking { sandbox, served, client, session }
     }

@@ -3,52 +3,55 @@
 
 mod audited;
 
-use testkit::replay::Replayed;
-use testkit::serve::{Served, Way};
+use testkit::replay::ReplayTransport;
+use testkit::serve::{CarrierKind, ServedDaemon};
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 
 /// What holds on other carriers only, and why.
-const ELSEWHERE: &[(&str, &[Way], &str)] = &[
-    ("session-resume-attached", &[Way::Http], "without a link nobody has it: it is taken up again"),
+const ELSEWHERE: &[(&str, &[CarrierKind], &str)] = &[
+    ("session-resume-attached", &[CarrierKind::Http], "without a link nobody has it: it is taken up again"),
     (
         "session-open-compress-is-not-granted",
-        &[Way::WebSocket],
+        &[CarrierKind::WebSocket],
         "frames of a WebSocket can be packed: it is granted",
     ),
-    ("approval-approve", &[Way::Http], ONE_AT_A_TIME),
-    ("approval-deny", &[Way::Http], ONE_AT_A_TIME),
-    ("approval-write", &[Way::Http], ONE_AT_A_TIME),
+    ("approval-approve", &[CarrierKind::Http], ONE_AT_A_TIME),
+    ("approval-deny", &[CarrierKind::Http], ONE_AT_A_TIME),
+    ("approval-write", &[CarrierKind::Http], ONE_AT_A_TIME),
 ];
 
 const ONE_AT_A_TIME: &str =
     "the replayer waits for each posted answer; tests/approvals.rs asks and answers over two connections";
 
-fn every_transcript_holds_over(way: Way) {
+fn every_transcript_holds_over(way: CarrierKind) {
     for (name, ..) in ELSEWHERE {
         assert!(audited::transcripts().iter().any(|file| file.file_stem().unwrap() == *name), "no {name}");
     }
     let is_elsewhere =
         |name: &str| ELSEWHERE.iter().any(|(known, ways, _why)| *known == name && ways.contains(&way));
-    let start = |sandbox: &_| Replayed::new(Served::start(REXD, sandbox), way);
+    let start = |sandbox: &_| ReplayTransport::new(ServedDaemon::start(REXD, sandbox), way);
     let caller = match way {
-        Way::Unix => format!("uid:{}", rustix::process::getuid().as_raw()),
-        Way::WebSocket | Way::Http => "token:env".to_owned(),
+        CarrierKind::Unix => format!("uid:{}", rustix::process::getuid().as_raw()),
+        CarrierKind::WebSocket | CarrierKind::Http => "token:env".to_owned(),
     };
     audited::every_transcript_holds(&caller, |name| !is_elsewhere(name), start);
 }
 
+/// ARCHITECTURE.md, invariant 33.
 #[test]
 fn every_transcript_holds_over_a_unix_socket() {
-    every_transcript_holds_over(Way::Unix);
+    every_transcript_holds_over(CarrierKind::Unix);
 }
 
+/// ARCHITECTURE.md, invariant 33.
 #[test]
 fn every_transcript_holds_over_a_websocket() {
-    every_transcript_holds_over(Way::WebSocket);
+    every_transcript_holds_over(CarrierKind::WebSocket);
 }
 
+/// ARCHITECTURE.md, invariant 33.
 #[test]
 fn every_transcript_holds_over_http() {
-    every_transcript_holds_over(Way::Http);
+    every_transcript_holds_over(CarrierKind::Http);
 }

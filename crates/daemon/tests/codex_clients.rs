@@ -4,7 +4,7 @@
 mod codex;
 
 use codex::script::{ENDED, every_tool, every_tool_answered, prepare, run};
-use codex::{Conversation, Place, Release, Server, Serving, Way};
+use codex::{CarrierKind, Conversation, Place, Release, Server, Serving};
 use serde_json::json;
 
 /// One client plays all tools over a WebSocket.
@@ -12,7 +12,7 @@ fn over_a_websocket(client: Release) {
     let place = Place::new();
     prepare(&place);
     let serving = Serving::start(&place, Server::under_test(client));
-    let way = Way::Url(serving.url.clone());
+    let way = CarrierKind::Url(serving.url.clone());
     let model =
         Conversation { place: &place, client, way, sandbox: "danger-full-access" }.hold(every_tool(client));
     every_tool_answered(&model, &place, Server::under_test(client), client);
@@ -24,7 +24,7 @@ fn over_a_websocket(client: Release) {
 fn over_standard_streams(client: Release) {
     let place = Place::new();
     prepare(&place);
-    let way = Way::Stdio(Server::under_test(client));
+    let way = CarrierKind::Stdio(Server::under_test(client));
     let model =
         Conversation { place: &place, client, way, sandbox: "danger-full-access" }.hold(every_tool(client));
     every_tool_answered(&model, &place, Server::under_test(client), client);
@@ -71,7 +71,7 @@ fn shut_in(sandbox: &str) -> (Place, testkit::model::Model) {
         ),
     ];
     let script = script.into_iter().map(|call| vec![call]).collect();
-    let way = Way::Url(serving.url.clone());
+    let way = CarrierKind::Url(serving.url.clone());
     let model = Conversation { place: &place, client: Release::V0_166, way, sandbox }.hold(script);
     assert!(model.output("reads").contains("MARKER-agents"), "{}", model.output("reads"));
     assert!(!outside.exists(), "written outside: {}", model.output("outside"));

@@ -10,10 +10,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use survivor::{Dice, Survivor};
-use testkit::daemon::Finished;
-use testkit::proxy::{How, Proxy, Toward};
+use testkit::daemon::CommandOutcome;
+use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Served, Way};
+use testkit::serve::{CarrierKind, ServedDaemon};
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 /// Seeds that always run, on every way.
@@ -55,17 +55,17 @@ fn seeds() -> Vec<u64> {
 }
 
 /// Runs every seed; a failure names it.
-fn for_every_seed(way: Way, case: impl Fn(&mut Survivor, &mut Dice)) {
+fn for_every_seed(way: CarrierKind, case: impl Fn(&mut Survivor, &mut Dice)) {
     let sandbox =
         Sandbox::with_config("[server]\nlog_level = \"info\"\n[limits]\nmax_concurrent_sessions = 1000\n");
-    let mut served = Served::start(REXD, &sandbox);
+    let mut served = ServedDaemon::start(REXD, &sandbox);
     let mut cuts = 0;
     let seeds = seeds();
     for seed in &seeds {
         let folder = sandbox.path(format!("proxy-{seed}"));
         std::fs::create_dir(&folder).unwrap();
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let proxy = Proxy::start(&served.doors, &folder);
+            let proxy = Proxy::start(&served.addresses, &folder);
             let mut survivor =
                 Survivor::new(&served, proxy, way, sandbox.root().join(format!("case-{seed}")));
             case(&mut survivor, &mut Dice::new(*seed));
@@ -89,14 +89,14 @@ fn a_conversation_survives(survivor: &mut Survivor, dice: &mut Dice) {
     survivor.plan(dice, 3);
     survivor.open();
     survivor.write_lines(2, dice);
-    let mut talkers: Vec<(String, Finished)> = Vec::new();
+    let mut talkers: Vec<(String, CommandOutcome)> = Vec::new();
     for number in 0..2 {
         let name = format!("talker-{number}");
         let params = json!({
             "argv": ["sh", "-c", talker(&name)], "cwd": survivor.folder(), "idempotency_key": name
         });
         let started = survivor.call("exec.start", params);
-        talkers.push((started["process_id"].as_str().unwrap().to_owned(), Finished::default()));
+        talkers.push((started["process_id"].as_str().unwrap().to_owned(), CommandOutcome::default()));
     }
     survivor.write_lines(2, dice);
     for (process_id, _) in &talkers {
@@ -124,19 +124,22 @@ fn a_conversation_survives(survivor: &mut Survivor, dice: &mut Dice) {
     survivor.close();
 }
 
+/// ARCHITECTURE.md, invariant 30.
 #[test]
 fn a_conversation_over_a_unix_socket_survives_cuts_at_any_byte() {
-    for_every_seed(Way::Unix, a_conversation_survives);
+    for_every_seed(CarrierKind::Unix, a_conversation_survives);
 }
 
+/// ARCHITECTURE.md, invariant 30.
 #[test]
 fn a_conversation_over_a_websocket_survives_cuts_at_any_byte() {
-    for_every_seed(Way::WebSocket, a_conversation_survives);
+    for_every_seed(CarrierKind::WebSocket, a_conversation_survives);
 }
 
+/// ARCHITECTURE.md, invariant 30.
 #[test]
 fn a_conversation_over_http_survives_cuts_at_any_byte() {
-    for_every_seed(Way::Http, a_conversation_survives);
+    for_every_seed(CarrierKind::Http, a_conversation_survives);
 }
 
 /// The length of a request is at least that of its JSON, whatever surrounds it.
@@ -148,7 +151,7 @@ fn a_half_request_is_not_done(survivor: &mut Survivor, dice: &mut Dice) {
             json!({ "path": path, "content": "x".repeat(50), "mode": "append", "mkdir_parents": true });
         let request = survivor.text("fs.write", &params);
         let bytes = dice.below(request.len() as u64 - 1) as usize;
-        survivor.proxy().cut_after(Toward::Daemon, bytes + 1, dice.how());
+        survivor.proxy().cut_after(Direction::Daemon, bytes + 1, dice.how());
         assert!(survivor.ask("fs.write", params).is_err(), "{bytes} bytes of {} were enough", request.len());
         survivor.come_back();
         let found = survivor.call("fs.stat", json!({ "path": path }));
@@ -166,7 +169,7 @@ fn a_lost_answer_is_given_again(survivor: &mut Survivor, dice: &mut Dice) {
         let params = json!({
             "path": path, "content": "once\n", "mode": "append", "mkdir_parents": true, "idempotency_key": key
         });
-        survivor.proxy().cut_after(Toward::Client, dice.below(90) as usize + 1, dice.how());
+        survivor.proxy().cut_after(Direction::Client, dice.below(90) as usize + 1, dice.how());
         assert!(survivor.ask("fs.write", params.clone()).is_err(), "the answer was cut");
         survivor.come_back();
         let again = survivor.call("fs.write", params);
@@ -176,16 +179,18 @@ fn a_lost_answer_is_given_again(survivor: &mut Survivor, dice: &mut Dice) {
     survivor.close();
 }
 
+/// ARCHITECTURE.md, invariant 44.
 #[test]
 fn a_request_cut_in_half_is_not_done() {
-    for way in Way::ALL {
+    for way in CarrierKind::ALL {
         for_every_seed(way, a_half_request_is_not_done);
     }
 }
 
+/// ARCHITECTURE.md, invariant 44.
 #[test]
 fn a_request_whose_answer_was_cut_is_done_once_however_often_it_is_asked() {
-    for way in Way::ALL {
+    for way in CarrierKind::ALL {
         for_every_seed(way, a_lost_answer_is_given_again);
     }
 }
@@ -193,21 +198,21 @@ fn a_request_whose_answer_was_cut_is_done_once_however_often_it_is_asked() {
 #[test]
 fn a_stalled_link_is_resumed_elsewhere_as_soon_as_the_daemon_lets_go() {
     let sandbox = Sandbox::with_config("[server]\nping_ms = 200\n");
-    let served = Served::start(REXD, &sandbox);
-    for way in [Way::WebSocket, Way::Http] {
+    let served = ServedDaemon::start(REXD, &sandbox);
+    for way in [CarrierKind::WebSocket, CarrierKind::Http] {
         let folder = sandbox.path(format!("proxy-{way:?}"));
         std::fs::create_dir(&folder).unwrap();
-        let proxy = Proxy::start(&served.doors, &folder);
+        let proxy = Proxy::start(&served.addresses, &folder);
         let mut survivor = Survivor::new(&served, proxy, way, sandbox.root().join(format!("{way:?}")));
         survivor.open();
         let params = json!({ "argv": ["sh", "-c", "cat; echo over"] });
         let process_id = survivor.call("exec.start", params)["process_id"].as_str().unwrap().to_owned();
-        survivor.proxy().cut(How::Stalled);
+        survivor.proxy().cut(CutKind::Stalled);
         survivor.come_back();
         // A link belongs to one at a time; a stream of events goes to whoever asked last.
-        assert_eq!(survivor.told_to_retry > 0, way == Way::WebSocket, "{way:?}");
+        assert_eq!(survivor.told_to_retry > 0, way == CarrierKind::WebSocket, "{way:?}");
         survivor.call("exec.input", json!({ "process_id": process_id, "data": "typed\n", "eof": true }));
-        let mut finished = Finished::default();
+        let mut finished = CommandOutcome::default();
         while !finished.add(survivor.event()) {}
         assert_eq!(finished.text(), "typed\nover\n", "{way:?}");
     }

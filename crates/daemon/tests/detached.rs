@@ -84,6 +84,7 @@ fn lines_seen(text: &str) -> usize {
     text.matches("line ").count()
 }
 
+/// ARCHITECTURE.md, invariant 28.
 #[test]
 fn ten_processes_survive_the_daemon_and_no_line_is_missed_or_doubled() {
     let sandbox = Sandbox::new();
@@ -141,6 +142,7 @@ fn ten_processes_survive_the_daemon_and_no_line_is_missed_or_doubled() {
     assert_eq!(next.end().0.code(), Some(0));
 }
 
+/// ARCHITECTURE.md, invariant 29.
 #[test]
 fn a_keeper_of_the_previous_version_is_listed_attached_and_killed() {
     let sandbox = Sandbox::new();
@@ -197,6 +199,7 @@ fn a_small_quota_drops_the_oldest_and_says_so_while_the_process_goes_on() {
     assert!(finished.stdout.ends_with(b"xend"));
 }
 
+/// ARCHITECTURE.md, invariant 24.
 #[test]
 fn the_end_of_a_detached_process_is_on_record_once_whoever_was_there() {
     let sandbox = Sandbox::new();

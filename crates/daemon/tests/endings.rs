@@ -14,7 +14,7 @@ const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 const CONTAINMENTS: [Option<&str>; 2] = [None, Some("marks")];
 
 /// Starts processes that never end by themselves, terminals among them, and returns all that belong to them.
-fn start_crowd(rexd: &mut Rexd, session: &str, mark: &str) -> Vec<proc::Watched> {
+fn start_crowd(rexd: &mut Rexd, session: &str, mark: &str) -> Vec<proc::ProcessWatch> {
     let (name, value) = mark.split_once('=').unwrap();
     let line = "trap '' TERM HUP INT; (setsid sh -c 'echo away $$ .; exec sleep 1000' &); \
                 echo leader $$ .; exec sleep 1000";
@@ -54,6 +54,7 @@ fn an_ending(containment: Option<&str>, name: &str, end: impl FnOnce(&mut Rexd))
     assert_eq!(proc::marked(&mark), Vec::<i32>::new(), "{name} ({containment:?})");
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn a_client_that_closes_its_end_takes_every_tree_along() {
     for containment in CONTAINMENTS {

@@ -6,11 +6,11 @@ mod codex;
 use std::time::Duration;
 
 use codex::script::{ENDED, feed, prepare, run};
-use codex::{Conversation, Place, Release, Server, Serving, Way};
+use codex::{CarrierKind, Conversation, Place, Release, Server, Serving};
 use serde_json::json;
 use testkit::model::{Model, Turn};
-use testkit::proxy::{How, Proxy, Toward};
-use testkit::serve::Doors;
+use testkit::proxy::{CutKind, Direction, Proxy};
+use testkit::serve::Addresses;
 use testkit::tries::Tries;
 
 /// How long anything may take.
@@ -29,9 +29,9 @@ fn through_a_bad_link(script: Vec<Turn>, meanwhile: impl FnOnce(&Place, &Proxy))
     let place = Place::new();
     prepare(&place);
     let serving = Serving::start(&place, Server::under_test(Release::V0_166));
-    let doors = Doors { unix: place.path("none"), http: serving.address(), token: None };
-    let proxy = Proxy::start(&doors, &place.path("outside"));
-    let way = Way::Url(format!("ws://{}", proxy.doors.http));
+    let addresses = Addresses { unix: place.path("none"), http: serving.address(), token: None };
+    let proxy = Proxy::start(&addresses, &place.path("outside"));
+    let way = CarrierKind::Url(format!("ws://{}", proxy.addresses.http));
     let talk = Conversation { place: &place, client: Release::V0_166, way, sandbox: "danger-full-access" };
     let model = std::thread::scope(|scope| {
         let held = scope.spawn(|| talk.hold(script));
@@ -44,6 +44,7 @@ fn through_a_bad_link(script: Vec<Turn>, meanwhile: impl FnOnce(&Place, &Proxy))
     model
 }
 
+/// ARCHITECTURE.md, invariant 56.
 #[test]
 fn a_client_whose_link_is_cut_every_two_seconds_loses_no_line() {
     let counts = "touch started; i=10000; while [ ! -e enough ]; do echo line$i; i=$((i+1)); sleep 0.05; done; echo last$i";
@@ -59,7 +60,7 @@ fn a_client_whose_link_is_cut_every_two_seconds_loses_no_line() {
         appears(place, "work/started");
         // The answer to the start is through when its output is.
         flows(proxy);
-        let cutter = proxy.cut_every(Duration::from_secs(2), How::Reset);
+        let cutter = proxy.cut_every(Duration::from_secs(2), CutKind::Reset);
         let mut tries = Tries::within(PATIENCE, "four cuts");
         while proxy.cuts() < 4 {
             tries.again();
@@ -82,8 +83,9 @@ fn a_client_whose_link_is_cut_every_two_seconds_loses_no_line() {
 
 /// Waits until output comes through again.
 fn flows(proxy: &Proxy) {
-    let (before, mut tries) = (proxy.passed(Toward::Client), Tries::within(PATIENCE, "output comes through"));
-    while proxy.passed(Toward::Client) < before + 2_000 {
+    let (before, mut tries) =
+        (proxy.passed(Direction::Client), Tries::within(PATIENCE, "output comes through"));
+    while proxy.passed(Direction::Client) < before + 2_000 {
         tries.again();
     }
 }
@@ -96,7 +98,7 @@ fn a_cut_in_the_middle_of_300_kb_loses_nothing() {
     let model = through_a_bad_link(script, |place, proxy| {
         appears(place, "work/started");
         flows(proxy);
-        proxy.cut_after(Toward::Client, 100_000, How::Reset);
+        proxy.cut_after(Direction::Client, 100_000, CutKind::Reset);
         place.write("work/go", "");
         let mut tries = Tries::within(PATIENCE, "a cut");
         while proxy.cuts() == 0 {

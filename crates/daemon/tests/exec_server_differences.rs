@@ -102,6 +102,7 @@ fn depends_on_the_carrier(name: &str) -> bool {
         .any(|start| name.starts_with(start))
 }
 
+/// ARCHITECTURE.md, invariant 59.
 #[test]
 fn every_difference_is_listed_and_nothing_else() {
     let found: BTreeSet<String> = std::thread::scope(|scope| {

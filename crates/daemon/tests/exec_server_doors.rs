@@ -7,14 +7,14 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
-use exec_server::{Codex, PATIENCE, Served, beside, start};
+use exec_server::{Codex, PATIENCE, ServedDaemon, beside, start};
 use serde_json::json;
 use testkit::client::Client;
 use testkit::lines::Lines;
 use testkit::log::Log;
 use testkit::sandbox::Sandbox;
 
-fn status(served: &Served, request: &str) -> u16 {
+fn status(served: &ServedDaemon, request: &str) -> u16 {
     let mut stream = TcpStream::connect(served.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "{request}\r\nHost: {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", served.address)
@@ -27,7 +27,7 @@ fn status(served: &Served, request: &str) -> u16 {
 #[test]
 fn only_programs_come_in_and_readiness_can_be_asked_for() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     assert_eq!(status(&served, "GET /readyz HTTP/1.1"), 200);
     assert_eq!(status(&served, "GET / HTTP/1.1"), 400);
     assert_eq!(status(&served, "GET /other HTTP/1.1"), 404);
@@ -43,7 +43,7 @@ fn a_token_is_needed_where_one_is_set_and_everywhere_but_on_loopback() {
     let sandbox = Sandbox::new();
     let token = sandbox.write("token", "a-secret-for-tests\n");
     let flags = ["--ws-auth", "capability-token", "--ws-token-file", token.to_str().unwrap()];
-    let served = Served::start(&sandbox, &flags);
+    let served = ServedDaemon::start(&sandbox, &flags);
     assert_eq!(Codex::connect(served.address, &[]).err(), Some(401));
     assert_eq!(Codex::connect(served.address, &[("authorization", "Bearer wrong")]).err(), Some(401));
     let mut codex =
@@ -59,7 +59,7 @@ fn a_token_is_needed_where_one_is_set_and_everywhere_but_on_loopback() {
 #[test]
 fn strangers_who_say_nothing_make_room_for_others() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut known = served.client();
     let mut strangers: Vec<TcpStream> =
         (0..300).map(|_| TcpStream::connect(served.address).unwrap()).collect();
@@ -76,7 +76,7 @@ fn strangers_who_say_nothing_make_room_for_others() {
 #[test]
 fn nonsense_is_answered_and_the_connection_lives() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.connect();
     assert_eq!(codex.refused("process/start", start("p", &["true"])), -32600, "before the handshake");
     assert_eq!(codex.refused("initialize", json!({})), -32602);
@@ -105,7 +105,7 @@ fn nonsense_is_answered_and_the_connection_lives() {
 #[test]
 fn an_unexpected_notification_is_answered_and_ends_the_connection() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     for unexpected in [r#"{"method":"surprise"}"#, r#"{"id":7,"result":{}}"#] {
         let mut codex = served.client();
         codex.send(unexpected);
@@ -128,7 +128,7 @@ fn the_file_can_ask_for_it_and_flags_win() {
     let serve = |more: &[&str]| {
         let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
         command.arg("serve").arg("--config").arg(sandbox.config()).args(more);
-        Served::spawn(command)
+        ServedDaemon::spawn(command)
     };
     let served = serve(&[]);
     assert_eq!(Codex::connect(served.address, &[]).err(), Some(401));
@@ -151,7 +151,7 @@ fn the_file_can_have_it_register_and_a_refusal_leaves_the_other_faces_alone() {
     ));
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
     command.arg("serve").arg("--config").arg(sandbox.config());
-    let served = Served::spawn(command);
+    let served = ServedDaemon::spawn(command);
     let (mut stream, _) = registry.accept().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut asked = Vec::new();

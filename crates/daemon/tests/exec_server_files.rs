@@ -2,12 +2,12 @@
 
 mod exec_server;
 
-use exec_server::{Codex, Served, base64, bytes, start};
+use exec_server::{Codex, ServedDaemon, base64, bytes, start};
 use serde_json::{Value, json};
 use testkit::sandbox::Sandbox;
 
-fn served(sandbox: &Sandbox) -> (Served, Codex) {
-    let served = Served::start(sandbox, &[]);
+fn served(sandbox: &Sandbox) -> (ServedDaemon, Codex) {
+    let served = ServedDaemon::start(sandbox, &[]);
     let codex = served.client();
     (served, codex)
 }

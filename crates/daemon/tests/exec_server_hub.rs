@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use codex::script::{every_tool, every_tool_answered, prepare};
-use codex::{Conversation, Place, Release, Server, Way};
+use codex::{CarrierKind, Conversation, Place, Release, Server};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::log::Log;
 use testkit::proc::watch;
@@ -97,7 +97,7 @@ fn through_the_hub(client: Release, server: Server) {
     prepare(&place);
     let hub = Hub::start(&place);
     let executor = hub.executor(&place, server);
-    let way = Way::Url(format!("ws://{}{}", hub.address, hub.path()));
+    let way = CarrierKind::Url(format!("ws://{}{}", hub.address, hub.path()));
     let talk = Conversation { place: &place, client, way, sandbox: "danger-full-access" };
     let model = talk.hold(every_tool(client));
     every_tool_answered(&model, &place, server, client);

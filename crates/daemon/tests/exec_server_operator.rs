@@ -4,10 +4,11 @@ mod exec_server;
 
 use std::time::Instant;
 
-use exec_server::{PATIENCE, Served, base64, beside, start};
+use exec_server::{PATIENCE, ServedDaemon, base64, beside, start};
 use serde_json::{Value, json};
 use testkit::sandbox::Sandbox;
 
+/// ARCHITECTURE.md, invariant 58.
 #[test]
 fn roots_and_rules_of_the_operator_hold_here_too() {
     let sandbox = Sandbox::with_config(
@@ -77,6 +78,7 @@ fn a_start_that_nobody_approves_leaves_its_id_free() {
     assert_eq!(codex.finish("p").0, b"allowed");
 }
 
+/// ARCHITECTURE.md, invariant 58.
 #[test]
 fn the_operators_variables_have_the_last_word_in_both_vocabularies() {
     let sandbox = Sandbox::with_config("[environment]\nset = { HTTPS_PROXY = \"http://proxy.example\" }\n");
@@ -101,12 +103,13 @@ fn the_operators_variables_have_the_last_word_in_both_vocabularies() {
     assert_eq!(exec_server::bytes(&told["params"]["chunk"]), b"http://proxy.example");
 }
 
+/// ARCHITECTURE.md, invariant 58.
 #[test]
 fn nobody_has_the_server_send_a_variable_that_its_commands_do_not_get() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
     command.arg("exec-server").env("DEPLOY_TOKEN", "secret").env("GREETING", "hello");
-    let served = Served::spawn(command);
+    let served = ServedDaemon::spawn(command);
     let mut codex = served.client();
     // Nobody listens there: what has its headers goes as far as trying.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -119,6 +122,7 @@ fn nobody_has_the_server_send_a_variable_that_its_commands_do_not_get() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 58.
 #[test]
 fn the_audit_says_which_file_which_address_and_which_process() {
     let sandbox = Sandbox::new();
@@ -153,10 +157,11 @@ fn the_audit_says_which_file_which_address_and_which_process() {
     assert!(!audit.contains("s3cr3t") && !audit.contains(&base64("content")), "{audit}");
 }
 
+/// ARCHITECTURE.md, invariant 57.
 #[test]
 fn input_that_nobody_reads_is_bounded_and_its_process_can_still_be_ended() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
     codex.call("process/start", start("p", &["sleep", "1000"]));
     let chunk = base64(vec![b'x'; 24 * 1024 * 1024]);
@@ -173,6 +178,7 @@ fn input_that_nobody_reads_is_bounded_and_its_process_can_still_be_ended() {
     assert_eq!(codex.call("process/write", write)["status"], "accepted", "its room is free again");
 }
 
+/// ARCHITECTURE.md, invariant 58.
 #[test]
 fn a_tree_with_a_file_that_a_rule_protects_is_neither_removed_nor_copied_whole() {
     let sandbox = Sandbox::with_config(
@@ -194,7 +200,7 @@ fn a_tree_with_a_file_that_a_rule_protects_is_neither_removed_nor_copied_whole()
 #[test]
 fn answers_that_nobody_takes_are_bounded_and_others_are_served() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut neighbour = served.client();
     let pid = i32::try_from(served.child.id()).unwrap();
     let before = testkit::proc::held_bytes(pid);

@@ -5,7 +5,7 @@ mod exec_server;
 
 use std::time::Instant;
 
-use exec_server::{PATIENCE, Served, base64, bytes, start};
+use exec_server::{PATIENCE, ServedDaemon, base64, bytes, start};
 use serde_json::{Value, json};
 use testkit::proc::watch;
 use testkit::sandbox::Sandbox;
@@ -14,10 +14,11 @@ fn pid_of(text: &[u8]) -> i32 {
     String::from_utf8_lossy(text).trim().parse().unwrap()
 }
 
+/// ARCHITECTURE.md, invariant 55.
 #[test]
 fn a_session_goes_on_with_its_processes_on_another_connection() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
     codex.shell("p", "while read line; do echo got:$line; done");
     codex.call("process/write", json!({"processId": "p", "chunk": base64("one\n"), "writeId": "1"}));
@@ -43,10 +44,11 @@ fn a_session_goes_on_with_its_processes_on_another_connection() {
     assert_eq!(codex.finish("p"), (Vec::new(), 137));
 }
 
+/// ARCHITECTURE.md, invariant 56.
 #[test]
 fn what_is_written_while_nobody_listens_arrives_whole_and_in_order() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
     // More than memory keeps for it, and told to begin only when nobody listens any more.
     let line = format!(
@@ -87,10 +89,11 @@ fn what_is_written_while_nobody_listens_arrives_whole_and_in_order() {
     assert!(text == expected.as_bytes(), "{} of {} bytes", text.len(), expected.len());
 }
 
+/// ARCHITECTURE.md, invariant 56.
 #[test]
 fn a_reader_that_stopped_and_was_cut_off_misses_nothing_and_the_end_comes_last() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
     // Far more than sockets hold: the daemon is stuck in the middle of it when the connection ends.
     let line = format!("seq -f %015.0f 1 3000000; echo done > {}", sandbox.path("done").display());
@@ -121,10 +124,11 @@ fn a_reader_that_stopped_and_was_cut_off_misses_nothing_and_the_end_comes_last()
     assert!(text == expected.as_bytes(), "{} of {} bytes", text.len(), expected.len());
 }
 
+/// ARCHITECTURE.md, invariant 55.
 #[test]
 fn a_session_in_use_is_retried_and_then_given_away() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut first = served.client();
     let session = first.session.clone();
     let mut second = served.connect();
@@ -141,10 +145,11 @@ fn a_session_in_use_is_retried_and_then_given_away() {
     third.greet(json!({"clientName": "a failed handshake leaves the connection usable"}));
 }
 
+/// ARCHITECTURE.md, invariant 55.
 #[test]
 fn processes_of_v0_end_with_their_connection_and_those_of_v1_wait() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
     let line = "echo $$; exec sleep 1000";
     let v0 = json!({"processId": "old", "argv": ["sh", "-c", line], "cwd": "/", "env": {}, "tty": false});
@@ -166,10 +171,11 @@ fn processes_of_v0_end_with_their_connection_and_those_of_v1_wait() {
     assert!(watch(new).has_ended(), "a kill that was answered is done");
 }
 
+/// ARCHITECTURE.md, invariant 55.
 #[test]
 fn a_daemon_that_ends_leaves_nothing_of_any_session() {
     let sandbox = Sandbox::new();
-    let mut served = Served::start(&sandbox, &[]);
+    let mut served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
     codex.shell("p", "sleep 1000 & echo $!; wait");
     let attached = pid_of(&bytes(&codex.event("process/output", "p")["params"]["chunk"]));
@@ -188,17 +194,18 @@ fn a_daemon_that_ends_leaves_nothing_of_any_session() {
 #[test]
 fn the_end_of_a_command_does_not_wait_for_a_grandchild_that_holds_its_output() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
     codex.shell("p", "sleep 1000 & echo started");
     let (output, status) = codex.finish("p");
     assert_eq!((output.as_slice(), status), (&b"started\n"[..], 0));
 }
 
+/// ARCHITECTURE.md, invariant 57.
 #[test]
 fn ends_are_not_held_up_by_requests_that_wait() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
     codex.shell("p", "echo ready; sleep 1000");
     let ready = codex.event("process/output", "p");
@@ -219,7 +226,7 @@ fn ends_are_not_held_up_by_requests_that_wait() {
 #[test]
 fn ids_and_statuses_are_those_of_the_protocol() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
     codex.shell("p", "exit 3");
     assert_eq!(codex.finish("p").1, 3);
@@ -255,7 +262,7 @@ fn ids_and_statuses_are_those_of_the_protocol() {
 #[test]
 fn an_id_is_free_for_another_command_once_its_process_is_over_and_a_repeated_start_is_refused() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &[]);
+    let served = ServedDaemon::start(&sandbox, &[]);
     let mut codex = served.client();
     codex.shell("p", "read line; echo first");
     assert_eq!(codex.refused("process/start", start("p", &["echo", "second"])), -32600, "it runs");

@@ -75,6 +75,7 @@ fn every_transcript_holds(place: &Place, connect: impl Fn() -> Wired) {
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
 }
 
+/// ARCHITECTURE.md, invariant 33.
 #[test]
 fn every_transcript_holds_over_a_websocket() {
     let place = Place::new();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testkit::client::AnyClient;
 use testkit::daemon::Rexd;
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Served, Way};
+use testkit::serve::{CarrierKind, ServedDaemon};
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 /// More than a keeper lets watch at the same time.
@@ -33,13 +33,13 @@ fn meanwhile(client: &mut AnyClient) -> Vec<Value> {
 #[test]
 fn a_session_that_only_watched_ends_at_once_and_tells_no_more() {
     let sandbox = Sandbox::new();
-    let served = Served::start(REXD, &sandbox);
-    let mut owner = served.client(Way::Unix);
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let mut owner = served.client(CarrierKind::Unix);
     let own = owner.open();
     let line = "while :; do echo line; sleep 0.005; done";
     let process = owner.begin(json!({ "session_id": own, "argv": ["sh", "-c", line] }));
 
-    let mut guest = served.client(Way::Unix);
+    let mut guest = served.client(CarrierKind::Unix);
     let session = guest.open();
     let named = json!({ "session_id": session, "process_id": process });
     guest.call("exec.attach", named.clone());
@@ -155,14 +155,14 @@ fn following_an_end_twice_makes_no_room_for_more_processes() {
 #[test]
 fn a_listener_that_is_refused_does_not_end_the_session_of_the_one_that_listens() {
     let sandbox = Sandbox::new();
-    let served = Served::start(REXD, &sandbox);
-    let mut client = served.client(Way::Http);
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let mut client = served.client(CarrierKind::Http);
     let session = client.open();
     let process = client.begin(
         json!({ "session_id": session, "argv": ["sh", "-c", format!("echo on; {PATIENCE}; echo still")] }),
     );
     client.until(&process, "on\n");
-    assert!(served.doors.listen(&session, 1_000_000).is_err(), "an event that has not happened");
+    assert!(served.addresses.listen(&session, 1_000_000).is_err(), "an event that has not happened");
     client.until(&process, "still\n");
     assert_eq!(client.finish(&process).exit["exit_code"], 0);
 }

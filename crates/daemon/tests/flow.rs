@@ -212,7 +212,7 @@ fn number(text: &str, word: &str) -> Option<i32> {
 }
 
 /// Starts the runaway and returns its id, when it was answered, and everybody who belongs to it.
-fn start_runaway(rexd: &mut Rexd, params: &Value) -> (String, Vec<proc::Watched>) {
+fn start_runaway(rexd: &mut Rexd, params: &Value) -> (String, Vec<proc::ProcessWatch>) {
     let mut start = json!({ "shell": true, "command": RUNAWAY });
     start.as_object_mut().unwrap().extend(params.as_object().unwrap().clone());
     let process = rexd.begin(start);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::client::AnyClient;
 use testkit::proc;
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Served, Way};
+use testkit::serve::{CarrierKind, ServedDaemon};
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 const PROCESSES: usize = 32;
@@ -42,14 +42,14 @@ fn are_held() -> bool {
 /// Where the limits cannot be held, a session that wants them is told so.
 fn the_gap_is_told() {
     let sandbox = Sandbox::with_config(&config());
-    let served = Served::start(REXD, &sandbox);
-    let opened = served.client(Way::Unix).open_with(json!({ "sandbox": "tight" }));
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let opened = served.client(CarrierKind::Unix).open_with(json!({ "sandbox": "tight" }));
     assert!(opened["sandbox"]["gaps"].as_array().is_some_and(|gaps| !gaps.is_empty()), "{opened}");
 }
 
 /// A client whose commands are confined, or are not.
-fn connect(served: &Served, root: &std::path::Path, sandbox: &str) -> (AnyClient, String) {
-    let mut client = served.client(Way::Unix);
+fn connect(served: &ServedDaemon, root: &std::path::Path, sandbox: &str) -> (AnyClient, String) {
+    let mut client = served.client(CarrierKind::Unix);
     let opened = client.open_with(json!({ "client_name": "hogs", "sandbox": sandbox, "cwd": root }));
     let session = opened["session_id"].as_str().unwrap().to_owned();
     (client, session)
@@ -79,7 +79,7 @@ fn hogs_are_held_while_every_command_of_a_neighbour_succeeds() {
         return the_gap_is_told();
     }
     let sandbox = Sandbox::with_config(&config());
-    let mut served = Served::start(REXD, &sandbox);
+    let mut served = ServedDaemon::start(REXD, &sandbox);
     let root = sandbox.root();
     let (mut hog, hogs) = connect(&served, &root, "tight");
     let (mut neighbour, beside) = connect(&served, &root, "off");
@@ -122,7 +122,7 @@ fn a_daemon_that_ends_takes_a_bomb_along() {
         return the_gap_is_told();
     }
     let sandbox = Sandbox::with_config(&config());
-    let mut served = Served::start(REXD, &sandbox);
+    let mut served = ServedDaemon::start(REXD, &sandbox);
     let root = sandbox.root();
     let (mut hog, session) = connect(&served, &root, "tight");
     let mark = format!("REXD_HOG={}", root.display());

@@ -13,7 +13,7 @@ use testkit::client::{AnyClient, Client};
 use testkit::http::{Http, bearer};
 use testkit::proc;
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Served, TOKEN, Way};
+use testkit::serve::{CarrierKind, ServedDaemon, TOKEN};
 use testkit::sse::Stream;
 use testkit::websocket::Socket;
 
@@ -29,8 +29,8 @@ struct Good {
 }
 
 impl Good {
-    fn new(served: &Served) -> Good {
-        let clients = Way::ALL.map(|way| {
+    fn new(served: &ServedDaemon) -> Good {
+        let clients = CarrierKind::ALL.map(|way| {
             let mut client = served.client(way);
             let session = client.open();
             (client, session)
@@ -48,21 +48,22 @@ impl Good {
     }
 }
 
-fn grown_since(served: &Served, before: u64) -> u64 {
+fn grown_since(served: &ServedDaemon, before: u64) -> u64 {
     proc::held_bytes(served.pid()).saturating_sub(before)
 }
 
+/// ARCHITECTURE.md, invariant 37.
 #[test]
 fn five_thousand_strangers_do_not_disturb_those_who_work() {
     let sandbox = Sandbox::new();
-    let mut served = Served::start(REXD, &sandbox);
+    let mut served = ServedDaemon::start(REXD, &sandbox);
     let mut good = Good::new(&served);
     good.work();
     let before = proc::held_bytes(served.pid());
     // As many as a test may hold open; the oldest gives way, slowly sent headers and all.
     let mut strangers: VecDeque<TcpStream> = VecDeque::new();
     for number in 0..5_000 {
-        let mut stranger = TcpStream::connect(served.doors.http).unwrap();
+        let mut stranger = TcpStream::connect(served.addresses.http).unwrap();
         let begun: &[u8] = match number % 4 {
             0 => b"",
             1 => b"GET /events?session_id=s HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
@@ -81,7 +82,7 @@ fn five_thousand_strangers_do_not_disturb_those_who_work() {
         }
         if number % 250 == 0 {
             good.work();
-            let mut fresh = served.client(Way::WebSocket);
+            let mut fresh = served.client(CarrierKind::WebSocket);
             assert!(fresh.call("server.ping", json!({}))["time"].is_string(), "somebody new is served too");
         }
     }
@@ -96,12 +97,12 @@ fn five_thousand_strangers_do_not_disturb_those_who_work() {
 #[test]
 fn a_thousand_silent_connections_to_the_unix_socket_are_no_harm() {
     let sandbox = Sandbox::new();
-    let served = Served::start(REXD, &sandbox);
+    let served = ServedDaemon::start(REXD, &sandbox);
     let mut good = Good::new(&served);
     let before = proc::held_bytes(served.pid());
     let mut silent = VecDeque::new();
     for number in 0..1_000 {
-        silent.push_back(UnixStream::connect(&served.doors.unix).unwrap());
+        silent.push_back(UnixStream::connect(&served.addresses.unix).unwrap());
         if silent.len() > 300 {
             silent.pop_front();
         }
@@ -114,15 +115,16 @@ fn a_thousand_silent_connections_to_the_unix_socket_are_no_harm() {
     assert!(grown < MOST_GROWTH, "{grown} bytes");
 }
 
+/// ARCHITECTURE.md, invariant 37.
 #[test]
 fn ten_thousand_wrong_tokens_are_all_refused_and_change_nothing() {
     let sandbox = Sandbox::new();
-    let served = Served::start(REXD, &sandbox);
+    let served = ServedDaemon::start(REXD, &sandbox);
     let mut good = Good::new(&served);
     good.work();
     let (before, audited) = (proc::held_bytes(served.pid()), audit_lines(&sandbox));
     let open = br#"{"jsonrpc":"2.0","id":1,"method":"session.open","params":{}}"#;
-    let (mut refused, mut http) = (0, Http::connect(served.doors.http).unwrap());
+    let (mut refused, mut http) = (0, Http::connect(served.addresses.http).unwrap());
     while refused < 10_000 {
         let token = format!("{}{refused}", &TOKEN[..TOKEN.len() - 4]);
         let answer = http.ask("/rpc", &bearer(Some(&token)), Some(open)).unwrap();
@@ -130,16 +132,16 @@ fn ten_thousand_wrong_tokens_are_all_refused_and_change_nothing() {
         assert!(!answer.body.contains("s_"), "{answer:?}");
         refused += 1;
         if answer.head.header("connection") == Some("close") {
-            http = Http::connect(served.doors.http).unwrap();
+            http = Http::connect(served.addresses.http).unwrap();
         }
         if refused % 2_500 == 0 {
             good.work();
         }
     }
     for token in [None, Some("wrong")] {
-        let error = Socket::connect(served.doors.http, token).unwrap_err();
+        let error = Socket::connect(served.addresses.http, token).unwrap_err();
         assert!(error.to_string().starts_with("401"), "{error}");
-        let refused = Stream::open(served.doors.http, token, "s", None).unwrap().unwrap_err();
+        let refused = Stream::open(served.addresses.http, token, "s", None).unwrap().unwrap_err();
         assert_eq!(refused.head.status, 401);
     }
     let grown = grown_since(&served, before);
@@ -165,21 +167,22 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
     (0..length).map(|_| byte()).collect()
 }
 
+/// ARCHITECTURE.md, invariant 37.
 #[test]
 fn noise_on_any_socket_ends_that_connection_at_the_most() {
     let sandbox = Sandbox::new();
-    let served = Served::start(REXD, &sandbox);
+    let served = ServedDaemon::start(REXD, &sandbox);
     let mut good = Good::new(&served);
     let before = proc::held_bytes(served.pid());
     for seed in 0..60 {
         let noise = noise(seed, 5_000);
-        let mut unix = UnixStream::connect(&served.doors.unix).unwrap();
+        let mut unix = UnixStream::connect(&served.addresses.unix).unwrap();
         unix.write_all(&noise).unwrap();
         unix.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answers = String::new();
         unix.read_to_string(&mut answers).unwrap();
         assert!(answers.lines().all(|line| line.contains("-32700") || line.contains("-32600")), "{answers}");
-        let mut tcp = TcpStream::connect(served.doors.http).unwrap();
+        let mut tcp = TcpStream::connect(served.addresses.http).unwrap();
         tcp.write_all(&noise).ok();
         tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut answer = Vec::new();
@@ -189,7 +192,7 @@ fn noise_on_any_socket_ends_that_connection_at_the_most() {
             "{}",
             String::from_utf8_lossy(&answer)
         );
-        let mut socket = Socket::connect(served.doors.http, Some(TOKEN)).unwrap();
+        let mut socket = Socket::connect(served.addresses.http, Some(TOKEN)).unwrap();
         socket.stream().write_all(&noise).ok();
         let deadline = Instant::now() + Duration::from_secs(1);
         // Noise may happen to be the beginning of a long frame; then the daemon waits for the rest of it.
@@ -206,19 +209,19 @@ fn noise_on_any_socket_ends_that_connection_at_the_most() {
 #[test]
 fn what_is_too_long_is_refused_without_being_kept() {
     let sandbox = Sandbox::new();
-    let served = Served::start(REXD, &sandbox);
+    let served = ServedDaemon::start(REXD, &sandbox);
     let mut good = Good::new(&served);
     good.work();
     let before = proc::held_bytes(served.pid());
     let piece = vec![b'a'; MIB as usize];
 
     // A body that announces its length.
-    let mut http = TcpStream::connect(served.doors.http).unwrap();
+    let mut http = TcpStream::connect(served.addresses.http).unwrap();
     let head = format!("POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n");
     http.write_all(format!("{head}Content-Length: 10737418240\r\n\r\n").as_bytes()).unwrap();
     assert_eq!(status(&mut http), "HTTP/1.1 413");
     // One that does not.
-    let mut http = TcpStream::connect(served.doors.http).unwrap();
+    let mut http = TcpStream::connect(served.addresses.http).unwrap();
     http.write_all(format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes()).unwrap();
     for _ in 0..70 {
         // The daemon may answer and close before it has read all of it.
@@ -233,8 +236,8 @@ fn what_is_too_long_is_refused_without_being_kept() {
     assert!(answer == "HTTP/1.1 413" || answer.is_empty(), "{answer}");
 
     // A message over the limit is refused, and the next one works.
-    for way in [Way::Unix, Way::WebSocket] {
-        let mut carrier = served.doors.connect(way).unwrap();
+    for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
+        let mut carrier = served.addresses.connect(way).unwrap();
         let long = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":"{}"}}"#,
             "a".repeat(65 * MIB as usize)
@@ -247,7 +250,7 @@ fn what_is_too_long_is_refused_without_being_kept() {
     }
 
     // A frame that claims to be longer than anything.
-    let mut socket = Socket::connect(served.doors.http, Some(TOKEN)).unwrap();
+    let mut socket = Socket::connect(served.addresses.http, Some(TOKEN)).unwrap();
     socket
         .stream()
         .write_all(&[0x82, 0xff, 0x3f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4])
@@ -271,6 +274,7 @@ fn status(http: &mut TcpStream) -> String {
     }
 }
 
+/// ARCHITECTURE.md, invariant 34.
 #[test]
 fn a_session_is_its_callers_alone() {
     let sandbox = Sandbox::with_config(
@@ -280,22 +284,22 @@ fn a_session_is_its_callers_alone() {
     let file = sandbox.write("other.token", other);
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let served = Served::start(REXD, &sandbox);
-    for way in [Way::WebSocket, Way::Http] {
+    let served = ServedDaemon::start(REXD, &sandbox);
+    for way in [CarrierKind::WebSocket, CarrierKind::Http] {
         let mut owner = served.client(way);
         let opened = owner.open_with(json!({ "resume": true }));
         let session = opened["session_id"].as_str().unwrap().to_owned();
         let params =
             |token: &Value| json!({ "session_id": session, "resume_token": token, "last_event_id": 0 });
-        for stranger_way in [Way::WebSocket, Way::Http, Way::Unix] {
-            let doors = served.doors.with_token(Some(other));
-            let mut stranger = served.client_at(&doors, stranger_way);
+        for stranger_way in [CarrierKind::WebSocket, CarrierKind::Http, CarrierKind::Unix] {
+            let addresses = served.addresses.with_token(Some(other));
+            let mut stranger = served.client_at(&addresses, stranger_way);
             let refused = stranger.refused("session.resume", params(&opened["resume_token"]));
             assert_eq!(refused["code"], -32001, "{way:?}, {stranger_way:?}: {refused}");
             let refused = stranger.refused("exec.list", json!({ "session_id": session }));
             assert_eq!(refused["message"], "session not found", "{way:?}, {stranger_way:?}: {refused}");
         }
-        let refused = Stream::open(served.doors.http, Some(other), &session, None).unwrap().unwrap_err();
+        let refused = Stream::open(served.addresses.http, Some(other), &session, None).unwrap().unwrap_err();
         assert_eq!(refused.head.status, 404, "{refused:?}");
         let mut guess = served.client(way);
         for wrong in [json!(""), json!("0".repeat(32)), json!(other)] {

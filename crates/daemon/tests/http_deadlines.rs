@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use daemon::config::{Config, ConfigArgs, Places};
+use daemon::config::{Config, ConfigArgs, Paths};
 use daemon::net::auth::{Auth, Authenticator, RejectionLog, Secret};
 use daemon::net::http::{HEARTBEAT, HttpFrontEnd};
 use daemon::observe::metrics::Metrics;
@@ -19,20 +19,20 @@ const TOKEN: &str = "a-token-that-is-long-enough-0123456789";
 const HEAD: &str = "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a-token-that-is-long-enough-0123456789\r\n";
 
 fn server(root: &Path) -> Arc<HttpServer<HttpFrontEnd>> {
-    server_at(root, Places { token: Some(Secret::new(TOKEN)), ..Places::default() })
+    server_at(root, Paths { token: Some(Secret::new(TOKEN)), ..Paths::default() })
 }
 
-fn server_at(root: &Path, places: Places) -> Arc<HttpServer<HttpFrontEnd>> {
-    let places = Places { state: Some(root.to_owned()), ..places };
+fn server_at(root: &Path, paths: Paths) -> Arc<HttpServer<HttpFrontEnd>> {
+    let paths = Paths { state: Some(root.to_owned()), ..paths };
     let args = ConfigArgs { file: None, roots: vec![root.to_owned()] };
-    let config = Config::parse("", Path::new(""), &args, &places).unwrap();
+    let config = Config::parse("", Path::new(""), &args, &paths).unwrap();
     let stop = CancellationToken::new();
     let front_end = HttpFrontEnd {
         service: Arc::new(
-            daemon::serve::service(&config, &places, (Arc::new(NoAudit), Metrics::off()), stop.clone())
+            daemon::serve::service(&config, &paths, (Arc::new(NoAudit), Metrics::off()), stop.clone())
                 .unwrap(),
         ),
-        authenticator: Authenticator::new(Auth::new(&config, &places).unwrap(), &config.server),
+        authenticator: Authenticator::new(Auth::new(&config, &paths).unwrap(), &config.server),
         rejections: RejectionLog::new(Arc::new(NoAudit)),
         metrics: Metrics::off(),
         serves_metrics: true,
@@ -64,6 +64,7 @@ fn connect(server: &Arc<HttpServer<HttpFrontEnd>>) -> DuplexStream {
     theirs
 }
 
+/// ARCHITECTURE.md, invariant 38.
 #[tokio::test(start_paused = true)]
 async fn headers_that_trickle_in_are_cut_off() {
     let folder = tempfile::tempdir().unwrap();
@@ -78,6 +79,7 @@ async fn headers_that_trickle_in_are_cut_off() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 38.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_stops_coming_and_an_idle_connection_are_cut_off() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,7 +117,7 @@ fn server_with_file(root: &Path) -> (Arc<HttpServer<HttpFrontEnd>>, PathBuf) {
     let file = root.join("the-token");
     std::fs::write(&file, TOKEN).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-    (server_at(root, Places { token_file: Some(file.clone()), ..Places::default() }), file)
+    (server_at(root, Paths { token_file: Some(file.clone()), ..Paths::default() }), file)
 }
 
 #[tokio::test(start_paused = true)]

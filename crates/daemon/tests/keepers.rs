@@ -134,6 +134,7 @@ async fn what_cannot_be_started_says_why_as_an_attached_start_does() {
     assert_eq!(house.folders(), Vec::<String>::new(), "nothing of them stays on disk");
 }
 
+/// ARCHITECTURE.md, invariant 29.
 #[tokio::test]
 async fn a_keeper_of_the_first_protocol_is_listed_attached_fed_and_killed() {
     let house = House::new();

@@ -102,6 +102,7 @@ impl Drop for SmallDisk {
     }
 }
 
+/// ARCHITECTURE.md, invariant 28.
 #[tokio::test]
 async fn a_full_disk_stops_no_process_and_the_loss_is_told() {
     let Some(disk) = SmallDisk::mount("512k") else { return };

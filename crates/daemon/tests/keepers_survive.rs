@@ -35,6 +35,7 @@ async fn a_starter_that_will_be_killed() {
     std::future::pending::<()>().await;
 }
 
+/// ARCHITECTURE.md, invariant 28.
 #[tokio::test]
 async fn ten_processes_survive_kill_nine_of_their_starter_and_every_line_is_seen_once() {
     let house = House::new();
@@ -136,6 +137,7 @@ async fn two_streams_keep_their_order_on_disk() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 29.
 #[tokio::test]
 async fn a_stranger_is_not_served() {
     if !rustix::process::geteuid().is_root() {

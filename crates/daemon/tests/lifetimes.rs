@@ -7,24 +7,24 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use testkit::client::AnyClient;
 use testkit::daemon::data;
-use testkit::proc::{self, Watched};
-use testkit::proxy::{How, Proxy};
+use testkit::proc::{self, ProcessWatch};
+use testkit::proxy::{CutKind, Proxy};
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Served, Way};
+use testkit::serve::{CarrierKind, ServedDaemon};
 use testkit::tries::Tries;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 /// Longer than anything here may take to die.
 const SOON: Duration = Duration::from_secs(20);
 
-fn proxy(sandbox: &Sandbox, served: &Served, name: &str) -> Proxy {
+fn proxy(sandbox: &Sandbox, served: &ServedDaemon, name: &str) -> Proxy {
     let folder = sandbox.path(name);
     std::fs::create_dir(&folder).unwrap();
-    Proxy::start(&served.doors, &folder)
+    Proxy::start(&served.addresses, &folder)
 }
 
 /// Starts a tree that does not end by itself, with a member that has left its group; returns its process and all pids.
-fn start_tree(client: &mut AnyClient, session: &str) -> (String, Vec<Watched>) {
+fn start_tree(client: &mut AnyClient, session: &str) -> (String, Vec<ProcessWatch>) {
     let line =
         "trap '' TERM HUP; (setsid sh -c 'echo away $$ .; exec sleep 1000' &); echo leader $$ .; exec cat";
     let process = client.begin(json!({ "session_id": session, "argv": ["sh", "-c", line] }));
@@ -32,7 +32,7 @@ fn start_tree(client: &mut AnyClient, session: &str) -> (String, Vec<Watched>) {
     while said.matches(" .").count() < 2 {
         said += &client.until(&process, ".");
     }
-    let tree: Vec<Watched> =
+    let tree: Vec<ProcessWatch> =
         said.split_whitespace().filter_map(|word| word.parse().ok()).map(proc::watch).collect();
     assert_eq!(tree.len(), 2, "{said}");
     (process, tree)
@@ -53,14 +53,15 @@ fn resume(client: &mut AnyClient, opened: &Value) -> Value {
     }
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn without_resume_a_tree_dies_with_its_connection() {
     let sandbox = Sandbox::new();
-    let served = Served::start(REXD, &sandbox);
-    for way in Way::ALL {
-        for how in [How::Closed, How::Reset] {
+    let served = ServedDaemon::start(REXD, &sandbox);
+    for way in CarrierKind::ALL {
+        for how in [CutKind::Closed, CutKind::Reset] {
             let proxy = proxy(&sandbox, &served, &format!("{way:?}-{how:?}"));
-            let mut client = served.client_at(&proxy.doors, way);
+            let mut client = served.client_at(&proxy.addresses, way);
             let session = client.open();
             let (_process, tree) = start_tree(&mut client, &session);
             proxy.cut(how);
@@ -69,26 +70,27 @@ fn without_resume_a_tree_dies_with_its_connection() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn with_resume_a_tree_lives_on_until_nobody_came_back_in_time() {
     let sandbox = Sandbox::with_config("[server]\nresume_ms = 2000\n");
-    let served = Served::start(REXD, &sandbox);
-    for way in Way::ALL {
+    let served = ServedDaemon::start(REXD, &sandbox);
+    for way in CarrierKind::ALL {
         let proxy = proxy(&sandbox, &served, &format!("{way:?}"));
-        let mut client = served.client_at(&proxy.doors, way);
+        let mut client = served.client_at(&proxy.addresses, way);
         let opened = client.open_with(json!({ "resume": true }));
         let session = opened["session_id"].as_str().unwrap().to_owned();
         let (process, tree) = start_tree(&mut client, &session);
-        proxy.cut(How::Reset);
-        client.reconnect(proxy.doors.connect(way).unwrap());
+        proxy.cut(CutKind::Reset);
+        client.reconnect(proxy.addresses.connect(way).unwrap());
         let resumed = resume(&mut client, &opened);
         assert_eq!(resumed["result"]["lost"], 0, "{way:?}: {resumed}");
         client.call("exec.input", json!({ "session_id": session, "process_id": process, "data": "here\n" }));
         client.until(&process, "here\n");
         assert!(tree.iter().all(|process| !process.has_ended()), "{way:?}");
-        proxy.cut(How::Closed);
+        proxy.cut(CutKind::Closed);
         assert_eq!(proc::survivors(&tree, SOON), [0; 0], "{way:?}: {}", served.log.text());
-        client.reconnect(proxy.doors.connect(way).unwrap());
+        client.reconnect(proxy.addresses.connect(way).unwrap());
         assert_eq!(resume(&mut client, &opened)["error"]["code"], -32001, "{way:?}");
     }
 }
@@ -96,15 +98,16 @@ fn with_resume_a_tree_lives_on_until_nobody_came_back_in_time() {
 /// Lines of eight bytes, so that a place in the output says what is there.
 const LINES: usize = 400_000;
 
+/// ARCHITECTURE.md, invariant 31.
 #[test]
 fn what_does_not_fit_while_the_client_is_away_is_given_up_and_counted() {
     let config = "[server]\nresume_bytes = 20000\n[limits]\nspill_bytes = 65536\nhard_output_bytes = 0\n\
                   max_output_bytes = 0\n";
-    for way in Way::ALL {
+    for way in CarrierKind::ALL {
         let sandbox = Sandbox::with_config(config);
-        let served = Served::start(REXD, &sandbox);
+        let served = ServedDaemon::start(REXD, &sandbox);
         let proxy = proxy(&sandbox, &served, "proxy");
-        let mut client = served.client_at(&proxy.doors, way);
+        let mut client = served.client_at(&proxy.addresses, way);
         let opened = client.open_with(json!({ "resume": true }));
         let session = opened["session_id"].as_str().unwrap().to_owned();
         let line = format!(
@@ -112,11 +115,11 @@ fn what_does_not_fit_while_the_client_is_away_is_given_up_and_counted() {
         );
         let process = client.begin(json!({ "session_id": session, "argv": ["sh", "-c", line] }));
         client.until(&process, "0000000\n");
-        proxy.cut(How::Reset);
+        proxy.cut(CutKind::Reset);
         sandbox.write("root/go", "");
         // It goes on although nobody reads.
         sandbox.appears("root/done", Instant::now() + SOON);
-        client.reconnect(proxy.doors.connect(way).unwrap());
+        client.reconnect(proxy.addresses.connect(way).unwrap());
         let resumed = resume(&mut client, &opened);
         // What could not be kept never became an event: its bytes are declared by one. Only what was sent before the
         // daemon noticed the cut can be gone as events, and is counted.
@@ -129,7 +132,7 @@ fn what_does_not_fit_while_the_client_is_away_is_given_up_and_counted() {
 }
 
 /// Every piece is what belongs at its place, and every gap is declared to the byte, but for one of events that are lost.
-fn check_what_is_left(client: &mut AnyClient, process: &str, way: Way, lost: u64) {
+fn check_what_is_left(client: &mut AnyClient, process: &str, way: CarrierKind, lost: u64) {
     let byte = |at: u64| format!("{:07}\n", at / 8).as_bytes()[usize::try_from(at % 8).unwrap()];
     let (mut place, mut declared, mut seen) = ((lost == 0).then_some(8_u64), 0, 8_u64);
     loop {
@@ -167,11 +170,12 @@ fn check_what_is_left(client: &mut AnyClient, process: &str, way: Way, lost: u64
     }
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn a_daemon_that_is_asked_to_end_tells_its_clients_and_leaves_nobody() {
-    for way in Way::ALL {
+    for way in CarrierKind::ALL {
         let sandbox = Sandbox::new();
-        let mut served = Served::start(REXD, &sandbox);
+        let mut served = ServedDaemon::start(REXD, &sandbox);
         let mut clients: Vec<(AnyClient, String)> = Vec::new();
         let mut trees = Vec::new();
         for resume in [false, true] {
@@ -188,8 +192,8 @@ fn a_daemon_that_is_asked_to_end_tells_its_clients_and_leaves_nobody() {
             assert_eq!(told["params"]["reason"], "shutdown", "{way:?}: {told}");
         }
         // While it waits for the trees to die nobody else is let in.
-        for other in Way::ALL {
-            let refused = served.doors.connect(other).and_then(|carrier| {
+        for other in CarrierKind::ALL {
+            let refused = served.addresses.connect(other).and_then(|carrier| {
                 let mut late = testkit::client::Client::new(carrier, served.log.clone());
                 late.ask("session.open", json!({}))
             });
@@ -202,14 +206,15 @@ fn a_daemon_that_is_asked_to_end_tells_its_clients_and_leaves_nobody() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 30.
 #[test]
 fn two_who_listen_to_one_session_hear_each_event_once_between_them() {
     use testkit::http::{Http, bearer};
     use testkit::serve::TOKEN;
     use testkit::sse::Stream;
     let sandbox = Sandbox::new();
-    let served = Served::start(REXD, &sandbox);
-    let (address, token) = (served.doors.http, Some(TOKEN));
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let (address, token) = (served.addresses.http, Some(TOKEN));
     let mut http = Http::connect(address).unwrap();
     let mut ask = |method: &str, params: Value| -> Value {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::daemon::{Finished, PATIENCE, Rexd};
+use testkit::daemon::{CommandOutcome, PATIENCE, Rexd};
 use testkit::proc;
 use testkit::sandbox::Sandbox;
 use testkit::sshd::Sshd;
@@ -35,14 +35,17 @@ fn waits_for(path: &std::path::Path) {
 }
 
 /// Counts, cut at these bytes of what the client has read. At each the client is gone the way `cut` says.
-fn counting_survives(start: impl Fn() -> Command, cut: impl Fn(&mut Traveller<'_>)) -> Vec<proc::Watched> {
+fn counting_survives(
+    start: impl Fn() -> Command,
+    cut: impl Fn(&mut Traveller<'_>),
+) -> Vec<proc::ProcessWatch> {
     let expected = counted();
     let mut traveller = Traveller::open(start, json!({}));
     let script = format!("echo $PPID; seq 1 {COUNT}; exit 7");
     let process_id =
         traveller.call("exec.start", json!({ "argv": ["sh", "-c", script] }))["process_id"].clone();
     let mut finished =
-        Finished { process_id: process_id.as_str().unwrap().to_owned(), ..Finished::default() };
+        CommandOutcome { process_id: process_id.as_str().unwrap().to_owned(), ..CommandOutcome::default() };
     traveller.read_up_to(&mut finished, 1);
     let said = String::from_utf8_lossy(&finished.stdout).into_owned();
     let daemon = proc::watch(said.lines().next().unwrap().parse().unwrap());
@@ -86,6 +89,7 @@ fn every_byte_comes_once_over_pipes_that_are_cut() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn every_byte_comes_once_over_ssh_that_is_killed() {
     let sandbox = roomy();
@@ -132,6 +136,7 @@ fn a_link_that_only_seems_to_live_is_taken_over_and_dropped() {
     assert!(proc::watch(traveller.first()).ends_before(Instant::now() + PATIENCE), "nobody is left");
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn a_session_that_nobody_comes_back_to_leaves_nobody() {
     let sandbox = Sandbox::with_config("[server]\nresume_ms = 300\n");
@@ -179,6 +184,7 @@ fn a_daemon_that_waits_holds_no_stream_and_ends_when_it_is_told_to() {
     assert!(!path.exists());
 }
 
+/// ARCHITECTURE.md, invariant 32.
 #[test]
 fn nobody_waits_for_a_session_in_which_nothing_has_happened() {
     let sandbox = Sandbox::new();

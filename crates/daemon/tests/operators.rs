@@ -10,14 +10,14 @@ use testkit::http::{Http, bearer};
 use testkit::proc;
 use testkit::prometheus::{self, Exposition};
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Served, TOKEN, Way};
+use testkit::serve::{CarrierKind, ServedDaemon, TOKEN};
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 /// How long a test waits for what has to happen. Never reached when all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn metrics(served: &Served) -> Exposition {
-    let mut http = Http::connect(served.doors.http).unwrap();
+fn metrics(served: &ServedDaemon) -> Exposition {
+    let mut http = Http::connect(served.addresses.http).unwrap();
     let page = http.ask("/metrics", &bearer(Some(TOKEN)), None).unwrap();
     assert_eq!(page.head.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     prometheus::parse(&page.body).unwrap_or_else(|fault| panic!("{fault:?} in\n{}", page.body))
@@ -26,9 +26,9 @@ fn metrics(served: &Served) -> Exposition {
 #[test]
 fn the_metrics_say_what_was_done() {
     let sandbox = Sandbox::new();
-    let served = Served::start(REXD, &sandbox);
+    let served = ServedDaemon::start(REXD, &sandbox);
     let before = metrics(&served);
-    let mut client = served.client(Way::WebSocket);
+    let mut client = served.client(CarrierKind::WebSocket);
     let session = client.open();
     client.run(json!({ "session_id": session, "argv": ["printf", "0123456789"] }));
     client.run(json!({ "session_id": session, "command": "printf abc >&2; exit 3", "shell": true }));
@@ -87,8 +87,8 @@ fn the_metrics_say_what_was_done() {
 #[test]
 fn to_follow_ones_own_process_again_changes_neither_the_record_nor_the_counts() {
     let sandbox = Sandbox::new();
-    let mut served = Served::start(REXD, &sandbox);
-    let mut client = served.client(Way::Unix);
+    let mut served = ServedDaemon::start(REXD, &sandbox);
+    let mut client = served.client(CarrierKind::Unix);
     let session = client.open();
     let process =
         client.begin(json!({ "session_id": session, "argv": ["sh", "-c", "echo one; read word; echo two"] }));
@@ -116,8 +116,8 @@ fn behind_a_trusted_proxy_the_public_name_is_known_and_the_audit_has_the_true_ad
     let proxied = "[server]\npublic_names = [\"exec.example\"]\ntrusted_proxies = [\"127.0.0.1\"]\n";
     for (config, expected) in [(proxied, json!("203.0.113.9")), ("", Value::Null)] {
         let sandbox = Sandbox::with_config(config);
-        let mut served = Served::start(REXD, &sandbox);
-        let mut http = Http::connect(served.doors.http).unwrap();
+        let mut served = ServedDaemon::start(REXD, &sandbox);
+        let mut http = Http::connect(served.addresses.http).unwrap();
         let mut headers = bearer(Some(TOKEN));
         headers.push("X-Forwarded-For: 198.51.100.1, 203.0.113.9".to_owned());
         headers.push("X-Forwarded-Host: exec.example".to_owned());
@@ -127,7 +127,7 @@ fn behind_a_trusted_proxy_the_public_name_is_known_and_the_audit_has_the_true_ad
         if config.is_empty() {
             assert_eq!(answer.head.status, 403, "nobody else may say so: {}", answer.body);
             headers.truncate(2);
-            http = Http::connect(served.doors.http).unwrap();
+            http = Http::connect(served.addresses.http).unwrap();
             assert_eq!(http.ask("/rpc", &headers, Some(open)).unwrap().head.status, 200);
         } else {
             assert_eq!(answer.head.status, 200, "{}", answer.body);
@@ -146,12 +146,13 @@ fn a_token_that_is_revoked_loses_its_connections_and_its_sessions_at_once() {
     let token = sandbox.write("token-file", "revocable-0123456789abcdef0123456789abcdef\n");
     fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     sandbox.configure(&format!("[[auth.tokens]]\nname = \"guest\"\nfile = {token:?}\n"));
-    let served = Served::start(REXD, &sandbox);
-    let doors = served.doors.with_token(Some("revocable-0123456789abcdef0123456789abcdef"));
-    let mut own = served.client(Way::WebSocket);
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let addresses = served.addresses.with_token(Some("revocable-0123456789abcdef0123456789abcdef"));
+    let mut own = served.client(CarrierKind::WebSocket);
     let own_session = own.open();
     let mut pids = Vec::new();
-    let mut clients: Vec<_> = [Way::WebSocket, Way::Http].map(|way| served.client_at(&doors, way)).into();
+    let mut clients: Vec<_> =
+        [CarrierKind::WebSocket, CarrierKind::Http].map(|way| served.client_at(&addresses, way)).into();
     for client in &mut clients {
         let session = client.open_with(json!({ "resume": true }))["session_id"].as_str().unwrap().to_owned();
         let id = client
@@ -162,8 +163,8 @@ fn a_token_that_is_revoked_loses_its_connections_and_its_sessions_at_once() {
     fs::remove_file(&token).unwrap();
     served.signal(Signal::HUP);
     assert_eq!(proc::survivors(&watched, PATIENCE), [0i32; 0], "their processes have ended");
-    let mut http = Http::connect(served.doors.http).unwrap();
-    let headers = bearer(doors.token.as_deref());
+    let mut http = Http::connect(served.addresses.http).unwrap();
+    let headers = bearer(addresses.token.as_deref());
     assert_eq!(http.ask("/rpc", &headers, Some(b"{}")).unwrap().head.status, 401);
     let ran = own.run(json!({ "session_id": own_session, "argv": ["echo", "still here"] }));
     assert_eq!(ran.text(), "still here\n", "nobody else is touched");
@@ -172,13 +173,13 @@ fn a_token_that_is_revoked_loses_its_connections_and_its_sessions_at_once() {
 #[test]
 fn a_session_that_waits_for_its_client_makes_room_for_a_new_one() {
     let sandbox = Sandbox::with_config("[limits]\nmax_concurrent_sessions = 2\n");
-    let served = Served::start(REXD, &sandbox);
-    let mut other = served.client(Way::Unix);
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let mut other = served.client(CarrierKind::Unix);
     let other_session = other.open();
-    let mut first = served.client(Way::WebSocket);
+    let mut first = served.client(CarrierKind::WebSocket);
     first.open_with(json!({ "resume": true }));
     drop(first);
-    let mut second = served.client(Way::WebSocket);
+    let mut second = served.client(CarrierKind::WebSocket);
     let deadline = Instant::now() + PATIENCE;
     loop {
         // Refused while the daemon still believes in the old link, and while the old session ends.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::daemon::Rexd;
 use testkit::sandbox::Sandbox;
-use testkit::serve::{Served, Way};
+use testkit::serve::{CarrierKind, ServedDaemon};
 use testkit::tries::Tries;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
@@ -108,6 +108,7 @@ impl Stage {
     }
 }
 
+/// ARCHITECTURE.md, invariant 39.
 #[test]
 fn profiles_stop_what_they_say_on_pipes_terminals_and_detached() {
     let mut wrong = Vec::new();
@@ -136,6 +137,7 @@ fn profiles_stop_what_they_say_on_pipes_terminals_and_detached() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// ARCHITECTURE.md, invariant 39.
 #[test]
 fn without_a_profile_the_same_lines_work() {
     for (what, line, ..) in MATRIX {
@@ -165,6 +167,7 @@ fn fingerprint(folder: &Path) -> Vec<(String, Vec<u8>, u32)> {
     found
 }
 
+/// ARCHITECTURE.md, invariant 40.
 #[test]
 fn the_strictest_of_operator_session_and_request_holds() {
     let line = "echo x > $ROOT/made";
@@ -196,6 +199,7 @@ fn the_strictest_of_operator_session_and_request_holds() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 40.
 #[test]
 fn file_methods_cannot_touch_what_commands_cannot() {
     let mut stage = Stage::new("[sandbox]\nprofile = \"workspace-write\"\n");
@@ -231,6 +235,7 @@ fn what_was_denied_is_told_apart_from_what_failed() {
     assert!(exit.get("sandbox_denied").is_none(), "words are not a denial: {exit}");
 }
 
+/// ARCHITECTURE.md, invariant 39.
 #[test]
 fn a_kernel_that_cannot_hold_a_profile_starts_nothing_unless_the_operator_says_so() {
     for features in ["landlock=0", "seccomp=off", "namespaces=off"] {
@@ -369,8 +374,8 @@ fn a_limit_that_nothing_holds_starts_nothing_unless_the_operator_says_so() {
 fn a_session_whose_profile_is_gone_can_touch_nothing() {
     let profile = "[[sandbox.profiles]]\nname = \"build\"\nwrite_roots = true\n";
     let sandbox = Sandbox::with_config(profile);
-    let served = Served::start(REXD, &sandbox);
-    let mut client = served.client(Way::Unix);
+    let served = ServedDaemon::start(REXD, &sandbox);
+    let mut client = served.client(CarrierKind::Unix);
     let session = client.open_with(json!({ "sandbox": "build" }))["session_id"].clone();
     let write = json!({ "session_id": session, "path": "x", "content": "x" });
     client.call("fs.write", write.clone());

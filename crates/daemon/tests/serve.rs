@@ -10,7 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use support::{PATIENCE, Served, TOKEN, status};
+use support::{PATIENCE, ServedDaemon, TOKEN, status};
 use testkit::sandbox::Sandbox;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -20,7 +20,7 @@ const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"server.ping"}"#;
 
 type WebSocket = WebSocketStream<tokio::net::TcpStream>;
 
-async fn websocket(served: &Served, protocols: Option<&str>) -> WebSocket {
+async fn websocket(served: &ServedDaemon, protocols: Option<&str>) -> WebSocket {
     let mut request = format!("ws://{}/ws", served.address()).into_client_request().unwrap();
     match protocols {
         Some(protocols) => request.headers_mut().insert("sec-websocket-protocol", protocols.parse().unwrap()),
@@ -42,10 +42,11 @@ async fn call(socket: &mut WebSocket, method: &str, params: Value) -> Value {
     }
 }
 
+/// ARCHITECTURE.md, invariant 33.
 #[test]
 fn every_route_says_what_it_takes_and_whom() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
+    let served = ServedDaemon::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
     assert_eq!(status(&served.ask("GET /healthz", "")), 200);
     let nobody = served.ask("POST /rpc", PING);
     assert_eq!(status(&nobody), 401);
@@ -74,10 +75,11 @@ fn every_route_says_what_it_takes_and_whom() {
     assert!(served.ask("HEAD /healthz", "").ends_with("\r\n\r\n"), "HEAD has no body");
 }
 
+/// ARCHITECTURE.md, invariant 33.
 #[test]
 fn bodies_may_come_in_chunks_and_connections_are_kept() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
+    let served = ServedDaemon::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
     let mut stream = served.connect();
     let head =
         format!("POST /rpc HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\n", served.address());
@@ -103,7 +105,7 @@ fn bodies_may_come_in_chunks_and_connections_are_kept() {
 #[test]
 fn bodies_are_packed_for_those_who_take_it() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
+    let served = ServedDaemon::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
     let mut stream = served.connect();
     let batch = format!("[{}]", [PING; 40].join(","));
     let body = zstd::bulk::compress(batch.as_bytes(), 3).unwrap();
@@ -125,7 +127,7 @@ fn bodies_are_packed_for_those_who_take_it() {
 #[test]
 fn events_are_streamed_with_their_numbers() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
+    let served = ServedDaemon::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
     let opened = served.ask_known("POST /rpc", r#"{"jsonrpc":"2.0","id":1,"method":"session.open"}"#);
     let body: Value = serde_json::from_str(opened.split_once("\r\n\r\n").unwrap().1).unwrap();
     let id = body["result"]["session_id"].as_str().unwrap();
@@ -151,7 +153,7 @@ fn events_are_streamed_with_their_numbers() {
 #[tokio::test]
 async fn a_websocket_carries_messages_both_ways_and_says_why_it_ends() {
     let sandbox = Sandbox::new();
-    let mut served = Served::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
+    let mut served = ServedDaemon::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
     let mut socket = websocket(&served, None).await;
     let session = call(&mut socket, "session.open", json!({})).await;
     let started = call(
@@ -177,10 +179,11 @@ async fn a_websocket_carries_messages_both_ways_and_says_why_it_ends() {
     assert!(served.wait().success());
 }
 
+/// ARCHITECTURE.md, invariant 34.
 #[tokio::test]
 async fn a_websocket_without_a_token_does_not_come_about() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
+    let served = ServedDaemon::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
     let request = format!("ws://{}/ws", served.address()).into_client_request().unwrap();
     let stream = tokio::net::TcpStream::connect(served.address()).await.unwrap();
     let refused = tokio_tungstenite::client_async(request, stream).await.unwrap_err();
@@ -200,7 +203,7 @@ fn a_unix_socket_is_its_owners_replaces_a_stale_one_and_goes_with_the_daemon() {
     let path = sandbox.path("socket");
     drop(UnixListener::bind(&path).unwrap());
     let flags = ["--unix", path.to_str().unwrap()];
-    let mut served = Served::start(&sandbox, &flags, 1);
+    let mut served = ServedDaemon::start(&sandbox, &flags, 1);
     assert_eq!(served.urls, [format!("unix://{}", path.display())]);
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let mut stream = UnixStream::connect(&path).unwrap();
@@ -253,7 +256,7 @@ fn sockets_of_a_service_manager_are_served() {
             line(&stream)
         }
     });
-    let mut served = Served::spawn(command, 1);
+    let mut served = ServedDaemon::spawn(command, 1);
     assert_eq!(served.urls, [format!("unix://{}", path.display())]);
     assert!(waiting.join().unwrap()["result"]["time"].is_string());
     served.signal(Signal::TERM);
@@ -284,7 +287,7 @@ impl Certificates {
 
 /// Speaks TLS; tells the answer to a ping and the certificate that was shown.
 async fn ask_tls(
-    served: &Served,
+    served: &ServedDaemon,
     trusted: &str,
     own: Option<&(String, String)>,
     token: &str,
@@ -328,7 +331,7 @@ async fn tls_is_served_and_its_files_may_change_while_it_is() {
     let (chain_file, key_file) = (sandbox.write("chain.pem", chain), sandbox.write("key.pem", key));
     let (chain_file, key_file) = (chain_file.to_str().unwrap(), key_file.to_str().unwrap());
     let flags = ["--http", "127.0.0.1:0", "--tls-cert", chain_file, "--tls-key", key_file];
-    let served = Served::start(&sandbox, &flags, 1);
+    let served = ServedDaemon::start(&sandbox, &flags, 1);
     assert!(served.urls[0].starts_with("https://"), "{:?}", served.urls);
     let plain = served.ask("GET /healthz", "");
     assert_eq!(status(&plain), 400);
@@ -355,6 +358,7 @@ async fn tls_is_served_and_its_files_may_change_while_it_is() {
     tokio::time::timeout(PATIENCE, renewed).await.expect("the new certificate is shown");
 }
 
+/// ARCHITECTURE.md, invariant 34.
 #[tokio::test]
 async fn a_client_certificate_is_enough_and_a_strangers_is_not() {
     let sandbox = Sandbox::with_config("[[auth.certificates]]\nname = \"laptop\"\n");
@@ -366,7 +370,7 @@ async fn a_client_certificate_is_enough_and_a_strangers_is_not() {
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
     command.args(["serve", "--config"]).arg(config).args(["--http", "127.0.0.1:0"]);
     command.args(["--tls-cert", &chain, "--tls-key", &key, "--client-ca", &ca]);
-    let served = Served::spawn(command, 1);
+    let served = ServedDaemon::spawn(command, 1);
     let trusted = &ours.ca;
     assert_eq!(status(&ask_tls(&served, trusted, Some(&ours.make("laptop")), "").await.unwrap().0), 200);
     assert_eq!(status(&ask_tls(&served, trusted, Some(&ours.make("unlisted")), "").await.unwrap().0), 403);
@@ -376,10 +380,11 @@ async fn a_client_certificate_is_enough_and_a_strangers_is_not() {
     assert!(ask_tls(&served, trusted, Some(&others.make("laptop")), &token).await.is_err());
 }
 
+/// ARCHITECTURE.md, invariant 37.
 #[test]
 fn strangers_who_say_nothing_do_not_keep_others_out() {
     let sandbox = Sandbox::new();
-    let served = Served::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
+    let served = ServedDaemon::start(&sandbox, &["--http", "127.0.0.1:0"], 1);
     let mut crowd = Vec::new();
     for _ in 0..600 {
         let mut stream = served.connect();
@@ -403,7 +408,7 @@ fn a_second_signal_ends_it_at_once_and_bad_addresses_are_refused() {
         assert!(!refused.status.success());
         assert!(String::from_utf8_lossy(&refused.stderr).contains("invalid listen address"), "{refused:?}");
     }
-    let mut served = Served::start(&sandbox, &["--http", "0"], 1);
+    let mut served = ServedDaemon::start(&sandbox, &["--http", "0"], 1);
     served.signal(Signal::TERM);
     served.signal(Signal::INT);
     assert!(served.wait().success());

@@ -74,7 +74,7 @@ fn when_the_local_ssh_is_killed_the_remote_tree_is_gone_within_a_second() {
     said += &rexd.until(&terminal, "\n");
 
     let pids: Vec<i32> = said.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-    let watched: Vec<proc::Watched> = pids.iter().copied().map(proc::watch).collect();
+    let watched: Vec<proc::ProcessWatch> = pids.iter().copied().map(proc::watch).collect();
     assert_eq!(watched.len(), 6, "the daemon, three and two");
     let daemon = pids[0];
     assert_ne!(daemon, rexd.pid(), "the daemon is behind sshd, the client's child is ssh");

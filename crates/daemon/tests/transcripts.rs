@@ -12,6 +12,7 @@ use testkit::sandbox::Sandbox;
 
 const REXD: &str = env!("CARGO_BIN_EXE_rexd");
 
+/// ARCHITECTURE.md, invariant 33.
 #[test]
 fn every_transcript_holds_over_stdio_and_its_audit_is_whole() {
     every_transcript_holds(None);

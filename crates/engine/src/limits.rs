@@ -161,6 +161,7 @@ fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
 mod tests {
     use super::*;
 
+    /// ARCHITECTURE.md, invariant 22.
     #[test]
     fn a_session_lowers_limits_and_never_raises_them() {
         let wish = LimitsRequest {

@@ -101,6 +101,7 @@ fn names(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into()).collect()
 }
 
+/// ARCHITECTURE.md, invariant 19.
 #[test]
 fn a_writer_killed_after_any_step_leaves_the_old_file_or_the_new_one() {
     for (strategy, existing) in BOTH.into_iter().flat_map(|strategy| [(strategy, true), (strategy, false)]) {
@@ -131,6 +132,7 @@ fn a_writer_killed_after_any_step_leaves_the_old_file_or_the_new_one() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 19.
 #[test]
 fn a_writer_killed_at_random_moments_leaves_a_whole_file() {
     BOTH.into_iter().for_each(kill_at_random_moments);

@@ -144,6 +144,7 @@ fn parts_of_a_patch_see_what_earlier_parts_did() {
     assert!(!folder.top.join("brief").exists());
 }
 
+/// ARCHITECTURE.md, invariant 20.
 #[test]
 fn a_patch_that_cannot_be_applied_changes_nothing() {
     let folder = folder(&[("file", "a\nb\n"), ("other", "x\n")]);
@@ -165,6 +166,7 @@ fn a_patch_that_cannot_be_applied_changes_nothing() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 20.
 #[test]
 fn what_was_applied_is_put_back_when_a_later_file_fails() {
     let folder = folder(&[("one", "a\n"), ("two", "b\n"), ("three", "c\n")]);
@@ -227,6 +229,7 @@ fn diff(old: &[String], new: &[String]) -> String {
 }
 
 proptest! {
+    /// ARCHITECTURE.md, invariant 25.
     #[test]
     fn parsing_never_panics(text in "(\\*\\*\\* (Begin Patch|End Patch|Add File: a|Update File: b|Delete File: c|Move to: d|End of File)\n|@@ ?x?\n|[-+ ]?[a-z]{0,3}\n|\\PC{0,8}\n){0,20}") {
         drop(parse(&text));

@@ -90,6 +90,7 @@ fn links_that_stay_inside_any_root_work() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 16.
 #[test]
 fn what_leads_outside_is_refused_with_where_it_leads() {
     for strategy in BOTH {
@@ -151,6 +152,7 @@ fn loops_end_and_odd_names_are_refused() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 18.
 #[test]
 fn fifos_sockets_and_devices_are_refused_without_waiting() {
     for strategy in BOTH {
@@ -180,6 +182,7 @@ fn fifos_sockets_and_devices_are_refused_without_waiting() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 17.
 #[test]
 fn magic_links_in_proc_are_not_followed() {
     for strategy in BOTH {
@@ -253,6 +256,7 @@ fn a_missing_root_is_usable_once_it_is_made() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 17.
 #[test]
 fn narrowed_roots_cannot_be_moved_elsewhere_by_a_link() {
     for strategy in BOTH {
@@ -267,6 +271,7 @@ fn narrowed_roots_cannot_be_moved_elsewhere_by_a_link() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 17.
 #[test]
 fn a_directory_swapped_for_a_link_a_thousand_times_never_shows_what_is_outside() {
     for strategy in BOTH {

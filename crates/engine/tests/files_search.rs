@@ -308,6 +308,7 @@ fn a_search_stops_at_its_bound_and_streams_long_files() {
     assert_eq!((found.matches.len(), found.truncated), (2, false));
 }
 
+/// ARCHITECTURE.md, invariant 18.
 #[test]
 fn fifos_do_not_hold_a_search() {
     let tree = tree(ResolveStrategy::Kernel);

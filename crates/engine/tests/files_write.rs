@@ -141,6 +141,7 @@ fn of_many_that_create_one_succeeds() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 19.
 #[test]
 fn many_that_replace_all_succeed_and_readers_see_whole_files() {
     replace_at_once(&folder_by(ResolveStrategy::Kernel));

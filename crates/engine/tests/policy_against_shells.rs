@@ -215,6 +215,7 @@ fn with_marker() -> tempfile::TempDir {
     directory
 }
 
+/// ARCHITECTURE.md, invariant 23.
 #[test]
 fn what_a_shell_runs_the_policy_has_seen() {
     let directory = with_marker();

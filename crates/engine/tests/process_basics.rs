@@ -11,6 +11,7 @@ use engine::process::{
 use std::time::Duration;
 use support::{argv, engine, gather, read_until, run, shell};
 
+/// ARCHITECTURE.md, invariant 9.
 #[tokio::test]
 async fn output_arrives_as_it_was_written_on_the_stream_it_was_written_to() {
     let mut session = engine(Containment::Best).open_session().unwrap();
@@ -67,6 +68,7 @@ async fn input_reaches_the_program_and_ends_when_told() {
     assert_eq!(run(&mut session, given).await.stdout.len(), 300_000);
 }
 
+/// ARCHITECTURE.md, invariant 15.
 #[tokio::test]
 async fn a_program_that_does_not_read_its_input_stalls_nobody() {
     let mut session = engine(Containment::Best).open_session().unwrap();
@@ -146,6 +148,7 @@ async fn a_terminal_has_its_size_from_the_start_and_can_be_resized() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 12.
 #[tokio::test]
 async fn characters_are_never_split() {
     let mut session = engine(Containment::Best).open_session().unwrap();

@@ -25,6 +25,7 @@ async fn read_all_after_a_stall(process: &Process, stall: impl Future<Output = (
     }
 }
 
+/// ARCHITECTURE.md, invariant 10.
 #[tokio::test]
 async fn a_reader_that_stalls_loses_nothing_and_memory_stays_bounded() {
     let engine = engine(Containment::Best);
@@ -48,6 +49,7 @@ async fn a_reader_that_stalls_loses_nothing_and_memory_stays_bounded() {
     assert_eq!((bytes, sum), expected);
 }
 
+/// ARCHITECTURE.md, invariant 13.
 #[tokio::test]
 async fn a_full_quota_slows_the_process_and_a_kill_still_overtakes() {
     let engine = engine(Containment::Best);
@@ -63,6 +65,7 @@ async fn a_full_quota_slows_the_process_and_a_kill_still_overtakes() {
     process.closed().await.unwrap();
 }
 
+/// ARCHITECTURE.md, invariant 11.
 #[tokio::test]
 async fn a_viewer_never_slows_the_process_and_learns_what_it_lost() {
     let engine = engine(Containment::Best);
@@ -88,6 +91,7 @@ async fn lost_and_seen(mut reader: engine::process::LogReader) -> (u64, u64) {
     }
 }
 
+/// ARCHITECTURE.md, invariant 31.
 #[tokio::test]
 async fn a_reader_that_is_away_misses_nothing_that_fits_on_disk() {
     let engine = engine(Containment::Best);
@@ -100,6 +104,7 @@ async fn a_reader_that_is_away_misses_nothing_that_fits_on_disk() {
     assert_eq!(lost_and_seen(reader).await, (0, 40_000_000));
 }
 
+/// ARCHITECTURE.md, invariant 31.
 #[tokio::test]
 async fn a_reader_that_is_away_for_too_long_does_not_stop_the_process_and_learns_what_it_lost() {
     let engine = engine(Containment::Best);
@@ -114,6 +119,7 @@ async fn a_reader_that_is_away_for_too_long_does_not_stop_the_process_and_learns
     assert!(lost > 0 && seen > 60_000_000, "the disk has room for 64 MiB: {lost} lost, {seen} seen");
 }
 
+/// ARCHITECTURE.md, invariant 4.
 #[tokio::test]
 async fn two_thousand_commands_leave_no_zombie_and_no_descriptor() {
     let engine = engine(Containment::Best);

@@ -148,6 +148,7 @@ async fn a_kept_process_counts_for_no_limit_and_is_in_no_list_of_the_engine() {
     assert!(engine.processes().await.is_empty());
 }
 
+/// ARCHITECTURE.md, invariant 28.
 #[tokio::test]
 async fn the_end_of_a_session_stops_the_relay_and_asks_nothing_of_the_keeper() {
     let (_engine, mut session) = session();

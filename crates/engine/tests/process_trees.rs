@@ -42,6 +42,7 @@ async fn a_runaway_dies(containment: Containment, signal: Signal) {
     session.close().await;
 }
 
+/// ARCHITECTURE.md, invariant 6.
 #[tokio::test]
 async fn a_tree_that_ignores_term_and_runs_away_is_dead_after_a_kill_with_cgroups() {
     assert!(engine(Containment::Best).uses_cgroups(), "this machine has writable cgroups");
@@ -49,12 +50,14 @@ async fn a_tree_that_ignores_term_and_runs_away_is_dead_after_a_kill_with_cgroup
     a_runaway_dies(Containment::Best, Signal::KILL).await;
 }
 
+/// ARCHITECTURE.md, invariant 6.
 #[tokio::test]
 async fn a_tree_that_ignores_term_and_runs_away_is_dead_after_a_kill_without_cgroups() {
     a_runaway_dies(Containment::Marks, Signal::TERM).await;
     a_runaway_dies(Containment::Marks, Signal::KILL).await;
 }
 
+/// ARCHITECTURE.md, invariant 8.
 #[tokio::test]
 async fn a_grandchild_that_holds_the_output_does_not_delay_the_end_and_is_named() {
     for containment in [Containment::Best, Containment::Marks] {
@@ -69,6 +72,7 @@ async fn a_grandchild_that_holds_the_output_does_not_delay_the_end_and_is_named(
     }
 }
 
+/// ARCHITECTURE.md, invariant 8.
 #[tokio::test]
 async fn a_grandchild_that_keeps_printing_does_not_delay_the_end() {
     let mut session = engine(Containment::Best).open_session().unwrap();
@@ -78,6 +82,7 @@ async fn a_grandchild_that_keeps_printing_does_not_delay_the_end() {
     session.close().await;
 }
 
+/// ARCHITECTURE.md, invariant 7.
 #[tokio::test]
 async fn a_background_job_of_a_finished_process_can_still_be_killed() {
     let mut session = engine(Containment::Best).open_session().unwrap();
@@ -89,6 +94,7 @@ async fn a_background_job_of_a_finished_process_can_still_be_killed() {
     assert!(!is_alive(sleeper));
 }
 
+/// ARCHITECTURE.md, invariant 6.
 #[tokio::test]
 async fn another_signal_goes_to_the_group_once() {
     let mut session = engine(Containment::Best).open_session().unwrap();
@@ -109,6 +115,7 @@ async fn another_signal_goes_to_the_group_once() {
     assert_eq!(closed.exit, ExitStatus::Code(9));
 }
 
+/// ARCHITECTURE.md, invariant 5.
 #[tokio::test]
 async fn a_kill_during_the_start_is_honoured() {
     let mut session = engine(Containment::Best).open_session().unwrap();
@@ -123,6 +130,7 @@ async fn a_kill_during_the_start_is_honoured() {
     session.close().await;
 }
 
+/// ARCHITECTURE.md, invariant 7.
 #[tokio::test]
 async fn a_dropped_session_leaves_nothing_running() {
     let engine = engine(Containment::Best);

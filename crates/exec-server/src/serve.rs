@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use daemon::cli::args::{ExecServer, WsAuthFlags};
-use daemon::config::{Config, ConfigArgs, Places};
+use daemon::cli::args::{ExecServerArgs, WsAuthFlags};
+use daemon::config::{Config, ConfigArgs, Paths};
 use daemon::faces::exec_server::listen::ExecServerTransport;
 use daemon::faces::exec_server::relay::RemoteExecutorConfig;
 
@@ -31,11 +31,11 @@ pub async fn run_main_with_transport(
     transport: ExecServerTransport,
     paths: ExecServerRuntimePaths,
 ) -> anyhow::Result<()> {
-    let places = paths.places();
+    let daemon_paths = paths.daemon_paths();
     let config = ConfigArgs { file: paths.config_file, roots: paths.roots };
-    let loaded = Config::load(&config, &places).context("cannot read the configuration")?;
-    let face = ExecServer { config, transport, ws_auth: WsAuthFlags::default(), remote: None };
-    daemon::serve::exec_server(&loaded, &places, &face).await
+    let loaded = Config::load(&config, &daemon_paths).context("cannot read the configuration")?;
+    let face = ExecServerArgs { config, transport, ws_auth: WsAuthFlags::default(), remote: None };
+    daemon::serve::exec_server(&loaded, &daemon_paths, &face).await
 }
 
 /// Registers as an executor and serves whoever comes through the rendezvous, until a signal asks for the end or the
@@ -44,18 +44,18 @@ pub async fn run_remote_executor(
     config: RemoteExecutorConfig,
     paths: ExecServerRuntimePaths,
 ) -> anyhow::Result<()> {
-    let places = paths.places();
+    let daemon_paths = paths.daemon_paths();
     let source = ConfigArgs { file: paths.config_file, roots: paths.roots };
-    let loaded = Config::load(&source, &places).context("cannot read the configuration")?;
-    daemon::serve::remote_executor(&loaded, &places, &config).await
+    let loaded = Config::load(&source, &daemon_paths).context("cannot read the configuration")?;
+    daemon::serve::remote_executor(&loaded, &daemon_paths, &config).await
 }
 
 impl ExecServerRuntimePaths {
-    fn places(&self) -> Places {
-        let places = Places::from_environment();
+    fn daemon_paths(&self) -> Paths {
+        let paths = Paths::from_environment();
         match &self.state_dir {
-            Some(folder) => Places { state: Some(folder.clone()), ..places },
-            None => places,
+            Some(folder) => Paths { state: Some(folder.clone()), ..paths },
+            None => paths,
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 
-use testkit::exec_server::{ExecServed, exec_server};
+use testkit::exec_server::{ExecServer, exec_server};
 use testkit::programs::program;
 use testkit::sandbox::Sandbox;
 
@@ -37,7 +37,7 @@ fn a_client_speaks_over_streams_that_it_is_given() {
 #[test]
 fn a_command_is_run_on_a_server_that_listens() {
     let sandbox = Sandbox::new();
-    let served = ExecServed::start(&sandbox);
+    let served = ExecServer::start(&sandbox);
     let said = run(&sandbox, "connect_websocket", &[&served.url, "sh", "-c", "echo out; exit 3"]);
     assert_eq!(said, "out\nended with 3\n");
 }

@@ -22,7 +22,10 @@ fn trusting(world: &World, name: &str, certificate: &str) -> Command {
 fn read_greeting(world: &World, certificate: &str) -> Output {
     let file = world.sandbox.root().join("greeting");
     let mut command = trusting(world, "examples/connect_relay", certificate);
-    command.args([&world.rendezvous(&world.doors), &world.token, file.to_str().unwrap()]).output().unwrap()
+    command
+        .args([&world.rendezvous(&world.addresses), &world.token, file.to_str().unwrap()])
+        .output()
+        .unwrap()
 }
 
 #[test]
@@ -35,7 +38,7 @@ fn executor_and_harness_meet_over_tls_and_a_new_certificate_is_taken_without_a_r
         tries.again();
     }
     let mut rex = trusting(&world, "rex", "old.pem");
-    rex.arg("-t").arg(format!("codex:{}?role=harness", world.rendezvous(&world.doors)));
+    rex.arg("-t").arg(format!("codex:{}?role=harness", world.rendezvous(&world.addresses)));
     let output = rex.args(["exec", "--", "echo", "hello"]).output().unwrap();
     assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"hello\n"[..]), "{output:?}");
 
@@ -53,7 +56,7 @@ fn executor_and_harness_meet_over_tls_and_a_new_certificate_is_taken_without_a_r
 #[tokio::test]
 async fn of_two_executors_with_one_id_the_first_is_told_and_the_last_serves() {
     let mut world = World::new(Executor::Rexd);
-    let first = world.connect(&world.doors).await;
+    let first = world.connect(&world.addresses).await;
     world.join(Executor::Rexd);
     let mut tries = Tries::within(PATIENCE, "the first one is not told");
     while !world.log(1).text().contains("another executor connected as \"e-1\"") {
@@ -63,7 +66,7 @@ async fn of_two_executors_with_one_id_the_first_is_told_and_the_last_serves() {
     drop(first);
     // Else it would come back for its place.
     world.end(1);
-    let client = world.connect(&world.doors).await;
+    let client = world.connect(&world.addresses).await;
     let mut process = client.start(world.shell("p", "echo served", &[])).await.unwrap();
     assert_eq!(gather(&mut process).await, (b"served\n".to_vec(), Some(0)));
 }

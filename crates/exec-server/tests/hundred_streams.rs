@@ -38,7 +38,7 @@ struct Talker {
 
 impl Talker {
     async fn start(world: &World, number: usize) -> Talker {
-        let client = world.connect(&world.doors).await;
+        let client = world.connect(&world.addresses).await;
         let number = number.to_string();
         // Each session may call its process the same.
         let process = client.start(world.shell("p", ECHO, &[&number])).await.unwrap();
@@ -114,7 +114,8 @@ async fn end(talkers: Vec<Talker>) {
 
 /// Goes on with a session, once its end of the old stream is gone.
 async fn resume(world: &World, session: String) -> ExecServerClient {
-    let args = RemoteExecServerConnectArgs { resume_session_id: Some(session), ..world.args(&world.doors) };
+    let args =
+        RemoteExecServerConnectArgs { resume_session_id: Some(session), ..world.args(&world.addresses) };
     let mut tries = Tries::within(PATIENCE, "the session is not given back");
     loop {
         match ExecServerClient::connect_relay(args.clone()).await {
@@ -162,7 +163,7 @@ async fn streams_that_are_not_read_hold_up_no_other() {
     let world = Arc::new(World::new(Executor::Rexd));
     let much = format!("yes | head -c {UNREAD}");
     // One of ours, which acknowledges only what is taken, and one that leaves everything to the hub.
-    let stuck = world.connect(&world.doors).await;
+    let stuck = world.connect(&world.addresses).await;
     let mut unread = stuck.start(world.shell("p", &much, &[])).await.unwrap();
     let (mut raw, _session) = Raw::connect(&world, "does-not-read").await;
     let params = serde_json::to_value(world.shell("p", &much, &[])).unwrap();

@@ -12,11 +12,11 @@ use exec_server::{
     spawn_local_exec_server, v0,
 };
 use testkit::daemon::PATIENCE;
-use testkit::exec_server::{ExecServed, exec_server};
+use testkit::exec_server::{ExecServer, exec_server};
 use testkit::proc::watch;
 use testkit::sandbox::Sandbox;
 
-async fn connect(served: &ExecServed) -> ExecServerClient {
+async fn connect(served: &ExecServer) -> ExecServerClient {
     let args = RemoteExecServerConnectArgs::new(&served.url, "tests");
     ExecServerClient::connect_websocket(args).await.unwrap()
 }
@@ -38,7 +38,7 @@ fn path() -> BTreeMap<String, String> {
 #[tokio::test]
 async fn a_process_is_started_written_to_read_interrupted_and_ended() {
     let sandbox = Sandbox::new();
-    let served = ExecServed::start(&sandbox);
+    let served = ExecServer::start(&sandbox);
     let client = connect(&served).await;
     assert!(client.session_id().is_some());
     let line = "trap 'echo stop; exit 4' INT; echo ready; read -r word; echo \"$word\"; while :; do sleep 0.01; done";
@@ -75,7 +75,7 @@ async fn a_process_is_started_written_to_read_interrupted_and_ended() {
 #[tokio::test]
 async fn files_are_written_copied_read_and_removed() {
     let sandbox = Sandbox::new();
-    let served = ExecServed::start(&sandbox);
+    let served = ExecServer::start(&sandbox);
     let client = connect(&served).await;
     let place = |name: &str| format!("file://{}/{name}", sandbox.root().display());
     let folder = FsCreateDirectoryParams { path: place("a/b"), ..Default::default() };
@@ -98,7 +98,7 @@ async fn files_are_written_copied_read_and_removed() {
 #[tokio::test]
 async fn the_older_vocabulary_is_spoken_too() {
     let sandbox = Sandbox::new();
-    let served = ExecServed::start(&sandbox);
+    let served = ExecServer::start(&sandbox);
     // Released servers do not know it.
     if std::env::var_os("REXD_TEST_EXEC_SERVER").is_some() {
         return;

@@ -48,6 +48,7 @@ fn a_frame_as_large_as_codex_takes_passes() {
     });
 }
 
+/// ARCHITECTURE.md, invariant 62.
 #[test]
 fn a_flood_of_new_streams_stays_bounded() {
     let limits = Limits { streams_per_harness: 4, streams_per_executor: 6, ..Limits::default() };
@@ -74,6 +75,7 @@ fn a_flood_of_new_streams_stays_bounded() {
     executor.expect("seventh", "x");
 }
 
+/// ARCHITECTURE.md, invariant 62.
 #[test]
 fn a_harness_that_takes_nothing_is_disconnected_and_slows_nobody() {
     let (hub, token, harness) = hub_with_tokens(Limits { queued_bytes: 1 << 20, ..Limits::default() });

@@ -64,6 +64,7 @@ fn registrations_are_refused_with_a_code_that_says_why() {
     hub.ticket("mine", &other);
 }
 
+/// ARCHITECTURE.md, invariant 62.
 #[test]
 fn a_ticket_is_good_once_and_for_its_own_executor() {
     let (hub, token, _) = hub_with_tokens(Limits::default());

@@ -11,6 +11,7 @@ use hub::store::TokenKind;
 use support::{Peer, Seen, hub_with_tokens};
 use tungstenite::Message;
 
+/// ARCHITECTURE.md, invariant 61.
 #[test]
 fn two_harnesses_share_an_executor_without_hearing_each_other() {
     let (hub, executor, harness) = hub_with_tokens(Limits::default());
@@ -45,6 +46,7 @@ fn two_harnesses_share_an_executor_without_hearing_each_other() {
     harnesses[1].expect(&name(1, 4), "there");
 }
 
+/// ARCHITECTURE.md, invariant 62.
 #[test]
 fn a_stream_that_another_harness_has_is_refused_and_one_that_was_reset_is_free() {
     let (hub, executor, harness) = hub_with_tokens(Limits::default());
@@ -144,6 +146,7 @@ fn a_harness_waits_only_so_long_for_an_executor_that_is_away() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 62.
 #[test]
 fn removing_a_token_ends_its_connections_and_no_others() {
     let (hub, executor, harness) = hub_with_tokens(Limits::default());

@@ -90,6 +90,7 @@ fn streams(count: usize) -> (Acceptor, Vec<(String, Link)>) {
     (acceptor, ours)
 }
 
+/// ARCHITECTURE.md, invariant 61.
 #[tokio::test]
 async fn a_hundred_streams_share_one_socket_and_a_reset_of_one_leaves_the_others_untouched() {
     let (acceptor, mut streams) = streams(100);
@@ -122,6 +123,7 @@ async fn messages_of_any_length_pass_whole_in_both_directions() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 61.
 #[tokio::test]
 async fn a_stream_that_nobody_reads_does_not_slow_the_others() {
     let (mut acceptor, mut streams) = streams(3);

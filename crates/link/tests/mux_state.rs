@@ -12,7 +12,7 @@ use wire::exec_server::relay::{Body, Data, RelayFrame};
 
 /// What the way does to a frame.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct CarrierKind {
     lost: u32,
     doubled: u32,
     /// The longest delay in milliseconds; frames overtake each other by it.
@@ -42,14 +42,14 @@ struct World {
     on_the_way: BTreeMap<(Instant, u64), (usize, RelayFrame)>,
     now: Instant,
     count: u64,
-    way: Way,
+    way: CarrierKind,
     dice: Dice,
     /// Frames that are lost whatever the dice say, as (sender, seq), once.
     surely_lost: Vec<(usize, u32)>,
 }
 
 impl World {
-    fn new(limits: &Limits, first: u32, way: Way, seed: u64) -> World {
+    fn new(limits: &Limits, first: u32, way: CarrierKind, seed: u64) -> World {
         let now = Instant::now();
         World {
             ends: [Role::Harness, Role::Executor]
@@ -145,6 +145,7 @@ const LONG: Duration = Duration::from_secs(3_600);
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
+    /// ARCHITECTURE.md, invariant 60.
     #[test]
     fn every_message_arrives_once_and_in_order_or_both_ends_see_a_reset(
         sizes in prop::array::uniform2(prop::collection::vec(0_usize..3_000, 0..40)),
@@ -152,7 +153,7 @@ proptest! {
         first in prop_oneof![Just(0_u32), Just(u32::MAX - 5), Just(u32::MAX)],
         surely_lost in prop::collection::vec((0_usize..2, 0_u32..3), 0..4),
     ) {
-        let mut world = World::new(&small(), first, Way { lost, doubled, delay }, seed);
+        let mut world = World::new(&small(), first, CarrierKind { lost, doubled, delay }, seed);
         world.surely_lost = surely_lost;
         let sent = [messages(&sizes[0], b'h'), messages(&sizes[1], b'e')];
         for (end, messages) in sent.iter().enumerate() {
@@ -210,8 +211,9 @@ fn hostile_bodies() -> impl Strategy<Value = Body> {
     ]
 }
 
-const CLEAN: Way = Way { lost: 0, doubled: 0, delay: 5 };
+const CLEAN: CarrierKind = CarrierKind { lost: 0, doubled: 0, delay: 5 };
 
+/// ARCHITECTURE.md, invariant 60.
 #[test]
 fn a_lost_first_frame_is_sent_again_between_two_of_our_own() {
     let mut world = World::new(&small(), 0, CLEAN, 7);
@@ -248,6 +250,7 @@ fn data(seq: u32, payload: &str) -> RelayFrame {
     RelayFrame::new("s", Body::Data(Data { seq, segment_index: 0, segment_count: 1, payload }))
 }
 
+/// ARCHITECTURE.md, invariant 60.
 #[test]
 fn a_released_peer_is_served_without_retries_segments_or_reset() {
     let limits = Limits { segment_bytes: 10, ..Limits::default() };
@@ -281,6 +284,7 @@ fn a_released_peer_is_served_without_retries_segments_or_reset() {
     );
 }
 
+/// ARCHITECTURE.md, invariant 60.
 #[test]
 fn an_acknowledgement_of_frame_zero_counts_only_when_it_is_explicit() {
     let limits = Limits::default();
@@ -328,7 +332,7 @@ fn a_reader_that_takes_nothing_holds_back_its_own_peer_and_then_gets_everything(
 
 #[test]
 fn the_end_waits_for_what_was_sent_and_then_both_know_it() {
-    let mut world = World::new(&small(), 0, Way { lost: 30, doubled: 20, delay: 300 }, 11);
+    let mut world = World::new(&small(), 0, CarrierKind { lost: 30, doubled: 20, delay: 300 }, 11);
     let sent = messages(&[500; 20], b'h');
     sent.iter().for_each(|message| world.ends[0].send(message.clone()));
     world.ends[0].receive(RelayFrame::new("s", Body::Heartbeat), world.now);

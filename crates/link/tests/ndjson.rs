@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf, duplex};
 
 /// Gives its pieces one read at a time.
-struct Pieces(std::collections::VecDeque<Vec<u8>>);
+struct LineSplitter(std::collections::VecDeque<Vec<u8>>);
 
-impl AsyncRead for Pieces {
+impl AsyncRead for LineSplitter {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -37,7 +37,7 @@ impl AsyncRead for Pieces {
 fn lines(pieces: Vec<Vec<u8>>, line_bytes: usize) -> Vec<Incoming> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        let mut receiver = Receiver::new(Lines::new(Pieces(pieces.into()), line_bytes));
+        let mut receiver = Receiver::new(Lines::new(LineSplitter(pieces.into()), line_bytes));
         let mut all = Vec::new();
         while let Some(incoming) = receiver.recv().await {
             all.push(incoming);
@@ -109,6 +109,7 @@ proptest! {
     }
 }
 
+/// ARCHITECTURE.md, invariant 13.
 #[tokio::test]
 async fn responses_overtake_the_events_that_wait() {
     let (ours, mut theirs) = duplex(64);

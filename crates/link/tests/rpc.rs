@@ -73,6 +73,7 @@ async fn each_line_gets_the_answer_it_deserves_and_the_connection_lives() {
     server.await.unwrap();
 }
 
+/// ARCHITECTURE.md, invariant 15.
 #[tokio::test]
 async fn an_oversized_line_is_told_its_length_and_the_limit() {
     let (mut client, requests) = start(RpcLimits { line_bytes: 200, ..RpcLimits::default() });
@@ -109,6 +110,7 @@ async fn a_batch_of_faults_alone_is_answered_at_once() {
     assert_eq!((answers[0]["error"]["code"].clone(), answers.as_array().unwrap().len()), (json!(-32600), 2));
 }
 
+/// ARCHITECTURE.md, invariant 14.
 #[tokio::test]
 async fn a_request_that_is_given_up_is_still_answered_once() {
     let (mut client, mut requests) = start(RpcLimits::default());
@@ -120,6 +122,7 @@ async fn a_request_that_is_given_up_is_still_answered_once() {
     assert_eq!(receive(&mut client).await, json!({"jsonrpc": "2.0", "id": 2, "result": 1}));
 }
 
+/// ARCHITECTURE.md, invariant 14.
 #[tokio::test]
 async fn an_answer_whose_sender_is_dropped_while_the_lane_is_full_still_arrives_once() {
     let (mut client, server) = memory::pair(&Limits { control_slots: 1, ..Limits::default() });
@@ -176,6 +179,7 @@ async fn a_request_can_be_withdrawn_by_its_id_until_it_is_answered() {
     assert_eq!(receive(&mut client).await["error"]["code"], json!(-32602));
 }
 
+/// ARCHITECTURE.md, invariant 15.
 #[tokio::test]
 async fn one_request_too_many_is_refused_at_once_and_others_go_on() {
     let (mut client, mut requests) = start(RpcLimits { in_flight: 2, ..RpcLimits::default() });

@@ -101,6 +101,7 @@ async fn compressed_messages_are_unpacked_up_to_the_limit_and_no_further() {
     assert!(matches!(link.incoming.recv().await, Some(Incoming::Message(_))));
 }
 
+/// ARCHITECTURE.md, invariant 33.
 #[tokio::test]
 async fn compression_once_asked_for_holds_for_every_later_message() {
     let (link, _closer, mut peer) = pair(100).await;
@@ -207,6 +208,7 @@ async fn broken_frames_are_told_as_a_mistake() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 38.
 #[tokio::test(start_paused = true)]
 async fn a_silent_peer_is_pinged_and_cut_at_the_deadline() {
     let (ours, mut theirs) = duplex(1024);
@@ -256,6 +258,7 @@ async fn a_peer_is_not_taken_for_dead_while_nobody_reads_what_it_says() {
     assert_eq!(link.writing.finished().await.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
 }
 
+/// ARCHITECTURE.md, invariant 38.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_takes_nothing_is_cut_although_it_talks() {
     let (ours, theirs) = duplex(1024);
@@ -335,6 +338,7 @@ async fn both_roles_understand_each_other() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
+    /// ARCHITECTURE.md, invariant 33.
     #[test]
     fn wherever_the_bytes_are_cut_the_messages_are_the_same(
         sizes in proptest::collection::vec(0_usize..70_000, 1..6),

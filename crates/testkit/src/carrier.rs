@@ -1,29 +1,29 @@
-//! Carrier: what moves the messages of one client to a daemon and back, whatever it is made of.
+//! Carrier: transports the messages of one client to a daemon and back.
 
 use std::fmt::Debug;
 use std::io;
 use std::time::Instant;
 
-/// What came.
+/// The result of a receive.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
     /// A whole message, without its newline.
     Message(String),
-    /// The peer is done, and said so.
+    /// The peer closed the connection.
     End,
-    /// Nothing, until the deadline.
+    /// The deadline passed.
     Late,
 }
 
-/// One client's way to a daemon. An error means that it broke: nothing comes of it any more.
+/// One client's connection to a daemon. After an error it is unusable.
 pub trait Carrier: Debug {
-    /// Sends bytes: lines with their newlines. A carrier of messages sends each line as one.
+    /// Sends lines with their newlines. A carrier of messages sends each line as one message.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// The next whole message.
+    /// Receives the next complete message.
     fn receive(&mut self, deadline: Instant) -> io::Result<Received>;
-    /// Says that nothing more will be sent. What is on its way back may still be received.
+    /// Closes the sending direction. Messages can still be received.
     fn finish(&mut self) -> io::Result<()>;
-    /// Whether the peer goes on answering after that; if not, whoever waits for answers waits before.
+    /// Whether the peer still responds after that; if not, wait for responses first.
     fn answers_after_the_end(&self) -> bool;
 }
 
@@ -45,15 +45,15 @@ impl Carrier for Box<dyn Carrier + Send> {
     }
 }
 
-/// Bytes cut into messages, for carriers that have no lines: blank lines are no messages, and what follows the last
-/// newline waits for the rest, or for the end.
+/// Splits bytes into messages for carriers without lines: blank lines are skipped, and the text after the last
+/// newline is kept until it is complete.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
+pub(crate) struct LineSplitter {
     rest: Vec<u8>,
 }
 
-impl Pieces {
-    /// The messages that are whole now.
+impl LineSplitter {
+    /// The messages that are complete.
     pub(crate) fn add(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.rest.extend_from_slice(bytes);
         let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
@@ -62,7 +62,7 @@ impl Pieces {
         whole.split(|byte| *byte == b'\n').filter(|line| !is_blank(line)).map(<[u8]>::to_vec).collect()
     }
 
-    /// What has no newline.
+    /// The text without a newline.
     pub(crate) fn last(&mut self) -> Option<Vec<u8>> {
         Some(std::mem::take(&mut self.rest)).filter(|line| !is_blank(line))
     }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn lines_become_messages_and_blank_ones_none() {
-        let mut pieces = Pieces::default();
+        let mut pieces = LineSplitter::default();
         assert_eq!(pieces.add(b"\n\r\n{\"a\""), [b""; 0]);
         assert_eq!(pieces.add(b":1}\r\n 2 \n3"), [&b"{\"a\":1}\r"[..], b" 2 "]);
         assert_eq!(pieces.last().as_deref(), Some(&b"3"[..]));

@@ -1,7 +1,7 @@
-//! Client: asks a daemon and hears its answers and events, over any carrier.
+//! Client: sends requests to a daemon and receives responses and events, over any carrier.
 //!
-//! Nothing is read until the test asks for it, so a test can be a slow reader. Every wait has a deadline and ends in a
-//! panic that shows what was said so far.
+//! It reads only on request, so a test can be a slow reader. Every wait has a deadline and ends in a
+//! panic that shows the conversation.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,33 +10,33 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::carrier::{Carrier, Received};
-use crate::daemon::{Finished, PATIENCE, data};
+use crate::daemon::{CommandOutcome, PATIENCE, data};
 use crate::invariants::{Invariants, shorten, shorten_text};
 use crate::log::Log;
 
-/// What was said, as far as a person wants to read it.
+/// The shortened conversation, for failures.
 const REMEMBERED_LINES: usize = 60;
 
 /// A client of any carrier.
 pub type AnyClient = Client<Box<dyn Carrier + Send>>;
 
-/// One client.
+/// A client with one carrier.
 #[derive(Debug)]
 pub struct Client<C> {
-    /// What its messages go through.
+    /// The carrier of its messages.
     pub carrier: C,
     inbox: VecDeque<Value>,
     next_id: u64,
     said: VecDeque<String>,
     log: Log,
-    /// What is checked on every line.
+    /// The checks on every line.
     pub invariants: Invariants,
-    /// How long to wait for anything.
+    /// The deadline of every wait.
     pub patience: Duration,
 }
 
 impl<C: Carrier> Client<C> {
-    /// A client on a carrier; the log is the daemon's, shown when something goes wrong.
+    /// Creates a client; failures show the daemon's log.
     pub fn new(carrier: C, log: Log) -> Client<C> {
         Client {
             carrier,
@@ -49,14 +49,14 @@ impl<C: Carrier> Client<C> {
         }
     }
 
-    /// Goes on over another carrier: what was received stays, numbers of requests are never used twice.
+    /// Continues on another carrier: received messages stay, and request ids are not reused.
     pub fn reconnect(&mut self, carrier: C) {
         self.carrier = carrier;
         self.invariants.reconnected();
         self.remember('|', "another connection");
     }
 
-    /// Opens a session as a client that no table knows, and returns its id.
+    /// Opens a session as an unknown client and returns its id.
     pub fn open(&mut self) -> String {
         self.open_as("test")
     }
@@ -81,7 +81,7 @@ impl<C: Carrier> Client<C> {
         }
     }
 
-    /// Sends a request that has to be refused, and returns the error.
+    /// Sends a request that must fail, and returns the error.
     pub fn refused(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params);
         let mut response = self.response(id);
@@ -91,7 +91,7 @@ impl<C: Carrier> Client<C> {
         }
     }
 
-    /// Sends a request and returns the whole answer, or why the connection broke.
+    /// Sends a request and returns the whole response, or the error of the connection.
     pub fn ask(&mut self, method: &str, params: Value) -> io::Result<Value> {
         let id = self.number();
         self.try_send(&request(id, method, &params))?;
@@ -110,12 +110,12 @@ impl<C: Carrier> Client<C> {
         self.next_id
     }
 
-    /// Waits for the answer to a request; what comes before it is kept for later.
+    /// Waits for the response to a request; other messages are kept.
     pub fn response(&mut self, id: u64) -> Value {
         self.take(&format!("the answer to request {id}"), |message| message["id"] == id)
     }
 
-    /// Waits for an event of one process; what comes before it is kept for later.
+    /// Waits for an event of one process; other messages are kept.
     pub fn event(&mut self, method: &str, process_id: &str) -> Value {
         let mut message = self.take(&format!("{method} of {process_id}"), |message| {
             message["method"] == method && message["params"]["process_id"] == process_id
@@ -123,7 +123,7 @@ impl<C: Carrier> Client<C> {
         message["params"].take()
     }
 
-    /// Waits for a message that fits; what comes before it is kept for later.
+    /// Waits for a matching message; other messages are kept.
     pub fn take(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         match self.try_take(what, fits) {
             Ok(message) => message,
@@ -131,7 +131,7 @@ impl<C: Carrier> Client<C> {
         }
     }
 
-    /// The same, or why the connection broke. What came before the break is kept.
+    /// The same, or the error of the connection. Earlier messages are kept.
     pub fn try_take(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> io::Result<Value> {
         if let Some(place) = self.inbox.iter().position(&fits) {
             return Ok(self.inbox.remove(place).expect("it was just there"));
@@ -149,12 +149,12 @@ impl<C: Carrier> Client<C> {
         }
     }
 
-    /// What was received and not yet asked for.
+    /// Received messages that were not requested yet.
     pub fn kept(&mut self) -> Vec<Value> {
         self.inbox.drain(..).collect()
     }
 
-    /// The next message off the wire, past those that are kept; nothing at the end.
+    /// Receives the next message, ignoring kept ones; `None` at the end.
     pub fn receive(&mut self) -> Option<Value> {
         match self.receive_until(Instant::now() + self.patience) {
             Ok(message) => message,
@@ -172,7 +172,7 @@ impl<C: Carrier> Client<C> {
         Ok(Some(message))
     }
 
-    /// The next line as it was written; nothing at the end.
+    /// Receives the next line; `None` at the end.
     pub fn line(&mut self) -> Option<String> {
         match self.line_until(Instant::now() + self.patience) {
             Ok(line) => line,
@@ -191,7 +191,7 @@ impl<C: Carrier> Client<C> {
         }
     }
 
-    /// The next line for a replay, checked like every other.
+    /// Receives the next line for a replay, with the usual checks.
     pub(crate) fn line_within(&mut self, within: Duration) -> anyhow::Result<Option<String>> {
         let line = match self.carrier.receive(Instant::now() + within)? {
             Received::Message(line) => line,
@@ -211,13 +211,13 @@ impl<C: Carrier> Client<C> {
         }
     }
 
-    /// Sends a line, or says why the connection broke.
+    /// Sends a line, or returns the error of the connection.
     pub fn try_send(&mut self, line: &str) -> io::Result<()> {
         self.remember('>', line);
         self.carrier.send(format!("{line}\n").as_bytes())
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes without a newline.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         if let Err(error) = self.carrier.send(bytes) {
             self.fail(&format!("write to the daemon: {error}"));
@@ -225,7 +225,7 @@ impl<C: Carrier> Client<C> {
     }
 
     /// Runs a command to its end. `params` are those of `exec.start`, the session included.
-    pub fn run(&mut self, params: Value) -> Finished {
+    pub fn run(&mut self, params: Value) -> CommandOutcome {
         let process_id = self.begin(params);
         self.finish(&process_id)
     }
@@ -235,9 +235,9 @@ impl<C: Carrier> Client<C> {
         self.call("exec.start", params)["process_id"].as_str().expect("an id").to_owned()
     }
 
-    /// Gathers the output of a process up to its exit.
-    pub fn finish(&mut self, process_id: &str) -> Finished {
-        let mut finished = Finished { process_id: process_id.to_owned(), ..Finished::default() };
+    /// Collects the output of a process until its exit.
+    pub fn finish(&mut self, process_id: &str) -> CommandOutcome {
+        let mut finished = CommandOutcome { process_id: process_id.to_owned(), ..CommandOutcome::default() };
         loop {
             let message = self.take(&format!("the end of {process_id}"), |message| {
                 message["method"].is_string() && message["params"]["process_id"] == process_id
@@ -248,7 +248,7 @@ impl<C: Carrier> Client<C> {
         }
     }
 
-    /// Gathers the output of a process until it contains a text. What it says in the same piece after it is in the result.
+    /// Collects the output of a process until it contains a text. The rest of the same event is included.
     pub fn until(&mut self, process_id: &str, text: &str) -> String {
         let mut said = String::new();
         while !said.contains(text) {
@@ -264,7 +264,7 @@ impl<C: Carrier> Client<C> {
         said
     }
 
-    /// Reads to the end. Messages not yet looked at come back too.
+    /// Reads to the end. Returns kept messages too.
     pub fn rest(&mut self) -> Vec<Value> {
         let mut rest = self.kept();
         while let Some(message) = self.receive() {
@@ -273,7 +273,7 @@ impl<C: Carrier> Client<C> {
         rest
     }
 
-    /// What the daemon logged so far.
+    /// The daemon's log so far.
     pub fn log(&self) -> String {
         self.log.text()
     }
@@ -285,12 +285,12 @@ impl<C: Carrier> Client<C> {
         self.said.push_back(format!("{direction} {}", shorten_text(line)));
     }
 
-    /// Gives up, with what was said so far.
+    /// Panics with the conversation so far.
     pub fn fail(&self, why: &str) -> ! {
         let log = self.log();
         let kept: Vec<String> = self.inbox.iter().map(shorten).collect();
         let said: Vec<&str> = self.said.iter().map(String::as_str).collect();
-        panic!("{why}\n--- said so far\n{}\n--- kept\n{}\n--- log\n{log}", said.join("\n"), kept.join("\n"));
+        panic!("{why}\n--- conversation\n{}\n--- kept\n{}\n--- log\n{log}", said.join("\n"), kept.join("\n"));
     }
 }
 

@@ -1,12 +1,12 @@
-//! Cutter: cuts the connections of a proxy again and again, as a bad link does.
+//! Cutter: cuts the connections of a proxy repeatedly, as an unreliable network does.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::proxy::{How, Proxy};
+use crate::proxy::{CutKind, Proxy};
 
-/// Cuts until it is dropped.
+/// Cuts connections until it is dropped.
 #[derive(Debug)]
 pub struct Cutter {
     stop: Option<Sender<()>>,
@@ -14,8 +14,8 @@ pub struct Cutter {
 }
 
 impl Proxy {
-    /// Cuts every connection after each such pause.
-    pub fn cut_every(&self, pause: Duration, how: How) -> Cutter {
+    /// Cuts every connection after each pause.
+    pub fn cut_every(&self, pause: Duration, how: CutKind) -> Cutter {
         let (stop, stopped) = channel();
         let rules = self.rules();
         let thread = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Rexd: a daemon under test, with its standard streams in the hands of the test.
+//! Rexd: a daemon under test on its standard streams.
 
 use std::io::Write;
 use std::ops::{Deref, DerefMut};
@@ -17,10 +17,10 @@ use crate::proc::watch;
 use crate::sandbox::Sandbox;
 use crate::transcript::Transport;
 
-/// How long a test waits for anything before it gives up. Never reached when all is well.
+/// The deadline of every wait in a test; not reached unless a test fails.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The standard streams of a daemon, as its client sees them.
+/// The standard streams of a daemon, from the client's side.
 pub type Pipes = Lines<ChildStdout, ChildStdin>;
 
 /// A running daemon and the client's end of its connection.
@@ -44,14 +44,14 @@ impl DerefMut for Rexd {
     }
 }
 
-/// What came of one command.
+/// The outcome of one command.
 #[derive(Debug, Clone, Default)]
-pub struct Finished {
+pub struct CommandOutcome {
     /// The process.
     pub process_id: String,
-    /// What it wrote.
+    /// Its standard output.
     pub stdout: Vec<u8>,
-    /// What it wrote to its error output, or, for a terminal, nothing.
+    /// Its standard error; empty for a terminal.
     pub stderr: Vec<u8>,
     /// The params of its exit event.
     pub exit: Value,
@@ -59,13 +59,13 @@ pub struct Finished {
     pub error: Option<Value>,
 }
 
-impl Finished {
+impl CommandOutcome {
     /// The output as text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.stdout).expect("text")
     }
 
-    /// Adds an event of the process; whether it was the last.
+    /// Adds an event of the process; true for the last one.
     pub fn add(&mut self, mut message: Value) -> bool {
         let params = message["params"].take();
         match message["method"].as_str().unwrap_or_default() {
@@ -90,14 +90,14 @@ impl Rexd {
         Rexd::spawn(command)
     }
 
-    /// Starts `rexd --stdio --root ROOT`: no configuration, no ceilings. The audit goes to the sandbox's state.
+    /// Starts `rexd --stdio --root ROOT` without a configuration. The audit log is in the sandbox's state directory.
     pub fn start_open(binary: &str, sandbox: &Sandbox) -> Rexd {
         let mut command = sandbox.command(binary);
         command.arg("--stdio").arg("--root").arg(sandbox.root());
         Rexd::spawn(command)
     }
 
-    /// Starts any command that speaks REXD on its standard streams.
+    /// Starts a command that serves REXD on its standard streams.
     pub fn spawn(mut command: Command) -> Rexd {
         let log = Log::new();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.stdio());
@@ -106,53 +106,53 @@ impl Rexd {
         Rexd { child, client: Client::new(Lines::new(stdout, stdin), log) }
     }
 
-    /// The daemon's process number.
+    /// The process id of the daemon.
     pub fn pid(&self) -> i32 {
-        i32::try_from(self.child.id()).expect("a process number")
+        i32::try_from(self.child.id()).expect("a process id")
     }
 
-    /// The bytes of one read, for tests of what is written together. The daemon must have been silent before.
+    /// The bytes of one read, for tests of batched writes. No output may be pending before.
     pub fn read_once(&mut self) -> Vec<u8> {
         let deadline = Instant::now() + self.patience;
         self.carrier.read_once(deadline)
     }
 
-    /// Ends the client's side of the conversation.
+    /// Closes the daemon's standard input.
     pub fn close_input(&mut self) {
         self.carrier.close_output();
     }
 
-    /// Stops listening for good.
+    /// Stops reading permanently.
     pub fn close_output(&mut self) {
         self.carrier.close_input();
     }
 
-    /// Closes the input, reads to the end and waits for the daemon. Messages not yet looked at come back too.
+    /// Closes the input, reads to the end and waits for the daemon. Returns kept messages too.
     pub fn end(mut self) -> (ExitStatus, Vec<Value>) {
         self.close_input();
         let rest = self.rest();
         (self.wait(), rest)
     }
 
-    /// Waits for the daemon to end.
+    /// Waits for the daemon to exit.
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + self.patience;
         if !watch(self.pid()).ends_before(deadline) {
-            self.fail("the daemon does not end");
+            self.fail("the daemon did not exit");
         }
         self.child.wait().expect("its status")
     }
 
     /// Sends a signal to the daemon.
     pub fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_raw(self.pid()).expect("a process number");
+        let pid = rustix::process::Pid::from_raw(self.pid()).expect("a process id");
         rustix::process::kill_process(pid, signal).expect("a signal to the daemon");
     }
 }
 
 impl Drop for Rexd {
     fn drop(&mut self) {
-        // A daemon whose test failed must not outlive it.
+        // The daemon must not outlive a failed test.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             let _gone = self.child.kill();
             let _gone = self.child.wait();
@@ -189,38 +189,38 @@ pub fn data(params: &Value) -> Vec<u8> {
     }
 }
 
-/// Runs the binary with arguments to its end, for tests of the command line.
-pub fn run(sandbox: &Sandbox, binary: &str, arguments: &[&str]) -> Ran {
+/// Runs the binary with arguments until it exits, for tests of the command line.
+pub fn run(sandbox: &Sandbox, binary: &str, arguments: &[&str]) -> ProgramOutcome {
     run_with_input(sandbox, binary, arguments, "")
 }
 
-/// The same, with something on its standard input.
-pub fn run_with_input(sandbox: &Sandbox, binary: &str, arguments: &[&str], input: &str) -> Ran {
+/// The same, with text on its standard input.
+pub fn run_with_input(sandbox: &Sandbox, binary: &str, arguments: &[&str], input: &str) -> ProgramOutcome {
     let mut command = sandbox.command(Path::new(binary));
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary");
     let mut stdin = child.stdin.take().expect("stdin");
     stdin.write_all(input.as_bytes()).or_else(is_broken_pipe).expect("its input");
     drop(stdin);
-    let pid = i32::try_from(child.id()).expect("a process number");
+    let pid = i32::try_from(child.id()).expect("a process id");
     assert!(watch(pid).ends_before(Instant::now() + PATIENCE), "{arguments:?} does not end");
     let output = child.wait_with_output().expect("its output");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    ProgramOutcome { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// A program may end without reading its input.
+/// A program may exit without reading its input.
 fn is_broken_pipe(error: std::io::Error) -> std::io::Result<()> {
     if error.kind() == std::io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
 }
 
-/// What came of running the binary.
+/// The outcome of running the binary.
 #[derive(Debug)]
-pub struct Ran {
-    /// Its status, unless a signal ended it.
+pub struct ProgramOutcome {
+    /// Its exit status; `None` after a signal.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it complained about.
+    /// Its standard error.
     pub stderr: String,
 }

@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand, as far as a client of rexd needs it: one request after another, bodies of either kind, streams.
+//! A minimal HTTP/1.1 client: sequential requests, both kinds of bodies, streams.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ pub struct Http {
     reader: BufReader<TcpStream>,
 }
 
-/// The head of an answer.
+/// The head of a response.
 #[derive(Debug, Clone, Default)]
 pub struct Head {
     /// Its status.
@@ -32,7 +32,7 @@ impl Head {
     }
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     /// Its head.
@@ -42,7 +42,7 @@ pub struct Answer {
 }
 
 impl Http {
-    /// Connects.
+    /// Connects to an address.
     pub fn connect(address: SocketAddr) -> io::Result<Http> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -51,12 +51,12 @@ impl Http {
         Ok(Http { address, reader: BufReader::with_capacity(64 * 1024, stream) })
     }
 
-    /// The stream below.
+    /// The underlying TCP stream.
     pub fn stream(&self) -> &TcpStream {
         self.reader.get_ref()
     }
 
-    /// Sends a request in one write. `headers` are whole lines.
+    /// Sends a request in one write. `headers` are complete lines.
     pub fn send(&mut self, target: &str, headers: &[String], body: Option<&[u8]>) -> io::Result<()> {
         let method = if body.is_some() { "POST" } else { "GET" };
         let mut request = format!("{method} {target} HTTP/1.1\r\nHost: {}\r\n", self.address);
@@ -72,7 +72,7 @@ impl Http {
         self.reader.get_mut().write_all(&bytes)
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the complete response.
     pub fn ask(&mut self, target: &str, headers: &[String], body: Option<&[u8]>) -> io::Result<Answer> {
         self.send(target, headers, body)?;
         let head = self.head()?;
@@ -80,7 +80,7 @@ impl Http {
         Ok(Answer { head, body: String::from_utf8(body).map_err(io::Error::other)? })
     }
 
-    /// Reads the head of an answer.
+    /// Reads the head of a response.
     pub fn head(&mut self) -> io::Result<Head> {
         let first = self.line()?;
         let status = first.split(' ').nth(1).and_then(|status| status.parse().ok());
@@ -96,7 +96,7 @@ impl Http {
         }
     }
 
-    /// Reads the body that belongs to a head.
+    /// Reads the body after a head.
     pub fn body(&mut self, head: &Head) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         if head.has("transfer-encoding", "chunked") {
@@ -110,7 +110,7 @@ impl Http {
         Ok(body)
     }
 
-    /// The next chunk of a body that comes in such; nothing after the last.
+    /// The next chunk of a chunked body; `None` after the last.
     pub fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let size = self.line()?;
         let digits = size.split(';').next().unwrap_or_default();
@@ -125,7 +125,7 @@ impl Http {
         }
     }
 
-    /// A line without its end. The end of the stream in the middle of one is an error.
+    /// A line without its newline. The end of the stream within a line is an error.
     fn line(&mut self) -> io::Result<String> {
         let mut line = Vec::new();
         self.reader.read_until(b'\n', &mut line)?;
@@ -134,7 +134,7 @@ impl Http {
     }
 }
 
-/// The header that shows a token.
+/// The authorization header of a token.
 pub fn bearer(token: Option<&str>) -> Vec<String> {
     token.map(|token| format!("Authorization: Bearer {token}")).into_iter().collect()
 }

@@ -1,32 +1,32 @@
-//! What must hold on every line a daemon writes, whatever a test is about.
+//! Checks on every line that a daemon writes, in every test.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-/// Watches a connection and panics at the first line that breaks a promise.
+/// Checks a connection and panics at the first invalid line.
 #[derive(Debug, Default)]
 pub struct Invariants {
-    /// Nothing longer than this may arrive.
+    /// The limit on the length of a line.
     pub longest_line: Option<usize>,
     last_event: HashMap<String, u64>,
     last_seq: HashMap<(String, String), u64>,
     known: HashSet<String>,
     ended: HashSet<String>,
-    /// Whether an answer may have been lost with a connection.
+    /// Whether a response may have been lost with a connection.
     has_reconnected: bool,
-    /// The streams that were heard of since events were lost; nothing if none ever were. The first event of a stream
+    /// The streams with an event since events were lost; `None` if none were lost. The first event of a stream
     /// after that may have any higher number.
     heard_since: Option<HashSet<(String, String)>>,
 }
 
 impl Invariants {
-    /// The client goes on over another connection: an answer may have been lost with the one before, an event not.
+    /// Records a new connection: a response may have been lost with the old one, an event not.
     pub fn reconnected(&mut self) {
         self.has_reconnected = true;
     }
 
-    /// The client was told that so many events of a session are gone for good.
+    /// Records that the daemon reported this many lost events of a session.
     pub fn lost(&mut self, session: &str, count: u64) {
         *self.last_event.entry(session.to_owned()).or_default() += count;
         if count > 0 {
@@ -34,12 +34,12 @@ impl Invariants {
         }
     }
 
-    /// The last event of a session that arrived whole.
+    /// The number of the last event of a session.
     pub fn last_event(&self, session: &str) -> u64 {
         self.last_event.get(session).copied().unwrap_or(0)
     }
 
-    /// Looks at one line.
+    /// Checks one line of the daemon.
     pub fn check(&mut self, line: &str, message: &Value) {
         if let Some(longest) = self.longest_line {
             assert!(line.len() < longest, "a line of {} bytes; {longest} kill this client", line.len());
@@ -76,7 +76,7 @@ impl Invariants {
         if let Some(id) = result["process_id"].as_str() {
             self.known.insert(id.to_owned());
             if result.get("cursor").is_some() && result.get("lost").is_some() {
-                // Attached: it is told again, from there on.
+                // Attached: its events are sent again from the cursor on.
                 self.ended.remove(id);
                 self.last_seq.retain(|(process, _), _| process != id);
             }
@@ -89,7 +89,7 @@ impl Invariants {
         let session = params["session_id"].as_str().unwrap_or_else(|| panic!("no session: {message}"));
         let number = params["event_id"].as_u64().unwrap_or_else(|| panic!("no event_id: {message}"));
         let last = self.last_event.insert(session.to_owned(), number).unwrap_or(0);
-        // A loss is told under the number of the last event that is gone.
+        // A loss has the number of the last lost event.
         let gone = if method == "session.lost" { params["lost"].as_u64().expect("a number") } else { 1 };
         assert_eq!(number, last + gone, "event_id has a gap: {}", shorten(message));
         let Some(process) = params["process_id"].as_str() else { return };
@@ -113,12 +113,12 @@ impl Invariants {
     }
 }
 
-/// A message cut to a length that a person reads.
+/// A message shortened for failure output.
 pub fn shorten(message: &Value) -> String {
     shorten_text(&message.to_string())
 }
 
-/// A text cut to a length that a person reads.
+/// A text shortened for failure output.
 pub fn shorten_text(text: &str) -> String {
     match text.char_indices().nth(400) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),

@@ -1,7 +1,7 @@
-//! What the tests share: a running daemon, transcripts, sandboxes.
+//! Shared test support: daemons under test, transcripts, sandboxes.
 //!
-//! Everything here but the replay of transcripts fails by panicking with what was seen so far: a test that cannot go
-//! on has nothing to handle.
+//! Everything here except the replay of transcripts fails by a panic that shows the conversation: a test has no use for
+//! an error value.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 pub mod carrier;

@@ -1,4 +1,4 @@
-//! Lines: a carrier of lines over two descriptors, as pipes and unix sockets are. Reads nothing until it is asked to.
+//! Lines: a carrier of lines over two descriptors, for pipes and unix sockets. It reads only on request.
 
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
@@ -34,7 +34,7 @@ impl Lines<UnixStream, UnixStream> {
 }
 
 impl<R: Read + AsFd, W: Write + AsFd> Lines<R, W> {
-    /// Takes both ends; neither blocks from now on.
+    /// Takes both ends and makes them non-blocking.
     pub fn new(input: R, output: W) -> Self {
         for fd in [input.as_fd(), output.as_fd()] {
             let flags = fcntl_getfl(fd).expect("flags");
@@ -43,7 +43,7 @@ impl<R: Read + AsFd, W: Write + AsFd> Lines<R, W> {
         Lines { input: Some(input), output: Some(output), buffer: Vec::new(), scanned: 0, is_over: false }
     }
 
-    /// Reads what is there, without waiting.
+    /// Reads available bytes without blocking.
     fn fill(&mut self) -> io::Result<()> {
         let Some(input) = self.input.as_mut() else { return Ok(()) };
         let start = self.buffer.len();
@@ -72,7 +72,7 @@ impl<R: Read + AsFd, W: Write + AsFd> Lines<R, W> {
         Some(String::from_utf8(line).expect("a line of UTF-8"))
     }
 
-    /// The bytes of one read, for tests of what is written together. The daemon must have been silent before.
+    /// The bytes of one read, for tests of batched writes. No output may be pending before.
     pub fn read_once(&mut self, deadline: Instant) -> Vec<u8> {
         assert!(self.buffer.is_empty(), "something was read already: {}", self.buffer.len());
         let input = self.input.as_ref().expect("an input");
@@ -81,20 +81,20 @@ impl<R: Read + AsFd, W: Write + AsFd> Lines<R, W> {
         self.buffer.clone()
     }
 
-    /// Stops listening for good.
+    /// Stops reading permanently.
     pub fn close_input(&mut self) {
         self.input = None;
         self.is_over = true;
     }
 
-    /// Lets go of the side that sends.
+    /// Closes the sending direction.
     pub fn close_output(&mut self) {
         self.output = None;
     }
 }
 
 impl<R: Read + AsFd + Debug, W: Write + AsFd + Debug> Carrier for Lines<R, W> {
-    /// While the daemon does not take the bytes, what it says is put aside, so that neither waits for the other.
+    /// While the daemon does not read, its output is buffered, so that neither side blocks the other.
     fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !bytes.is_empty() {
@@ -136,7 +136,7 @@ impl<R: Read + AsFd + Debug, W: Write + AsFd + Debug> Carrier for Lines<R, W> {
 
     fn finish(&mut self) -> io::Result<()> {
         if let Some(output) = self.output.take() {
-            // A pipe ends when it is dropped; a socket has another half that stays.
+            // Dropping closes a pipe; a socket needs an explicit shutdown.
             match rustix::net::shutdown(&output, rustix::net::Shutdown::Write) {
                 Ok(()) | Err(rustix::io::Errno::NOTSOCK | rustix::io::Errno::NOTCONN) => {}
                 Err(error) => return Err(error.into()),

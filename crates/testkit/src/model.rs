@@ -1,8 +1,8 @@
-//! Model: a language model on loopback that plays a script, for real clients of the Responses API.
+//! Model: a scripted language model on loopback, for real clients of the Responses API.
 //!
-//! The script is a list of turns, each one or several calls of the client's tools. A request holds the whole conversation, so
-//! the turn that comes next follows from it alone: a request that is repeated gets the same answer again. What the tools
-//! answered is kept under the name of the call. Whatever the script says, the last answer is a plain text.
+//! The script is a list of turns, each with one or more tool calls. A request contains the whole conversation, so
+//! it determines the next turn, and a repeated request gets the same response. The outputs of the tools are
+//! stored by the name of the call. The last response is always plain text.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -13,9 +13,9 @@ use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 
-/// What the model says when its script is over.
+/// The response after the last turn.
 pub const LAST_WORDS: &str = "the script is over";
-/// Stands for the number of a session in the arguments of a call: the one that this earlier call told of.
+/// Prefix of a placeholder for the session number that an earlier call returned.
 const SESSION_OF: &str = "$session:";
 
 /// A call of one of the client's tools.
@@ -28,20 +28,20 @@ pub struct Call {
 }
 
 impl Call {
-    /// Calls `tool`; what it answers is found under `name`. An argument `"$session:NAME"` becomes the number of the session
-    /// that the answer to NAME told of.
+    /// Calls `tool`; its output is stored under `name`. An argument `"$session:NAME"` becomes the number of the session
+    /// in the output of NAME.
     pub fn new(name: &str, tool: &str, arguments: Value) -> Call {
         Call { name: name.to_owned(), tool: tool.to_owned(), arguments, until: None }
     }
 
-    /// Asks for more of the session's output until this text has come, or the session is over.
+    /// Polls the session's output until it contains this text or the session ends.
     #[must_use]
     pub fn until(mut self, text: &str) -> Call {
         self.until = Some(text.to_owned());
         self
     }
 
-    /// This call, if nothing has answered it yet, or the one that asks for more; nothing when it is done.
+    /// This call if it has no output yet, or the call that polls; `None` when it is complete.
     fn next(&self, outputs: &BTreeMap<String, String>) -> Option<Value> {
         let (mut heard, mut name) = (String::new(), self.name.clone());
         for number in 1.. {
@@ -61,17 +61,17 @@ impl Call {
     }
 }
 
-/// Calls that are made together.
+/// Tool calls of one response.
 pub type Turn = Vec<Call>;
 
-/// What the model saw.
+/// The requests and outputs that the model received.
 #[derive(Debug, Default)]
 struct Seen {
     outputs: BTreeMap<String, String>,
     requests: Vec<Value>,
 }
 
-/// A running model. It ends when this is dropped.
+/// A running model. Dropping it stops the model.
 #[derive(Debug)]
 pub struct Model {
     address: SocketAddr,
@@ -81,7 +81,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model that plays this script.
+    /// Starts a model with this script.
     pub fn start(script: Vec<Turn>) -> Model {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
@@ -100,17 +100,17 @@ impl Model {
         Model { address, seen, is_over, accepting: Some(accepting) }
     }
 
-    /// Where it is: what a client takes for the base of the API.
+    /// The base URL of the API.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// What a tool answered, as text, with all that was asked for afterwards; panics if that call was never answered.
+    /// The output of a tool as text, including polls; panics without an output.
     pub fn output(&self, name: &str) -> String {
         self.parts(name).concat()
     }
 
-    /// The same, one for each time it was asked.
+    /// The same, one entry per poll.
     pub fn parts(&self, name: &str) -> Vec<String> {
         let outputs = self.outputs();
         let Some(first) = outputs.get(name) else { panic!("no answer to {name}; there are {outputs:?}") };
@@ -118,32 +118,32 @@ impl Model {
         std::iter::once(first).chain(more).cloned().collect()
     }
 
-    /// What every tool answered so far.
+    /// The outputs of all tools so far.
     pub fn outputs(&self) -> BTreeMap<String, String> {
         self.seen().outputs.clone()
     }
 
-    /// The requests so far, whole.
+    /// All requests so far.
     pub fn requests(&self) -> Vec<Value> {
         self.seen().requests.clone()
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().expect("nothing panics while it holds this")
+        self.seen.lock().expect("the lock is not poisoned")
     }
 }
 
 impl Drop for Model {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
-        // One more connection, so that the thread that accepts them looks.
+        // One more connection wakes the accepting thread.
         if let (Ok(_last), Some(accepting)) = (TcpStream::connect(self.address), self.accepting.take()) {
             accepting.join().ok();
         }
     }
 }
 
-/// Answers the requests of one connection.
+/// Serves the requests of one connection.
 fn serve(stream: TcpStream, script: &[Turn], seen: &Mutex<Seen>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
@@ -151,7 +151,7 @@ fn serve(stream: TcpStream, script: &[Turn], seen: &Mutex<Seen>) -> io::Result<(
         let answer = match line.split(' ').collect::<Vec<_>>()[..] {
             ["POST", path, _] if path.ends_with("/responses") => {
                 let asked: Value = serde_json::from_slice(&body)?;
-                let items = answer(&asked, script, &mut seen.lock().expect("nothing panics with it"));
+                let items = answer(&asked, script, &mut seen.lock().expect("the lock is not poisoned"));
                 ("200 OK", "text/event-stream", events(items))
             }
             _ => ("404 Not Found", "text/plain", String::new()),
@@ -164,7 +164,7 @@ fn serve(stream: TcpStream, script: &[Turn], seen: &Mutex<Seen>) -> io::Result<(
     Ok(())
 }
 
-/// The next request's first line and body; nothing at the end.
+/// The next request's first line and body; `None` at the end.
 fn request(reader: &mut BufReader<TcpStream>) -> io::Result<Option<(String, Vec<u8>)>> {
     let mut first = String::new();
     if reader.read_line(&mut first)? == 0 {
@@ -184,7 +184,7 @@ fn request(reader: &mut BufReader<TcpStream>) -> io::Result<Option<(String, Vec<
     Ok(Some((first.trim_end().to_owned(), body)))
 }
 
-/// The items that come next in this conversation.
+/// The next items of this conversation.
 fn answer(asked: &Value, script: &[Turn], seen: &mut Seen) -> Vec<Value> {
     let items = asked["input"].as_array().cloned().unwrap_or_default();
     for item in items.iter().filter(|item| item["type"] == "function_call_output") {
@@ -205,12 +205,12 @@ fn function_call(name: &str, tool: &str, arguments: Value) -> Value {
         "arguments": arguments.to_string() })
 }
 
-/// The name of the call that asks for more after this one.
+/// The name of the call that polls after this one.
 fn follow_up(name: &str, number: usize) -> String {
     format!("{name}_more_{number}")
 }
 
-/// The text of an answer, which is a string or a list of parts.
+/// The text of a tool output, which is a string or a list of parts.
 fn text_of(output: &Value) -> String {
     match output {
         Value::String(text) => text.clone(),
@@ -218,12 +218,12 @@ fn text_of(output: &Value) -> String {
     }
 }
 
-/// Arguments with the sessions that earlier calls told of.
+/// Arguments with session placeholders filled in.
 fn with_sessions(mut arguments: Value, outputs: &BTreeMap<String, String>) -> Value {
     let Some(members) = arguments.as_object_mut() else { return arguments };
     for value in members.values_mut() {
         if let Some(name) = value.as_str().and_then(|text| text.strip_prefix(SESSION_OF)) {
-            // Without one, the tool says that it does not know the session: the test sees that.
+            // Without one, the tool fails with an unknown session, which the test reports.
             *value = json!(outputs.get(name).and_then(|text| session_in(text)).unwrap_or(-1));
         }
     }
@@ -237,7 +237,7 @@ fn session_in(text: &str) -> Option<i64> {
     rest[..end].parse().ok()
 }
 
-/// An answer as the events of a stream.
+/// A response as events of a stream.
 fn events(items: Vec<Value>) -> String {
     let usage = json!({ "input_tokens": 1, "input_tokens_details": null, "output_tokens": 1,
         "output_tokens_details": null, "total_tokens": 2 });

@@ -1,4 +1,4 @@
-//! One connection through the proxy: bytes both ways, until an end, a break or a cut.
+//! One connection through the proxy: bytes in both directions, until it ends or is cut.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt};
 
-use crate::proxy::{How, Rules, TICK, Toward, write_all};
+use crate::proxy::{CutKind, Direction, Rules, TICK, write_all};
 
 /// Bytes read at once.
 const PIECE: usize = 16 * 1024;
@@ -17,19 +17,19 @@ const PIECE: usize = 16 * 1024;
 struct Flow<'f> {
     from: &'f OwnedFd,
     to: &'f OwnedFd,
-    toward: Toward,
+    toward: Direction,
     waiting: Vec<u8>,
     is_over: bool,
 }
 
-/// What is to be done after a step.
+/// The next action after a step.
 enum Next {
     GoOn,
-    Cut(How),
+    Cut(CutKind),
     Broken,
 }
 
-/// Passes everything on, by the rules, and returns when the connection is over.
+/// Forwards bytes by the rules until the connection ends.
 pub(crate) fn pass(client: OwnedFd, daemon: OwnedFd, rules: &Rules) {
     let born = rules.cuts();
     for fd in [&client, &daemon] {
@@ -37,11 +37,11 @@ pub(crate) fn pass(client: OwnedFd, daemon: OwnedFd, rules: &Rules) {
         fcntl_setfl(fd, flags | OFlags::NONBLOCK).expect("a socket that does not block");
     }
     let flow = |from, to, toward| Flow { from, to, toward, waiting: Vec::new(), is_over: false };
-    let mut flows = [flow(&client, &daemon, Toward::Daemon), flow(&daemon, &client, Toward::Client)];
+    let mut flows = [flow(&client, &daemon, Direction::Daemon), flow(&daemon, &client, Direction::Client)];
     loop {
         match rules.verdict(born) {
-            Some(How::Stalled) => {
-                // The sockets stay; whatever is said into them is not heard. Only the end of the proxy ends this.
+            Some(CutKind::Stalled) => {
+                // The sockets stay open, and bytes are discarded until the proxy ends.
                 while rules.verdict(usize::MAX).is_none() {
                     std::thread::sleep(TICK);
                 }
@@ -61,17 +61,17 @@ pub(crate) fn pass(client: OwnedFd, daemon: OwnedFd, rules: &Rules) {
             match flow.step(rules, born) {
                 Next::GoOn => {}
                 Next::Cut(how) => rules.cut(how),
-                Next::Broken => return part(&client, &daemon, How::Reset),
+                Next::Broken => return part(&client, &daemon, CutKind::Reset),
             }
         }
     }
 }
 
-/// Waits until there is something to read, or for a tick.
+/// Waits for readable data, or for one tick.
 fn wait(flows: &[Flow<'_>; 2], is_throttled: bool) {
     let is_waiting = flows.iter().any(|flow| !flow.waiting.is_empty());
     if is_throttled && is_waiting {
-        // The pace of the link: this is what it is for.
+        // This sleep is the rate limit.
         std::thread::sleep(TICK);
         return;
     }
@@ -115,11 +115,11 @@ impl Flow<'_> {
     }
 }
 
-/// Ends both sides.
-fn part(client: &OwnedFd, daemon: &OwnedFd, how: How) {
-    if how == How::Reset {
+/// Closes both sides.
+fn part(client: &OwnedFd, daemon: &OwnedFd, how: CutKind) {
+    if how == CutKind::Reset {
         for fd in [client, daemon] {
-            // A unix socket has no such thing: it is closed, which its other end sees as a reset if data was left.
+            // A unix socket has no reset: closing it with unread data has the same effect.
             sockopt::set_socket_linger(fd, Some(Duration::ZERO)).ok();
         }
     }

@@ -1,39 +1,39 @@
-//! Pattern: what a line of a transcript expects, and the names it binds.
+//! Pattern: an expected line of a transcript, and the names that it binds.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// The member that stands for `...` once a pattern is JSON.
+/// The member that represents `...` in the JSON form of a pattern.
 const MORE: &str = "...";
 
-/// Names and what they stand for: given ones such as `ROOT`, and those that expectations bind.
+/// Values of names: given ones such as `ROOT`, and those bound by expectations.
 #[derive(Debug, Clone, Default)]
 pub struct Vars(BTreeMap<String, Value>);
 
 impl Vars {
-    /// Nothing bound.
+    /// Creates an empty set of names.
     pub fn new() -> Vars {
         Vars::default()
     }
 
-    /// Binds a name to text.
+    /// Binds a name to a text.
     #[must_use]
     pub fn with(mut self, name: &str, text: impl Into<String>) -> Vars {
         self.0.insert(name.to_owned(), Value::String(text.into()));
         self
     }
 
-    /// What a name stands for.
+    /// The value of a name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
 
-    /// Puts bound values into a line that is sent: `"$N"` becomes the value, `$N` inside text becomes its text.
+    /// Inserts bound values into a line: `"$N"` becomes the value, `$N` inside text becomes its text.
     pub fn fill(&self, line: &str) -> String {
         let mut line = line.to_owned();
-        // Longer names first, so that `$SESSION` is not taken for `$S`.
+        // Longer names first, so that `$SESSION` does not match `$S`.
         let mut names: Vec<_> = self.0.iter().collect();
         names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
         for (name, value) in names {
@@ -48,12 +48,12 @@ impl Vars {
     }
 }
 
-/// Reads an expectation: JSON, in which `...` may stand as a member.
+/// Parses an expectation: JSON with `...` as a member.
 pub fn parse(text: &str) -> Result<Value> {
     serde_json::from_str(&quote_more(text)).with_context(|| format!("not a pattern: {text}"))
 }
 
-/// Puts `...` outside of strings into the form of a member.
+/// Replaces `...` outside of strings by a member.
 fn quote_more(text: &str) -> String {
     let (mut out, mut in_string, mut escaped) = (String::new(), false, false);
     let mut rest = text;
@@ -73,7 +73,7 @@ fn quote_more(text: &str) -> String {
     out
 }
 
-/// Holds a value against a pattern, binding the names that are new. Nothing is bound when it does not fit.
+/// Matches a value with a pattern and binds new names; binds nothing without a match.
 pub fn matches(pattern: &Value, value: &Value, vars: &mut Vars) -> Result<()> {
     let mut bound = vars.clone();
     fits(pattern, value, &mut bound, "line")?;

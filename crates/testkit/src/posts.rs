@@ -1,4 +1,4 @@
-//! Posts: a carrier over HTTP. Each message is a POST to `/rpc`; the events of each session come through `GET /events`.
+//! HttpCarrier: a carrier over HTTP. Each message is a POST to `/rpc`; events of each session come from `GET /events`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::carrier::{Carrier, Pieces, Received};
+use crate::carrier::{Carrier, LineSplitter, Received};
 use crate::http::{Answer, Http, bearer};
 use crate::sse::Stream;
 
-/// What may take long: what follows is sent without waiting for its answer.
+/// Methods that may take long: the next request is sent without waiting for their response.
 const SLOW: [&str; 4] = ["exec.wait", "fs.grep", "fs.glob", "fs.list"];
 
-/// What came, from whichever connection.
+/// A message from any of the connections.
 #[derive(Debug)]
 enum Arrival {
     Answer(io::Result<String>),
@@ -24,31 +24,31 @@ enum Arrival {
     Broken(io::Error),
 }
 
-/// A client that asks request by request, and listens to every session it opens.
+/// A client that posts each request and reads the events of every session that it opens.
 #[derive(Debug)]
-pub struct Posts {
+pub struct HttpCarrier {
     address: SocketAddr,
     token: Option<String>,
-    pieces: Pieces,
-    /// The connection for what is asked in turn.
+    pieces: LineSplitter,
+    /// The connection for sequential requests.
     asking: Http,
-    /// Answers are given before events: each event of a process follows the answer that names it.
+    /// Responses are delivered before events, so that an event follows the response with its process.
     answers: VecDeque<String>,
     arrivals: Receiver<Arrival>,
     arrive: Sender<Arrival>,
-    /// The connections that hear events.
+    /// The connections for events.
     listening: Vec<TcpStream>,
     is_over: bool,
 }
 
-impl Posts {
+impl HttpCarrier {
     /// Connects to an address.
-    pub fn connect(address: SocketAddr, token: Option<&str>) -> io::Result<Posts> {
+    pub fn connect(address: SocketAddr, token: Option<&str>) -> io::Result<HttpCarrier> {
         let (arrive, arrivals) = channel();
-        Ok(Posts {
+        Ok(HttpCarrier {
             address,
             token: token.map(str::to_owned),
-            pieces: Pieces::default(),
+            pieces: LineSplitter::default(),
             asking: Http::connect(address)?,
             answers: VecDeque::new(),
             arrivals,
@@ -76,7 +76,7 @@ impl Posts {
         Ok(())
     }
 
-    /// Posts on a connection of its own, whose answer comes when it comes. When this returns, the server has it.
+    /// Posts on a separate connection without waiting for the response; returns once the server has read the request.
     fn post_aside(&mut self, message: Vec<u8>) -> io::Result<()> {
         let mut http = Http::connect(self.address)?;
         let headers = bearer(self.token.as_deref());
@@ -92,7 +92,7 @@ impl Posts {
         self.catch_up()
     }
 
-    /// The daemon has one thread: when it answers this, it has looked at everything that was sent before.
+    /// The daemon has one thread: its response to this request means that it has read all earlier ones.
     fn catch_up(&mut self) -> io::Result<()> {
         let headers = bearer(self.token.as_deref());
         for _ in 0..2 {
@@ -101,7 +101,7 @@ impl Posts {
         Ok(())
     }
 
-    /// Hears the events of a session from now on.
+    /// Reads the events of a session from now on.
     pub fn listen(&mut self, session: &str, last: Option<&str>) -> io::Result<()> {
         let opened = Stream::open(self.address, self.token.as_deref(), session, last)?;
         let mut stream = opened.map_err(|answer| io::Error::other(format!("no events: {answer:?}")))?;
@@ -128,7 +128,7 @@ impl Posts {
     }
 }
 
-impl Carrier for Posts {
+impl Carrier for HttpCarrier {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.pieces.add(bytes).into_iter().try_for_each(|message| self.post(message))
     }
@@ -158,10 +158,10 @@ impl Carrier for Posts {
         }
         self.is_over = true;
         for stream in self.listening.drain(..) {
-            // One that the server has closed is closed.
+            // The server may have closed it already.
             stream.shutdown(Shutdown::Both).ok();
         }
-        // Nobody is left who could say anything: what has arrived is read to its end.
+        // No sender remains: read the rest of the channel.
         self.arrive = channel().0;
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Carrier for Posts {
     }
 }
 
-impl Drop for Posts {
+impl Drop for HttpCarrier {
     fn drop(&mut self) {
         for stream in &self.listening {
             stream.shutdown(Shutdown::Both).ok();
@@ -188,13 +188,13 @@ fn is_slow(message: &[u8]) -> bool {
     message["method"].as_str().is_some_and(|method| SLOW.contains(&method))
 }
 
-/// The number of an event, or of what is lost.
+/// The number of an event or of a loss.
 fn number_in(line: &str) -> Option<u64> {
     let message: Value = serde_json::from_str(line).expect("an event is JSON");
     message["params"]["event_id"].as_u64()
 }
 
-/// The sessions that an answer, or a batch of them, opened or took up again.
+/// The sessions that a response or a batch opened or resumed.
 fn sessions_in(line: &str) -> Vec<String> {
     let answer: Value = serde_json::from_str(line).unwrap_or_default();
     let of = |answer: &Value| {

@@ -1,4 +1,4 @@
-//! What the kernel says about processes: whether they live, what they hold, when they end.
+//! Processes as seen in `/proc`: whether they run, their descriptors and memory, and their end.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,27 +8,27 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// A process that can be waited for, whoever its parent is.
+/// A process that can be waited for without being its parent.
 #[derive(Debug)]
-pub struct Watched {
+pub struct ProcessWatch {
     /// Its number.
     pub pid: i32,
     handle: Option<OwnedFd>,
 }
 
-/// Begins to watch a process. One that is gone already counts as ended.
-pub fn watch(pid: i32) -> Watched {
+/// Watches a process; an unknown process counts as ended.
+pub fn watch(pid: i32) -> ProcessWatch {
     let handle = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    Watched { pid, handle }
+    ProcessWatch { pid, handle }
 }
 
 /// Watches every process that has `NAME=value` in its environment.
-pub fn watch_marked(mark: &str) -> Vec<Watched> {
+pub fn watch_marked(mark: &str) -> Vec<ProcessWatch> {
     marked(mark).into_iter().map(watch).collect()
 }
 
-impl Watched {
-    /// Waits until it ended; false when it lived on past the deadline.
+impl ProcessWatch {
+    /// Waits for its end; false after the deadline.
     pub fn ends_before(&self, deadline: Instant) -> bool {
         let Some(handle) = &self.handle else { return true };
         wait_readable(handle, deadline)
@@ -40,18 +40,18 @@ impl Watched {
     }
 }
 
-/// Those of the watched that outlive the time given.
-pub fn survivors(watched: &[Watched], within: Duration) -> Vec<i32> {
+/// The watched processes that still run after the given time.
+pub fn survivors(watched: &[ProcessWatch], within: Duration) -> Vec<i32> {
     let deadline = Instant::now() + within;
     watched.iter().filter(|process| !process.ends_before(deadline)).map(|process| process.pid).collect()
 }
 
-/// Waits until there is something to read, or an end; false when the deadline came first.
+/// Waits for readable data or the end; false after the deadline.
 pub fn wait_readable(fd: &impl AsFd, deadline: Instant) -> bool {
     wait_for(fd, PollFlags::IN, deadline)
 }
 
-/// Waits for one of `flags`; false when the deadline came first.
+/// Waits for one of `flags`; false after the deadline.
 pub fn wait_for(fd: &impl AsFd, flags: PollFlags, deadline: Instant) -> bool {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -68,7 +68,7 @@ pub fn wait_for(fd: &impl AsFd, flags: PollFlags, deadline: Instant) -> bool {
     }
 }
 
-/// Every process that has `NAME=value` in its environment and is no zombie.
+/// Every process with `NAME=value` in its environment, without zombies.
 pub fn marked(mark: &str) -> Vec<i32> {
     let wanted = mark.as_bytes();
     let is_marked = |pid: &i32| {
@@ -83,7 +83,7 @@ pub fn is_alive(pid: i32) -> bool {
     state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
-/// The letter that stands for what a process does.
+/// The state letter of a process.
 pub fn state(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.get(stat.rfind(')')? + 2..)?.chars().next()
@@ -98,19 +98,19 @@ pub fn children(pid: i32) -> Vec<i32> {
     all().into_iter().filter(|child| parent(*child) == Some(pid)).collect()
 }
 
-/// How many descriptors a process holds.
+/// The number of open descriptors of a process.
 pub fn descriptors(pid: i32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("the descriptors of a live process").count()
 }
 
-/// What the descriptors of a process are, for messages.
+/// The targets of a process's descriptors, for messages.
 pub fn descriptor_names(pid: i32) -> BTreeSet<String> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some(fs::read_link(entry.path()).ok()?.display().to_string())).collect()
 }
 
-/// Bytes of memory that a process holds by itself. Pages of its program do not count: how many of a large debug build
-/// are resident depends on what ran before and on the machine's page cache, not on what the process keeps.
+/// Bytes of private memory of a process, without pages of its program: how many of a large debug build
+/// are resident depends on the page cache, not on the process.
 pub fn held_bytes(pid: i32) -> u64 {
     (status_kib(pid, "RssAnon:") + status_kib(pid, "RssShmem:")) * 1024
 }

@@ -1,6 +1,6 @@
-//! Prometheus: a parser of the text format 0.0.4 that forgives nothing.
+//! Prometheus: a strict parser of the text format 0.0.4.
 //!
-//! Beyond the format it insists on what makes metrics useful: HELP and TYPE once and before the samples, counters in
+//! It also requires the conventions for metrics: HELP and TYPE once and before the samples, counters in
 //! `_total`, base units, no sample twice, buckets that grow and end in `+Inf` with the count of all.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,40 +9,40 @@ use std::fmt;
 mod families;
 mod line;
 
-/// A page that was understood.
+/// A parsed page of metrics.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Exposition {
     families: Vec<Family>,
 }
 
-/// Samples that belong together.
+/// The samples of one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
-    /// What it is called.
+    /// The name of the metric.
     pub name: String,
-    /// What it means, unescaped.
+    /// The help text, unescaped.
     pub help: String,
-    /// How it behaves.
+    /// The type of the metric.
     pub kind: Kind,
     /// Its samples in their order.
     pub samples: Vec<Sample>,
 }
 
-/// How the numbers of a family behave.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Only ever grows.
+    /// A counter, which only increases.
     Counter,
-    /// Goes up and down.
+    /// A gauge, which increases and decreases.
     Gauge,
-    /// Counts by size.
+    /// A histogram with buckets.
     Histogram,
 }
 
-/// One number.
+/// One sample of a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// The whole name, with the ending that samples of histograms have.
+    /// The full name, with the suffix of histogram samples.
     pub name: String,
     /// Its labels, unescaped.
     pub labels: BTreeMap<String, String>,
@@ -50,12 +50,12 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// Why a page is refused.
+/// The first error of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The line, from 1; of a family that is wrong as a whole, its first.
+    /// The line, from 1; the first line of the family for an error of the whole family.
     pub line: usize,
-    /// What is wrong.
+    /// The description of the error.
     pub reason: String,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Reads a page, or tells the first thing that is wrong with it.
+/// Parses a page, or returns its first error.
 pub fn parse(text: &str) -> Result<Exposition, Fault> {
     if !text.is_empty() && !text.ends_with('\n') {
         let reason = "the last line has no line end".to_owned();
@@ -111,7 +111,7 @@ impl Exposition {
         self.samples(name).filter_map(|sample| sample.labels.get(label)).map(String::as_str).collect()
     }
 
-    /// Checks that no counter, bucket or count is smaller than it was in an earlier page of the same daemon.
+    /// Checks that no counter, bucket or count has decreased since an earlier page of the same daemon.
     pub fn follows(&self, earlier: &Exposition) -> Result<(), String> {
         for family in earlier.families.iter().filter(|family| family.kind != Kind::Gauge) {
             for before in &family.samples {

@@ -1,6 +1,6 @@
-//! Proxy: a bad link. Forwards connections to a daemon's listeners and cuts, stalls or throttles them on demand.
+//! Proxy: an unreliable network. It forwards connections to a daemon's listeners and cuts, stalls or throttles them.
 //!
-//! Bytes are counted over all connections together, so a plan holds for clients that use several.
+//! Bytes are counted over all connections, so a plan also works for clients with several connections.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,58 +14,58 @@ use rustix::event::PollFlags;
 
 use crate::pass::pass;
 use crate::proc::{wait_for, wait_readable};
-use crate::serve::Doors;
+use crate::serve::Addresses;
 
-/// How soon a connection notices that something was decided about it.
+/// The interval at which a connection checks the rules.
 pub(crate) const TICK: Duration = Duration::from_millis(5);
 
-/// Where bytes go.
+/// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Toward {
+pub enum Direction {
     /// From the client to the daemon.
     Daemon,
     /// From the daemon to the client.
     Client,
 }
 
-/// How a connection is cut, as both ends see it.
+/// The way in which a connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
-    /// Closed in order.
+pub enum CutKind {
+    /// Closed normally on both sides.
     Closed,
     /// Reset.
     Reset,
-    /// Not at all: nothing comes through any more, and nobody is told.
+    /// Silent: the sockets stay open, and no more bytes pass.
     Stalled,
 }
 
-/// A cut that is to come.
+/// A planned cut.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
-    toward: Toward,
+    toward: Direction,
     left: usize,
-    how: How,
+    how: CutKind,
 }
 
-/// What every connection through the proxy obeys.
+/// The rules for every connection of the proxy.
 #[derive(Debug, Default)]
 struct State {
     plan: Option<Plan>,
-    /// How each cut so far was made; a connection is concerned by those made after it came.
-    cuts: Vec<How>,
+    /// The kind of each cut so far; a cut applies to connections accepted before it.
+    cuts: Vec<CutKind>,
     /// Bytes that may pass per tick and direction.
     throttle: Option<usize>,
     passed: [u64; 2],
     is_over: bool,
 }
 
-/// What is decided about the bytes a connection has to pass on.
+/// The decision about the bytes of a connection.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    /// So many may pass now.
+    /// The number of bytes that may pass now.
     pub(crate) bytes: usize,
-    /// What happens to the connection after that.
-    pub(crate) cut: Option<How>,
+    /// The cut that follows.
+    pub(crate) cut: Option<CutKind>,
 }
 
 /// The rules of one proxy, shared with its connections.
@@ -74,21 +74,21 @@ pub(crate) struct Rules(Arc<Mutex<State>>);
 
 impl Rules {
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        change(&mut self.0.lock().expect("nothing panics while it holds this"))
+        change(&mut self.0.lock().expect("the lock is not poisoned"))
     }
 
-    /// How many cuts there were.
+    /// The number of cuts so far.
     pub(crate) fn cuts(&self) -> usize {
         self.with(|state| state.cuts.len())
     }
 
-    /// What was decided about a connection that came after so many cuts; nothing if it may go on.
-    pub(crate) fn verdict(&self, after: usize) -> Option<How> {
-        self.with(|state| state.cuts.get(after).copied().or(state.is_over.then_some(How::Closed)))
+    /// The cut that applies to a connection accepted after this many cuts, if any.
+    pub(crate) fn verdict(&self, after: usize) -> Option<CutKind> {
+        self.with(|state| state.cuts.get(after).copied().or(state.is_over.then_some(CutKind::Closed)))
     }
 
-    /// Asks for so many bytes to pass.
-    pub(crate) fn ask(&self, toward: Toward, bytes: usize) -> Grant {
+    /// Requests that this many bytes pass.
+    pub(crate) fn ask(&self, toward: Direction, bytes: usize) -> Grant {
         self.with(|state| {
             let mut grant = Grant { bytes: state.throttle.map_or(bytes, |most| bytes.min(most)), cut: None };
             if let Some(plan) = state.plan.as_mut().filter(|plan| plan.toward == toward) {
@@ -103,13 +103,13 @@ impl Rules {
         })
     }
 
-    /// Whether bytes are let through bit by bit.
+    /// Whether the rate is limited.
     pub(crate) fn is_throttled(&self) -> bool {
         self.with(|state| state.throttle.is_some())
     }
 
-    /// Carries out what was planned.
-    pub(crate) fn cut(&self, how: How) {
+    /// Executes the planned cut.
+    pub(crate) fn cut(&self, how: CutKind) {
         self.with(|state| {
             state.plan = None;
             state.cuts.push(how);
@@ -117,22 +117,22 @@ impl Rules {
     }
 }
 
-/// A running proxy. Its connections end when it is dropped.
+/// A running proxy. Dropping it ends its connections.
 #[derive(Debug)]
 pub struct Proxy {
     rules: Rules,
-    /// Where clients come to instead.
-    pub doors: Doors,
+    /// The addresses for clients.
+    pub addresses: Addresses,
     accepting: Vec<JoinHandle<()>>,
 }
 
 impl Proxy {
-    /// A proxy before these doors; its unix socket is put into `folder`.
-    pub fn start(before: &Doors, folder: &Path) -> Proxy {
+    /// Starts a proxy to these addresses, with its unix socket in `directory`.
+    pub fn start(before: &Addresses, directory: &Path) -> Proxy {
         let rules = Rules::default();
         let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
         let http = tcp.local_addr().expect("its address");
-        let path = folder.join("proxy.sock");
+        let path = directory.join("proxy.sock");
         let unix = UnixListener::bind(&path).expect("a socket");
         tcp.set_nonblocking(true).expect("a listener that does not block");
         unix.set_nonblocking(true).expect("a listener that does not block");
@@ -150,40 +150,40 @@ impl Proxy {
             Some((client.into(), UnixStream::connect(&to_unix).ok()?.into()))
         };
         let accepting = vec![accept(tcp, from_tcp, rules.clone()), accept(unix, from_unix, rules.clone())];
-        Proxy { rules, doors: Doors { unix: path, http, token: before.token.clone() }, accepting }
+        Proxy { rules, addresses: Addresses { unix: path, http, token: before.token.clone() }, accepting }
     }
 
-    /// Cuts every connection when so many more bytes have passed. Connections that come later are not concerned.
-    pub fn cut_after(&self, toward: Toward, bytes: usize, how: How) {
+    /// Cuts every connection after this many more bytes. Later connections are not affected.
+    pub fn cut_after(&self, toward: Direction, bytes: usize, how: CutKind) {
         self.rules.with(|state| state.plan = Some(Plan { toward, left: bytes, how }));
     }
 
-    /// What its connections obey.
+    /// The rules of its connections.
     pub(crate) fn rules(&self) -> Rules {
         self.rules.clone()
     }
 
     /// Cuts every connection now.
-    pub fn cut(&self, how: How) {
+    pub fn cut(&self, how: CutKind) {
         self.rules.cut(how);
     }
 
-    /// Forgets a plan that was not carried out; whether there was one.
+    /// Cancels a planned cut; true if there was one.
     pub fn call_off(&self) -> bool {
         self.rules.with(|state| state.plan.take().is_some())
     }
 
-    /// How many cuts there were.
+    /// The number of cuts so far.
     pub fn cuts(&self) -> usize {
         self.rules.cuts()
     }
 
-    /// How many bytes have passed.
-    pub fn passed(&self, toward: Toward) -> u64 {
+    /// The number of forwarded bytes.
+    pub fn passed(&self, toward: Direction) -> u64 {
         self.rules.with(|state| state.passed[toward as usize])
     }
 
-    /// Lets so many bytes pass per tick of five milliseconds, each way and connection; nothing for no limit.
+    /// Limits the bytes per tick of five milliseconds, per direction and connection; `None` for no limit.
     pub fn throttle(&self, bytes: Option<usize>) {
         self.rules.with(|state| state.throttle = bytes);
     }
@@ -198,7 +198,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Accepts until the proxy ends, each connection on a thread of its own.
+/// Accepts connections until the proxy ends, each on its own thread.
 fn accept<L: AsFd + Send + 'static>(
     listener: L,
     take: impl Fn(&L) -> Option<(OwnedFd, OwnedFd)> + Send + 'static,
@@ -220,7 +220,7 @@ fn accept<L: AsFd + Send + 'static>(
     })
 }
 
-/// Writes all of it, or as much as the other end takes.
+/// Writes as much as the other end accepts.
 pub(crate) fn write_all(fd: &OwnedFd, mut bytes: &[u8], may_go_on: impl Fn() -> bool) -> bool {
     while !bytes.is_empty() {
         match rustix::io::write(fd, bytes) {
@@ -243,37 +243,40 @@ mod tests {
 
     use super::*;
 
-    /// A proxy before a listener that sends back what it is sent, and a client of it.
+    /// A proxy to an echo server, and a client of it.
     fn echo() -> (tempfile::TempDir, Proxy, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let doors =
-            Doors { unix: folder.path().join("none"), http: listener.local_addr().unwrap(), token: None };
+        let directory = tempfile::tempdir().unwrap();
+        let addresses = Addresses {
+            unix: directory.path().join("none"),
+            http: listener.local_addr().unwrap(),
+            token: None,
+        };
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 std::thread::spawn(move || std::io::copy(&mut stream.try_clone().unwrap(), &mut stream));
             }
         });
-        let proxy = Proxy::start(&doors, folder.path());
-        let client = TcpStream::connect(proxy.doors.http).unwrap();
-        (folder, proxy, client)
+        let proxy = Proxy::start(&addresses, directory.path());
+        let client = TcpStream::connect(proxy.addresses.http).unwrap();
+        (directory, proxy, client)
     }
 
     #[test]
     fn a_cut_comes_after_exactly_so_many_bytes_in_its_direction() {
-        for toward in [Toward::Daemon, Toward::Client] {
+        for toward in [Direction::Daemon, Direction::Client] {
             let (_folder, proxy, mut client) = echo();
             client.write_all(b"before").unwrap();
             client.read_exact(&mut [0; 6]).unwrap();
-            proxy.cut_after(toward, 3, How::Closed);
+            proxy.cut_after(toward, 3, CutKind::Closed);
             client.write_all(b"abcdef").unwrap();
             let mut heard = String::new();
-            // What was left behind in the proxy turns its end into a reset.
+            // Unread bytes in the proxy turn the close into a reset.
             client.read_to_string(&mut heard).ok();
             assert!("abc".starts_with(&heard), "{toward:?}: {heard:?}");
             assert_eq!((proxy.passed(toward), proxy.cuts()), (9, 1), "{toward:?}");
-            let mut next = TcpStream::connect(proxy.doors.http).unwrap();
+            let mut next = TcpStream::connect(proxy.addresses.http).unwrap();
             next.write_all(b"on").unwrap();
             next.read_exact(&mut [0; 2]).unwrap();
         }
@@ -284,15 +287,15 @@ mod tests {
         let (_folder, proxy, mut client) = echo();
         client.write_all(b"x").unwrap();
         client.read_exact(&mut [0]).unwrap();
-        proxy.cut(How::Stalled);
+        proxy.cut(CutKind::Stalled);
         client.write_all(b"x").unwrap();
         client.set_read_timeout(Some(TICK * 4)).unwrap();
         let late = client.read(&mut [0]).unwrap_err();
         assert_eq!(late.kind(), std::io::ErrorKind::WouldBlock);
-        let mut client = TcpStream::connect(proxy.doors.http).unwrap();
+        let mut client = TcpStream::connect(proxy.addresses.http).unwrap();
         client.write_all(b"x").unwrap();
         client.read_exact(&mut [0]).unwrap();
-        proxy.cut(How::Reset);
+        proxy.cut(CutKind::Reset);
         assert_eq!(client.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
     }
 

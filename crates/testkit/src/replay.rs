@@ -1,4 +1,4 @@
-//! Replayed: a transcript's transport over the sockets of a daemon.
+//! ReplayTransport: the transport of a transcript over the sockets of a daemon.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,30 +8,30 @@ use serde_json::Value;
 
 use crate::carrier::Carrier as _;
 use crate::client::AnyClient;
-use crate::serve::{Served, Way};
+use crate::serve::{CarrierKind, ServedDaemon};
 use crate::transcript::Transport;
 
-/// How long an answer may take after the transcript has ended.
+/// The deadline of a response after the end of the transcript.
 const LAST_ANSWERS: Duration = Duration::from_secs(10);
 
-/// One client's conversation with a daemon of its own.
+/// One client's conversation with its own daemon.
 #[derive(Debug)]
-pub struct Replayed {
-    served: Served,
+pub struct ReplayTransport {
+    served: ServedDaemon,
     client: AnyClient,
-    /// Lines that came while the last answers were awaited.
+    /// Lines received while waiting for the last responses.
     early: VecDeque<String>,
-    /// Requests that were sent and not answered.
+    /// Requests without a response.
     open: usize,
-    /// Whether nothing of a line waits for its end.
+    /// Whether the last line is complete.
     is_line_whole: bool,
 }
 
-impl Replayed {
-    /// Talks to a daemon in this way.
-    pub fn new(served: Served, way: Way) -> Replayed {
+impl ReplayTransport {
+    /// Connects to a daemon with this carrier.
+    pub fn new(served: ServedDaemon, way: CarrierKind) -> ReplayTransport {
         let client = served.client(way);
-        Replayed { served, client, early: VecDeque::new(), open: 0, is_line_whole: true }
+        ReplayTransport { served, client, early: VecDeque::new(), open: 0, is_line_whole: true }
     }
 
     fn next_line(&mut self, within: Duration) -> Result<Option<String>> {
@@ -43,7 +43,7 @@ impl Replayed {
     }
 }
 
-impl Transport for Replayed {
+impl Transport for ReplayTransport {
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
         let is_request = |message: &Value| {
             let is_answer = message.get("result").is_some() || message.get("error").is_some();
@@ -84,7 +84,7 @@ impl Transport for Replayed {
     }
 }
 
-/// How many messages of a line, alone or in a batch, are such.
+/// The number of matching messages in a line or a batch.
 fn count(line: &str, fits: impl Fn(&Value) -> bool) -> usize {
     match serde_json::from_str(line.trim()) {
         Ok(Value::Array(messages)) => messages.iter().filter(|message| fits(message)).count(),

@@ -1,4 +1,4 @@
-//! Sandbox: a directory of its own for one test: a root to serve, a place outside it, a home, a configuration.
+//! Sandbox: the directory of one test: a root to serve, a directory outside it, a home, a configuration.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,23 +10,24 @@ use rustix::fs::inotify;
 
 use crate::proc::wait_readable;
 
-/// A directory that goes when this does.
+/// A directory that is removed on drop.
 #[derive(Debug)]
 pub struct Sandbox {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Sandbox {
-    /// Makes `root`, `outside` and `home`, with a configuration that serves `root` and audits to `audit.log`.
+    /// Creates `root`, `outside` and `home`, and a configuration that serves `root` and audits to `audit.log`.
     pub fn new() -> Sandbox {
         Sandbox::with_config("")
     }
 
-    /// The same, with more in the configuration. `$DIR` and `$ROOT` in it are the sandbox and its root. A text with
-    /// `[[security.allowed_roots]]` or `[audit]` of its own replaces those of the sandbox.
+    /// The same with additional configuration. `$DIR` and `$ROOT` in it are the sandbox and its root. A text with
+    /// `[[security.allowed_roots]]` or `[audit]` replaces those of the sandbox.
     pub fn with_config(more: &str) -> Sandbox {
-        let folder = tempfile::Builder::new().prefix("rexd-test-").tempdir().expect("a temporary directory");
-        let sandbox = Sandbox { folder };
+        let directory =
+            tempfile::Builder::new().prefix("rexd-test-").tempdir().expect("a temporary directory");
+        let sandbox = Sandbox { directory };
         for name in ["root", "outside", "home"] {
             fs::create_dir(sandbox.path(name)).expect("a directory of the sandbox");
         }
@@ -35,7 +36,7 @@ impl Sandbox {
         sandbox
     }
 
-    /// Writes the configuration again.
+    /// Replaces the configuration file.
     pub fn configure(&self, more: &str) {
         let mut text = more.to_owned();
         if !more.contains("allowed_roots") {
@@ -53,35 +54,35 @@ impl Sandbox {
     pub fn expand(&self, text: &str) -> String {
         let name = |path: PathBuf| path.to_str().expect("a UTF-8 path").to_owned();
         let text = text.replace("$ROOT", &name(self.root())).replace("$OUTSIDE", &name(self.outside()));
-        text.replace("$DIR", &name(self.folder.path().to_owned()))
+        text.replace("$DIR", &name(self.directory.path().to_owned()))
     }
 
-    /// The root that is served.
+    /// The served root.
     pub fn root(&self) -> PathBuf {
         self.path("root")
     }
 
-    /// A directory that is not served.
+    /// A directory outside the root.
     pub fn outside(&self) -> PathBuf {
         self.path("outside")
     }
 
-    /// The audit file.
+    /// The path of the audit log.
     pub fn audit(&self) -> PathBuf {
         self.path("audit.log")
     }
 
-    /// The configuration.
+    /// The path of the configuration.
     pub fn config(&self) -> PathBuf {
         self.path("config.toml")
     }
 
-    /// Anything in the sandbox.
+    /// A path in the sandbox.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
-    /// Writes a file of the sandbox, with the directories it needs.
+    /// Writes a file in the sandbox and creates its directories.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
@@ -89,13 +90,13 @@ impl Sandbox {
         path
     }
 
-    /// What a file of the sandbox holds.
+    /// Reads a file in the sandbox.
     pub fn read(&self, name: &str) -> String {
         let path = self.path(name);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
     }
 
-    /// Waits until something by this name is there. The kernel tells; nothing is polled.
+    /// Waits until this path exists, with inotify.
     pub fn appears(&self, name: &str, deadline: Instant) {
         self.becomes(name, "appear", deadline, Path::exists);
     }
@@ -114,26 +115,26 @@ impl Sandbox {
 
     fn becomes(&self, name: &str, what: &str, deadline: Instant, holds: impl Fn(&Path) -> bool) {
         let path = self.path(name);
-        let folder = path.parent().expect("a parent");
+        let directory = path.parent().expect("a parent");
         let news =
             inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).expect("inotify");
         let wanted =
             inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::MODIFY;
-        inotify::add_watch(&news, folder, wanted).expect("a watch");
+        inotify::add_watch(&news, directory, wanted).expect("a watch");
         let mut buffer = [0; 4096];
-        // Looked at only after the watch is set, so that nothing slips through between the two.
+        // Checked after the watch is set, so that no change is missed.
         while !holds(&path) {
             assert!(wait_readable(&news, deadline), "{} does not {what}", path.display());
             rustix::io::read(&news, &mut buffer).expect("news");
         }
     }
 
-    /// Makes a link in the sandbox.
+    /// Creates a symbolic link in the sandbox.
     pub fn link(&self, name: &str, target: impl AsRef<Path>) {
         symlink(target, self.path(name)).expect("a link");
     }
 
-    /// A command with nothing of the surrounding environment but what every program needs.
+    /// A command with a minimal environment.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         command
@@ -144,7 +145,7 @@ impl Sandbox {
             .env("XDG_CONFIG_HOME", self.path("home/config"))
             .env("LANG", "C.UTF-8")
             .env("TMPDIR", std::env::temp_dir())
-            .current_dir(self.folder.path())
+            .current_dir(self.directory.path())
             .stdin(Stdio::null());
         command
     }

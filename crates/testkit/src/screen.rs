@@ -1,4 +1,4 @@
-//! Screen: a program in a real terminal, seen as a person sees it and typed into as a person types.
+//! Screen: a program in a real terminal, with its screen contents and typed input.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::proc::{wait_readable, watch};
 
-/// How long something may take to be seen.
+/// The deadline for expected screen contents.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program in a terminal.
@@ -24,7 +24,7 @@ pub struct Screen {
     parser: Parser,
 }
 
-/// What the terminal shows. Its own `Debug` would print every cell.
+/// The contents of the terminal. Its own `Debug` would print every cell.
 struct Parser(vt100::Parser);
 
 impl std::fmt::Debug for Parser {
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Parser {
 }
 
 impl Screen {
-    /// Starts a command in a terminal of its own, which is its controlling terminal.
+    /// Starts a command in a new controlling terminal.
     pub fn start(command: &Command, cols: u16, rows: u16) -> Screen {
         let terminal =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
@@ -45,7 +45,7 @@ impl Screen {
         let inside =
             open(&*name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).expect("its inside");
         let copy = |inside: &OwnedFd| inside.try_clone().expect("its inside once more");
-        // A session of its own, with this terminal as the controlling one, needs a program between.
+        // `setsid` starts a session with this terminal as the controlling one.
         let mut through = Command::new("setsid");
         through.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
         through.env_clear();
@@ -54,8 +54,8 @@ impl Screen {
                 through.env(name, value);
             }
         }
-        if let Some(folder) = command.get_current_dir() {
-            through.current_dir(folder);
+        if let Some(directory) = command.get_current_dir() {
+            through.current_dir(directory);
         }
         through.env("TERM", "xterm-256color").stdin(copy(&inside)).stdout(copy(&inside)).stderr(inside);
         let child = through.spawn().unwrap_or_else(|error| panic!("{through:?}: {error}"));
@@ -66,7 +66,7 @@ impl Screen {
         }
     }
 
-    /// Types.
+    /// Sends typed text.
     pub fn type_in(&mut self, text: &str) {
         self.terminal.write_all(text.as_bytes()).expect("typing");
     }
@@ -77,17 +77,17 @@ impl Screen {
         self.parser.0.screen_mut().set_size(side(rows), side(cols));
     }
 
-    /// What is to be seen now.
+    /// The current screen contents.
     pub fn text(&self) -> String {
         self.parser.0.screen().contents()
     }
 
-    /// Waits until this is to be seen.
+    /// Waits until the screen contains this text.
     pub fn shows(&mut self, text: &str) {
         self.until(&format!("show {text:?}"), |seen| seen.contains(text));
     }
 
-    /// Waits until what is to be seen is so.
+    /// Waits until the screen contents match.
     pub fn until(&mut self, what: &str, holds: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !holds(&self.text()) {
@@ -100,7 +100,7 @@ impl Screen {
         }
     }
 
-    /// Reads what is there; whether anybody still has the terminal.
+    /// Reads available output; false when the terminal is closed.
     fn read(&mut self) -> bool {
         let mut buffer = [0; 65_536];
         match self.terminal.read(&mut buffer) {
@@ -108,23 +108,23 @@ impl Screen {
                 self.parser.0.process(&buffer[..read]);
                 true
             }
-            // The last one inside has closed it.
+            // The last process in the terminal has closed it.
             Ok(_) | Err(_) => false,
         }
     }
 
-    /// Waits until the program has ended; its status.
+    /// Waits for the program and returns its status.
     pub fn end(&mut self) -> (ExitStatus, String) {
         let deadline = Instant::now() + PATIENCE;
         while wait_readable(&self.terminal, deadline) && self.read() {}
-        let pid = i32::try_from(self.child.id()).expect("a process number");
+        let pid = i32::try_from(self.child.id()).expect("a process id");
         assert!(watch(pid).ends_before(deadline), "it does not end; it shows:\n{}", self.text());
         (self.child.wait().expect("its status"), self.text())
     }
 
-    /// The process that the terminal was made for.
+    /// The process id of the program in the terminal.
     pub fn pid(&self) -> i32 {
-        i32::try_from(self.child.id()).expect("a process number")
+        i32::try_from(self.child.id()).expect("a process id")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Served: `rexd serve` under test, with every listener, and clients of each kind.
+//! ServedDaemon: `rexd serve` under test with every listener, and clients of each kind.
 
 use std::fmt::Debug;
 use std::io::{self, BufRead, BufReader, Read};
@@ -14,7 +14,7 @@ use crate::client::{AnyClient, Client};
 use crate::daemon::PATIENCE;
 use crate::lines::Lines;
 use crate::log::Log;
-use crate::posts::Posts;
+use crate::posts::HttpCarrier;
 use crate::proc::watch;
 use crate::sandbox::Sandbox;
 use crate::websocket::Socket;
@@ -22,9 +22,9 @@ use crate::websocket::Socket;
 /// The token of the daemons under test.
 pub const TOKEN: &str = "a-token-for-tests-0123456789abcdef0123456789abcdef";
 
-/// How a client reaches the daemon.
+/// The carrier of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum CarrierKind {
     /// Lines over a unix socket.
     Unix,
     /// Messages over a WebSocket.
@@ -33,67 +33,67 @@ pub enum Way {
     Http,
 }
 
-impl Way {
-    /// Every way.
-    pub const ALL: [Way; 3] = [Way::Unix, Way::WebSocket, Way::Http];
+impl CarrierKind {
+    /// All carriers of a served daemon.
+    pub const ALL: [CarrierKind; 3] = [CarrierKind::Unix, CarrierKind::WebSocket, CarrierKind::Http];
 }
 
-/// Where the listeners of a daemon are, or of something before it.
+/// The addresses of a daemon's listeners, or of a proxy's.
 #[derive(Debug, Clone)]
-pub struct Doors {
+pub struct Addresses {
     /// The unix socket.
     pub unix: PathBuf,
     /// The HTTP listener, which WebSockets share.
     pub http: SocketAddr,
-    /// What to show there.
+    /// The bearer token.
     pub token: Option<String>,
 }
 
-impl Doors {
-    /// A new connection.
-    pub fn connect(&self, way: Way) -> io::Result<Box<dyn Carrier + Send>> {
+impl Addresses {
+    /// Opens a new connection.
+    pub fn connect(&self, way: CarrierKind) -> io::Result<Box<dyn Carrier + Send>> {
         let token = self.token.as_deref();
         Ok(match way {
-            Way::Unix => Box::new(Lines::connect(&self.unix)?),
-            Way::WebSocket => Box::new(Socket::connect(self.http, token)?),
-            Way::Http => Box::new(Posts::connect(self.http, token)?),
+            CarrierKind::Unix => Box::new(Lines::connect(&self.unix)?),
+            CarrierKind::WebSocket => Box::new(Socket::connect(self.http, token)?),
+            CarrierKind::Http => Box::new(HttpCarrier::connect(self.http, token)?),
         })
     }
 
-    /// A new connection over HTTP that hears a session's events after this one, and says so by its header alone.
+    /// Opens an HTTP connection that reads a session's events after this one, by `Last-Event-ID`.
     pub fn listen(&self, session: &str, last: u64) -> io::Result<Box<dyn Carrier + Send>> {
-        let mut posts = Posts::connect(self.http, self.token.as_deref())?;
+        let mut posts = HttpCarrier::connect(self.http, self.token.as_deref())?;
         posts.listen(session, Some(&last.to_string()))?;
         Ok(Box::new(posts))
     }
 
-    /// The same doors for somebody else.
-    pub fn with_token(&self, token: Option<&str>) -> Doors {
-        Doors { token: token.map(str::to_owned), ..self.clone() }
+    /// The same addresses with another token.
+    pub fn with_token(&self, token: Option<&str>) -> Addresses {
+        Addresses { token: token.map(str::to_owned), ..self.clone() }
     }
 }
 
-/// A daemon that serves sockets.
+/// A daemon on sockets.
 #[derive(Debug)]
-pub struct Served {
+pub struct ServedDaemon {
     child: Child,
     _stdout: BufReader<ChildStdout>,
-    /// What it logs.
+    /// The log of the server.
     pub log: Log,
-    /// Where it listens.
-    pub doors: Doors,
+    /// The addresses of its listeners.
+    pub addresses: Addresses,
 }
 
-impl Served {
-    /// Starts `rexd serve` with the sandbox's configuration, on a unix socket and a port of its own.
-    pub fn start(binary: &str, sandbox: &Sandbox) -> Served {
+impl ServedDaemon {
+    /// Starts `rexd serve` with the sandbox's configuration, on a unix socket and a free port.
+    pub fn start(binary: &str, sandbox: &Sandbox) -> ServedDaemon {
         let mut command = sandbox.command(binary);
         command.arg("serve").arg("--config").arg(sandbox.config());
-        Served::spawn(command, sandbox)
+        ServedDaemon::spawn(command, sandbox)
     }
 
-    /// The same with a command that was begun elsewhere; the listeners are added.
-    pub fn spawn(mut command: Command, sandbox: &Sandbox) -> Served {
+    /// The same with a prepared command; adds the listeners.
+    pub fn spawn(mut command: Command, sandbox: &Sandbox) -> ServedDaemon {
         let log = Log::new();
         command.args(["--http", "127.0.0.1:0", "--unix"]).arg(sandbox.path("rexd.sock"));
         command.env("REXD_TOKEN", TOKEN).stdout(Stdio::piped()).stderr(log.stdio());
@@ -118,51 +118,51 @@ impl Served {
             }
         }
         let (unix, http) = (unix.expect("a unix socket"), http.expect("a port"));
-        let doors = Doors { unix, http, token: Some(TOKEN.to_owned()) };
-        Served { child, _stdout: stdout, log, doors }
+        let addresses = Addresses { unix, http, token: Some(TOKEN.to_owned()) };
+        ServedDaemon { child, _stdout: stdout, log, addresses }
     }
 
     /// A new client.
-    pub fn client(&self, way: Way) -> AnyClient {
-        self.client_at(&self.doors, way)
+    pub fn client(&self, way: CarrierKind) -> AnyClient {
+        self.client_at(&self.addresses, way)
     }
 
-    /// A new client that comes through other doors.
-    pub fn client_at(&self, doors: &Doors, way: Way) -> AnyClient {
-        let carrier = doors.connect(way);
+    /// A new client at other addresses.
+    pub fn client_at(&self, addresses: &Addresses, way: CarrierKind) -> AnyClient {
+        let carrier = addresses.connect(way);
         let carrier =
             carrier.unwrap_or_else(|error| panic!("{way:?}: {error}; the log: {}", self.log.text()));
         Client::new(carrier, self.log.clone())
     }
 
-    /// The daemon's process number.
+    /// The process id of the daemon.
     pub fn pid(&self) -> i32 {
-        i32::try_from(self.child.id()).expect("a process number")
+        i32::try_from(self.child.id()).expect("a process id")
     }
 
     /// Sends a signal to the daemon.
     pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.pid()).expect("a process number");
+        let pid = Pid::from_raw(self.pid()).expect("a process id");
         kill_process(pid, signal).expect("a signal to the daemon");
     }
 
-    /// Asks it to end and waits until it has.
+    /// Sends SIGTERM and waits for the exit.
     pub fn stop(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.wait(PATIENCE)
     }
 
-    /// Waits for the daemon to end.
+    /// Waits for the daemon to exit.
     pub fn wait(&mut self, within: Duration) -> ExitStatus {
         let has_ended = watch(self.pid()).ends_before(Instant::now() + within);
-        assert!(has_ended, "the daemon does not end: {}", self.log.text());
+        assert!(has_ended, "the daemon did not exit: {}", self.log.text());
         self.child.wait().expect("its status")
     }
 }
 
-impl Drop for Served {
+impl Drop for ServedDaemon {
     fn drop(&mut self) {
-        // A daemon whose test failed must not outlive it.
+        // The daemon must not outlive a failed test.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             let _gone = self.child.kill();
             let _gone = self.child.wait();

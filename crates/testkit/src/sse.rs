@@ -1,4 +1,4 @@
-//! Server-sent events: a stream of them over HTTP, each seen only when it came whole.
+//! Server-sent events over HTTP; an event is returned only when it is complete.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,9 +9,9 @@ use crate::http::{Answer, Http, bearer};
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
-    /// What to name when listening again.
+    /// The id for `Last-Event-ID`.
     pub id: Option<String>,
-    /// What it says.
+    /// The data of the event.
     pub data: String,
 }
 
@@ -24,17 +24,17 @@ pub struct Stream {
     whole: VecDeque<Event>,
 }
 
-/// A stream, or the answer that refuses it.
-pub type Opened = Result<Stream, Answer>;
+/// A stream, or the response that refuses it.
+pub type StreamResult = Result<Stream, Answer>;
 
 impl Stream {
-    /// Listens to a session, after the event that was seen last.
+    /// Opens the events of a session after the last received one.
     pub fn open(
         address: SocketAddr,
         token: Option<&str>,
         session: &str,
         last: Option<&str>,
-    ) -> io::Result<Opened> {
+    ) -> io::Result<StreamResult> {
         let mut http = Http::connect(address)?;
         let mut headers = bearer(token);
         headers.push("Accept: text/event-stream".to_owned());
@@ -48,7 +48,7 @@ impl Stream {
         }
         let kind = head.header("content-type").unwrap_or_default();
         assert!(kind.starts_with("text/event-stream"), "{head:?}");
-        // It may be silent for long.
+        // The stream may be idle for long.
         http.stream().set_read_timeout(None)?;
         Ok(Ok(Stream { http, rest: Vec::new(), begun: None, whole: VecDeque::new() }))
     }
@@ -58,7 +58,7 @@ impl Stream {
         self.http.stream().try_clone().expect("a descriptor")
     }
 
-    /// The next event; nothing when the server ended the stream in order.
+    /// The next event; `None` when the server closed the stream normally.
     pub fn event(&mut self) -> io::Result<Option<Event>> {
         loop {
             if let Some(event) = self.whole.pop_front() {

@@ -1,4 +1,4 @@
-//! Sshd: a real OpenSSH server on loopback, with keys and configuration of its own.
+//! Sshd: a real OpenSSH server on loopback, with its own keys and configuration.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,11 +9,11 @@ use std::process::{Child, Command, Stdio};
 
 use crate::sandbox::Sandbox;
 
-/// How often another port is tried when somebody else took the one that was free.
+/// Attempts with another port, if the free port is taken meanwhile.
 const ATTEMPTS: usize = 8;
 const SERVER: &str = "/usr/sbin/sshd";
 
-/// A running server; ends when this does.
+/// A running server; stopped on drop.
 #[derive(Debug)]
 pub struct Sshd {
     child: Child,
@@ -24,15 +24,15 @@ pub struct Sshd {
 }
 
 impl Sshd {
-    /// Starts a server in the sandbox. Without OpenSSH's server this fails and says what to install.
+    /// Starts a server in the sandbox. The failure without OpenSSH's server names the package to install.
     pub fn start(sandbox: &Sandbox) -> Sshd {
         Sshd::start_with(sandbox, "")
     }
 
-    /// The same, with more lines in its configuration.
+    /// The same, with additional lines of configuration.
     pub fn start_with(sandbox: &Sandbox, more: &str) -> Sshd {
         assert!(Path::new(SERVER).exists(), "no {SERVER}: apt-get install openssh-server");
-        // The server wants this directory when it starts as root, and only a service manager makes it.
+        // The server requires this directory as root, and only a service manager creates it.
         if rustix::process::geteuid().is_root() {
             fs::create_dir_all("/run/sshd").expect("/run/sshd");
         }
@@ -60,7 +60,7 @@ impl Sshd {
         self.port
     }
 
-    /// A configuration of ssh that leads to the server by any name, for programs that run ssh themselves.
+    /// An ssh configuration that maps any host name to the server, for programs that run ssh.
     pub fn client_config(&self, sandbox: &Sandbox) -> PathBuf {
         let text = format!(
             "Host *\nHostName 127.0.0.1\nPort {}\nUser {}\nIdentityFile {}\nIdentitiesOnly yes\n\
@@ -73,7 +73,7 @@ impl Sshd {
         sandbox.write("ssh/config", text)
     }
 
-    /// An ssh client that runs a command on the server, without a terminal, as agents do.
+    /// An ssh command without a terminal.
     pub fn client(&self, sandbox: &Sandbox, remote: &str) -> Command {
         let mut command = sandbox.command("/usr/bin/ssh");
         let option = |name: &str, value: &Path| format!("{name}={}", value.display());
@@ -96,7 +96,7 @@ impl Drop for Sshd {
     }
 }
 
-/// Starts the server and waits until it listens; what it said, if it does not.
+/// Starts the server and waits until it listens; returns its log if it fails.
 fn serve(sandbox: &Sandbox, port: u16, host_key: &Path, more: &str) -> Result<Child, String> {
     let config = format!(
         "ListenAddress 127.0.0.1\nPort {port}\nHostKey {host}\nPidFile none\nUsePAM no\nStrictModes no\n\
@@ -112,10 +112,10 @@ fn serve(sandbox: &Sandbox, port: u16, host_key: &Path, more: &str) -> Result<Ch
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     let mut log = BufReader::new(child.stderr.take().expect("stderr"));
     let mut said = String::new();
-    // It says so when it listens; if it cannot, its log ends.
+    // The server logs that it listens; if it fails, its log ends.
     while log.read_line(&mut said).map_err(|error| error.to_string())? > 0 {
         if said.contains("Server listening on") {
-            // Somebody must go on reading, or the server stops at a full pipe.
+            // Keep reading, or the server blocks on a full pipe.
             std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
             return Ok(child);
         }
@@ -127,7 +127,7 @@ fn serve(sandbox: &Sandbox, port: u16, host_key: &Path, more: &str) -> Result<Ch
 fn make_key(sandbox: &Sandbox, name: &str) -> PathBuf {
     let path = sandbox.path(name);
     if path.exists() {
-        // A server that is started again is the same machine.
+        // A restarted server keeps its host key.
         return path;
     }
     fs::create_dir_all(path.parent().expect("a parent")).expect("a directory for keys");
@@ -145,7 +145,7 @@ fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-/// Who runs the tests, by the user database: the only one a server without root can log in.
+/// The current user's name: the only user that a server without root can log in.
 fn user() -> String {
     let uid = rustix::process::getuid().as_raw().to_string();
     let passwd = fs::read_to_string("/etc/passwd").expect("/etc/passwd");

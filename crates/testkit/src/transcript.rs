@@ -1,4 +1,4 @@
-//! Transcripts: a conversation written down as text, replayed against anything that carries lines.
+//! Transcripts: conversations as text files, replayed over any transport of lines.
 //!
 //! The format is described in `spec/rexd-v1/README.md`.
 
@@ -12,28 +12,28 @@ use serde_json::Value;
 pub use crate::pattern::Vars;
 use crate::pattern::{matches, parse};
 
-/// How long an expected line may take.
+/// The deadline of an expected line.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What carries the lines: a child's standard streams, or a socket of any kind.
+/// The transport of lines: a child's standard streams, or a socket.
 pub trait Transport {
-    /// Sends bytes as they are; a line has its newline already.
+    /// Sends bytes; a line includes its newline.
     fn send(&mut self, bytes: &[u8]) -> Result<()>;
-    /// The next line without its newline; nothing at the end. Fails when `within` passes.
+    /// The next line without its newline; `None` at the end. Fails after `within`.
     fn recv_line(&mut self, within: Duration) -> Result<Option<String>>;
-    /// Closes our side.
+    /// Closes the client's side.
     fn close(&mut self) -> Result<()>;
-    /// How the peer ended, once its lines have: 0 where there is no such thing.
+    /// The exit status of the peer after its last line; 0 for a socket.
     fn exit_code(&mut self) -> Result<i32>;
 }
 
-/// Replays the file at `path`. The error tells the line of the file and what came instead.
+/// Replays the file at `path`. The error names the line of the file and the actual message.
 pub fn check_file(path: &Path, transport: &mut dyn Transport, vars: &Vars) -> Result<()> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     check(&text, transport, vars).with_context(|| path.display().to_string())
 }
 
-/// Replays a transcript.
+/// Replays the text of a transcript.
 pub fn check(text: &str, transport: &mut dyn Transport, vars: &Vars) -> Result<()> {
     let steps = read(text)?;
     let mut replay = Replay { transport, vars: vars.clone(), early: VecDeque::new() };
@@ -50,7 +50,7 @@ enum Step {
     SendRaw(Vec<u8>),
     /// Lines in this order within each channel; a group of several may come in any order.
     Expect(Vec<Value>),
-    /// What a process says on a stream, however it is cut into messages.
+    /// Output of a process on a stream, independent of its split into messages.
     Output {
         process: String,
         stream: String,
@@ -96,7 +96,7 @@ fn output(rest: &str) -> Result<Step> {
     Ok(Step::Output { process, stream, text: serde_json::from_str(&text).context("not a text")? })
 }
 
-/// `\r`, `\n`, `\t`, `\0`, `\\` and `\xNN`; there is no newline at the end unless it is written.
+/// Decodes `\r`, `\n`, `\t`, `\0`, `\\` and `\xNN`; adds no newline at the end.
 fn unescape(text: &str) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     let mut rest = text.chars();
@@ -125,7 +125,7 @@ fn unescape(text: &str) -> Result<Vec<u8>> {
 struct Replay<'a> {
     transport: &'a mut dyn Transport,
     vars: Vars,
-    /// Lines of other channels that came while one was awaited.
+    /// Lines of other channels received while waiting for one.
     early: VecDeque<Value>,
 }
 
@@ -162,7 +162,7 @@ impl Replay<'_> {
             });
             match (taken, reason) {
                 (Some(index), _) => drop(open.remove(index)),
-                // In a group another line of the channel may still fit, so only a lone pattern fails here.
+                // In a group another line of the channel may match, so only a single pattern fails here.
                 (None, Some(reason)) if group.len() == 1 => return Err(reason.context(format!("got {line}"))),
                 (None, _) => passed.push_back(line),
             }
@@ -172,7 +172,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Takes messages of a process until they hold the whole text together; nothing else of it may come between.
+    /// Reads messages of a process until they contain the whole text; no other output may come between.
     fn expect_output(&mut self, process: &str, stream: &str, text: &str) -> Result<()> {
         let wanted = self.vars.fill(text);
         let mut heard = String::new();
@@ -214,7 +214,7 @@ impl Replay<'_> {
     }
 }
 
-/// What keeps its order: the answers to one id, and the events of one process or, without one, of one method.
+/// An ordered channel: responses to one id, or events of one process or, without one, of one method.
 fn channel(line: &Value, vars: &Vars) -> String {
     let text = |value: &Value| match value {
         Value::String(name) => match name.strip_prefix('$').and_then(|name| vars.get(name)) {
@@ -237,7 +237,7 @@ fn channel(line: &Value, vars: &Vars) -> String {
 mod tests {
     use super::*;
 
-    /// Has its lines ready and keeps what was sent.
+    /// Returns prepared lines and records sent ones.
     #[derive(Default)]
     struct Script {
         lines: VecDeque<String>,

@@ -1,13 +1,13 @@
-//! Tries: asking again, within bounds, for what nobody announces.
+//! Tries: polling with a deadline, for conditions without a notification.
 
 use std::time::{Duration, Instant};
 
-/// The first pause between two tries; each is longer than the one before.
+/// The first pause; each later one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Tries that end when the time is up.
+/// Polling with a deadline.
 #[derive(Debug)]
 pub struct Tries {
     what: String,
@@ -16,14 +16,14 @@ pub struct Tries {
 }
 
 impl Tries {
-    /// Tries for so long at the most, for what the failure will name.
+    /// Starts polling; `what` names the condition in the failure.
     pub fn within(time: Duration, what: &str) -> Tries {
         Tries { what: what.to_owned(), deadline: Instant::now() + time, pause: FIRST_PAUSE }
     }
 
-    /// Waits for the next try. Panics when the time is up.
+    /// Waits before the next attempt. Panics after the deadline.
     pub fn again(&mut self) {
-        assert!(Instant::now() < self.deadline, "in vain: {}", self.what);
+        assert!(Instant::now() < self.deadline, "timed out: {}", self.what);
         std::thread::sleep(self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }

@@ -9,23 +9,23 @@ use tungstenite::client::IntoClientRequest as _;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, WebSocket};
 
-use crate::carrier::{Carrier, Pieces, Received};
+use crate::carrier::{Carrier, LineSplitter, Received};
 use crate::daemon::PATIENCE;
 
-/// A client's end of a WebSocket.
+/// A WebSocket client.
 #[derive(Debug)]
 pub struct Socket {
     socket: WebSocket<TcpStream>,
-    pieces: Pieces,
+    pieces: LineSplitter,
 }
 
 impl Socket {
-    /// Connects to `/ws` at this address, with a token if there is one. A refusal is an error that says its status.
+    /// Connects to `/ws` at this address, with an optional token. A refusal is an error with its status.
     pub fn connect(address: SocketAddr, token: Option<&str>) -> io::Result<Socket> {
         Socket::connect_to(address, "/ws", token)
     }
 
-    /// The same to another path.
+    /// Connects to another path.
     pub fn connect_to(address: SocketAddr, path: &str, token: Option<&str>) -> io::Result<Socket> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -42,15 +42,15 @@ impl Socket {
                 tungstenite::HandshakeError::Failure(error) => broken(error),
                 tungstenite::HandshakeError::Interrupted(_) => io::ErrorKind::TimedOut.into(),
             })?;
-        Ok(Socket { socket, pieces: Pieces::default() })
+        Ok(Socket { socket, pieces: LineSplitter::default() })
     }
 
-    /// The stream below, for tests that write frames of their own.
+    /// The underlying stream, for tests that write raw frames.
     pub fn stream(&mut self) -> &mut TcpStream {
         self.socket.get_mut()
     }
 
-    /// Sends one frame, whatever is in it.
+    /// Sends one frame with any payload.
     pub fn frame(&mut self, message: Message) -> io::Result<()> {
         self.socket.send(message).map_err(broken)
     }
@@ -58,7 +58,7 @@ impl Socket {
     fn write(&mut self, message: Vec<u8>) -> io::Result<()> {
         let message = match String::from_utf8(message) {
             Ok(text) => Message::text(text),
-            // A text frame may not hold it.
+            // A text frame must be UTF-8.
             Err(error) => Message::binary(error.into_bytes()),
         };
         self.socket.send(message).map_err(broken)

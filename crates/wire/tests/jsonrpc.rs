@@ -122,6 +122,7 @@ fn a_batch_over_the_limit_is_refused_as_a_whole() {
     );
 }
 
+/// ARCHITECTURE.md, invariant 25.
 #[test]
 fn deep_nesting_costs_no_stack_wherever_it_stands() {
     let deep = |open: &str, close: &str| format!("{}{}", open.repeat(3_000_000), close.repeat(3_000_000));
@@ -146,6 +147,7 @@ fn deep_nesting_costs_no_stack_wherever_it_stands() {
 }
 
 proptest! {
+    /// ARCHITECTURE.md, invariant 25.
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         drop(parse(&bytes));

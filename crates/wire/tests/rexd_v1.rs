@@ -133,6 +133,7 @@ fn encoded(event: &OutputEvent<'_>, encoding: Encoding) -> Value {
     serde_json::from_str(call.params.unwrap().get()).unwrap()
 }
 
+/// ARCHITECTURE.md, invariant 12.
 #[test]
 fn output_is_text_where_it_is_text_and_base64_otherwise() {
     assert_eq!(

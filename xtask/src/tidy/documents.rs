@@ -1,55 +1,42 @@
 //! Rules about documents: links resolve, and invariants have tests.
 
-use std::collections::HashSet;
-
 use super::Violation;
+use crate::reference::invariants::{self, InvariantMarker};
 use crate::tree::{File, Tree};
 
-/// An invariant is an item `1. **sentence** … held by `test_name`, `another_test`` of ARCHITECTURE.md.
+/// Every invariant has a test, and every comment on a test names an invariant.
 pub(super) fn invariants_are_tested(tree: &Tree) -> Vec<Violation> {
-    let Some(document) = tree.file("ARCHITECTURE.md") else { return Vec::new() };
-    let tests = test_names(tree);
+    let (invariants, markers) = (invariants::invariants(tree), invariants::markers(tree));
     let mut violations = Vec::new();
-    for (number, item) in items(&document.text) {
-        let place = format!("ARCHITECTURE.md:{number}");
-        let names: Vec<&str> = match item.split_once("held by") {
-            Some((_, held)) => held.split('`').skip(1).step_by(2).collect(),
-            None => Vec::new(),
-        };
-        if names.is_empty() {
-            violations.push(Violation::new(&place, item.clone(), "end it with: held by `name_of_the_test`"));
-        }
-        for name in names.into_iter().filter(|name| !tests.contains(name.rsplit("::").next().unwrap_or(name)))
-        {
+    for invariant in &invariants {
+        let is_tested =
+            |marker: &InvariantMarker<'_>| marker.number == Some(invariant.number) && marker.test.is_some();
+        if !markers.iter().any(is_tested) {
+            let fix = "write `/// ARCHITECTURE.md, invariant N.` above the test that holds it";
             violations.push(Violation::new(
-                &place,
-                format!("no test is called {name}"),
-                "write the test, or name the right one",
+                &invariant.place,
+                format!("no test for: {}", invariant.sentence),
+                fix,
+            ));
+        }
+    }
+    for marker in &markers {
+        let place = format!("{}:{}", marker.file.path, marker.line);
+        if !invariants.iter().any(|invariant| Some(invariant.number) == marker.number) {
+            violations.push(Violation::new(
+                place,
+                "no such invariant in ARCHITECTURE.md",
+                "correct the number",
+            ));
+        } else if marker.test.is_none() {
+            violations.push(Violation::new(
+                place,
+                "the function below is not a test",
+                "move the comment to a test",
             ));
         }
     }
     violations
-}
-
-/// Numbered items that begin in bold, each with its continuation lines.
-fn items(text: &str) -> Vec<(usize, String)> {
-    let mut items: Vec<(usize, String)> = Vec::new();
-    let mut is_open = false;
-    for (index, line) in text.lines().enumerate() {
-        let is_start = line.split_once(". **").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
-        if is_start {
-            items.push((index + 1, line.to_owned()));
-            is_open = true;
-        } else if line.starts_with("   ") && is_open {
-            if let Some((_, item)) = items.last_mut() {
-                item.push(' ');
-                item.push_str(line.trim());
-            }
-        } else {
-            is_open = false;
-        }
-    }
-    items
 }
 
 /// Links in documents lead to files, directories and headings of the repository.
@@ -111,21 +98,4 @@ fn has_heading(page: &File, name: &str) -> bool {
         kept.collect::<String>().trim().to_lowercase().replace(' ', "-")
     };
     page.lines().any(|(_, line)| line.starts_with('#') && slug(line.trim_start_matches('#')) == name)
-}
-
-/// The names of all functions that follow a test attribute, and of those inside `proptest!`.
-fn test_names(tree: &Tree) -> HashSet<&str> {
-    let mut names = HashSet::new();
-    for file in tree.rust("") {
-        let mut is_test = false;
-        for line in file.text.lines().map(str::trim) {
-            if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
-                is_test = true;
-            } else if let Some((_, rest)) = line.split_once("fn ").filter(|_| is_test) {
-                names.extend(rest.split('(').next());
-                is_test = false;
-            }
-        }
-    }
-    names
 }

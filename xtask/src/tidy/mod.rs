@@ -52,7 +52,7 @@ const RULES: &[(&str, Rule)] = &[
     ("a doc comment on a public type or function has at least four words", names::comments_are_sentences),
     ("links in documents lead to existing files and headings", documents::links_resolve),
     ("paths in documents exist", paths::paths_exist),
-    ("every invariant names a test that exists", documents::invariants_are_tested),
+    ("every invariant has a test", documents::invariants_are_tested),
 ];
 
 /// Checks every rule and reports all violations.

@@ -1,47 +1,48 @@
-//! Examples that stand below the help, each a line that can be pasted.
+//! Examples shown below the help; a test parses every line that starts with `rex`.
 
 pub(super) const REX: &str = "\
 Examples:
-  rex exec -- uname -a                           run a command; `rex target show` says where and why
-  rex -t ssh:build-host exec -- make -j8         run it on another machine; ends as make does
-  rex -t ssh:build-host shell                    a terminal there; Enter ~ . leaves it running
-  rex cp ./dist build:/srv/app                   copy a tree there; again to go on after a cut
-  rex target install build-host --root /srv/app  put rexd on a machine that ssh reaches
-  rex mcp install claude                         give an agent these tools
+  rex exec -- uname -a                           run a command on the current target
+  rex -t ssh:build-host exec -- make -j8         run it on another machine
+  rex -t ssh:build-host shell                    open a terminal on that machine
+  rex cp ./dist build:/srv/app                   copy a directory; run again to resume
+  rex target install build-host --root /srv/app  install rexd over ssh
+  rex mcp install claude                         give the tools to an agent
 
-Exit status: that of the command; 124 timeout, 127 not found, 128+n signal, 255 rex itself failed.
-Every command explains itself: rex exec -h";
+Exit status: the status of the command; 124 timeout, 127 not found, 128+n signal n, 255 rex failed.
+`rex target show` explains which target is used. `rex COMMAND -h` describes a command.";
 
 pub(super) const EXEC: &str = "\
 Examples:
-  rex exec -- cargo test                         output, input, Ctrl-C and status are the command's
-  rex exec -- sh -c 'cd src && grep -c TODO *'   for pipes, && and globs: name a shell
-  rex exec --timeout 5m -e CI=1 -C web -- make   ended after five minutes, with status 124
-  rex exec -d -- ./train.sh                      outlives the link, rexd and you; prints an id
-  rex exec --json -- ls                          every event as a line of JSON, the exit last
-  tar c src | rex exec -t build -- tar x         what is on stdin goes there
+  rex exec -- cargo test                         forward output, input, Ctrl-C and exit status
+  rex exec -- sh -c 'cd src && grep -c TODO *'   use a shell for pipes, && and globs
+  rex exec --timeout 5m -e CI=1 -C web -- make   kill it after five minutes (exit status 124)
+  rex exec -d -- ./train.sh                      run in the background; prints the process id
+  rex exec --json -- ls                          print events as JSON lines, the exit last
+  tar c src | rex exec -t build -- tar x         forward stdin to the command
 
-Exit status: the command's own; 128+n for signal n, 124 timeout, 126 cannot run, 127 not found,
-255 if rex itself failed: it says why, and what to do next.";
+Exit status: the status of the command; 128+n signal n, 124 timeout, 126 not executable,
+127 not found, 255 rex failed.";
 
 pub(super) const SHELL: &str = "\
 Examples:
-  rex shell -t build                             your shell there
-  rex shell -t build -- htop                     one program in a terminal
+  rex shell -t build                             open your login shell
+  rex shell -t build -- htop                     run one program in a terminal
 
-Type Enter ~ . to leave it running, Enter ~ ~ for a ~ itself. `rex ps` lists it, `rex attach ID` is back.";
+Enter ~ . detaches and leaves the shell running, Enter ~ ~ types a single ~. `rex ps` lists it,
+`rex attach ID` reattaches.";
 
 pub(super) const WRITE: &str = "\
 Examples:
-  rex write notes.txt < notes.txt                the whole file in one step, or not at all
+  rex write notes.txt < notes.txt                replace the file atomically
   echo 'LANG=C' | rex write --append web:/etc/environment
-  rex write --create lock < /dev/null            fails if it exists
+  rex write --create lock < /dev/null            fail if the file exists
 
-Directories that are missing are made. Mode and owner of a file that exists stay.";
+Missing directories are created. An existing file keeps its mode and owner.";
 
 pub(super) const PATCH: &str = "\
 Examples:
-  rex patch -C web < change.patch                its paths start in web
+  rex patch -C web < change.patch                resolve its paths in web
   rex patch <<'END'
   *** Begin Patch
   *** Update File: greeting.txt
@@ -51,49 +52,49 @@ Examples:
   *** End Patch
   END
 
-If one piece does not fit, nothing is changed. Prints A added, M changed, D removed, R renamed.";
+If one hunk does not apply, no file is changed. Prints A added, M modified, D deleted, R renamed.";
 
 pub(super) const GREP: &str = "\
 Examples:
-  rex grep 'fn main' src -g '*.rs'               searched there; only the matches travel
-  rex grep -F 'a+b' -C 2                         as it is written, with two lines around
-  rex grep --json TODO | head                    one match per line, a summary last
+  rex grep 'fn main' src -g '*.rs'               search on the target; only matches are transferred
+  rex grep -F 'a+b' -C 2                         match literally, with two lines of context
+  rex grep --json TODO | head                    print one match per line, a summary last
 
-Exit status: 0 found, 1 nothing found, 255 failed. What git ignores is left out (--no-ignore).";
+Exit status: 0 found, 1 not found, 255 failed. Files in .gitignore are skipped (see --no-ignore).";
 
 pub(super) const CP: &str = "\
 Examples:
-  rex cp ./dist build:/srv/app                   here to there: dist goes into /srv/app if that is there
-  rex cp :logs/app.log .                         from where commands start on the target used here
-  rex cp build:/srv/data web:/srv/data           between two machines
+  rex cp ./dist build:/srv/app                   upload; into /srv/app if it exists, as `cp -r` does
+  rex cp :logs/app.log .                         download from the current target
+  rex cp build:/srv/data web:/srv/data           copy between two machines
 
-The same command again goes on where it was cut and passes over what is there already. Hashes are
-compared at the end. Exit status: 0 all copied, 1 some files were not, 255 failed.";
+Run the same command again to resume: identical files are skipped. Hashes are compared at the end.
+Exit status: 0 all copied, 1 some files failed, 255 failed.";
 
 pub(super) const TARGET: &str = "\
 Examples:
   rex target install deploy@build-host --root /srv/app --alias build
-  rex target test build                          which step fails, and what to do about it
-  rex target use build                           work there from now on; `rex target use -` takes it back
-  rex target show                                where is work done here, and why
+  rex target test build                          report which step fails, with a hint
+  rex target use build                           use it by default; `rex target use -` clears it
+  rex target show                                show the current target and why it is used
   rex target add api https://api.example:7377 --token-file ~/.config/rexd/api.token
 
-A target is local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or an alias for one.
-The first that says something counts: -t, REX_TARGET, .rex.toml, path prefix, `target use`, local.";
+A target is local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or
+an alias. Precedence: -t, REX_TARGET, .rex.toml, path prefix, `rex target use`, local.";
 
 pub(super) const APPROVALS: &str = "\
 Examples:
-  rex approvals list                             what waits, who asked, until when
-  rex approvals approve a_3f                     its first characters do
-  rex approvals approve a_3f --scope session     and the same for the rest of that session
-  rex approvals watch                            ask me here whenever something waits
+  rex approvals list                             show pending requests
+  rex approvals approve a_3f                     a unique prefix of the id is enough
+  rex approvals approve a_3f --scope session     approve the same for the rest of that session
+  rex approvals watch                            prompt whenever a request arrives
 
-What is asked about is the operator's policy: docs/policy.md. Silence is a no.";
+The policy of rexd decides what needs approval: docs/policy.md. Unanswered requests are denied.";
 
 pub(super) const MCP: &str = "\
 Examples:
-  rex mcp install claude                         shows what changes in the configuration, asks, writes
-  rex mcp install codex -t build                 the tools work on build
-  rex mcp install cursor --project --yes         for this project only, without asking
-  rex mcp                                        serve on stdin and stdout, as a client starts it
-  rex mcp --http 127.0.0.1:0                     serve HTTP; prints the address and where the token is";
+  rex mcp install claude                         show the change, prompt, write it
+  rex mcp install codex -t build                 run the tools on the target build
+  rex mcp install cursor --project --yes         configure this project, without a prompt
+  rex mcp                                        serve on stdin and stdout
+  rex mcp --http 127.0.0.1:0                     serve HTTP; prints the address and the token file";

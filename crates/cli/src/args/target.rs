@@ -1,94 +1,94 @@
-//! What can be asked about targets.
+//! The command line of `rex target`.
 
 use std::path::PathBuf;
 
 use clap::{Args as ArgGroup, Subcommand};
 
-/// `rex target …`.
+/// Subcommands of `rex target`.
 #[derive(Debug, Subcommand)]
-pub enum TargetAsk {
-    /// Remember a target under an alias
-    Add(TargetAdd),
-    /// List what is remembered
+pub enum TargetCommand {
+    /// Add a target under an alias
+    Add(TargetAddArgs),
+    /// List the configured targets
     List,
-    /// Use this target from now on, unless something says otherwise; `-` for none
+    /// Use a target by default; `-` clears the default
     Use {
-        /// An alias or a target
+        /// Alias or target
         name: String,
     },
-    /// Tell which target is used here and which rule chose it
+    /// Show which target is used in this directory, and which rule chose it
     Show,
-    /// Forget an alias
+    /// Remove an alias
     Remove {
-        /// The alias
+        /// Alias to remove
         name: String,
     },
-    /// Try every step to a target; says which fails and what to do
+    /// Test a target step by step and report the step that fails
     Test {
-        /// An alias or a target; without it the one that is used here
+        /// Alias or target [default: the one used in this directory]
         name: Option<String>,
     },
-    /// Put rexd on a machine that ssh reaches, with a config that allows only the roots named
-    Install(TargetInstall),
+    /// Install rexd on a machine over ssh, with access to the given directories only
+    Install(TargetInstallArgs),
 }
 
-/// `rex target add`.
+/// Arguments of `rex target add`.
 #[derive(Debug, ArgGroup)]
-pub struct TargetAdd {
-    /// What it is called from now on
+pub struct TargetAddArgs {
+    /// Name of the target
     pub alias: String,
-    /// ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or local
-    pub place: String,
-    /// Where commands start there
+    /// Address: ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://… or local
+    pub address: String,
+    /// Working directory on the target
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<String>,
-    /// A root there, for the agents' plugins; may be given more than once
+    /// Workspace root on the target, read by agent plugins; repeatable
     #[arg(long = "root", value_name = "DIR")]
     pub roots: Vec<String>,
-    /// The key for ssh
+    /// ssh identity file (private key)
     #[arg(short, long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
-    /// An option for ssh, such as -oPort=22; may be given more than once
+    /// ssh option, such as -oPort=22; repeatable
     #[arg(short = 'o', long = "ssh-option", value_name = "OPTION", allow_hyphen_values = true)]
     pub ssh_options: Vec<String>,
-    /// What ssh starts there, if rexd does not lie where it is looked for
+    /// Remote command that starts rexd [default: rexd --stdio from /usr/local/bin, ~/.local/bin or PATH]
     #[arg(long, value_name = "LINE")]
     pub command: Option<String>,
-    /// The file with the token
+    /// File that contains the token
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Certificates to trust instead of the system's
+    /// CA certificates to trust instead of the system's
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// Our own certificate
+    /// Client certificate
     #[arg(long, value_name = "FILE", requires = "key_file")]
     pub cert_file: Option<PathBuf>,
-    /// The key of our own certificate
+    /// Private key of the client certificate
     #[arg(long, value_name = "FILE", requires = "cert_file")]
     pub key_file: Option<PathBuf>,
-    /// Use it in this directory here and below; DIR=THERE names the same directory there; may be given more than once
+    /// Use the target in this local directory and below; DIR=REMOTE also maps it to a directory on the target; repeatable
     #[arg(long = "prefix", value_name = "DIR")]
     pub prefixes: Vec<String>,
-    /// Replace what the alias stands for
+    /// Replace an existing alias
     #[arg(long)]
     pub force: bool,
 }
 
-/// `rex target install`.
+/// Arguments of `rex target install`.
 #[derive(Debug, ArgGroup)]
-pub struct TargetInstall {
-    /// [USER@]HOST[:PORT], ssh:… or an alias
+pub struct TargetInstallArgs {
+    /// Machine: [USER@]HOST[:PORT], ssh:[USER@]HOST[:PORT] or an alias
     pub host: String,
-    /// A root there; may be given more than once
+    /// Directory that rexd may access; repeatable
     #[arg(long = "root", value_name = "DIR")]
     pub roots: Vec<String>,
-    /// The program to put there, if it is not the one found beside rex
+    /// rexd binary to install [default: the one next to rex]
     #[arg(long, value_name = "FILE")]
     pub rexd: Option<PathBuf>,
-    /// Remember it under this alias
+    /// Also add the machine as a target under this alias
     #[arg(long, value_name = "NAME")]
     pub alias: Option<String>,
-    /// Where to put it; /usr/local/bin if that can be written, else ~/.local/bin
+    /// Directory to install to [default: /usr/local/bin if writable, else ~/.local/bin]
     #[arg(long, value_name = "DIR")]
     pub into: Option<String>,
 }

@@ -1,91 +1,99 @@
-//! `rex attach`: take up a process again, its output so far and its input.
+//! `rex attach`: reattaches to a process.
 
 use std::io::IsTerminal;
 
 use client::{Process, Session, TerminalSize};
 
 use super::processes::find;
-use super::shell::left;
+use super::shell::note_detached;
 use crate::app::App;
-use crate::args::Attach;
-use crate::bounds::Bounds;
-use crate::failure::{Failure, Status};
+use crate::args::AttachArgs;
+use crate::command_limits::CommandLimits;
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use crate::relay::{self, End, Input, Manner};
-use crate::terminal::{self, Raw};
+use crate::relay::{self, InputMode, RelayEnd, RelayOptions};
+use crate::terminal::{self, RawMode};
 
-/// How much of a terminal's past is shown again; what is on its screen was written last.
-const PAST: u64 = 256 * 1024;
+/// Bytes of a terminal's earlier output that are replayed: enough to contain its current screen.
+const REPLAYED_BYTES: u64 = 256 * 1024;
 
-/// Attaches and stays until the process ends or the person leaves.
-pub(super) async fn run(app: &App, ask: Attach) -> Result<Status, Failure> {
+/// Attaches until the process exits or the user detaches.
+pub(super) async fn run(app: &App, args: AttachArgs) -> Result<CommandStatus, Failure> {
     let session = app.session().await?;
-    let found = find(&session, &ask.id).await?;
+    let found = find(&session, &args.id).await?;
     let is_terminal = found.pty_id.is_some();
-    let cursor = match (ask.new, is_terminal) {
+    let cursor = match (args.new, is_terminal) {
         (true, _) => found.cursor,
-        (false, true) => found.cursor.saturating_sub(PAST),
+        (false, true) => found.cursor.saturating_sub(REPLAYED_BYTES),
         (false, false) => 0,
     };
     let process = session.attach(&found.process_id, cursor).await?;
-    stay(app, session, process, Staying { outlives: found.detached, ends: false, forwards: ask.input }).await
+    relay_attached(
+        app,
+        session,
+        process,
+        AttachOptions { is_detached: found.detached, ends_with_session: false, forwards_stdin: args.input },
+    )
+    .await
 }
 
-/// How one stays with a process.
-pub(super) struct Staying {
-    /// Whether it lives on when we leave.
-    pub(super) outlives: bool,
-    /// Whether it ends when we leave.
-    pub(super) ends: bool,
-    /// Whether our stdin goes to it though it is no terminal.
-    pub(super) forwards: bool,
+/// How the process and this client depend on each other.
+pub(super) struct AttachOptions {
+    /// Whether the process is detached and survives this client.
+    pub(super) is_detached: bool,
+    /// Whether the process ends with this session.
+    pub(super) ends_with_session: bool,
+    /// Whether stdin is forwarded even if it is not a terminal.
+    pub(super) forwards_stdin: bool,
 }
 
-/// Relays until the process ends, or the person leaves it running.
-pub(super) async fn stay(
+/// Relays until the process exits or the user detaches.
+pub(super) async fn relay_attached(
     app: &App,
     session: Session,
     mut process: Process,
-    Staying { outlives, ends, forwards }: Staying,
-) -> Result<Status, Failure> {
+    AttachOptions { is_detached, ends_with_session, forwards_stdin }: AttachOptions,
+) -> Result<CommandStatus, Failure> {
     let control = process.control();
     let input = match (control.pty_id(), std::io::stdin().is_terminal()) {
-        (Some(_), _) => Input::Typed,
-        // What is typed here is meant for it; a pipe that happens to be our stdin only if that is said.
-        (None, true) => Input::Forwarded,
-        (None, false) if forwards => Input::Forwarded,
-        (None, false) => Input::Untouched,
+        (Some(_), _) => InputMode::Terminal,
+        // Input typed on a terminal is for the process; a pipe on stdin is forwarded only with --input.
+        (None, true) => InputMode::Forwarded,
+        (None, false) if forwards_stdin => InputMode::Forwarded,
+        (None, false) => InputMode::Untouched,
     };
     let raw = match input {
-        Input::Typed => Raw::enter()?,
+        InputMode::Terminal => RawMode::enter()?,
         _ => None,
     };
     if raw.is_some() {
         redraw(&control).await?;
     }
-    let end = relay::relay(&mut process, Manner { json: app.json, input, outlives }).await;
-    if raw.is_some() && !matches!(end, Ok(End::Exit(_) | End::Incomplete(_))) {
+    let end = relay::relay(&mut process, RelayOptions { json: app.json, input, is_detached }).await;
+    if raw.is_some() && !matches!(end, Ok(RelayEnd::Exit(_) | RelayEnd::Incomplete(_))) {
         terminal::restore_screen();
     }
     drop(raw);
     let status = match end? {
-        End::Exit(exit) | End::Incomplete(exit) => relay::status(&exit, Bounds::unknown(&session), app.json),
-        End::Left if ends => {
-            let (id, target) = (control.id(), session.target());
-            output::remark(format_args!("{id} ends: on {target} a terminal lives as long as its connection"));
-            Status::OK
+        RelayEnd::Exit(exit) | RelayEnd::Incomplete(exit) => {
+            relay::status(&exit, CommandLimits::of_existing(&session), app.json)
         }
-        End::Left => {
-            left(app, control.id());
-            Status::OK
+        RelayEnd::Detached if ends_with_session => {
+            let (id, target) = (control.id(), session.target());
+            output::note(format_args!("{id} is terminated: on {target} a terminal ends with its connection"));
+            CommandStatus::OK
+        }
+        RelayEnd::Detached => {
+            note_detached(app, control.id());
+            CommandStatus::OK
         }
     };
-    // What is detached lives on; the rest was asked to end with the session.
+    // Detached processes continue; the others end with the session.
     session.close().await.ok();
     Ok(status)
 }
 
-/// Sets the size of our terminal there, by way of another one: a program draws anew when the size changes.
+/// Resizes the remote terminal twice, because programs redraw when the size changes.
 async fn redraw(control: &client::ProcessControl) -> Result<(), Failure> {
     let size = terminal::size();
     control.resize(TerminalSize { rows: size.rows.saturating_sub(1).max(1), ..size }).await?;

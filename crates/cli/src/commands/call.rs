@@ -1,4 +1,4 @@
-//! `rex call`: one tool, called as an agent would.
+//! `rex call`: calls one tool as an agent does.
 
 use std::io::Read as _;
 
@@ -6,31 +6,35 @@ use serde_json::{Map, Value};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::Call as Ask;
-use crate::failure::{Failure, Status};
+use crate::args::CallArgs;
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use crate::tools::{self, Setting, Toolbox};
+use crate::tools::{self, Toolbox, ToolboxOptions};
 
-/// Calls a tool. Commands are detached, so that the next `rex call` finds those that go on.
-pub(super) async fn run(target: Option<&str>, json: bool, ask: Ask) -> Result<Status, Failure> {
-    let arguments = arguments(&ask)?;
-    let setting = Setting { target: target.map(str::to_owned), outlive: true, ..Setting::default() };
-    let toolbox = Toolbox::new(setting);
-    let call = tools::Call::until(stopped_by_signals()?);
-    let outcome = toolbox.call(&ask.tool, &arguments, &call).await;
+/// Calls a tool. Commands are detached, so that the next `rex call` finds the ones that still run.
+pub(super) async fn run(target: Option<&str>, json: bool, args: CallArgs) -> Result<CommandStatus, Failure> {
+    let arguments = arguments(&args)?;
+    let options = ToolboxOptions {
+        target: target.map(str::to_owned),
+        detach_commands: true,
+        ..ToolboxOptions::default()
+    };
+    let toolbox = Toolbox::new(options);
+    let call = tools::ToolCall::new(cancelled_by_signals()?);
+    let outcome = toolbox.call(&args.tool, &arguments, &call).await;
     toolbox.close().await;
     match json {
         true => output::json_line(&outcome.to_json())?,
-        false => output::line(outcome.words())?,
+        false => output::line(outcome.text_content())?,
     }
     Ok(match outcome.is_error {
-        true => Status(1),
-        false => Status::OK,
+        true => CommandStatus(1),
+        false => CommandStatus::OK,
     })
 }
 
-fn arguments(ask: &Ask) -> Result<Map<String, Value>, Failure> {
-    let text = match ask.arguments.as_str() {
+fn arguments(args: &CallArgs) -> Result<Map<String, Value>, Failure> {
+    let text = match args.arguments.as_str() {
         "-" => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text)?;
@@ -39,15 +43,15 @@ fn arguments(ask: &Ask) -> Result<Map<String, Value>, Failure> {
         text => text.to_owned(),
     };
     serde_json::from_str(&text).map_err(|error| {
-        Failure::new(format!("the arguments of {} are no JSON object: {error}", ask.tool)).hint(format!(
-            "rex call {} '{{\"name\": \"value\"}}'; `rex tools` says which there are",
-            ask.tool
+        Failure::new(format!("invalid arguments of {}: not a JSON object: {error}", args.tool)).hint(format!(
+            "rex call {} '{{\"name\": \"value\"}}'; `rex tools` shows the arguments",
+            args.tool
         ))
     })
 }
 
-/// Ctrl-C stops the call, and with it the command.
-fn stopped_by_signals() -> Result<CancellationToken, Failure> {
+/// Cancels the call, and with it the command, on SIGINT and SIGTERM.
+fn cancelled_by_signals() -> Result<CancellationToken, Failure> {
     let stop = CancellationToken::new();
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         let (mut signals, stop) = (signal(kind)?, stop.clone());

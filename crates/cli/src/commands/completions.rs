@@ -1,20 +1,20 @@
-//! `rex completions`: what a shell needs to complete our commands.
+//! `rex completions`: prints a completion script.
 
 use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};
 
-use crate::args::{Args, Completions};
-use crate::failure::{Failure, Status};
+use crate::args::{CompletionsArgs, RexArgs};
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
 
-/// Prints them.
-pub(super) fn run(ask: &Completions) -> Result<Status, Failure> {
-    let shell: Shell = ask.shell.parse().map_err(|_| {
-        Failure::new(format!("`{}` is no shell that is known", ask.shell))
-            .hint("bash, zsh, fish, elvish, powershell")
+/// Prints the completion script of a shell.
+pub(super) fn run(args: &CompletionsArgs) -> Result<CommandStatus, Failure> {
+    let shell: Shell = args.shell.parse().map_err(|_| {
+        Failure::new(format!("unknown shell `{}`", args.shell))
+            .hint("use bash, zsh, fish, elvish or powershell")
     })?;
     let mut text = Vec::new();
-    generate(shell, &mut Args::command(), "rex", &mut text);
+    generate(shell, &mut RexArgs::command(), "rex", &mut text);
     output::write_out(&text)?;
-    Ok(Status::OK)
+    Ok(CommandStatus::OK)
 }

@@ -1,94 +1,98 @@
-//! `rex exec`: a command there, as if it ran here.
+//! `rex exec`: runs a command on the target.
 
 use client::Command;
 
 use crate::app::App;
-use crate::args::Exec;
-use crate::bounds::Bounds;
-use crate::failure::{Failure, Status};
+use crate::args::ExecArgs;
+use crate::command_limits::CommandLimits;
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use crate::relay::{self, End, Input, Manner};
-use crate::terminal::{self, Raw};
+use crate::relay::{self, InputMode, RelayEnd, RelayOptions};
+use crate::terminal::{self, RawMode};
 
-/// Runs a command; the status is its own.
-pub(super) async fn run(app: &App, ask: Exec) -> Result<Status, Failure> {
+/// Runs a command and returns its status.
+pub(super) async fn run(app: &App, args: ExecArgs) -> Result<CommandStatus, Failure> {
     let session = app.session().await?;
-    let has_no_input = !ask.tty && (ask.no_stdin || is_empty(rustix::stdio::stdin()));
-    let mut command = command(app, &ask);
+    let has_no_input = !args.tty && (args.no_stdin || is_dev_null(rustix::stdio::stdin()));
+    let mut command = command(app, &args);
     if has_no_input {
         command = command.no_input();
     }
-    let mut process = session.start(command).await.map_err(relay::not_started)?;
-    if ask.detach {
-        detached(app, &process)?;
+    let mut process = session.start(command).await.map_err(relay::start_failure)?;
+    if args.detach {
+        print_process_id(app, &process)?;
         session.close().await?;
-        return Ok(Status::OK);
+        return Ok(CommandStatus::OK);
     }
-    let input = match (ask.no_stdin || has_no_input, ask.tty) {
-        (true, _) => Input::Nothing,
-        (false, true) => Input::Typed,
-        (false, false) => Input::Forwarded,
+    let input = match (args.no_stdin || has_no_input, args.tty) {
+        (true, _) => InputMode::Closed,
+        (false, true) => InputMode::Terminal,
+        (false, false) => InputMode::Forwarded,
     };
-    let raw = match ask.tty {
-        true => Raw::enter()?,
+    let raw = match args.tty {
+        true => RawMode::enter()?,
         false => None,
     };
-    let end = relay::relay(&mut process, Manner { json: app.json, input, outlives: false }).await;
+    let end = relay::relay(&mut process, RelayOptions { json: app.json, input, is_detached: false }).await;
     drop(raw);
-    let status = ended(end?, Bounds::asked(&session, ask.timeout), app.json)?;
-    // The output is out: what is still being cleaned up there does not hold us.
+    let status = exit_status(end?, CommandLimits::of_started(&session, args.timeout), app.json)?;
+    // All output has arrived: do not wait for the cleanup on the target.
     session.close_without_waiting().await.ok();
     Ok(status)
 }
 
-/// The status of a command that has ended. Whoever reads the output of a success takes it for all of it.
-pub(super) fn ended(end: End, bounds: Bounds, json: bool) -> Result<Status, Failure> {
+/// The status of an exited command. With status 0 a caller relies on complete output, so lost output is a failure.
+pub(super) fn exit_status(
+    end: RelayEnd,
+    limits: CommandLimits,
+    json: bool,
+) -> Result<CommandStatus, Failure> {
     match end {
-        End::Exit(exit) => Ok(relay::status(&exit, bounds, json)),
-        End::Incomplete(exit) => match relay::status(&exit, bounds, json) {
-            Status::OK => Err(incomplete()),
+        RelayEnd::Exit(exit) => Ok(relay::status(&exit, limits, json)),
+        RelayEnd::Incomplete(exit) => match relay::status(&exit, limits, json) {
+            CommandStatus::OK => Err(incomplete_output()),
             status => Ok(status),
         },
-        End::Left => Ok(Status::OK),
+        RelayEnd::Detached => Ok(CommandStatus::OK),
     }
 }
 
-fn incomplete() -> Failure {
-    Failure::new("the command ended well, but some of its output is lost")
-        .hint("run it again with its output in a file there, and copy that with `rex cp`")
+fn incomplete_output() -> Failure {
+    Failure::new("output is incomplete: the command succeeded, but some of its output is lost")
+        .hint("redirect the output to a file on the target and copy it with `rex cp`")
 }
 
-fn command(app: &App, ask: &Exec) -> Command {
-    let mut command = Command::argv(&ask.command);
-    for (name, value) in &ask.env {
+fn command(app: &App, args: &ExecArgs) -> Command {
+    let mut command = Command::argv(&args.command);
+    for (name, value) in &args.env {
         command = command.env(name, value);
     }
-    if let Some(timeout) = ask.timeout {
+    if let Some(timeout) = args.timeout {
         command = command.timeout(timeout);
     }
-    if let Some(cwd) = ask.cwd.as_deref().map(|cwd| app.path(cwd)).or_else(|| app.choice.cwd.clone()) {
+    if let Some(cwd) = args.cwd.as_deref().map(|cwd| app.path(cwd)).or_else(|| app.choice.cwd.clone()) {
         command = command.cwd(cwd);
     }
-    if let Some(profile) = &ask.sandbox {
+    if let Some(profile) = &args.sandbox {
         command = command.sandbox(profile);
     }
-    if ask.tty {
+    if args.tty {
         command = command.terminal(terminal::size());
     }
-    if ask.detach {
+    if args.detach {
         command = command.detach();
     }
     command
 }
 
-/// Whether there is nothing to read, and never will be.
-pub(super) fn is_empty(stdin: impl rustix::fd::AsFd) -> bool {
+/// Whether stdin is /dev/null.
+pub(super) fn is_dev_null(stdin: impl rustix::fd::AsFd) -> bool {
     let null = rustix::fs::stat("/dev/null").map(|found| found.st_rdev);
     let ours = rustix::fs::fstat(stdin);
     matches!((ours, null), (Ok(ours), Ok(null)) if ours.st_rdev == null && null != 0)
 }
 
-fn detached(app: &App, process: &client::Process) -> Result<(), Failure> {
+fn print_process_id(app: &App, process: &client::Process) -> Result<(), Failure> {
     match app.json {
         true => output::json_line(&serde_json::json!({ "process_id": process.id() })),
         false => output::line(process.id()),

@@ -1,30 +1,30 @@
-//! `rex glob`: paths by pattern.
+//! `rex glob`: finds files by pattern.
 
 use client::v1::FsGlob;
 
 use crate::app::App;
-use crate::args::Glob;
-use crate::failure::{Failure, Status};
+use crate::args::GlobArgs;
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
 
 /// Prints the paths, one per line; status 1 if there are none.
-pub(super) async fn run(target: Option<&str>, json: bool, ask: Glob) -> Result<Status, Failure> {
-    let (app, path) = App::for_path(target, json, ask.path.as_deref().unwrap_or_default())?;
+pub(super) async fn run(target: Option<&str>, json: bool, args: GlobArgs) -> Result<CommandStatus, Failure> {
+    let (app, path) = App::for_path(target, json, args.path.as_deref().unwrap_or_default())?;
     let session = app.session().await?;
     let cwd = (!path.is_empty()).then_some(path);
-    let params = FsGlob { pattern: ask.pattern, cwd, ..FsGlob::default() };
+    let params = FsGlob { pattern: args.pattern, cwd, ..FsGlob::default() };
     let found = session.files().glob(params).await?;
     session.close().await.ok();
-    let text: String = found.matches.iter().map(|path| format!("{}\n", output::name(path))).collect();
+    let text: String = found.matches.iter().map(|path| format!("{}\n", output::display_name(path))).collect();
     match json {
         true => output::json_line(&found)?,
         false => output::write_out(text.as_bytes())?,
     }
     if found.truncated && !json {
-        output::remark("there are more: make the pattern narrower");
+        output::note("the list is truncated: use a narrower pattern");
     }
     Ok(match found.matches.is_empty() {
-        true => Status::NOTHING,
-        false => Status::OK,
+        true => CommandStatus::UNSUCCESSFUL,
+        false => CommandStatus::OK,
     })
 }

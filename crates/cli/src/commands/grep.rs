@@ -1,19 +1,19 @@
-//! `rex grep`: lines by pattern.
+//! `rex grep`: searches file contents.
 
 use client::v1::{FsGrep, FsGrepResult};
 use serde_json::json;
 
 use crate::app::App;
-use crate::args::Grep;
-use crate::failure::{Failure, Status};
+use crate::args::GrepArgs;
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
 
 /// Prints the matches; status 1 if there are none.
-pub(super) async fn run(target: Option<&str>, json: bool, ask: Grep) -> Result<Status, Failure> {
-    let (app, path) = App::for_path(target, json, ask.path.as_deref().unwrap_or_default())?;
+pub(super) async fn run(target: Option<&str>, json: bool, args: GrepArgs) -> Result<CommandStatus, Failure> {
+    let (app, path) = App::for_path(target, json, args.path.as_deref().unwrap_or_default())?;
     let session = app.session().await?;
     let path = (!path.is_empty()).then_some(path);
-    let found = session.files().grep(params(ask, path)).await?;
+    let found = session.files().grep(params(args, path)).await?;
     session.close().await.ok();
     match json {
         true => {
@@ -25,30 +25,30 @@ pub(super) async fn run(target: Option<&str>, json: bool, ask: Grep) -> Result<S
         false => show(&found)?,
     }
     Ok(match found.matches.is_empty() {
-        true => Status::NOTHING,
-        false => Status::OK,
+        true => CommandStatus::UNSUCCESSFUL,
+        false => CommandStatus::OK,
     })
 }
 
-fn params(ask: Grep, path: Option<String>) -> FsGrep {
-    let case = match (ask.ignore_case, ask.case_sensitive) {
+fn params(args: GrepArgs, path: Option<String>) -> FsGrep {
+    let case = match (args.ignore_case, args.case_sensitive) {
         (true, _) => "insensitive",
         (false, true) => "sensitive",
         (false, false) => "smart",
     };
-    let context = (ask.context > 0).then_some(i64::from(ask.context));
+    let context = (args.context > 0).then_some(i64::from(args.context));
     FsGrep {
-        pattern: ask.pattern,
+        pattern: args.pattern,
         path,
-        literal: ask.literal,
+        literal: args.literal,
         case: Some(case.to_owned()),
-        include: ask.include,
-        exclude: ask.exclude,
+        include: args.include,
+        exclude: args.exclude,
         before: context,
         after: context,
-        hidden: ask.hidden,
-        no_ignore: ask.no_ignore,
-        max_matches: ask.max_matches.map(i64::from),
+        hidden: args.hidden,
+        no_ignore: args.no_ignore,
+        max_matches: args.max_matches.map(i64::from),
         ..FsGrep::default()
     }
 }
@@ -56,8 +56,8 @@ fn params(ask: Grep, path: Option<String>) -> FsGrep {
 fn show(found: &FsGrepResult) -> Result<(), Failure> {
     let mut text = String::new();
     let has_context = found.matches.iter().any(|one| !one.before.is_empty() || !one.after.is_empty());
-    for (place, one) in found.matches.iter().enumerate() {
-        if has_context && place > 0 {
+    for (index, one) in found.matches.iter().enumerate() {
+        if has_context && index > 0 {
             text.push_str("--\n");
         }
         let first = one.line.saturating_sub(one.before.len() as u64);
@@ -71,7 +71,7 @@ fn show(found: &FsGrepResult) -> Result<(), Failure> {
     }
     output::write_out(text.as_bytes())?;
     if found.truncated {
-        output::remark("there are more: narrow it, or raise it with -m");
+        output::note("the list is truncated: use a narrower pattern, or raise the limit with -m");
     }
     Ok(())
 }

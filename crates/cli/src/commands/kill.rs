@@ -1,22 +1,22 @@
-//! `rex kill`: end a process tree, or signal it.
+//! `rex kill`: kills a process tree or sends a signal.
 
 use client::v1::{self, ExecKill};
 
-use super::processes::{find, reach};
+use super::processes::{attach_foreign, find};
 use crate::app::App;
-use crate::args::Kill;
-use crate::failure::{Failure, OWN_FAILURE, Status};
+use crate::args::KillArgs;
+use crate::failure::{CommandStatus, Failure, OWN_FAILURE};
 use crate::output;
 
-/// Ends it and says who died; with `-s` only signals it.
-pub(super) async fn run(app: &App, ask: Kill) -> Result<Status, Failure> {
+/// Kills the process and prints the pids; with `-s` it only sends the signal.
+pub(super) async fn run(app: &App, args: KillArgs) -> Result<CommandStatus, Failure> {
     let session = app.session().await?;
-    let found = find(&session, &ask.id).await?;
-    let _within_reach = reach(&session, &found).await;
+    let found = find(&session, &args.id).await?;
+    let _attachment = attach_foreign(&session, &found).await;
     let params = ExecKill {
         session_id: session.id(),
         process_id: found.process_id.clone(),
-        signal: ask.signal.clone().map(v1::Signal::Name),
+        signal: args.signal.clone().map(v1::Signal::Name),
     };
     let killed = session.call(&params).await?;
     session.close().await.ok();
@@ -24,21 +24,21 @@ pub(super) async fn run(app: &App, ask: Kill) -> Result<Status, Failure> {
         output::json_line(&killed)?;
     } else {
         for process in &killed.killed {
-            output::line(format_args!("ended {} {}", process.pid, crate::table::plain(&process.name)))?;
+            output::line(format_args!("killed {} {}", process.pid, crate::table::sanitize(&process.name)))?;
         }
         for process in &killed.left {
-            output::remark(format_args!(
-                "{} {} is still there",
+            output::note(format_args!(
+                "still running: {} {}",
                 process.pid,
-                crate::table::plain(&process.name)
+                crate::table::sanitize(&process.name)
             ));
         }
         if !killed.ok && killed.left.is_empty() {
-            output::remark(format_args!("{} has ended already", found.process_id));
+            output::note(format_args!("{} has already exited", found.process_id));
         }
     }
     Ok(match killed.left.is_empty() {
-        true => Status::OK,
-        false => Status(OWN_FAILURE),
+        true => CommandStatus::OK,
+        false => CommandStatus(OWN_FAILURE),
     })
 }

@@ -1,46 +1,46 @@
-//! `rex ls`: what is in a directory.
+//! `rex ls`: lists a directory.
 
 use client::v1::{FsList, FsListResult, ListEntry};
 
 use crate::app::App;
-use crate::args::Ls;
-use crate::failure::{Failure, Status};
+use crate::args::LsArgs;
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use crate::table::plain;
+use crate::table::sanitize;
 
-/// Lists it; directories end with a slash.
-pub(super) async fn run(target: Option<&str>, json: bool, ask: Ls) -> Result<Status, Failure> {
-    let (app, path) = App::for_path(target, json, ask.path.as_deref().unwrap_or_default())?;
+/// Lists a directory; names of directories end with a slash.
+pub(super) async fn run(target: Option<&str>, json: bool, args: LsArgs) -> Result<CommandStatus, Failure> {
+    let (app, path) = App::for_path(target, json, args.path.as_deref().unwrap_or_default())?;
     let session = app.session().await?;
     let params = FsList {
         path,
-        recursive: ask.recursive,
+        recursive: args.recursive,
         max_entries: None,
-        names_only: !ask.long && !json,
+        names_only: !args.long && !json,
         ..FsList::default()
     };
     let listed = session.files().list(params).await?;
     session.close().await.ok();
     match json {
         true => output::json_line(&listed)?,
-        false => show(&listed, &ask)?,
+        false => show(&listed, &args)?,
     }
-    Ok(Status::OK)
+    Ok(CommandStatus::OK)
 }
 
-fn show(listed: &FsListResult, ask: &Ls) -> Result<(), Failure> {
+fn show(listed: &FsListResult, args: &LsArgs) -> Result<(), Failure> {
     let mut text = String::new();
     for entry in &listed.entries {
-        if ask.long {
+        if args.long {
             let size = entry.size.map(|size| size.to_string()).unwrap_or_default();
             text.push_str(&format!("{size:>12}  {}  ", entry.mtime.map(time).unwrap_or_default()));
         }
-        text.push_str(&name(listed, entry, ask.recursive));
+        text.push_str(&name(listed, entry, args.recursive));
         text.push('\n');
     }
     output::write_out(text.as_bytes())?;
     if listed.truncated {
-        output::remark("there is more than one answer holds: name a directory below");
+        output::note("the list is truncated: list a subdirectory");
     }
     Ok(())
 }
@@ -52,10 +52,10 @@ fn name(listed: &FsListResult, entry: &ListEntry, recursive: bool) -> String {
         _ => &entry.name,
     };
     let end = if entry.kind == "dir" { "/" } else { "" };
-    format!("{}{end}", plain(shown))
+    format!("{}{end}", sanitize(shown))
 }
 
-/// A time in milliseconds as a date, in UTC. The days are counted as the civil calendar does.
+/// A time in milliseconds since 1970 as a UTC date. Howard Hinnant's days-to-civil algorithm.
 pub(super) fn time(milliseconds: i64) -> String {
     let seconds = milliseconds.div_euclid(1_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));

@@ -1,13 +1,13 @@
-//! `rex man`: the manual pages, one for rex and one for each command, into a directory.
+//! `rex man`: writes the manual pages, one for `rex` and one per command.
 
 use clap::CommandFactory as _;
 
-use crate::args::{Args, Man};
-use crate::failure::{Failure, Status};
+use crate::args::{ManArgs, RexArgs};
+use crate::failure::{CommandStatus, Failure};
 
-/// Writes them.
-pub(super) fn run(ask: &Man) -> Result<Status, Failure> {
-    std::fs::create_dir_all(&ask.directory)?;
-    clap_mangen::generate_to(Args::command(), &ask.directory)?;
-    Ok(Status::OK)
+/// Writes the manual pages.
+pub(super) fn run(args: &ManArgs) -> Result<CommandStatus, Failure> {
+    std::fs::create_dir_all(&args.directory)?;
+    clap_mangen::generate_to(RexArgs::command(), &args.directory)?;
+    Ok(CommandStatus::OK)
 }

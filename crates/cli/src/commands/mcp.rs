@@ -1,39 +1,39 @@
-//! `rex mcp`: the tools for an agent, and its program's configuration.
+//! `rex mcp`: serves the tools through MCP, or configures an agent.
 
 use std::time::Duration;
 
-use crate::args::{Mcp, McpAsk};
-use crate::failure::{Failure, Status};
+use crate::args::{McpArgs, McpCommand};
+use crate::failure::{CommandStatus, Failure};
 use crate::mcp::{http, install, stdio};
-use crate::tools::Setting;
+use crate::tools::ToolboxOptions;
 
-/// Serves MCP, or writes a configuration.
-pub(super) async fn run(target: Option<&str>, json: bool, ask: Mcp) -> Result<Status, Failure> {
-    let setting = Setting {
+/// Serves MCP, or runs a subcommand.
+pub(super) async fn run(target: Option<&str>, json: bool, args: McpArgs) -> Result<CommandStatus, Failure> {
+    let options = ToolboxOptions {
         target: target.map(str::to_owned),
         client_name: "rex-mcp".to_owned(),
-        patience: patience()?,
-        ..Setting::default()
+        foreground_wait: foreground_wait()?,
+        ..ToolboxOptions::default()
     };
-    match (ask.ask, ask.http) {
-        (Some(McpAsk::Install { client, project, yes, dry_run }), _) => {
-            let manner = install::Manner { project, yes, dry_run, json, target: setting.target };
-            install::run(client, &manner)?;
+    match (args.command, args.http) {
+        (Some(McpCommand::Install { client, project, yes, dry_run }), _) => {
+            let install = install::InstallOptions { project, yes, dry_run, json, target: options.target };
+            install::run(client, &install)?;
         }
-        (None, Some(address)) => http::serve(&address, setting).await?,
-        (None, None) => stdio::serve(setting).await?,
+        (None, Some(address)) => http::serve(&address, options).await?,
+        (None, None) => stdio::serve(options).await?,
     }
-    Ok(Status::OK)
+    Ok(CommandStatus::OK)
 }
 
-/// How long a command is waited for: what the environment says, for a client that waits longer or less than most.
-fn patience() -> Result<Duration, Failure> {
+/// How long a call waits for its command; the variable is for clients with another timeout than most.
+fn foreground_wait() -> Result<Duration, Failure> {
     const VARIABLE: &str = "REX_MCP_WAIT_MS";
     let Some(text) = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty()) else {
-        return Ok(Setting::default().patience);
+        return Ok(ToolboxOptions::default().foreground_wait);
     };
     text.parse().map(Duration::from_millis).map_err(|_| {
         Failure::new(format!("{VARIABLE} is `{text}`"))
-            .hint("it is a number of milliseconds, less than the client waits")
+            .hint("set it to milliseconds, less than the timeout of the MCP client")
     })
 }

@@ -1,4 +1,4 @@
-//! What is done for each thing that can be asked, one file each.
+//! The commands, one file each.
 
 mod approvals;
 mod attach;
@@ -29,56 +29,66 @@ mod write;
 
 use std::pin::Pin;
 
-use crate::app::{App, leave_all};
-use crate::args::{Args, Ask};
-use crate::failure::{Failure, Status};
+use crate::app::{App, close_all_sessions};
+use crate::args::{RexArgs, RexCommand};
+use crate::failure::{CommandStatus, Failure};
 
-/// Does what is asked, and leaves nothing open behind it.
-pub async fn run(args: Args) -> Result<Status, Failure> {
+/// Runs a command; after a failure, closes the sessions it left open.
+pub async fn run(args: RexArgs) -> Result<CommandStatus, Failure> {
     let done = dispatch(args).await;
     if done.is_err() {
-        leave_all().await;
+        close_all_sessions().await;
     }
     done
 }
 
-/// A command that is being done.
-type Doing<'a> = Pin<Box<dyn Future<Output = Result<Status, Failure>> + 'a>>;
+/// A boxed command.
+type CommandFuture<'a> = Pin<Box<dyn Future<Output = Result<CommandStatus, Failure>> + 'a>>;
 
-async fn dispatch(args: Args) -> Result<Status, Failure> {
-    let (target, json) = (args.everywhere.target.as_deref(), args.everywhere.json);
+async fn dispatch(args: RexArgs) -> Result<CommandStatus, Failure> {
+    let (target, json) = (args.global.target.as_deref(), args.global.json);
     match args.command {
-        Ask::Approvals(ask) => apart(async move || approvals::run(&App::new(target, json)?, ask).await).await,
-        Ask::Attach(ask) => apart(async move || attach::run(&App::new(target, json)?, ask).await).await,
-        Ask::Call(ask) => apart(async move || call::run(target, json, ask).await).await,
-        Ask::Completions(ask) => completions::run(&ask),
-        Ask::Cp(ask) => apart(async move || cp::run(target, json, ask).await).await,
-        Ask::Edit(ask) => apart(async move || edit::run(target, json, ask).await).await,
-        Ask::Exec(ask) => apart(async move || exec::run(&App::new(target, json)?, ask).await).await,
-        Ask::Glob(ask) => apart(async move || glob::run(target, json, ask).await).await,
-        Ask::Grep(ask) => apart(async move || grep::run(target, json, ask).await).await,
-        Ask::Kill(ask) => apart(async move || kill::run(&App::new(target, json)?, ask).await).await,
-        Ask::Logs(ask) => apart(async move || logs::run(&App::new(target, json)?, ask).await).await,
-        Ask::Ls(ask) => apart(async move || ls::run(target, json, ask).await).await,
-        Ask::Man(ask) => man::run(&ask),
-        Ask::Mcp(ask) => apart(async move || mcp::run(target, json, ask).await).await,
-        Ask::Patch(ask) => apart(async move || patch::run(&App::new(target, json)?, ask).await).await,
-        Ask::Ps(ask) => apart(async move || ps::run(&App::new(target, json)?, ask).await).await,
-        Ask::Read(ask) => apart(async move || read::run(target, json, ask).await).await,
-        Ask::Shell(ask) => apart(async move || shell::run(&App::new(target, json)?, ask).await).await,
-        Ask::Stat(ask) => apart(async move || stat::run(target, json, ask).await).await,
-        Ask::Target(ask) => apart(async move || target::run(target, json, ask).await).await,
-        Ask::Tools(ask) => apart(async move || tools::run(target, json, ask).await).await,
-        Ask::Up(ask) => apart(async move || up::run(ask).await).await,
-        Ask::Wait(ask) => apart(async move || wait::run(&App::new(target, json)?, ask).await).await,
-        Ask::Watch(ask) => apart(async move || watch::run(target, json, ask).await).await,
-        Ask::Write(ask) => apart(async move || write::run(target, json, ask).await).await,
+        RexCommand::Approvals(args) => {
+            boxed(async move || approvals::run(&App::new(target, json)?, args).await).await
+        }
+        RexCommand::Attach(args) => {
+            boxed(async move || attach::run(&App::new(target, json)?, args).await).await
+        }
+        RexCommand::Call(args) => boxed(async move || call::run(target, json, args).await).await,
+        RexCommand::Completions(args) => completions::run(&args),
+        RexCommand::Cp(args) => boxed(async move || cp::run(target, json, args).await).await,
+        RexCommand::Edit(args) => boxed(async move || edit::run(target, json, args).await).await,
+        RexCommand::Exec(args) => boxed(async move || exec::run(&App::new(target, json)?, args).await).await,
+        RexCommand::Glob(args) => boxed(async move || glob::run(target, json, args).await).await,
+        RexCommand::Grep(args) => boxed(async move || grep::run(target, json, args).await).await,
+        RexCommand::Kill(args) => boxed(async move || kill::run(&App::new(target, json)?, args).await).await,
+        RexCommand::Logs(args) => boxed(async move || logs::run(&App::new(target, json)?, args).await).await,
+        RexCommand::Ls(args) => boxed(async move || ls::run(target, json, args).await).await,
+        RexCommand::Man(args) => man::run(&args),
+        RexCommand::Mcp(args) => boxed(async move || mcp::run(target, json, args).await).await,
+        RexCommand::Patch(args) => {
+            boxed(async move || patch::run(&App::new(target, json)?, args).await).await
+        }
+        RexCommand::Ps(args) => boxed(async move || ps::run(&App::new(target, json)?, args).await).await,
+        RexCommand::Read(args) => boxed(async move || read::run(target, json, args).await).await,
+        RexCommand::Shell(args) => {
+            boxed(async move || shell::run(&App::new(target, json)?, args).await).await
+        }
+        RexCommand::Stat(args) => boxed(async move || stat::run(target, json, args).await).await,
+        RexCommand::Target(args) => boxed(async move || target::run(target, json, args).await).await,
+        RexCommand::Tools(args) => boxed(async move || tools::run(target, json, args).await).await,
+        RexCommand::Up(args) => boxed(async move || up::run(args).await).await,
+        RexCommand::Wait(args) => boxed(async move || wait::run(&App::new(target, json)?, args).await).await,
+        RexCommand::Watch(args) => boxed(async move || watch::run(target, json, args).await).await,
+        RexCommand::Write(args) => boxed(async move || write::run(target, json, args).await).await,
     }
 }
 
-/// A command on the heap. All of them side by side on the stack would have every start touch as many pages as the largest
-/// needs; for the same reason this is no part of whoever calls it.
+/// Boxes a command. Without this, the future of every command would be as large as the largest one, and each start
+/// would touch that many pages; for the same reason the function is not inlined.
 #[inline(never)]
-fn apart<'a, F: Future<Output = Result<Status, Failure>> + 'a>(command: impl FnOnce() -> F) -> Doing<'a> {
+fn boxed<'a, F: Future<Output = Result<CommandStatus, Failure>> + 'a>(
+    command: impl FnOnce() -> F,
+) -> CommandFuture<'a> {
     Box::pin(command())
 }

@@ -1,25 +1,25 @@
-//! Finding a process by its id, or by the beginning of it.
+//! Finds a process by its id or a prefix of it.
 
 use client::process::Process;
 use client::{Session, v1};
 
 use crate::failure::Failure;
 
-/// The one process that is meant.
+/// Finds the one process with this id or prefix.
 pub(super) async fn find(session: &Session, id: &str) -> Result<v1::ListedProcess, Failure> {
     pick(session.processes().await?, id)
 }
 
-/// Brings a process of another session within reach, for as long as what comes back is held. Detached ones are in reach
-/// already; who cannot be attached to is for the request itself to say.
-pub(super) async fn reach(session: &Session, found: &v1::ListedProcess) -> Option<Process> {
+/// Attaches to a process of another session, so that requests about it are allowed while the result is held. Detached
+/// processes need no attachment. If attaching fails, the following request returns the error.
+pub(super) async fn attach_foreign(session: &Session, found: &v1::ListedProcess) -> Option<Process> {
     match found.detached {
         true => None,
         false => session.attach(&found.process_id, found.cursor).await.ok(),
     }
 }
 
-/// The one process whose id is this or begins so, with or without the `p_` that all begin with.
+/// The one process whose id is or starts with `id`; the common prefix `p_` may be omitted.
 fn pick(processes: Vec<v1::ListedProcess>, id: &str) -> Result<v1::ListedProcess, Failure> {
     let begins = |process: &v1::ListedProcess| {
         let full = process.process_id.as_str();
@@ -32,9 +32,11 @@ fn pick(processes: Vec<v1::ListedProcess>, id: &str) -> Result<v1::ListedProcess
     };
     match (meant.pop(), meant.len()) {
         (Some(one), 0) => Ok(one),
-        (None, _) => Err(Failure::new(format!("there is no process {id}")).hint("`rex ps -a` lists them")),
-        (Some(_), others) => Err(Failure::new(format!("{} processes begin with {id}", others + 1))
-            .hint("give more of the id; `rex ps -a` lists them")),
+        (None, _) => Err(Failure::new(format!("no process {id}")).hint("`rex ps -a` lists the processes")),
+        (Some(_), others) => {
+            Err(Failure::new(format!("ambiguous process id {id}: {} processes start with it", others + 1))
+                .hint("use more characters of the id; `rex ps -a` lists the processes"))
+        }
     }
 }
 
@@ -60,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_an_id_is_enough_if_only_one_has_it() {
+    fn a_unique_prefix_of_an_id_is_enough() {
         let all = || ["p_ab12", "p_ab34", "p_ab3"].map(listed).to_vec();
         for (id, found) in [("p_ab12", Some("p_ab12")), ("ab1", Some("p_ab12")), ("p_ab3", Some("p_ab3"))] {
             assert_eq!(pick(all(), id).ok().map(|one| one.process_id).as_deref(), found, "{id}");

@@ -1,25 +1,25 @@
-//! `rex ps`: the processes there.
+//! `rex ps`: lists processes.
 
 use client::v1::{self, ExecListResult};
 
 use crate::app::App;
-use crate::args::Ps;
-use crate::failure::{Failure, Status};
+use crate::args::PsArgs;
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use crate::table::Table;
+use crate::table::TextTable;
 
-/// Lists them.
-pub(super) async fn run(app: &App, ask: Ps) -> Result<Status, Failure> {
+/// Lists the processes of the target.
+pub(super) async fn run(app: &App, args: PsArgs) -> Result<CommandStatus, Failure> {
     let session = app.session().await?;
     let processes = session.processes().await?;
     session.close().await.ok();
     if app.json {
         output::json_line(&ExecListResult { processes })?;
-        return Ok(Status::OK);
+        return Ok(CommandStatus::OK);
     }
     let (shown, ended): (Vec<_>, Vec<_>) =
-        processes.into_iter().partition(|process| ask.all || process.status == "running");
-    let mut table = Table::new(&["ID", "STATUS", "PID", "STARTED", "KIND", "COMMAND"]);
+        processes.into_iter().partition(|process| args.all || process.status == "running");
+    let mut table = TextTable::new(&["ID", "STATUS", "PID", "STARTED", "KIND", "COMMAND"]);
     for process in &shown {
         table.row(&[
             process.process_id.clone(),
@@ -32,9 +32,9 @@ pub(super) async fn run(app: &App, ask: Ps) -> Result<Status, Failure> {
     }
     table.print()?;
     if !ended.is_empty() {
-        output::remark(format_args!("{} more have ended: rex ps -a", ended.len()));
+        output::note(format_args!("{} exited processes are not shown: `rex ps -a` shows them", ended.len()));
     }
-    Ok(Status::OK)
+    Ok(CommandStatus::OK)
 }
 
 fn status(process: &v1::ListedProcess) -> String {

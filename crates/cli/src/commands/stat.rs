@@ -1,16 +1,16 @@
-//! `rex stat`: what a path is.
+//! `rex stat`: shows the metadata of a path.
 
 use client::v1::FsStatResult;
 
 use crate::app::App;
-use crate::args::Stat;
-use crate::failure::{Failure, Status};
+use crate::args::StatArgs;
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use crate::table::plain;
+use crate::table::sanitize;
 
-/// Tells; status 1 if nothing is there.
-pub(super) async fn run(target: Option<&str>, json: bool, ask: Stat) -> Result<Status, Failure> {
-    let (app, path) = App::for_path(target, json, &ask.path)?;
+/// Shows the metadata; status 1 if the path does not exist.
+pub(super) async fn run(target: Option<&str>, json: bool, args: StatArgs) -> Result<CommandStatus, Failure> {
+    let (app, path) = App::for_path(target, json, &args.path)?;
     let session = app.session().await?;
     let stat = session.files().stat(&path).await?;
     session.close().await.ok();
@@ -19,17 +19,17 @@ pub(super) async fn run(target: Option<&str>, json: bool, ask: Stat) -> Result<S
         false => show(&stat)?,
     }
     Ok(match stat.exists {
-        true => Status::OK,
-        false => Status::NOTHING,
+        true => CommandStatus::OK,
+        false => CommandStatus::UNSUCCESSFUL,
     })
 }
 
 fn show(stat: &FsStatResult) -> Result<(), Failure> {
     if !stat.exists {
-        output::remark(format_args!("{}: nothing is there", plain(&stat.path)));
+        output::note(format_args!("{}: no such file or directory", sanitize(&stat.path)));
         return Ok(());
     }
-    output::line(output::name(&stat.path))?;
+    output::line(output::display_name(&stat.path))?;
     let member = |name: &str, value: Option<String>| match value {
         Some(value) => output::line(format_args!("  {name:6} {value}")),
         None => Ok(()),
@@ -39,5 +39,5 @@ fn show(stat: &FsStatResult) -> Result<(), Failure> {
     member("mode", stat.mode.clone())?;
     member("owner", stat.uid.zip(stat.gid).map(|(uid, gid)| format!("{uid}:{gid}")))?;
     member("mtime", stat.mtime.map(super::ls::time))?;
-    member("link", stat.symlink_target.as_deref().map(output::name))
+    member("link", stat.symlink_target.as_deref().map(output::display_name))
 }

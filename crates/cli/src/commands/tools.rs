@@ -1,16 +1,20 @@
-//! `rex tools`: the tools' schemas, for an agent loop of one's own.
+//! `rex tools`: prints the schemas of the tools.
 
-use crate::args::Tools;
-use crate::failure::{Failure, Status};
+use crate::args::ToolsArgs;
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
 use crate::tools::formats;
 
-/// Prints the schemas as one JSON array: on one line with `--json`, to be read otherwise.
-pub(super) async fn run(_target: Option<&str>, json: bool, ask: Tools) -> Result<Status, Failure> {
-    let tools = formats::all(ask.format);
+/// Prints the schemas as a JSON array: on one line with `--json`, indented otherwise.
+pub(super) async fn run(
+    _target: Option<&str>,
+    json: bool,
+    args: ToolsArgs,
+) -> Result<CommandStatus, Failure> {
+    let tools = formats::all(args.format);
     match json {
         true => output::json_line(&tools)?,
         false => output::line(format_args!("{tools:#}"))?,
     }
-    Ok(Status::OK)
+    Ok(CommandStatus::OK)
 }

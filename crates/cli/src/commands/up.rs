@@ -1,16 +1,16 @@
-//! `rex up`: shows the product on a workspace.
+//! `rex up`: runs the demonstration.
 
 use super::shell;
 use crate::app::App;
-use crate::args::{Shell, Up};
-use crate::failure::{Failure, Status};
+use crate::args::{ShellArgs, UpArgs};
+use crate::failure::{CommandStatus, Failure};
 use crate::up;
 
-/// Starts a daemon, shows what it can do, offers a shell.
-pub(super) async fn run(ask: Up) -> Result<Status, Failure> {
-    up::run(ask, async |target: &str| {
-        let ask = Shell { cwd: None, env: Vec::new(), command: Vec::new() };
-        shell::run(&App::new(Some(target), false)?, ask).await.map(drop)
+/// Starts a daemon, runs the demonstration and offers a shell.
+pub(super) async fn run(args: UpArgs) -> Result<CommandStatus, Failure> {
+    up::run(args, async |target: &str| {
+        let args = ShellArgs { cwd: None, env: Vec::new(), command: Vec::new() };
+        shell::run(&App::new(Some(target), false)?, args).await.map(drop)
     })
     .await
 }

@@ -1,21 +1,21 @@
-//! `rex wait`: until a process ends.
+//! `rex wait`: waits for a process.
 
 use client::process::signal_number;
 use client::v1::ExecWait;
 
-use super::processes::{find, reach};
+use super::processes::{attach_foreign, find};
 use crate::app::App;
-use crate::args::Wait;
-use crate::failure::{Failure, Status, TIMED_OUT};
+use crate::args::WaitArgs;
+use crate::failure::{CommandStatus, Failure, TIMED_OUT};
 use crate::output;
 
-/// Waits; the status is the process's own.
-pub(super) async fn run(app: &App, ask: Wait) -> Result<Status, Failure> {
+/// Waits for a process and returns its status.
+pub(super) async fn run(app: &App, args: WaitArgs) -> Result<CommandStatus, Failure> {
     let session = app.session().await?;
-    let found = find(&session, &ask.id).await?;
-    let _within_reach = reach(&session, &found).await;
+    let found = find(&session, &args.id).await?;
+    let _attachment = attach_foreign(&session, &found).await;
     let ended = loop {
-        // The server waits at most as long as its longest timeout: then it is asked again.
+        // A request waits at most as long as the server's longest timeout; then it is repeated.
         let params =
             ExecWait { session_id: session.id(), process_id: found.process_id.clone(), timeout_ms: None };
         let ended = session.call(&params).await?;
@@ -32,5 +32,5 @@ pub(super) async fn run(app: &App, ask: Wait) -> Result<Status, Failure> {
         "timed_out" => i64::from(TIMED_OUT),
         _ => by_signal.or(ended.exit_code).unwrap_or(255),
     };
-    Ok(Status(u8::try_from(status).unwrap_or(255)))
+    Ok(CommandStatus(u8::try_from(status).unwrap_or(255)))
 }

@@ -1,4 +1,4 @@
-//! `rex watch`: changes below a path, as they happen, until Ctrl-C.
+//! `rex watch`: reports changes below a path until Ctrl-C.
 
 use client::WatchEvent;
 use client::v1::Change;
@@ -6,18 +6,18 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app::App;
-use crate::args::Watch;
-use crate::failure::{Failure, Status};
+use crate::args::WatchArgs;
+use crate::failure::{CommandStatus, Failure};
 use crate::interrupt;
 use crate::output;
-use crate::table::plain;
+use crate::table::sanitize;
 
 /// Prints one line per change.
-pub(super) async fn run(target: Option<&str>, json: bool, ask: Watch) -> Result<Status, Failure> {
-    let (app, path) = App::for_path(target, json, ask.path.as_deref().unwrap_or("."))?;
+pub(super) async fn run(target: Option<&str>, json: bool, args: WatchArgs) -> Result<CommandStatus, Failure> {
+    let (app, path) = App::for_path(target, json, args.path.as_deref().unwrap_or("."))?;
     let session = app.session().await?;
-    let mut watch = session.files().watch(&path, !ask.flat).await?;
-    interrupt::take();
+    let mut watch = session.files().watch(&path, !args.flat).await?;
+    interrupt::handle_elsewhere();
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut changes = 0_u64;
     loop {
@@ -34,19 +34,21 @@ pub(super) async fn run(target: Option<&str>, json: bool, ask: Watch) -> Result<
             None => changed.changes.iter().try_for_each(show)?,
         }
         if changed.overflow && !json {
-            output::remark("more changed than could be told: look again");
+            output::note("some changes were not reported: too many at once");
         }
     }
     if json {
         output::json_line(&json!({ "changes": changes }))?;
     }
     session.close().await.ok();
-    Ok(Status::OK)
+    Ok(CommandStatus::OK)
 }
 
 fn show(change: &Change) -> Result<(), Failure> {
     match &change.to {
-        Some(to) => output::line(format_args!("{} {} -> {}", change.kind, plain(&change.path), plain(to))),
-        None => output::line(format_args!("{} {}", change.kind, plain(&change.path))),
+        Some(to) => {
+            output::line(format_args!("{} {} -> {}", change.kind, sanitize(&change.path), sanitize(to)))
+        }
+        None => output::line(format_args!("{} {}", change.kind, sanitize(&change.path))),
     }
 }

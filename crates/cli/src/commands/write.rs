@@ -1,45 +1,45 @@
-//! `rex write`: a file from stdin.
+//! `rex write`: writes stdin to a file.
 
 use client::v1::{FsWrite, FsWriteResult};
 use client::{Files, Session, stdio};
 use tokio::io::AsyncReadExt as _;
 
 use crate::app::App;
-use crate::args::Write;
-use crate::failure::{Failure, Status};
+use crate::args::WriteArgs;
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
 
-/// What goes in one request, and is written in one step.
-const PIECE: usize = 16 * 1024 * 1024;
+/// The maximum size of one request, and so of an atomic write.
+const CHUNK: usize = 16 * 1024 * 1024;
 
-/// Writes what comes on stdin.
-pub(super) async fn run(target: Option<&str>, json: bool, ask: Write) -> Result<Status, Failure> {
-    let (app, path) = App::for_path(target, json, &ask.path)?;
+/// Writes stdin to the file.
+pub(super) async fn run(target: Option<&str>, json: bool, args: WriteArgs) -> Result<CommandStatus, Failure> {
+    let (app, path) = App::for_path(target, json, &args.path)?;
     let session = app.session().await?;
-    let written = write(&session, &path, mode(&ask)).await?;
+    let written = write(&session, &path, mode(&args)).await?;
     session.close().await.ok();
     if json {
         output::json_line(&written)?;
     }
-    Ok(Status::OK)
+    Ok(CommandStatus::OK)
 }
 
-fn mode(ask: &Write) -> &'static str {
-    match (ask.append, ask.create) {
+fn mode(args: &WriteArgs) -> &'static str {
+    match (args.append, args.create) {
         (true, _) => "append",
         (false, true) => "create",
         (false, false) => "replace",
     }
 }
 
-/// The first piece as asked, the rest behind it. Nothing is written before stdin has given the first piece, and what
-/// fits into one piece is written in one step.
+/// Writes the first chunk in the given mode and appends the rest. Nothing is written before the first chunk is complete,
+/// so that a file of at most one chunk is written atomically.
 async fn write(session: &Session, path: &str, mode: &str) -> Result<FsWriteResult, Failure> {
     let mut stdin = stdio::input(rustix::stdio::stdin())?;
-    let (first, mut is_last) = piece(&mut stdin).await?;
+    let (first, mut is_last) = read_chunk(&mut stdin).await?;
     let mut written = put(session, path, &first, mode).await?;
     while !is_last {
-        let (next, ends) = piece(&mut stdin).await?;
+        let (next, ends) = read_chunk(&mut stdin).await?;
         is_last = ends;
         if !next.is_empty() {
             let more = put(session, path, &next, "append").await?;
@@ -50,11 +50,11 @@ async fn write(session: &Session, path: &str, mode: &str) -> Result<FsWriteResul
     Ok(written)
 }
 
-async fn piece(stdin: &mut stdio::Input) -> Result<(Vec<u8>, bool), Failure> {
+async fn read_chunk(stdin: &mut stdio::Input) -> Result<(Vec<u8>, bool), Failure> {
     let mut bytes = Vec::new();
-    let mut limited = stdin.take(PIECE as u64);
+    let mut limited = stdin.take(CHUNK as u64);
     limited.read_to_end(&mut bytes).await?;
-    let is_last = bytes.len() < PIECE;
+    let is_last = bytes.len() < CHUNK;
     Ok((bytes, is_last))
 }
 

@@ -11,9 +11,9 @@ const CHUNK: usize = 256 * 1024;
 
 /// A hash that grows with what it is given.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Running(Sha256);
+pub(super) struct RunningHash(Sha256);
 
-impl Running {
+impl RunningHash {
     /// Adds the next bytes.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
@@ -31,8 +31,8 @@ pub(super) fn of(bytes: &[u8]) -> String {
 }
 
 /// The hash of the first bytes of a file; nothing if it has not so many.
-pub(super) fn of_first(file: &File, first: u64) -> io::Result<Option<Running>> {
-    let mut running = Running::default();
+pub(super) fn of_first(file: &File, first: u64) -> io::Result<Option<RunningHash>> {
+    let mut running = RunningHash::default();
     let mut buffer = vec![0; CHUNK];
     let mut at = 0;
     while at < first {

@@ -1,55 +1,55 @@
-//! Job: one copy from end to end: a file or a tree, many files at once, each until it is there or cannot be.
+//! CopyJob: one copy from end to end: a file or a tree, many files at once, each until it is there or cannot be.
 
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::end::{End, Kind, Meta};
-use super::large::{Large, PIECE};
+use super::endpoint::{CopyEndpoint, FileKind, FileMeta};
+use super::error::{CopyError, ErrorScope};
+use super::large::{LargeCopy, PIECE};
 use super::names;
-use super::plan::{Entry, Known};
-use super::tally::Tally;
-use super::wrong::{Weight, Wrong};
+use super::plan::{ExistingFiles, PlannedFile};
+use super::stats::CopyStats;
 
 /// Files on their way at the same time.
-const FILES_AT_ONCE: usize = 128;
+const MAX_FILES_IN_FLIGHT: usize = 128;
 /// Kibibytes of files on their way at the same time.
 const BUDGET: u32 = 32 * 1024;
 /// What a large file counts as: its pieces, read and written.
-const MOST_COST: u32 = 12 * 1024;
+const MAX_COST: u32 = 12 * 1024;
 /// What an empty file counts as.
-const LEAST_COST: u32 = 4;
+const MIN_COST: u32 = 4;
 /// How often a file is tried that the link, or somebody else, gets in the way of.
-const TRIES: usize = 4;
+const MAX_ATTEMPTS: usize = 4;
 
 /// A file and what came of it.
-type Done = (Entry, Result<(), Wrong>);
+type Done = (PlannedFile, Result<(), CopyError>);
 
 /// One copy.
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) source: End,
-    pub(super) target: End,
+pub(super) struct CopyJob {
+    pub(super) source: CopyEndpoint,
+    pub(super) target: CopyEndpoint,
     pub(super) verify: bool,
-    pub(super) tally: Arc<Tally>,
+    pub(super) stats: Arc<CopyStats>,
 }
 
-impl Job {
+impl CopyJob {
     /// Copies the files of a tree. What cannot be copied is told and counted; an error means that nothing goes on.
     pub(super) async fn files(
-        self: &Arc<Job>,
-        files: Vec<Entry>,
+        self: &Arc<CopyJob>,
+        files: Vec<PlannedFile>,
         top: &str,
-        known: &Known,
-    ) -> Result<(), Wrong> {
+        existing: &ExistingFiles,
+    ) -> Result<(), CopyError> {
         let budget = Arc::new(Semaphore::new(BUDGET as usize));
         let mut running = JoinSet::new();
         for file in files {
-            while running.len() >= FILES_AT_ONCE {
+            while running.len() >= MAX_FILES_IN_FLIGHT {
                 self.count(running.join_next().await)?;
             }
-            let cost = u32::try_from(file.size / 1024).unwrap_or(MOST_COST).clamp(LEAST_COST, MOST_COST);
+            let cost = u32::try_from(file.size / 1024).unwrap_or(MAX_COST).clamp(MIN_COST, MAX_COST);
             let room = loop {
                 tokio::select! {
                     biased;
@@ -57,7 +57,7 @@ impl Job {
                     room = budget.clone().acquire_many_owned(cost) => break room.ok(),
                 }
             };
-            let found = known.get(&file.below).copied();
+            let found = existing.get(&file.below).copied();
             let (job, to) = (self.clone(), names::join(top, &file.below));
             running.spawn(async move {
                 let done = job.file(&file, &to, found).await;
@@ -71,26 +71,31 @@ impl Job {
         Ok(())
     }
 
-    fn count(&self, done: Option<Result<Done, tokio::task::JoinError>>) -> Result<(), Wrong> {
+    fn count(&self, done: Option<Result<Done, tokio::task::JoinError>>) -> Result<(), CopyError> {
         match done.transpose()? {
-            Some((_, Err(wrong))) if wrong.weight == Weight::All => Err(wrong),
-            Some((file, Err(wrong))) => {
-                self.tally.failed(&wrong.about("copy", &file.from));
+            Some((_, Err(error))) if error.scope == ErrorScope::Copy => Err(error),
+            Some((file, Err(error))) => {
+                self.stats.failed(&error.about("copy", &file.from));
                 Ok(())
             }
             Some((_, Ok(()))) | None => Ok(()),
         }
     }
 
-    /// Copies one file, unless it is there already; `found` is what is there.
-    pub(super) async fn file(&self, file: &Entry, to: &str, found: Option<Meta>) -> Result<(), Wrong> {
+    /// Copies one file, unless it is there already; `found` is what is remote.
+    pub(super) async fn file(
+        &self,
+        file: &PlannedFile,
+        to: &str,
+        found: Option<FileMeta>,
+    ) -> Result<(), CopyError> {
         let mut found = found;
-        for _ in 1..TRIES {
+        for _ in 1..MAX_ATTEMPTS {
             match self.try_file(file, to, found).await {
-                Err(wrong) if wrong.weight == Weight::Try => {
+                Err(error) if error.scope == ErrorScope::Attempt => {
                     // It may have arrived all the same.
                     found = match self.target.stat(to).await {
-                        Err(wrong) if wrong.weight == Weight::Try => None,
+                        Err(error) if error.scope == ErrorScope::Attempt => None,
                         looked => looked?,
                     };
                 }
@@ -100,51 +105,51 @@ impl Job {
         self.try_file(file, to, found).await
     }
 
-    async fn try_file(&self, file: &Entry, to: &str, found: Option<Meta>) -> Result<(), Wrong> {
-        let is_like_it = |found: Meta| found.kind == Kind::File && found.size == file.size;
-        if found.is_some_and(|found| found.kind == Kind::Dir) {
-            return Err(Wrong::file(format!("cannot write {to}: it is a directory")));
+    async fn try_file(&self, file: &PlannedFile, to: &str, found: Option<FileMeta>) -> Result<(), CopyError> {
+        let is_like_it = |found: FileMeta| found.kind == FileKind::File && found.size == file.size;
+        if found.is_some_and(|found| found.kind == FileKind::Dir) {
+            return Err(CopyError::file(format!("cannot write {to}: it is a directory")));
         }
         if found.is_some_and(is_like_it) && self.is_same(file, to).await? {
-            self.tally.passed(file.size);
-            self.tally.skipped();
+            self.stats.passed(file.size);
+            self.stats.skipped();
             return Ok(());
         }
-        match file.size <= PIECE.min(self.source.most_read()) {
+        match file.size <= PIECE.min(self.source.max_read()) {
             true => self.small(file, to).await?,
             false => self.large(file, to).await?,
         }
-        self.tally.copied(file.size);
+        self.stats.copied(file.size);
         Ok(())
     }
 
     /// Whether what is there is the same already. Its mode is made the same too.
-    async fn is_same(&self, file: &Entry, to: &str) -> Result<bool, Wrong> {
-        let ((one, mode), (other, mode_there)) =
+    async fn is_same(&self, file: &PlannedFile, to: &str) -> Result<bool, CopyError> {
+        let ((one, mode), (other, mode_at_target)) =
             tokio::try_join!(self.source.hash(&file.from), self.target.hash(to))?;
         if one != other {
             return Ok(false);
         }
-        if let Some(mode) = mode.filter(|mode| Some(*mode) != mode_there) {
+        if let Some(mode) = mode.filter(|mode| Some(*mode) != mode_at_target) {
             self.target.set_mode(to, mode).await?;
         }
         Ok(true)
     }
 
-    async fn small(&self, file: &Entry, to: &str) -> Result<(), Wrong> {
+    async fn small(&self, file: &PlannedFile, to: &str) -> Result<(), CopyError> {
         let (bytes, meta) = self.source.read_whole(&file.from, file.size).await?;
         self.target.put(to, &bytes, meta.mode).await?;
-        self.tally.passed(file.size);
+        self.stats.passed(file.size);
         Ok(())
     }
 
-    async fn large(&self, file: &Entry, to: &str) -> Result<(), Wrong> {
+    async fn large(&self, file: &PlannedFile, to: &str) -> Result<(), CopyError> {
         let mode = match file.mode {
             Some(mode) => Some(mode),
             None => self.source.stat(&file.from).await?.and_then(|found| found.mode),
         };
         let (from, to) = (file.from.clone(), to.to_owned());
-        let large = Large { from, to, size: file.size, mode, verify: self.verify };
-        large.copy(&self.source, &self.target, &self.tally).await
+        let large = LargeCopy { from, to, size: file.size, mode, verify: self.verify };
+        large.copy(&self.source, &self.target, &self.stats).await
     }
 }

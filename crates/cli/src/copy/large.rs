@@ -11,91 +11,98 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::end::{End, Kind};
-use super::hash::{self, Running};
-use super::here::{self, Source};
+use super::endpoint::{CopyEndpoint, FileKind};
+use super::error::CopyError;
+use super::hash::{self, RunningHash};
+use super::local_end::{self, SourceFile};
 use super::names;
-use super::tally::Tally;
-use super::there::There;
-use super::wrong::Wrong;
+use super::remote_end::RemoteEnd;
+use super::stats::CopyStats;
 
 /// How much is on its way in one request.
 pub(super) const PIECE: u64 = 1024 * 1024;
-/// Pieces that are read, and pieces that are written, before the first of them is answered.
-const AHEAD: usize = 6;
+/// PieceSource that are read, and pieces that are written, before the first of them is answered.
+const MAX_IN_FLIGHT: usize = 6;
 
 /// One large file and where it goes.
 #[derive(Debug, Clone)]
-pub(super) struct Large {
+pub(super) struct LargeCopy {
     pub(super) from: String,
     pub(super) to: String,
     pub(super) size: u64,
-    /// The permission bits of the source, where they are known.
+    /// The permission bits of the source, where they are existing.
     pub(super) mode: Option<u32>,
     /// Whether hashes are compared at the end.
     pub(super) verify: bool,
 }
 
 /// How far a part has come: so many bytes, which hash to this.
-struct Begun {
+struct ResumePoint {
     at: u64,
-    running: Running,
+    running: RunningHash,
 }
 
 /// Where pieces come from.
 #[derive(Clone)]
-enum Pieces {
-    Here(Arc<Source>),
-    There(There, String),
+enum PieceSource {
+    Local(Arc<SourceFile>),
+    Remote(RemoteEnd, String),
 }
 
 /// Where pieces go, in their order.
-enum Sink {
-    Here(Arc<File>),
-    There {
-        there: There,
+enum PieceSink {
+    Local(Arc<File>),
+    Remote {
+        remote: RemoteEnd,
         part: String,
         last_mode: Option<u32>,
-        ahead: VecDeque<JoinHandle<Result<(), Wrong>>>,
+        ahead: VecDeque<JoinHandle<Result<(), CopyError>>>,
     },
 }
 
-impl Large {
+impl LargeCopy {
     /// Copies it, going on where an earlier try stopped.
-    pub(super) async fn copy(&self, source: &End, target: &End, tally: &Arc<Tally>) -> Result<(), Wrong> {
-        let to = self.written_through(target).await?;
+    pub(super) async fn copy(
+        &self,
+        source: &CopyEndpoint,
+        target: &CopyEndpoint,
+        stats: &Arc<CopyStats>,
+    ) -> Result<(), CopyError> {
+        let to = self.resolve_link(target).await?;
         let part = names::part(&to);
         let pieces = self.open(source)?;
         let begun = self.begun(&pieces, target, &part).await?;
-        tally.passed(begun.at);
+        stats.passed(begun.at);
         let mut sink = self.sink(target, &part, begun.at)?;
-        let sent = self.send(&pieces, &mut sink, begun, tally).await;
+        let sent = self.send(&pieces, &mut sink, begun, stats).await;
         let running = match (sent, sink.flush().await) {
             (Ok(running), Ok(())) => running,
-            (Err(wrong), _) | (_, Err(wrong)) => return Err(wrong),
+            (Err(error), _) | (_, Err(error)) => return Err(error),
         };
-        if let Pieces::Here(source) = &pieces {
+        if let PieceSource::Local(source) = &pieces {
             source.check()?;
         }
         if self.verify {
             self.check(&pieces, target, &part, &running.text()).await?;
         }
         match (target, sink) {
-            (End::Here, Sink::Here(file)) => here::place(&file, (&part, &to), self.mode),
-            (End::There(there), _) => there.place(&part, &to).await,
-            (End::Here, Sink::There { .. }) => Ok(()),
+            (CopyEndpoint::Local, PieceSink::Local(file)) => {
+                local_end::commit(&file, (&part, &to), self.mode)
+            }
+            (CopyEndpoint::Remote(remote), _) => remote.commit(&part, &to).await,
+            (CopyEndpoint::Local, PieceSink::Remote { .. }) => Ok(()),
         }
     }
 
-    /// Where the file really goes: a link in its place stays, and what it leads to is replaced.
-    async fn written_through(&self, target: &End) -> Result<String, Wrong> {
+    /// Where the file really goes: a link in its commit stays, and what it leads to is replaced.
+    async fn resolve_link(&self, target: &CopyEndpoint) -> Result<String, CopyError> {
         match target {
-            End::Here => Ok(here::written_through(&self.to)),
-            End::There(there) => match there.stat(&self.to).await? {
-                Some(found) if found.kind == Kind::Link => {
-                    let leads = there.follow(&self.to).await?;
+            CopyEndpoint::Local => Ok(local_end::resolve_link(&self.to)),
+            CopyEndpoint::Remote(remote) => match remote.stat(&self.to).await? {
+                Some(found) if found.kind == FileKind::Link => {
+                    let leads = remote.follow(&self.to).await?;
                     leads.map(|(path, _)| path).ok_or_else(|| {
-                        Wrong::file(format!("cannot write {}: it is a link that leads nowhere", self.to))
+                        CopyError::file(format!("cannot write {}: it is a link that leads nowhere", self.to))
                             .hint("remove the link, or copy to where it should lead")
                     })
                 }
@@ -104,59 +111,64 @@ impl Large {
         }
     }
 
-    fn open(&self, source: &End) -> Result<Pieces, Wrong> {
+    fn open(&self, source: &CopyEndpoint) -> Result<PieceSource, CopyError> {
         match source {
-            End::Here => {
-                let source = Source::open(&self.from)?;
+            CopyEndpoint::Local => {
+                let source = SourceFile::open(&self.from)?;
                 match source.meta().size == self.size {
-                    true => Ok(Pieces::Here(Arc::new(source))),
-                    false => Err(here::changed(&self.from)),
+                    true => Ok(PieceSource::Local(Arc::new(source))),
+                    false => Err(local_end::changed(&self.from)),
                 }
             }
-            End::There(there) => Ok(Pieces::There(there.clone(), self.from.clone())),
+            CopyEndpoint::Remote(remote) => Ok(PieceSource::Remote(remote.clone(), self.from.clone())),
         }
     }
 
     /// How much of an earlier try can be kept.
-    async fn begun(&self, pieces: &Pieces, target: &End, part: &str) -> Result<Begun, Wrong> {
-        let nothing = || Begun { at: 0, running: Running::default() };
+    async fn begun(
+        &self,
+        pieces: &PieceSource,
+        target: &CopyEndpoint,
+        part: &str,
+    ) -> Result<ResumePoint, CopyError> {
+        let nothing = || ResumePoint { at: 0, running: RunningHash::default() };
         let Some(found) = target.stat(part).await? else { return Ok(nothing()) };
-        if found.kind != Kind::File || found.size == 0 || found.size > self.size {
+        if found.kind != FileKind::File || found.size == 0 || found.size > self.size {
             return Ok(nothing());
         }
         let at = found.size;
         let held = match target {
-            End::Here => prefix_here(part.to_owned(), at).await?,
-            End::There(there) => match there.hash(part, None).await? {
+            CopyEndpoint::Local => prefix_of_local(part.to_owned(), at).await?,
+            CopyEndpoint::Remote(remote) => match remote.hash(part, None).await? {
                 hashed if hashed.bytes == at => Some((hashed.text, None)),
                 _ => None,
             },
         };
         let begins = match pieces {
-            Pieces::Here(source) => prefix_here(source.path.clone(), at).await?,
-            Pieces::There(there, path) => match there.hash(path, Some(at)).await? {
+            PieceSource::Local(source) => prefix_of_local(source.path.clone(), at).await?,
+            PieceSource::Remote(remote, path) => match remote.hash(path, Some(at)).await? {
                 hashed if hashed.bytes == at => Some((hashed.text, None)),
                 _ => None,
             },
         };
         match (held, begins) {
             (Some((held, one)), Some((begins, other))) if held == begins => {
-                // Of two ends there at least the hash so far is not known here: without it, begin anew.
-                Ok(one.or(other).map_or_else(nothing, |running| Begun { at, running }))
+                // Of two ends there at least the hash so far is not existing here: without it, begin anew.
+                Ok(one.or(other).map_or_else(nothing, |running| ResumePoint { at, running }))
             }
             _ => Ok(nothing()),
         }
     }
 
-    fn sink(&self, target: &End, part: &str, at: u64) -> Result<Sink, Wrong> {
+    fn sink(&self, target: &CopyEndpoint, part: &str, at: u64) -> Result<PieceSink, CopyError> {
         match target {
-            End::Here => {
-                here::mkdir(names::parent(part))?;
-                let file = here::open_part(part, at == 0).map_err(Wrong::here("write", part))?;
-                Ok(Sink::Here(Arc::new(file)))
+            CopyEndpoint::Local => {
+                local_end::mkdir(names::parent(part))?;
+                let file = local_end::open_part(part, at == 0).map_err(CopyError::local("write", part))?;
+                Ok(PieceSink::Local(Arc::new(file)))
             }
-            End::There(there) => Ok(Sink::There {
-                there: there.clone(),
+            CopyEndpoint::Remote(remote) => Ok(PieceSink::Remote {
+                remote: remote.clone(),
                 part: part.to_owned(),
                 last_mode: self.mode,
                 ahead: VecDeque::new(),
@@ -167,12 +179,12 @@ impl Large {
     /// Moves all pieces that are missing; the hash of everything.
     async fn send(
         &self,
-        pieces: &Pieces,
-        sink: &mut Sink,
-        begun: Begun,
-        tally: &Arc<Tally>,
-    ) -> Result<Running, Wrong> {
-        let Begun { mut at, mut running } = begun;
+        pieces: &PieceSource,
+        sink: &mut PieceSink,
+        begun: ResumePoint,
+        stats: &Arc<CopyStats>,
+    ) -> Result<RunningHash, CopyError> {
+        let ResumePoint { mut at, mut running } = begun;
         if at == self.size {
             sink.write(at, Bytes::new(), true).await?;
             return Ok(running);
@@ -181,72 +193,85 @@ impl Large {
         while let Some(piece) = read.recv().await {
             let bytes = piece.await??;
             let file = match sink {
-                Sink::Here(file) => Some(file.clone()),
-                Sink::There { .. } => None,
+                PieceSink::Local(file) => Some(file.clone()),
+                PieceSink::Remote { .. } => None,
             };
             let (part, length) = (self.to.clone(), bytes.len() as u64);
             let work = move || {
                 running.add(&bytes);
                 if let Some(file) = file {
-                    file.write_all_at(&bytes, at).map_err(Wrong::here("write", &part))?;
+                    file.write_all_at(&bytes, at).map_err(CopyError::local("write", &part))?;
                 }
-                Ok::<_, Wrong>((running, bytes))
+                Ok::<_, CopyError>((running, bytes))
             };
             let (hashed, bytes) = tokio::task::spawn_blocking(work).await??;
             running = hashed;
             sink.write(at, bytes, at + length == self.size).await?;
             at += length;
-            tally.passed(length);
+            stats.passed(length);
         }
         match at == self.size {
             true => Ok(running),
-            false => Err(here::changed(&self.from)),
+            false => Err(local_end::changed(&self.from)),
         }
     }
 
     /// Compares what was put together with the source, or with what was read of it.
-    async fn check(&self, pieces: &Pieces, target: &End, part: &str, sent: &str) -> Result<(), Wrong> {
-        if let Pieces::There(there, path) = pieces {
-            let source = there.hash(path, None).await?;
+    async fn check(
+        &self,
+        pieces: &PieceSource,
+        target: &CopyEndpoint,
+        part: &str,
+        sent: &str,
+    ) -> Result<(), CopyError> {
+        if let PieceSource::Remote(remote, path) = pieces {
+            let source = remote.hash(path, None).await?;
             if source.text != sent {
-                return Err(here::changed(&self.from));
+                return Err(local_end::changed(&self.from));
             }
         }
-        if let End::There(there) = target {
-            let held = there.hash(part, None).await?;
+        if let CopyEndpoint::Remote(remote) = target {
+            let held = remote.hash(part, None).await?;
             if held.text != sent {
                 target.remove(part).await?;
-                let wrong = format!("what arrived in {part} is not what was sent; it was removed");
-                return Err(Wrong::file(wrong).hint("does somebody else write it? Copy again").passing());
+                let error = format!("what arrived in {part} is not what was sent; it was removed");
+                return Err(CopyError::file(error).hint("does somebody else write it? Copy again").passing());
             }
         }
         Ok(())
     }
 }
 
-/// The hash of the first bytes of a file here, as text and to go on with.
-async fn prefix_here(path: String, first: u64) -> Result<Option<(String, Option<Running>)>, Wrong> {
+/// The hash of the first bytes of a file local_end, as text and to go on with.
+async fn prefix_of_local(
+    path: String,
+    first: u64,
+) -> Result<Option<(String, Option<RunningHash>)>, CopyError> {
     let work = move || {
-        let file = File::open(&path).map_err(Wrong::here("read", &path))?;
-        hash::of_first(&file, first).map_err(Wrong::here("read", &path))
+        let file = File::open(&path).map_err(CopyError::local("read", &path))?;
+        hash::of_first(&file, first).map_err(CopyError::local("read", &path))
     };
     let hashed = tokio::task::spawn_blocking(work).await??;
     Ok(hashed.map(|running| (running.text(), Some(running))))
 }
 
 /// Reads pieces ahead, and hands them on in their order.
-fn read_ahead(pieces: Pieces, from: u64, size: u64) -> mpsc::Receiver<JoinHandle<Result<Bytes, Wrong>>> {
-    let (ready, read) = mpsc::channel(AHEAD);
+fn read_ahead(
+    pieces: PieceSource,
+    from: u64,
+    size: u64,
+) -> mpsc::Receiver<JoinHandle<Result<Bytes, CopyError>>> {
+    let (ready, read) = mpsc::channel(MAX_IN_FLIGHT);
     tokio::spawn(async move {
         let most = match &pieces {
-            Pieces::Here(_) => PIECE,
-            Pieces::There(there, _) => PIECE.min(there.most_read()),
+            PieceSource::Local(_) => PIECE,
+            PieceSource::Remote(remote, _) => PIECE.min(remote.max_read()),
         };
         let mut at = from;
         while at < size {
             let length = most.min(size - at);
             let piece = tokio::spawn(pieces.clone().read(at, length));
-            // Nobody takes any more once something went wrong.
+            // Nobody takes any more once something went error.
             if ready.send(piece).await.is_err() {
                 return;
             }
@@ -256,36 +281,36 @@ fn read_ahead(pieces: Pieces, from: u64, size: u64) -> mpsc::Receiver<JoinHandle
     read
 }
 
-impl Pieces {
-    async fn read(self, at: u64, length: u64) -> Result<Bytes, Wrong> {
+impl PieceSource {
+    async fn read(self, at: u64, length: u64) -> Result<Bytes, CopyError> {
         let (bytes, path) = match self {
-            Pieces::Here(source) => {
+            PieceSource::Local(source) => {
                 let work = move || {
                     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
                     match source.file.read_exact_at(&mut bytes, at) {
                         Ok(()) => Ok((Bytes::from(bytes), source.path.clone())),
                         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                            Err(here::changed(&source.path))
+                            Err(local_end::changed(&source.path))
                         }
-                        Err(error) => Err(Wrong::here("read", &source.path)(error)),
+                        Err(error) => Err(CopyError::local("read", &source.path)(error)),
                     }
                 };
                 tokio::task::spawn_blocking(work).await??
             }
-            Pieces::There(there, path) => (there.read(&path, at, length).await?, path),
+            PieceSource::Remote(remote, path) => (remote.read(&path, at, length).await?, path),
         };
         match bytes.len() as u64 == length {
             true => Ok(bytes),
-            false => Err(here::changed(&path)),
+            false => Err(local_end::changed(&path)),
         }
     }
 }
 
-impl Sink {
+impl PieceSink {
     /// Puts the next piece in line; waits only if too many are on their way.
-    async fn write(&mut self, at: u64, bytes: Bytes, is_last: bool) -> Result<(), Wrong> {
-        let Sink::There { there, part, last_mode, ahead } = self else { return Ok(()) };
-        while ahead.len() >= AHEAD {
+    async fn write(&mut self, at: u64, bytes: Bytes, is_last: bool) -> Result<(), CopyError> {
+        let PieceSink::Remote { remote, part, last_mode, ahead } = self else { return Ok(()) };
+        while ahead.len() >= MAX_IN_FLIGHT {
             if let Some(oldest) = ahead.pop_front() {
                 oldest.await??;
             }
@@ -293,18 +318,18 @@ impl Sink {
         // The first piece replaces what an earlier try left; nobody else may read it before it has its mode.
         let how = if at == 0 { "replace" } else { "append" };
         let mode = if is_last { *last_mode } else { Some(0o600) };
-        let (there, part) = (there.clone(), part.clone());
+        let (remote, part) = (remote.clone(), part.clone());
         // Tasks start in the order they are made, and their first step puts them in line.
-        ahead.push_back(tokio::spawn(async move { there.write(&part, &bytes, how, mode).await }));
+        ahead.push_back(tokio::spawn(async move { remote.write(&part, &bytes, how, mode).await }));
         Ok(())
     }
 
     /// Waits until everything has arrived.
-    async fn flush(&mut self) -> Result<(), Wrong> {
-        let Sink::There { ahead, .. } = self else { return Ok(()) };
+    async fn flush(&mut self) -> Result<(), CopyError> {
+        let PieceSink::Remote { ahead, .. } = self else { return Ok(()) };
         let mut all = Ok(());
         for piece in std::mem::take(ahead) {
-            let piece = piece.await.map_err(Wrong::from).and_then(|written| written);
+            let piece = piece.await.map_err(CopyError::from).and_then(|written| written);
             all = all.and(piece);
         }
         all

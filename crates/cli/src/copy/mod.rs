@@ -7,7 +7,7 @@
 //! | `job` | many files at once, each tried until it is there |
 //! | `large` | a file in pieces, into a part that takes its name when it is complete |
 //! | `names` | paths, and what is incomplete |
-//! | `tally`, `progress` | what was done so far |
+//! | `stats`, `progress` | what was done so far |
 //!
 //! Where things go, as `cp -r` and `scp -r` do it:
 //!
@@ -25,48 +25,48 @@
 //! disk, as with `cp`: what is copied outlives this program and the daemon at once, and the machine when its system
 //! has written it.
 
-mod end;
+mod endpoint;
+mod error;
 mod hash;
-mod here;
 mod job;
 mod large;
+mod local_end;
 mod names;
 mod plan;
 mod progress;
-mod tally;
-mod there;
-mod wrong;
+mod remote_end;
+mod stats;
 
 use std::sync::Arc;
 
 use client::{Session, v1};
 
-use crate::failure::{Failure, Status};
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use end::{End, Kind, Meta};
-use job::Job;
-use plan::{Entry, Known, Walk};
-use progress::Progress;
-use tally::Tally;
-use there::There;
-use wrong::{Weight, Wrong};
+use endpoint::{CopyEndpoint, FileKind, FileMeta};
+use error::{CopyError, ErrorScope};
+use job::CopyJob;
+use plan::{ExistingFiles, PlannedFile, TreeWalk};
+use progress::ProgressLine;
+use remote_end::RemoteEnd;
+use stats::CopyStats;
 
 /// What the ends of a copy must be able to do.
-const NEEDED: [&str; 5] =
+const REQUIRED_CAPABILITIES: [&str; 5] =
     ["fs.stat.hash", "fs.read.hash", "fs.write.hash", "fs.write.permissions", "fs.write.durable"];
 
 /// One side of a copy as it was asked for.
 #[derive(Debug, Clone)]
-pub struct Side {
+pub struct CopySide {
     /// The session on the target; nothing for this machine.
     pub session: Option<Session>,
-    /// The path there.
+    /// The path remote.
     pub path: String,
 }
 
 /// How to copy.
 #[derive(Debug, Clone, Copy)]
-pub struct Manner {
+pub struct CopyOptions {
     /// Whether hashes are compared.
     pub verify: bool,
     /// Whether links in a tree count as what they lead to.
@@ -78,84 +78,90 @@ pub struct Manner {
 }
 
 /// Copies; tells on stderr what could not be copied, and ends with 1 if there was something.
-pub async fn copy(source: Side, target: Side, manner: Manner) -> Result<Status, Failure> {
-    let tally = Arc::new(Tally::new(manner.json));
-    let progress = Progress::start(&tally, manner.quiet);
-    let trip = Trip {
-        job: Arc::new(Job {
-            source: end(&source, manner)?,
-            target: end(&target, manner)?,
-            verify: manner.verify,
-            tally: tally.clone(),
+pub async fn copy(
+    source: CopySide,
+    target: CopySide,
+    options: CopyOptions,
+) -> Result<CommandStatus, Failure> {
+    let stats = Arc::new(CopyStats::new(options.json));
+    let progress = ProgressLine::start(&stats, options.quiet);
+    let run = CopyRun {
+        job: Arc::new(CopyJob {
+            source: end(&source, options)?,
+            target: end(&target, options)?,
+            verify: options.verify,
+            stats: stats.clone(),
         }),
         from: source.path,
         to: target.path,
-        follow: manner.follow,
+        follow: options.follow,
     };
-    let done = trip.go().await;
+    let done = run.go().await;
     drop(progress);
-    done.map_err(|wrong| match wrong.weight {
-        Weight::File => wrong.failure,
-        Weight::Try | Weight::All => wrong.failure.hint("the same command goes on where this one stopped"),
+    done.map_err(|error| match error.scope {
+        ErrorScope::File => error.failure,
+        ErrorScope::Attempt | ErrorScope::Copy => {
+            error.failure.hint("the same command goes on where this one stopped")
+        }
     })?;
-    let summary = tally.summary();
-    if manner.json {
+    let summary = stats.summary();
+    if options.json {
         output::json_line(&summary)?;
     }
-    Ok(if summary.failed == 0 { Status::OK } else { Status::NOTHING })
+    Ok(if summary.failed == 0 { CommandStatus::OK } else { CommandStatus::UNSUCCESSFUL })
 }
 
 /// Copies between two places of one target, without moving the content.
-pub async fn copy_there(
+pub async fn copy_within_target(
     session: &Session,
     source: &str,
     target: &str,
-    manner: Manner,
-) -> Result<Status, Failure> {
-    let tally = Arc::new(Tally::new(manner.json));
-    let there = There { session: session.clone(), verify: false };
-    let end = End::There(there.clone());
-    let job = Job { source: end.clone(), target: end, verify: false, tally: tally.clone() };
+    options: CopyOptions,
+) -> Result<CommandStatus, Failure> {
+    let stats = Arc::new(CopyStats::new(options.json));
+    let remote = RemoteEnd { session: session.clone(), verify: false };
+    let end = CopyEndpoint::Remote(remote.clone());
+    let job = CopyJob { source: end.clone(), target: end, verify: false, stats: stats.clone() };
     let (from, to) = (source.to_owned(), target.to_owned());
-    let trip = Trip { job: Arc::new(job), from, to, follow: false };
+    let run = CopyRun { job: Arc::new(job), from, to, follow: false };
     let (from, found, to) = async {
-        let (from, found) = trip.source().await?;
+        let (from, found) = run.source().await?;
         let to = match found.kind {
-            Kind::Dir => trip.tree_target().await?.path,
-            _ => trip.file_target().await?.0,
+            FileKind::Dir => run.tree_target().await?.path,
+            _ => run.file_target().await?.0,
         };
         Ok((from, found, to))
     }
     .await
-    .map_err(|wrong: Wrong| wrong.failure)?;
+    .map_err(|error: CopyError| error.failure)?;
     session
         .files()
         .copy(v1::FsCopy { from, to, recursive: true, overwrite: true, ..v1::FsCopy::default() })
         .await?;
-    if found.kind != Kind::Dir {
-        tally.copied(found.size);
+    if found.kind != FileKind::Dir {
+        stats.copied(found.size);
     }
-    if manner.json {
-        output::json_line(&tally.summary())?;
+    if options.json {
+        output::json_line(&stats.summary())?;
     }
-    Ok(Status::OK)
+    Ok(CommandStatus::OK)
 }
 
-fn end(side: &Side, manner: Manner) -> Result<End, Failure> {
-    let Some(session) = &side.session else { return Ok(End::Here) };
-    if let Some(missing) = NEEDED.iter().find(|needed| !session.has_capability(needed)) {
+fn end(side: &CopySide, options: CopyOptions) -> Result<CopyEndpoint, Failure> {
+    let Some(session) = &side.session else { return Ok(CopyEndpoint::Local) };
+    if let Some(missing) = REQUIRED_CAPABILITIES.iter().find(|needed| !session.has_capability(needed)) {
         return Err(Failure::new(format!(
             "cannot copy: rexd on {} does not know {missing}",
             session.target()
         ))
-        .hint("update rexd there: rex target install"));
+        .hint("update rexd remote: rex target install"));
     }
-    Ok(End::There(There { session: session.clone(), verify: manner.verify }))
+    Ok(CopyEndpoint::Remote(RemoteEnd { session: session.clone(), verify: options.verify }))
 }
 
-/// A copy whose ends are known.
-struct Trip {
-    job: Arc<Job>,
+/// A copy whose ends are existing.
+struct CopyRun {
+    job: Arc<CopyJob>,
     from: String,
     to: String,
     follow: bool,
@@ -164,31 +170,33 @@ struct Trip {
 /// Where a tree goes.
 struct TreeTarget {
     path: String,
-    /// What is there.
+    /// What is remote.
     is_there: bool,
-    /// Whether the directory itself is the copy, so that an unfinished one has to be known again.
+    /// Whether the directory itself is the copy, so that an unfinished one has to be existing again.
     is_marked: bool,
 }
 
-impl Trip {
-    async fn go(&self) -> Result<(), Wrong> {
+impl CopyRun {
+    async fn go(&self) -> Result<(), CopyError> {
         let (from, found) = self.source().await?;
         match found.kind {
-            Kind::File => self.file(from, found).await,
-            Kind::Dir => self.tree(&from).await,
-            Kind::Link | Kind::Other => Err(Wrong::file(format!("{from} is neither a file nor a directory"))),
+            FileKind::File => self.file(from, found).await,
+            FileKind::Dir => self.tree(&from).await,
+            FileKind::Link | FileKind::Other => {
+                Err(CopyError::file(format!("{from} is neither a file nor a directory")))
+            }
         }
     }
 
-    async fn source(&self) -> Result<(String, Meta), Wrong> {
+    async fn source(&self) -> Result<(String, FileMeta), CopyError> {
         let found = self.job.source.follow(&self.from).await?;
-        found.ok_or_else(|| Wrong::file(format!("cannot copy {}: there is no such file", self.from)))
+        found.ok_or_else(|| CopyError::file(format!("cannot copy {}: there is no such file", self.from)))
     }
 
-    /// Where a file goes, and what is there.
-    async fn file_target(&self) -> Result<(String, Option<Meta>), Wrong> {
+    /// Where a file goes, and what is remote.
+    async fn file_target(&self) -> Result<(String, Option<FileMeta>), CopyError> {
         let found = self.job.target.follow(&self.to).await?;
-        let is_directory = found.is_some_and(|(_, found)| found.kind == Kind::Dir);
+        let is_directory = found.is_some_and(|(_, found)| found.kind == FileKind::Dir);
         match (is_directory, names::last(&self.from)) {
             (true, Some(name)) => {
                 let to = names::join(&self.to, name);
@@ -196,28 +204,28 @@ impl Trip {
                 Ok((to, found))
             }
             (false, _) if self.to.ends_with('/') => {
-                Err(Wrong::file(format!("cannot copy to {}: it is no directory", self.to))
+                Err(CopyError::file(format!("cannot copy to {}: it is no directory", self.to))
                     .hint("make it first, or leave the / away to copy to that name"))
             }
             _ => Ok((self.to.clone(), self.job.target.stat(&self.to).await?)),
         }
     }
 
-    async fn file(&self, from: String, found: Meta) -> Result<(), Wrong> {
-        let (to, there) = self.file_target().await?;
-        self.job.tally.expects(found.size);
-        let entry = Entry { from, below: String::new(), size: found.size, mode: found.mode };
-        self.job.file(&entry, &to, there).await
+    async fn file(&self, from: String, found: FileMeta) -> Result<(), CopyError> {
+        let (to, existing) = self.file_target().await?;
+        self.job.stats.expects(found.size);
+        let entry = PlannedFile { from, below: String::new(), size: found.size, mode: found.mode };
+        self.job.file(&entry, &to, existing).await
     }
 
     /// Where a tree goes.
-    async fn tree_target(&self) -> Result<TreeTarget, Wrong> {
+    async fn tree_target(&self) -> Result<TreeTarget, CopyError> {
         let target = &self.job.target;
         let within = |path: &str| self.from.ends_with("/.") || names::last(path).is_none();
         let found = target.follow(&self.to).await?.map(|(_, found)| found);
         match found {
-            Some(found) if found.kind != Kind::Dir => {
-                return Err(Wrong::file(format!(
+            Some(found) if found.kind != FileKind::Dir => {
+                return Err(CopyError::file(format!(
                     "cannot copy a directory over {}, which is a file",
                     self.to
                 )));
@@ -239,52 +247,54 @@ impl Trip {
     }
 
     /// Whether the destination is a copy of the same name that was cut.
-    async fn is_unfinished(&self, name: &str) -> Result<bool, Wrong> {
+    async fn is_unfinished(&self, name: &str) -> Result<bool, CopyError> {
         let mark = names::join(&self.to, names::UNFINISHED);
         match self.job.target.stat(&mark).await? {
-            Some(found) if found.kind == Kind::File && found.size == name.len() as u64 => {
+            Some(found) if found.kind == FileKind::File && found.size == name.len() as u64 => {
                 Ok(self.job.target.read_whole(&mark, found.size).await?.0 == name.as_bytes())
             }
             _ => Ok(false),
         }
     }
 
-    async fn tree(&self, from: &str) -> Result<(), Wrong> {
+    async fn tree(&self, from: &str) -> Result<(), CopyError> {
         let job = &self.job;
         let TreeTarget { path: to, is_there, is_marked } = self.tree_target().await?;
-        if matches!((&job.source, &job.target), (End::Here, End::Here)) && names::is_within(&to, from) {
-            return Err(Wrong::file(format!("cannot copy {from} into itself")));
+        if matches!((&job.source, &job.target), (CopyEndpoint::Local, CopyEndpoint::Local))
+            && names::is_within(&to, from)
+        {
+            return Err(CopyError::file(format!("cannot copy {from} into itself")));
         }
-        let plan = Walk { end: &job.source, follow: self.follow, tally: &job.tally }.plan(from).await?;
+        let plan = TreeWalk { end: &job.source, follow: self.follow, stats: &job.stats }.plan(from).await?;
         job.target.mkdir(&to).await?;
         let mark = names::join(&to, names::UNFINISHED);
         if is_marked && let Some(name) = names::last(&self.from) {
             job.target.put(&mark, name.as_bytes(), None).await?;
         }
-        let known = match is_there {
-            true => plan::known(&job.target, &to, &plan.directories).await?,
-            false => Known::new(),
+        let existing = match is_there {
+            true => plan::existing(&job.target, &to, &plan.directories).await?,
+            false => ExistingFiles::new(),
         };
-        self.directories(&plan.directories, &to, &known).await?;
-        job.files(plan.files, &to, &known).await?;
-        match is_marked && job.tally.summary().failed == 0 {
+        self.directories(&plan.directories, &to, &existing).await?;
+        job.files(plan.files, &to, &existing).await?;
+        match is_marked && job.stats.summary().failed == 0 {
             true => job.target.remove(&mark).await,
             false => Ok(()),
         }
     }
 
     /// Makes the directories that are missing.
-    async fn directories(&self, all: &[String], to: &str, known: &Known) -> Result<(), Wrong> {
+    async fn directories(&self, all: &[String], to: &str, existing: &ExistingFiles) -> Result<(), CopyError> {
         let mut making = tokio::task::JoinSet::new();
         for below in
-            all.iter().filter(|below| !known.get(*below).is_some_and(|found| found.kind == Kind::Dir))
+            all.iter().filter(|below| !existing.get(*below).is_some_and(|found| found.kind == FileKind::Dir))
         {
             let (target, path) = (self.job.target.clone(), names::join(to, below));
             making.spawn(async move { target.mkdir(&path).await });
         }
         while let Some(made) = making.join_next().await {
             match made? {
-                Err(wrong) if wrong.weight == Weight::File => self.job.tally.failed(&wrong),
+                Err(error) if error.scope == ErrorScope::File => self.job.stats.failed(&error),
                 made => made?,
             }
         }

@@ -5,7 +5,7 @@ use super::hash;
 /// Behind the name of a file that is being copied.
 const SUFFIX: &str = ".rex-part";
 /// The longest name a directory takes.
-const MOST_NAME_BYTES: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// In a tree that is being copied for the first time; its content is what the source is called.
 pub(super) const UNFINISHED: &str = ".rex-part";
@@ -36,7 +36,7 @@ pub(super) fn parent(path: &str) -> &str {
 /// Where a file is put together before it takes its name.
 pub(super) fn part(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let part = match name.len() + SUFFIX.len() < MOST_NAME_BYTES {
+    let part = match name.len() + SUFFIX.len() < MAX_NAME_BYTES {
         true => format!(".{name}{SUFFIX}"),
         false => format!(".{}{SUFFIX}", hash::of(name.as_bytes())),
     };

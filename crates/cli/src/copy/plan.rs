@@ -1,24 +1,24 @@
-//! Plan: everything that is in a tree, and what of it is at the other end already.
+//! CopyPlan: everything that is in a tree, and what of it is at the other end already.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::end::{End, Found, Kind, Meta};
-use super::here;
+use super::endpoint::{CopyEndpoint, FileKind, FileMeta, ListedEntry};
+use super::error::{CopyError, ErrorScope};
+use super::local_end;
 use super::names;
-use super::tally::Tally;
-use super::wrong::{Weight, Wrong};
+use super::stats::CopyStats;
 
 /// Directories that are listed at the same time.
-const LISTS_AT_ONCE: usize = 32;
+const MAX_CONCURRENT_LISTS: usize = 32;
 /// Directories within directories; past it something leads in circles.
-const MOST_DEPTH: usize = 512;
+const MAX_DEPTH: usize = 512;
 
 /// One file of a plan.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct PlannedFile {
     /// Where it is, without a link at its end.
     pub(super) from: String,
     /// Where it goes, below the tree's target.
@@ -29,34 +29,34 @@ pub(super) struct Entry {
 
 /// What is to be copied.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct CopyPlan {
     /// Directories below the top, those above before those within.
     pub(super) directories: Vec<String>,
-    pub(super) files: Vec<Entry>,
+    pub(super) files: Vec<PlannedFile>,
 }
 
 /// What is at the other end already, by its path below the top.
-pub(super) type Known = HashMap<String, Meta>;
+pub(super) type ExistingFiles = HashMap<String, FileMeta>;
 
-type Listed = Result<Vec<Result<Found, Wrong>>, Wrong>;
+type Listed = Result<Vec<Result<ListedEntry, CopyError>>, CopyError>;
 
 /// Walks a tree. What cannot be copied is told and counted, the rest goes on.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
-    pub(super) end: &'a End,
+pub(super) struct TreeWalk<'a> {
+    pub(super) end: &'a CopyEndpoint,
     /// Whether links count as what they lead to.
     pub(super) follow: bool,
-    pub(super) tally: &'a Arc<Tally>,
+    pub(super) stats: &'a Arc<CopyStats>,
 }
 
-impl Walk<'_> {
+impl TreeWalk<'_> {
     /// Everything below a directory.
-    pub(super) async fn plan(&self, top: &str) -> Result<Plan, Wrong> {
-        let mut plan = Plan::default();
+    pub(super) async fn plan(&self, top: &str) -> Result<CopyPlan, CopyError> {
+        let mut plan = CopyPlan::default();
         let mut lists = JoinSet::new();
         let mut waiting = vec![(top.to_owned(), String::new())];
         loop {
-            while lists.len() < LISTS_AT_ONCE
+            while lists.len() < MAX_CONCURRENT_LISTS
                 && let Some((path, below)) = waiting.pop()
             {
                 lists.spawn(list(self.end.clone(), path, below));
@@ -69,26 +69,28 @@ impl Walk<'_> {
                         self.take(entry, (&path, &below), (&mut plan, &mut waiting)).await?;
                     }
                 }
-                Err(wrong) if wrong.weight == Weight::File && !below.is_empty() => self.tally.failed(&wrong),
-                Err(wrong) => return Err(wrong),
+                Err(error) if error.scope == ErrorScope::File && !below.is_empty() => {
+                    self.stats.failed(&error)
+                }
+                Err(error) => return Err(error),
             }
         }
         plan.directories.sort();
         plan.files.sort_by(|one, other| one.below.cmp(&other.below));
-        self.tally.expects(plan.files.iter().map(|file| file.size).sum());
+        self.stats.expects(plan.files.iter().map(|file| file.size).sum());
         Ok(plan)
     }
 
     async fn take(
         &self,
-        entry: Result<Found, Wrong>,
+        entry: Result<ListedEntry, CopyError>,
         (path, below): (&str, &str),
-        (plan, waiting): (&mut Plan, &mut Vec<(String, String)>),
-    ) -> Result<(), Wrong> {
-        let Found { name, mut meta } = match entry {
+        (plan, waiting): (&mut CopyPlan, &mut Vec<(String, String)>),
+    ) -> Result<(), CopyError> {
+        let ListedEntry { name, mut meta } = match entry {
             Ok(found) => found,
-            Err(wrong) => {
-                self.tally.failed(&wrong);
+            Err(error) => {
+                self.stats.failed(&error);
                 return Ok(());
             }
         };
@@ -97,45 +99,45 @@ impl Walk<'_> {
             return Ok(());
         }
         let (mut from, below) = (names::join(path, &name), names::join(below, &name));
-        if meta.kind == Kind::Link {
+        if meta.kind == FileKind::Link {
             match self.lead(&from).await {
                 Ok(Some((leads, found))) => (from, meta) = (leads, found),
                 Ok(None) => return Ok(()),
-                Err(wrong) if wrong.weight == Weight::File => {
-                    self.tally.failed(&wrong);
+                Err(error) if error.scope == ErrorScope::File => {
+                    self.stats.failed(&error);
                     return Ok(());
                 }
-                Err(wrong) => return Err(wrong),
+                Err(error) => return Err(error),
             }
         }
         match meta.kind {
-            Kind::File => plan.files.push(Entry { from, below, size: meta.size, mode: meta.mode }),
-            Kind::Dir if below.split('/').count() < MOST_DEPTH => {
+            FileKind::File => plan.files.push(PlannedFile { from, below, size: meta.size, mode: meta.mode }),
+            FileKind::Dir if below.split('/').count() < MAX_DEPTH => {
                 plan.directories.push(below.clone());
                 waiting.push((from, below));
             }
-            Kind::Dir => self.tally.left_out(&from, "it lies too deep"),
-            Kind::Link | Kind::Other => self.tally.left_out(&from, "neither a file nor a directory"),
+            FileKind::Dir => self.stats.left_out(&from, "it lies too deep"),
+            FileKind::Link | FileKind::Other => self.stats.left_out(&from, "neither a file nor a directory"),
         }
         Ok(())
     }
 
     /// Where a link leads, if links are followed and it leads somewhere new.
-    async fn lead(&self, link: &str) -> Result<Option<(String, Meta)>, Wrong> {
+    async fn lead(&self, link: &str) -> Result<Option<(String, FileMeta)>, CopyError> {
         if !self.follow {
-            self.tally.left_out(link, "a link (--follow copies what links lead to)");
+            self.stats.left_out(link, "a link (--follow copies what links lead to)");
             return Ok(None);
         }
         let Some((leads, found)) = self.end.follow(link).await? else {
-            self.tally.left_out(link, "a link that leads nowhere");
+            self.stats.left_out(link, "a link that leads nowhere");
             return Ok(None);
         };
-        let in_circles = match self.end {
-            End::Here => here::leads_back(link),
-            End::There(_) => names::is_within(names::parent(link), &leads),
+        let is_cyclic = match self.end {
+            CopyEndpoint::Local => local_end::is_cyclic_link(link),
+            CopyEndpoint::Remote(_) => names::is_within(names::parent(link), &leads),
         };
-        if found.kind == Kind::Dir && in_circles {
-            self.tally.left_out(link, "a link that leads back to where it lies");
+        if found.kind == FileKind::Dir && is_cyclic {
+            self.stats.left_out(link, "a link that leads back to where it lies");
             return Ok(None);
         }
         Ok(Some((leads, found)))
@@ -143,30 +145,34 @@ impl Walk<'_> {
 }
 
 /// What is in the directories of a plan at the other end.
-pub(super) async fn known(end: &End, top: &str, directories: &[String]) -> Result<Known, Wrong> {
-    let mut known = Known::new();
+pub(super) async fn existing(
+    end: &CopyEndpoint,
+    top: &str,
+    directories: &[String],
+) -> Result<ExistingFiles, CopyError> {
+    let mut existing = ExistingFiles::new();
     let mut lists = JoinSet::new();
     let mut waiting = std::iter::once("").chain(directories.iter().map(String::as_str));
     loop {
-        while lists.len() < LISTS_AT_ONCE
+        while lists.len() < MAX_CONCURRENT_LISTS
             && let Some(below) = waiting.next()
         {
             lists.spawn(list(end.clone(), names::join(top, below), below.to_owned()));
         }
-        let Some(listed) = lists.join_next().await else { return Ok(known) };
+        let Some(listed) = lists.join_next().await else { return Ok(existing) };
         match listed? {
             (_, below, Ok(entries)) => {
-                let named = |found: Found| (names::join(&below, &found.name), found.meta);
-                known.extend(entries.into_iter().flatten().map(named));
+                let named = |found: ListedEntry| (names::join(&below, &found.name), found.meta);
+                existing.extend(entries.into_iter().flatten().map(named));
             }
-            // It is not there, or will be refused again when something is written into it.
-            (_, _, Err(wrong)) if wrong.weight == Weight::File => {}
-            (_, _, Err(wrong)) => return Err(wrong),
+            // It is not remote, or will be refused again when something is written into it.
+            (_, _, Err(error)) if error.scope == ErrorScope::File => {}
+            (_, _, Err(error)) => return Err(error),
         }
     }
 }
 
-async fn list(end: End, path: String, below: String) -> (String, String, Listed) {
+async fn list(end: CopyEndpoint, path: String, below: String) -> (String, String, Listed) {
     let listed = end.list(&path).await;
     (path, below, listed)
 }

@@ -1,48 +1,48 @@
-//! Progress: one line on a terminal, for copies that take longer than a moment.
+//! ProgressLine: one line on a terminal, for copies that take longer than a moment.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::tally::Tally;
+use super::stats::CopyStats;
 use crate::terminal;
 
 /// A copy that is done by then shows nothing.
-const PATIENCE: Duration = Duration::from_secs(1);
-const EVERY: Duration = Duration::from_millis(200);
+const SHOW_AFTER: Duration = Duration::from_secs(1);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Shows how far the copy is, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct ProgressLine {
     task: Option<tokio::task::JoinHandle<()>>,
-    tally: Arc<Tally>,
+    stats: Arc<CopyStats>,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Starts showing, if somebody looks.
-    pub(super) fn start(tally: &Arc<Tally>, quiet: bool) -> Progress {
-        let watched = tally.clone();
+    pub(super) fn start(stats: &Arc<CopyStats>, quiet: bool) -> ProgressLine {
+        let watched = stats.clone();
         let task = (!quiet && std::io::stderr().is_terminal()).then(|| {
             tokio::spawn(async move {
-                tokio::time::sleep(PATIENCE).await;
+                tokio::time::sleep(SHOW_AFTER).await;
                 loop {
                     let (passed, total, seconds) = watched.progress();
                     let width = usize::from(terminal::size().cols).saturating_sub(1);
                     watched.show(&line(passed, total, seconds).chars().take(width).collect::<String>());
-                    tokio::time::sleep(EVERY).await;
+                    tokio::time::sleep(REDRAW_INTERVAL).await;
                 }
             })
         });
-        Progress { task, tally: tally.clone() }
+        ProgressLine { task, stats: stats.clone() }
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();
         }
-        self.tally.clear();
+        self.stats.clear();
     }
 }
 

@@ -1,31 +1,31 @@
-//! Machine: what is found on the other side before anything is changed there.
+//! Machine: what the probe finds on the remote machine before anything is changed.
 
 use crate::failure::Failure;
 
-/// Where rexd is looked for without being told.
+/// The directory where rexd is searched first.
 pub(crate) const SYSTEM: &str = "/usr/local/bin";
-/// The same for one user.
+/// The search directory of one user, relative to the home directory.
 const PERSONAL: &str = ".local/bin";
 
-/// What is on the machine.
+/// What the probe found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Machine {
-    /// As `uname -s` says it.
+    /// The output of `uname -s`.
     pub(crate) system: String,
-    /// As `uname -m` says it.
+    /// The output of `uname -m`.
     pub(crate) processor: String,
     pub(crate) home: String,
-    /// Where that user's configurations lie.
+    /// The user's XDG config directory.
     pub(crate) config_home: String,
-    /// Whether that user may write to the system's folder for programs.
+    /// Whether the user can write to the system directory.
     pub(crate) may_write_system: bool,
-    /// Whether the administrator has written a config, which counts more than the user's.
+    /// Whether /etc/rexd/config.toml exists, which takes precedence over the user's config.
     pub(crate) has_system_config: bool,
-    /// Whether a rexd lies in the system's folder.
+    /// Whether the system directory contains a rexd.
     pub(crate) has_system_rexd: bool,
 }
 
-/// Tells what [`Machine`] holds, one line each.
+/// The script that prints the fields of [`Machine`], one per line.
 pub(crate) const PROBE: &str = r#"
     echo "rex system $(uname -s)";
     echo "rex processor $(uname -m)";
@@ -38,7 +38,7 @@ pub(crate) const PROBE: &str = r#"
 "#;
 
 impl Machine {
-    /// Reads what the probe said.
+    /// Parses the output of the probe.
     pub(crate) fn parse(said: &str) -> Result<Machine, Failure> {
         let value = |name: &str| {
             let lines = said.lines().filter_map(|line| line.strip_prefix("rex "));
@@ -58,28 +58,28 @@ impl Machine {
             has_system_rexd: value("has_system_rexd").is_some(),
         };
         if value("end").is_none() || machine.system.is_empty() || !machine.home.starts_with('/') {
-            let what = "the machine does not say what it is: its login does not lead to an ordinary shell";
-            return Err(Failure::new(what).hint("does `ssh HOST uname -sm` print two words?"));
+            let what = "cannot probe the machine: the login does not run a POSIX shell";
+            return Err(Failure::new(what).hint("check that `ssh HOST uname -sm` prints two words"));
         }
         Ok(machine)
     }
 
-    /// Where the program goes.
-    pub(crate) fn folder(&self, into: Option<&str>) -> Result<String, Failure> {
+    /// The directory to install to.
+    pub(crate) fn install_dir(&self, into: Option<&str>) -> Result<String, Failure> {
         match into {
-            Some(folder) => self.absolute(folder, "--into"),
+            Some(dir) => self.absolute(dir, "--into"),
             None if self.may_write_system => Ok(SYSTEM.to_owned()),
             None => Ok(format!("{}/{PERSONAL}", self.home)),
         }
     }
 
-    /// Whether rexd is found in that folder without being told.
-    pub(crate) fn is_looked_into(&self, folder: &str) -> bool {
-        // Where both have one, the system's comes first.
-        folder == SYSTEM || (folder == format!("{}/{PERSONAL}", self.home) && !self.has_system_rexd)
+    /// Whether rexd is found in this directory without configuration.
+    pub(crate) fn is_searched(&self, dir: &str) -> bool {
+        // The system directory is searched first.
+        dir == SYSTEM || (dir == format!("{}/{PERSONAL}", self.home) && !self.has_system_rexd)
     }
 
-    /// A path there as an absolute one; `~/` is that user's home.
+    /// Makes a path on the machine absolute; `~/` is the user's home.
     pub(crate) fn absolute(&self, path: &str, what: &str) -> Result<String, Failure> {
         let expanded = match path.strip_prefix('~') {
             Some("") => self.home.clone(),
@@ -87,8 +87,8 @@ impl Machine {
             _ => path.to_owned(),
         };
         if !expanded.starts_with('/') || expanded.contains(char::is_control) {
-            let problem = format!("{what} {path:?} must be an absolute path there, or begin with ~/");
-            return Err(Failure::new(problem).hint("as in --root /srv/app"));
+            let problem = format!("invalid {what} {path:?}: it must be absolute or start with ~/");
+            return Err(Failure::new(problem).hint("for example --root /srv/app"));
         }
         match expanded.trim_end_matches('/') {
             "" => Ok("/".to_owned()),
@@ -96,12 +96,12 @@ impl Machine {
         }
     }
 
-    /// The config of that user.
+    /// The path of the user's config.
     pub(crate) fn config(&self) -> String {
         format!("{}/rexd/config.toml", self.config_home)
     }
 
-    /// System and processor as file names have them.
+    /// System and processor as in names of release files.
     pub(crate) fn suffix(&self) -> String {
         format!("{}-{}", self.system.to_lowercase(), self.processor)
     }

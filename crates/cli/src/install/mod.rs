@@ -1,9 +1,9 @@
-//! Putting rexd on a machine that ssh reaches: one connection, the right program, a config that allows little.
+//! Installs rexd on a machine over one ssh connection.
 
+pub(crate) mod binary;
 pub(crate) mod config;
 pub(crate) mod machine;
-pub(crate) mod program;
-pub(crate) mod remote;
+pub(crate) mod remote_shell;
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use tokio::time::{Instant, Interval, interval_at};
 use tokio_util::sync::CancellationToken;
 
 use super::elicit;
-use crate::tools::{Call, Outcome, Toolbox};
+use crate::tools::{ToolCall, ToolOutcome, Toolbox};
 
 /// How often progress is told.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
@@ -21,31 +21,31 @@ pub(super) async fn run(
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
     stop: CancellationToken,
-) -> Outcome {
-    let call = Call::until(stop);
+) -> ToolOutcome {
+    let call = ToolCall::new(stop);
     let arguments = request.arguments.clone().unwrap_or_default();
     let work = toolbox.call(&request.name, &arguments, &call);
     tokio::pin!(work);
     let mut progress = Progress::asked_for(context);
-    let mut asking: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = None;
+    let mut approval_prompt: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = None;
     let is_ours = |asked: &client::v1::ApprovalRequested| elicit::belongs(asked, &request.name, &arguments);
     loop {
         tokio::select! {
             biased;
             outcome = &mut work => return outcome,
             () = context.ct.cancelled(), if !call.cancelled.is_cancelled() => call.cancelled.cancel(),
-            question = toolbox.questions.next(is_ours), if asking.is_none() => {
-                asking = Some(Box::pin(elicit::ask(context.peer.clone(), question)));
+            question = toolbox.approval_queue.next(is_ours), if approval_prompt.is_none() => {
+                approval_prompt = Some(Box::pin(elicit::ask(context.peer.clone(), question)));
             }
-            () = pending(&mut asking) => asking = None,
+            () = pending(&mut approval_prompt) => approval_prompt = None,
             () = progress.due() => progress.tell(context, call.last_line().await).await,
         }
     }
 }
 
-async fn pending(asking: &mut Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>>) {
-    match asking {
-        Some(asking) => asking.await,
+async fn pending(approval_prompt: &mut Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>>) {
+    match approval_prompt {
+        Some(approval_prompt) => approval_prompt.await,
         None => std::future::pending().await,
     }
 }

@@ -5,7 +5,7 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-use crate::tools::{Outcome, Part, catalog, image, uri};
+use crate::tools::{ContentPart, ToolOutcome, catalog, image, uri};
 
 /// A tool's definition.
 pub(super) fn tool(tool: &catalog::Tool) -> Tool {
@@ -27,7 +27,7 @@ fn object(value: Value) -> JsonObject {
 }
 
 /// What a tool answered.
-pub(super) fn result(outcome: Outcome) -> CallToolResult {
+pub(super) fn result(outcome: ToolOutcome) -> CallToolResult {
     let content = outcome.parts.into_iter().map(block).collect();
     let mut result = match outcome.is_error {
         true => CallToolResult::error(content),
@@ -37,13 +37,13 @@ pub(super) fn result(outcome: Outcome) -> CallToolResult {
     result
 }
 
-fn block(part: Part) -> ContentBlock {
+fn block(part: ContentPart) -> ContentBlock {
     match part {
-        Part::Text(text) => ContentBlock::text(text),
-        Part::Image { mime, bytes } => {
+        ContentPart::Text(text) => ContentBlock::text(text),
+        ContentPart::Image { mime, bytes } => {
             ContentBlock::image(base64_simd::STANDARD.encode_to_string(bytes), mime)
         }
-        Part::Link { path, size } => {
+        ContentPart::Link { path, size } => {
             let link = Resource::new(uri::of(&path), uri::name(&path));
             ContentBlock::resource_link(match size {
                 Some(size) => link.with_size(size),

@@ -8,7 +8,7 @@ use rmcp::model::{
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Map, Value, json};
 
-use crate::tools::questions::Question;
+use crate::tools::approval_queue::ClaimedApproval;
 
 /// Characters of an operation that are shown: a diff may be long, a dialogue may not.
 const MOST_SHOWN: usize = 8_000;
@@ -43,7 +43,7 @@ pub(super) fn belongs(asked: &ApprovalRequested, tool: &str, arguments: &Map<Str
 }
 
 /// Asks, and passes the answer on. No answer is a no.
-pub(super) async fn ask(peer: Peer<RoleServer>, question: Question) {
+pub(super) async fn ask(peer: Peer<RoleServer>, question: ClaimedApproval) {
     let Some(request) = question.request() else { return };
     let answer = match form() {
         Some(requested_schema) => {

@@ -18,11 +18,11 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::server::Server;
+use super::server::McpServer;
 use super::{stdio, token};
 use crate::failure::Failure;
 use crate::output;
-use crate::tools::Setting;
+use crate::tools::ToolboxOptions;
 
 /// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
@@ -37,11 +37,11 @@ const HEADER_DEADLINE: Duration = Duration::from_secs(15);
 /// The time for open connections to end after a signal.
 const DRAIN: Duration = Duration::from_secs(3);
 
-type McpService = StreamableHttpService<Server, LocalSessionManager>;
+type McpService = StreamableHttpService<McpServer, LocalSessionManager>;
 type McpResponse = Response<BoxBody<Bytes, Infallible>>;
 
 /// Serves until a signal arrives. Prints the URL on stdout, and the path of the token file on stderr.
-pub async fn serve(address: &str, setting: Setting) -> Result<(), Failure> {
+pub async fn serve(address: &str, options: ToolboxOptions) -> Result<(), Failure> {
     let token = Secret::new(token::token()?);
     let listener = bind(address).await.map_err(|error| {
         let cause = match &error {
@@ -52,7 +52,7 @@ pub async fn serve(address: &str, setting: Setting) -> Result<(), Failure> {
     })?;
     let stop = CancellationToken::new();
     stdio::stop_on_signals(&stop)?;
-    let front_end = McpFrontEnd { mcp: service(setting, &stop), access: HttpAccess::new(&token) };
+    let front_end = McpFrontEnd { mcp: service(options, &stop), access: HttpAccess::new(&token) };
     output::line(format_args!("listening mcp http://{}{PATH}", listener.local_addr()?))?;
     let tasks = TaskTracker::new();
     let server = HttpServer {
@@ -71,7 +71,7 @@ pub async fn serve(address: &str, setting: Setting) -> Result<(), Failure> {
     Ok(())
 }
 
-fn service(setting: Setting, stop: &CancellationToken) -> McpService {
+fn service(options: ToolboxOptions, stop: &CancellationToken) -> McpService {
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(SESSION_IDLE);
     // `OriginCheck` checks Host and Origin instead; it accepts every address of this machine.
@@ -80,7 +80,7 @@ fn service(setting: Setting, stop: &CancellationToken) -> McpService {
         .with_max_request_body_bytes(MAX_REQUEST_BYTES)
         .with_cancellation_token(stop.child_token());
     let ended = stop.clone();
-    let make = move || Ok(Server::new(setting.clone(), ended.child_token()));
+    let make = move || Ok(McpServer::new(options.clone(), ended.child_token()));
     StreamableHttpService::new(make, Arc::new(sessions), config)
 }
 

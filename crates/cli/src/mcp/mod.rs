@@ -1,6 +1,6 @@
 //! The MCP server: the tools for every agent that speaks MCP, on stdin and stdout or over HTTP.
 //!
-//! [`server`] answers requests, `call` runs one tool with progress, cancellation and questions to the person, [`http`]
+//! [`server`] answers requests, `call` runs one tool with progress, cancellation and approval_queue to the person, [`http`]
 //! lets many clients in, [`install`] writes the configuration of agents' programs.
 
 mod call;

@@ -14,7 +14,7 @@ use rmcp::{ErrorData, ServerHandler};
 use tokio_util::sync::CancellationToken;
 
 use super::{call, convert};
-use crate::tools::{Setting, Toolbox, catalog, uri};
+use crate::tools::{Toolbox, ToolboxOptions, catalog, uri};
 
 /// The newest version whose clients have a session, and whose servers may ask: later ones have neither, so a client
 /// of those is answered with this one, which all of them speak too.
@@ -28,16 +28,16 @@ the person (`rex target use`) and may change between two calls.";
 
 /// The server of one client.
 #[derive(Debug)]
-pub struct Server {
-    setting: Setting,
+pub struct McpServer {
+    options: ToolboxOptions,
     stop: CancellationToken,
     toolbox: Arc<OnceLock<Arc<Toolbox>>>,
 }
 
-impl Server {
+impl McpServer {
     /// A server whose calls end when `stop` does.
-    pub fn new(setting: Setting, stop: CancellationToken) -> Server {
-        Server { setting, stop, toolbox: Arc::default() }
+    pub fn new(options: ToolboxOptions, stop: CancellationToken) -> McpServer {
+        McpServer { options, stop, toolbox: Arc::default() }
     }
 
     /// Where its toolbox will be, once the client has said what it can do.
@@ -47,13 +47,13 @@ impl Server {
 
     fn toolbox(&self, can_ask: bool) -> &Arc<Toolbox> {
         self.toolbox.get_or_init(|| {
-            let setting = Setting { approvals: can_ask, ..self.setting.clone() };
-            Arc::new(Toolbox::new(setting))
+            let options = ToolboxOptions { approvals: can_ask, ..self.options.clone() };
+            Arc::new(Toolbox::new(options))
         })
     }
 }
 
-impl ServerHandler for Server {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
         let ours = Implementation::new("rex", env!("CARGO_PKG_VERSION")).with_title("rex");

@@ -7,20 +7,20 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::server::Server;
+use super::server::McpServer;
 use crate::failure::Failure;
 use crate::output;
-use crate::tools::Setting;
+use crate::tools::ToolboxOptions;
 
 /// The longest message that is taken: a file to write comes in one.
 const LONGEST_MESSAGE: usize = 64 * 1024 * 1024;
 
 /// Serves until stdin ends or a signal comes; everything that was started has ended then. Calls that are under way when
 /// stdin ends have a few seconds to be answered.
-pub async fn serve(setting: Setting) -> Result<(), Failure> {
+pub async fn serve(options: ToolboxOptions) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;
-    let server = Server::new(setting, stop.child_token());
+    let server = McpServer::new(options, stop.child_token());
     let toolbox = server.toolbox_slot();
     let input = stdio::input(rustix::stdio::stdin())?;
     let output = stdio::output(rustix::stdio::stdout())?;
@@ -30,7 +30,7 @@ pub async fn serve(setting: Setting) -> Result<(), Failure> {
         Ok(running) => drop(running.waiting().await),
         // A client that leaves before it has said hello leaves nothing behind.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {}
-        Err(error) => output::remark(format_args!("the client did not begin as MCP says: {error}")),
+        Err(error) => output::note(format_args!("the client did not begin as MCP says: {error}")),
     }
     if let Some(toolbox) = toolbox.get() {
         toolbox.close().await;

@@ -22,7 +22,7 @@ pub(super) fn token() -> Result<String, Failure> {
         Failure::new(format!("token file {}: {error}", file.display()))
             .hint(format!("set {VARIABLE} to a token"))
     })?;
-    output::remark(format_args!("the token is in {}", file.display()));
+    output::note(format_args!("the token is in {}", file.display()));
     Ok(token)
 }
 

@@ -1,73 +1,75 @@
-//! The explanation of a choice: what every rule says, and which one won.
+//! Explains the choice of a target: the result of every rule, and the rule that won.
 
-use super::decide::{RULES, Said, decide};
+use super::decide::{RULES, RuleResult, decide};
 use super::inputs::Inputs;
 use super::{Choice, Rule, token};
 use crate::failure::Failure;
 
-/// What every rule says, and what comes of it.
+/// The result of every rule, and the choice.
 #[derive(Debug, Clone)]
 pub struct Explanation {
-    /// The rules in their order.
-    pub rules: Vec<Spoken>,
-    /// Where work is done, if that could be decided.
+    /// The rules in order of precedence.
+    pub rules: Vec<RuleExplanation>,
+    /// The choice, or why it failed.
     pub choice: Result<Choice, Failure>,
 }
 
-/// What one rule says.
+/// The result of one rule, for `rex target show`.
 #[derive(Debug, Clone)]
-pub struct Spoken {
-    /// What the rule is called.
+pub struct RuleExplanation {
+    /// The name of the rule.
     pub rule: &'static str,
-    /// An alias or a target, or nothing.
-    pub says: Option<String>,
-    /// Where it says so, or why it says nothing.
-    pub remark: Option<String>,
-    /// Whether it decides.
+    /// The alias or target it selects.
+    pub target: Option<String>,
+    /// Where that is configured, or why the rule does not apply.
+    pub note: Option<String>,
+    /// Whether this rule decided.
     pub wins: bool,
 }
 
-/// Explains the choice.
+/// Explains the choice of the target.
 pub fn explain(inputs: &Inputs) -> Explanation {
-    let mut rules: Vec<Spoken> = RULES
+    let mut rules: Vec<RuleExplanation> = RULES
         .iter()
-        .map(|(rule, says)| match says(inputs) {
-            Ok(Some(said)) => {
-                let remark = remark(&said);
-                Spoken { rule, says: Some(said.name), remark, wins: false }
+        .map(|(rule, apply)| match apply(inputs) {
+            Ok(Some(result)) => {
+                let note = note(&result);
+                RuleExplanation { rule, target: Some(result.name), note, wins: false }
             }
-            Ok(None) => Spoken { rule, says: None, remark: silence(rule, inputs), wins: false },
-            Err(failure) => Spoken { rule, says: None, remark: Some(failure.message), wins: false },
+            Ok(None) => {
+                RuleExplanation { rule, target: None, note: not_applied_reason(rule, inputs), wins: false }
+            }
+            Err(failure) => RuleExplanation { rule, target: None, note: Some(failure.message), wins: false },
         })
         .collect();
-    // A rule that fails decides too: that nothing is done.
-    let failed = RULES.iter().position(|(_, says)| says(inputs).is_err());
-    let spoken = rules.iter().position(|spoken| spoken.says.is_some());
-    let winner = failed.into_iter().chain(spoken).min();
+    // A rule that fails also decides: the command fails.
+    let failed = RULES.iter().position(|(_, apply)| apply(inputs).is_err());
+    let selected = rules.iter().position(|rule| rule.target.is_some());
+    let winner = failed.into_iter().chain(selected).min();
     if let Some(winner) = winner.and_then(|index| rules.get_mut(index)) {
         winner.wins = true;
     }
     Explanation { rules, choice: decide(inputs).and_then(token::admit) }
 }
 
-fn remark(said: &Said) -> Option<String> {
-    let place = match &said.rule {
+fn note(result: &RuleResult) -> Option<String> {
+    let place = match &result.rule {
         Rule::Project(path) | Rule::Prefix(path) => Some(path.display().to_string()),
         _ => None,
     };
-    match (place, &said.cwd) {
+    match (place, &result.cwd) {
         (Some(place), Some(cwd)) => Some(format!("{place} → {cwd}")),
         (place, _) => place,
     }
 }
 
-fn silence(rule: &str, inputs: &Inputs) -> Option<String> {
+fn not_applied_reason(rule: &str, inputs: &Inputs) -> Option<String> {
     match rule {
         "project file" => Some(match &inputs.project {
-            Ok(Some(project)) => format!("{} names no target", project.file.display()),
-            _ => "no .rex.toml here or above".to_owned(),
+            Ok(Some(project)) => format!("{} sets no target", project.file.display()),
+            _ => "no .rex.toml in this directory or above".to_owned(),
         }),
-        "carried over" if inputs.session.is_none() => Some("REX_SESSION names no session".to_owned()),
+        "carried over" if inputs.session.is_none() => Some("REX_SESSION is not set".to_owned()),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Inputs: everything the rules look at, gathered once, so that the decision itself touches nothing.
+//! Inputs: everything the routing rules read, collected once, so that the decision itself does no I/O.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,86 +6,87 @@ use std::path::{Path, PathBuf};
 
 use client::target::BearerToken;
 
-use super::places::Places;
+use super::paths::Paths;
 use super::project::{self, Project};
 use super::registry::Registry;
 use super::state;
 use crate::failure::Failure;
 
-/// Everything the rules look at. What could not be read counts only when a rule gets to it.
+/// Everything the routing rules read. A read error fails the command only when a rule needs that input.
 #[derive(Debug, Clone)]
 pub struct Inputs {
-    /// What `-t` says.
-    pub asked: Option<String>,
-    /// What `REX_TARGET` says.
+    /// The value of `-t`.
+    pub flag: Option<String>,
+    /// The value of `REX_TARGET`.
     pub environment: Option<String>,
     /// The nearest project file.
     pub project: Result<Option<Project>, Failure>,
     /// The registered targets.
     pub registry: Result<Registry, Failure>,
-    /// What `rex target use` said.
+    /// The target set by `rex target use`.
     pub used: Result<Option<String>, Failure>,
-    /// The runtime's session, by `REX_SESSION`.
+    /// The agent session, from `REX_SESSION`.
     pub session: Option<String>,
-    /// What that session asked for last.
-    pub carried: Result<Option<String>, Failure>,
-    /// The current directory as the kernel names it, and as the shell does if that differs.
+    /// The target that this session used last.
+    pub carried_over: Result<Option<String>, Failure>,
+    /// The current directory as the kernel reports it, and `PWD` if it differs.
     pub directories: Vec<PathBuf>,
-    /// What `REX_TOKEN` says.
+    /// The value of `REX_TOKEN`.
     pub token: Option<BearerToken>,
-    /// Where things lie.
-    pub places: Places,
+    /// The files and directories of `rex`.
+    pub paths: Paths,
 }
 
 impl Default for Inputs {
-    /// Nothing says anything.
+    /// Inputs with which only the default rule applies.
     fn default() -> Inputs {
         Inputs {
-            asked: None,
+            flag: None,
             environment: None,
             project: Ok(None),
             registry: Ok(Registry::default()),
             used: Ok(None),
             session: None,
-            carried: Ok(None),
+            carried_over: Ok(None),
             directories: Vec::new(),
             token: None,
-            places: Places::default(),
+            paths: Paths::default(),
         }
     }
 }
 
 impl Inputs {
-    /// What holds for this process now; `asked` is what `-t` says.
-    pub fn gather(asked: Option<&str>) -> Inputs {
-        let places = Places::from_environment();
+    /// Collects the inputs of this process; `flag` is the value of `-t`.
+    pub fn gather(flag: Option<&str>) -> Inputs {
+        let paths = Paths::from_environment();
         let directories = directories();
         let session = variable("REX_SESSION");
-        let carried = match (&places.state, &session) {
-            (Some(folder), Some(session)) => state::carried(folder, session),
+        let carried_over = match (&paths.state, &session) {
+            (Some(dir), Some(session)) => state::carried(dir, session),
             _ => Ok(None),
         };
         Inputs {
-            asked: asked.map(str::to_owned),
+            flag: flag.map(str::to_owned),
             environment: variable("REX_TARGET"),
-            project: directories.first().map_or(Ok(None), |folder| project::find(folder)),
-            registry: registry(&places),
-            used: places.state.as_deref().map_or(Ok(None), state::used),
+            project: directories.first().map_or(Ok(None), |dir| project::find(dir)),
+            registry: registry(&paths),
+            used: paths.state.as_deref().map_or(Ok(None), state::used),
             session,
-            carried,
+            carried_over,
             directories,
             token: variable("REX_TOKEN").map(BearerToken),
-            places,
+            paths,
         }
     }
 }
 
-/// The registry where it lies.
-pub(crate) fn registry(places: &Places) -> Result<Registry, Failure> {
-    places.registry.as_deref().map_or_else(|| Ok(Registry::default()), Registry::load)
+/// Loads the registry of targets.
+pub(crate) fn registry(paths: &Paths) -> Result<Registry, Failure> {
+    paths.registry.as_deref().map_or_else(|| Ok(Registry::default()), Registry::load)
 }
 
-/// A variable that says something. What is not UTF-8 becomes a name that nothing has, so it is not passed over.
+/// A non-empty environment variable. A value that is not UTF-8 is converted lossily, so that it fails as unknown
+/// instead of being ignored.
 fn variable(name: &str) -> Option<String> {
     let value = std::env::var_os(name)?;
     let text = value.to_string_lossy();
@@ -98,7 +99,7 @@ fn directories() -> Vec<PathBuf> {
     std::iter::once(real).chain(by_shell.map(PathBuf::from)).collect()
 }
 
-/// The shell's name for the current directory may be an old one.
+/// Whether `PWD`, which may be stale, is the current directory.
 fn is_same(shell: &OsStr, real: &Path) -> bool {
     let identity = |path: &Path| std::fs::metadata(path).map(|about| (about.dev(), about.ino())).ok();
     let shell = Path::new(shell);

@@ -1,13 +1,13 @@
-//! Where work is done: which rule chooses the target, and what an alias stands for.
+//! Routing: the rules that choose the target, and the registry of aliases.
 
 mod decide;
 mod explain;
 mod inputs;
-pub(crate) mod near;
-pub mod places;
+pub mod paths;
 pub mod project;
 pub mod registry;
 pub(crate) mod state;
+pub(crate) mod suggest;
 mod token;
 
 use std::path::PathBuf;
@@ -16,118 +16,118 @@ use client::Target;
 
 use crate::failure::Failure;
 use crate::output;
-pub use decide::{Decision, Proof, decide};
-pub use explain::{Explanation, Spoken, explain};
+pub use decide::{Credential, Decision, decide};
+pub use explain::{Explanation, RuleExplanation, explain};
 pub use inputs::Inputs;
-pub use places::Places;
+pub use paths::Paths;
 pub use registry::Registry;
 
-/// Where work is done, and why there.
+/// The chosen target, and the rule that chose it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The target.
+    /// The target, with its token.
     pub target: Target,
-    /// The alias it was chosen by, if by one.
+    /// The alias that was resolved to it.
     pub alias: Option<String>,
-    /// Where commands and relative paths start there; the session's own directory otherwise.
+    /// The directory where commands and relative paths start; otherwise the default of the session.
     pub cwd: Option<String>,
     /// The rule that chose it.
     pub rule: Rule,
-    /// What is odd about it but no reason to refuse, for a person.
+    /// Warnings for the user, such as a token file that others can read.
     pub warnings: Vec<String>,
 }
 
-/// The rules, the first that says something decides.
+/// The routing rules in order of precedence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rule {
-    /// `-t`, or the alias before a path.
+    /// `-t`, or the `ALIAS:` prefix of a path.
     Flag,
-    /// `REX_TARGET`.
+    /// The variable `REX_TARGET`.
     Environment,
-    /// A project file.
+    /// The project file at this path.
     Project(PathBuf),
     /// A path prefix of a target.
     Prefix(PathBuf),
-    /// `rex target use`.
+    /// The default that `rex target use` set.
     Used,
-    /// What the session used before.
+    /// The target that this session used before.
     CarriedOver,
-    /// Nothing else said anything.
+    /// No other rule applies: this machine.
     Default,
 }
 
-/// A path as it is written on the command line: on this machine, or there.
+/// A path of the command line, local or on a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// `PATH`: on this machine where both sides are possible.
-    Here(String),
-    /// `:PATH` or `ALIAS:PATH`: on the target that is named, or on the one the rules choose.
-    There {
-        /// The alias, if one stands before the path.
+pub enum PathArg {
+    /// `PATH`: local, where a command takes both kinds.
+    Local(String),
+    /// `:PATH` or `ALIAS:PATH`: on the named target, or on the one the rules choose.
+    Remote {
+        /// The alias before the colon, if any.
         alias: Option<String>,
-        /// The path there.
+        /// The path on the target.
         path: String,
     },
 }
 
-/// Chooses the target by the rules; `asked` is what `-t` says. Tells on stderr what is odd about it, and remembers
-/// what was asked for where a runtime named its session.
-pub fn choose(asked: Option<&str>) -> Result<Choice, Failure> {
-    let inputs = Inputs::gather(asked);
+/// Chooses the target; `flag` is the value of `-t`. Prints warnings on stderr, and stores the flag for the agent
+/// session if `REX_SESSION` is set.
+pub fn choose(flag: Option<&str>) -> Result<Choice, Failure> {
+    let inputs = Inputs::gather(flag);
     let choice = choose_from(&inputs)?;
-    choice.warnings.iter().for_each(output::remark);
-    if let (Some(name), Some(session), Some(folder)) = (asked, &inputs.session, &inputs.places.state)
-        && let Err(error) = state::carry(folder, session, name)
+    choice.warnings.iter().for_each(output::note);
+    if let (Some(name), Some(session), Some(dir)) = (flag, &inputs.session, &inputs.paths.state)
+        && let Err(error) = state::carry(dir, session, name)
     {
-        output::remark(format_args!("cannot remember `{name}` for this session: {error}"));
+        output::note(format_args!("cannot store the target `{name}` of this session: {error}"));
     }
     Ok(choice)
 }
 
-/// The same for an alias that stands before a path: it holds for this one time and is not remembered.
+/// Chooses the target of an `ALIAS:` prefix, which is not stored for the session.
 pub fn choose_once(alias: &str) -> Result<Choice, Failure> {
     let choice = current(Some(alias))?;
-    choice.warnings.iter().for_each(output::remark);
+    choice.warnings.iter().for_each(output::note);
     Ok(choice)
 }
 
-/// The same without a word and without remembering anything: for a server that looks before each call whether
-/// `rex target use` has said something else meanwhile.
-pub fn current(asked: Option<&str>) -> Result<Choice, Failure> {
-    choose_from(&Inputs::gather(asked))
+/// Chooses the target without warnings and without storing anything: a server calls this before each request, so that
+/// `rex target use` takes effect at once.
+pub fn current(flag: Option<&str>) -> Result<Choice, Failure> {
+    choose_from(&Inputs::gather(flag))
 }
 
-/// Decides, and fetches the token of the target that was chosen.
+/// Chooses the target and reads its token.
 pub fn choose_from(inputs: &Inputs) -> Result<Choice, Failure> {
     decide(inputs).and_then(token::admit)
 }
 
-/// Which side a path is on. A colon counts only at the beginning, or after an alias that is registered.
-pub fn place(text: &str) -> Result<Place, Failure> {
-    place_among(text, &|| inputs::registry(&Places::from_environment()))
+/// Parses a path. A colon separates an alias only if the path starts with it or the name before it is registered.
+pub fn parse_path(text: &str) -> Result<PathArg, Failure> {
+    parse_path_with(text, &|| inputs::registry(&Paths::from_environment()))
 }
 
-/// A path there with the alias before it, as `ALIAS:PATH`, `:PATH` and `PATH` are written where only the other side
-/// is possible.
-pub fn split_place(text: &str) -> Result<(Option<String>, String), Failure> {
-    Ok(match place(text)? {
-        Place::Here(path) => (None, path),
-        Place::There { alias, path } => (alias, path),
+/// Parses a path of a command that works on targets only: `ALIAS:PATH`, `:PATH` or `PATH`. Returns the alias and the
+/// path.
+pub fn remote_path(text: &str) -> Result<(Option<String>, String), Failure> {
+    Ok(match parse_path(text)? {
+        PathArg::Local(path) => (None, path),
+        PathArg::Remote { alias, path } => (alias, path),
     })
 }
 
 /// The registry is read only if there is a name to look up.
-fn place_among(text: &str, registry: &dyn Fn() -> Result<Registry, Failure>) -> Result<Place, Failure> {
-    let here = || Ok(Place::Here(text.to_owned()));
+fn parse_path_with(text: &str, registry: &dyn Fn() -> Result<Registry, Failure>) -> Result<PathArg, Failure> {
+    let here = || Ok(PathArg::Local(text.to_owned()));
     match text.split_once(':') {
-        Some(("", path)) => Ok(Place::There { alias: None, path: path.to_owned() }),
+        Some(("", path)) => Ok(PathArg::Remote { alias: None, path: path.to_owned() }),
         Some((name, path)) => {
-            // `./a:b` and `/a:b` are paths whatever is registered.
+            // `./a:b` and `/a:b` are paths, whatever is registered.
             if name.contains('/') || name.starts_with(['.', '~']) {
                 return here();
             }
             match name == "local" || registry()?.has(name) {
-                true => Ok(Place::There { alias: Some(name.to_owned()), path: path.to_owned() }),
+                true => Ok(PathArg::Remote { alias: Some(name.to_owned()), path: path.to_owned() }),
                 false => here(),
             }
         }

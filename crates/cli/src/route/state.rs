@@ -1,4 +1,4 @@
-//! What rex remembers: the target of `rex target use`, and what each session of a runtime asked for last.
+//! State of `rex`: the target of `rex target use`, and the last target of each agent session.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -8,17 +8,17 @@ use sha2::{Digest as _, Sha256};
 use crate::failure::Failure;
 use crate::route::registry::write_atomically;
 
-/// The longest name of a target that is believed.
+/// The maximum length of a stored target.
 const NAME_LIMIT: u64 = 4096;
-/// How long a session is remembered that nobody has used.
+/// Session files that are unused for this time are removed.
 const SESSION_KEPT: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// The target of `rex target use`.
+/// The target that `rex target use` set.
 pub(crate) fn used(state: &Path) -> Result<Option<String>, Failure> {
-    read(&used_file(state), "rex target use NAME   sets it again, `-` for none")
+    read(&used_file(state), "`rex target use NAME` sets it again, `rex target use -` clears it")
 }
 
-/// Sets the target of `rex target use`; nothing takes it back.
+/// Sets the target of `rex target use`; `None` clears it.
 pub(crate) fn set_used(state: &Path, name: Option<&str>) -> Result<(), Failure> {
     let file = used_file(state);
     let done = match name {
@@ -29,17 +29,17 @@ pub(crate) fn set_used(state: &Path, name: Option<&str>) -> Result<(), Failure> 
         },
     };
     done.map_err(|error| {
-        Failure::new(format!("cannot remember the target in {}: {error}", file.display()))
-            .hint("XDG_STATE_HOME names another folder for it; REX_TARGET works without one")
+        Failure::new(format!("cannot store the target in {}: {error}", file.display()))
+            .hint("set XDG_STATE_HOME to a writable directory, or set REX_TARGET")
     })
 }
 
-/// What a session asked for last.
+/// The target that an agent session used last.
 pub(crate) fn carried(state: &Path, session: &str) -> Result<Option<String>, Failure> {
-    read(&session_file(state, session), "name the target with -t")
+    read(&session_file(state, session), "choose the target with -t")
 }
 
-/// Remembers what a session asked for.
+/// Stores the target that an agent session used.
 pub(crate) fn carry(state: &Path, session: &str, name: &str) -> std::io::Result<()> {
     let file = session_file(state, session);
     if carried(state, session).ok().flatten().as_deref() == Some(name) {
@@ -53,7 +53,7 @@ pub(crate) fn carry(state: &Path, session: &str, name: &str) -> std::io::Result<
     Ok(())
 }
 
-/// Sessions come and go with every conversation: what nobody has used for long goes when a new one comes.
+/// Every conversation has its own session, so unused files are removed when a new one is created.
 fn forget_old_sessions(newest: &Path) {
     let Some(Ok(files)) = newest.parent().map(std::fs::read_dir) else { return };
     let now = SystemTime::now();
@@ -61,7 +61,7 @@ fn forget_old_sessions(newest: &Path) {
         let changed = file.metadata().and_then(|about| about.modified());
         let is_old = changed.is_ok_and(|time| now.duration_since(time).is_ok_and(|age| age > SESSION_KEPT));
         if is_old {
-            // Another rex may have been quicker.
+            // Another process may have removed it first.
             std::fs::remove_file(file.path()).ok();
         }
     }
@@ -69,18 +69,18 @@ fn forget_old_sessions(newest: &Path) {
 
 fn read(file: &Path, hint: &str) -> Result<Option<String>, Failure> {
     let wrong = |problem: &str| {
-        Failure::new(format!("cannot read the remembered target in {}: {problem}", file.display())).hint(hint)
+        Failure::new(format!("cannot read the stored target in {}: {problem}", file.display())).hint(hint)
     };
     let about = match std::fs::metadata(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         about => about.map_err(|error| wrong(&error.to_string()))?,
     };
     if about.len() > NAME_LIMIT || !about.is_file() {
-        return Err(wrong("it is no file with one name"));
+        return Err(wrong("not a file with one target name"));
     }
     let text = std::fs::read_to_string(file).map_err(|error| wrong(&error.to_string()))?;
     match text.trim() {
-        "" => Err(wrong("it is empty")),
+        "" => Err(wrong("the file is empty")),
         name => Ok(Some(name.to_owned())),
     }
 }
@@ -89,7 +89,7 @@ fn used_file(state: &Path) -> PathBuf {
     state.join("target")
 }
 
-/// A runtime may call its session anything: only a hash of that becomes a file's name.
+/// The session id is arbitrary text, so its hash is the file name.
 fn session_file(state: &Path, session: &str) -> PathBuf {
     let hash = Sha256::digest(session.as_bytes());
     let name: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
@@ -101,9 +101,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_remembered_is_found_again_and_sessions_do_not_mix() {
-        let folder = tempfile::tempdir().unwrap();
-        let state = folder.path().join("rex");
+    fn the_stored_target_is_read_back_and_sessions_are_separate() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("rex");
         assert_eq!(used(&state).unwrap(), None);
         set_used(&state, Some("web")).unwrap();
         set_used(&state, Some("ssh:other")).unwrap();
@@ -118,22 +118,22 @@ mod tests {
     }
 
     #[test]
-    fn a_half_written_memory_is_an_error_and_not_another_target() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("target"), "\n").unwrap();
-        let failure = used(folder.path()).unwrap_err();
-        assert!(failure.message.contains("it is empty") && failure.hint.is_some(), "{failure:?}");
+    fn a_truncated_file_is_an_error_and_selects_no_other_target() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("target"), "\n").unwrap();
+        let failure = used(dir.path()).unwrap_err();
+        assert!(failure.message.contains("the file is empty") && failure.hint.is_some(), "{failure:?}");
     }
 
     #[test]
-    fn sessions_that_nobody_uses_are_forgotten_when_a_new_one_comes() {
-        let folder = tempfile::tempdir().unwrap();
-        carry(folder.path(), "old", "web").unwrap();
-        carry(folder.path(), "young", "web").unwrap();
+    fn unused_sessions_are_removed_when_a_new_one_is_stored() {
+        let dir = tempfile::tempdir().unwrap();
+        carry(dir.path(), "old", "web").unwrap();
+        carry(dir.path(), "young", "web").unwrap();
         let past = SystemTime::now() - SESSION_KEPT - Duration::from_secs(60);
-        std::fs::File::open(session_file(folder.path(), "old")).unwrap().set_modified(past).unwrap();
-        carry(folder.path(), "new", "web").unwrap();
-        assert_eq!(carried(folder.path(), "old").unwrap(), None);
-        assert_eq!(carried(folder.path(), "young").unwrap().as_deref(), Some("web"));
+        std::fs::File::open(session_file(dir.path(), "old")).unwrap().set_modified(past).unwrap();
+        carry(dir.path(), "new", "web").unwrap();
+        assert_eq!(carried(dir.path(), "old").unwrap(), None);
+        assert_eq!(carried(dir.path(), "young").unwrap().as_deref(), Some("web"));
     }
 }

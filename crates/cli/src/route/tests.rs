@@ -1,4 +1,4 @@
-//! Tests of the rules: who wins, where commands start, who gets a token, and what counts as an alias before a path.
+//! Tests of the routing rules: precedence, working directory, tokens and `ALIAS:` prefixes.
 
 use std::path::Path;
 
@@ -17,15 +17,15 @@ const REGISTRY: &str = r#"{"version": 1, "targets": {
     "box": {"transport": "local", "workspaceRoots": ["/box", "/crate"]}
 }}"#;
 
-/// What a test changes about them.
+/// A change that a test makes to the inputs.
 type Change = fn(&mut Inputs);
 
-/// Nothing says anything, in a directory without meaning.
-fn silent() -> Inputs {
+/// Inputs with which only the default rule applies.
+fn default_inputs() -> Inputs {
     Inputs {
         registry: Registry::parse(REGISTRY, Path::new("/config/rexd/targets.json")),
         directories: vec!["/plain".into()],
-        places: Places { home: Some("/home/me".into()), ..Places::default() },
+        paths: Paths { home: Some("/home/me".into()), ..Paths::default() },
         ..Inputs::default()
     }
 }
@@ -35,53 +35,54 @@ fn project(target: &str, cwd: Option<&str>) -> Result<Option<Project>, Failure> 
     Ok(Some(Project { file, target: Some(target.to_owned()), cwd: cwd.map(str::to_owned) }))
 }
 
-/// Every rule says something else.
-fn loud() -> Inputs {
+/// Inputs with which every rule selects a different target.
+fn all_rules_inputs() -> Inputs {
     Inputs {
-        asked: Some("ssh:flag".to_owned()),
+        flag: Some("ssh:flag".to_owned()),
         environment: Some("ssh:environment".to_owned()),
         project: project("ssh:project", None),
         used: Ok(Some("ssh:used".to_owned())),
-        carried: Ok(Some("ssh:carried".to_owned())),
+        carried_over: Ok(Some("ssh:carried".to_owned())),
         directories: vec!["/home/me/web/src".into()],
-        ..silent()
+        ..default_inputs()
     }
 }
 
+/// ARCHITECTURE.md, invariant 51.
 #[test]
-fn the_first_rule_that_says_something_decides() {
-    let mut inputs = loud();
-    let hush: [(&str, &str, Change); 7] = [
-        ("ssh:flag", "-t", |inputs| inputs.asked = None),
+fn the_first_rule_that_selects_a_target_wins() {
+    let mut inputs = all_rules_inputs();
+    let cases: [(&str, &str, Change); 7] = [
+        ("ssh:flag", "-t", |inputs| inputs.flag = None),
         ("ssh:environment", "REX_TARGET", |inputs| inputs.environment = None),
         ("ssh:project", "project file", |inputs| inputs.project = Ok(None)),
         ("ssh:deploy@web.example", "path prefix", |inputs| inputs.directories = vec!["/plain".into()]),
         ("ssh:used", "rex target use", |inputs| inputs.used = Ok(None)),
-        ("ssh:carried", "carried over", |inputs| inputs.carried = Ok(None)),
+        ("ssh:carried", "carried over", |inputs| inputs.carried_over = Ok(None)),
         ("local", "default", |_| {}),
     ];
-    for (target, rule, silence) in hush {
+    for (target, rule, disable) in cases {
         assert_eq!(decide(&inputs).unwrap().choice.target.to_string(), target);
         let explained = explain(&inputs);
         let winners: Vec<&str> =
-            explained.rules.iter().filter(|spoken| spoken.wins).map(|spoken| spoken.rule).collect();
-        assert_eq!(winners, [rule], "what is shown is what is done");
-        silence(&mut inputs);
+            explained.rules.iter().filter(|rule| rule.wins).map(|rule| rule.rule).collect();
+        assert_eq!(winners, [rule], "the explanation and the decision agree");
+        disable(&mut inputs);
     }
 }
 
 #[test]
-fn a_rule_alone_is_enough() {
+fn each_rule_selects_a_target_on_its_own() {
     let cases: [(&str, Change); 5] = [
-        ("ssh:a", |inputs| inputs.asked = Some("ssh:a".to_owned())),
+        ("ssh:a", |inputs| inputs.flag = Some("ssh:a".to_owned())),
         ("ssh:b", |inputs| inputs.environment = Some("ssh:b".to_owned())),
         ("ssh:c", |inputs| inputs.project = project("ssh:c", None)),
         ("ssh:d", |inputs| inputs.used = Ok(Some("ssh:d".to_owned()))),
-        ("ssh:e", |inputs| inputs.carried = Ok(Some("ssh:e".to_owned()))),
+        ("ssh:e", |inputs| inputs.carried_over = Ok(Some("ssh:e".to_owned()))),
     ];
-    for (target, say) in cases {
-        let mut inputs = silent();
-        say(&mut inputs);
+    for (target, set) in cases {
+        let mut inputs = default_inputs();
+        set(&mut inputs);
         assert_eq!(decide(&inputs).unwrap().choice.target.to_string(), target);
     }
 }
@@ -98,32 +99,32 @@ fn the_longest_prefix_wins_and_a_mapping_moves_the_directory() {
         ("/home/me/tilde/x", Some("mono"), None),
         ("/home/me", None, Some("/home/me")),
     ] {
-        let inputs = Inputs { directories: vec![directory.into()], ..silent() };
+        let inputs = Inputs { directories: vec![directory.into()], ..default_inputs() };
         let choice = decide(&inputs).unwrap().choice;
         assert_eq!((choice.alias.as_deref(), choice.cwd.as_deref()), (alias, cwd), "{directory}");
     }
 }
 
 #[test]
-fn the_name_the_shell_has_for_the_directory_counts_too() {
+fn a_path_prefix_also_matches_the_directory_in_pwd() {
     let directories = vec!["/data/volumes/7".into(), "/home/me/mono/app/src".into()];
-    let choice = decide(&Inputs { directories, ..silent() }).unwrap().choice;
+    let choice = decide(&Inputs { directories, ..default_inputs() }).unwrap().choice;
     assert_eq!(choice.cwd.as_deref(), Some("/srv/mono/app/src"));
 }
 
 #[test]
-fn two_targets_that_claim_a_directory_are_told_and_none_is_guessed() {
+fn two_targets_with_the_same_prefix_are_an_error() {
     let text = r#"{"targets": {"a": {"host": "a", "pathPrefixes": ["/x"]}, "b": {"host": "b", "pathPrefixes": ["/x/"]}}}"#;
     let registry = Registry::parse(text, Path::new("t"));
-    let inputs = Inputs { registry, directories: vec!["/x/y".into()], ..silent() };
+    let inputs = Inputs { registry, directories: vec!["/x/y".into()], ..default_inputs() };
     let failure = decide(&inputs).unwrap_err();
-    assert!(failure.message.contains("`a` and `b` both claim /x"), "{failure}");
-    let asked = Inputs { asked: Some("a".to_owned()), ..inputs };
+    assert!(failure.message.contains("targets `a` and `b` both have it"), "{failure}");
+    let asked = Inputs { flag: Some("a".to_owned()), ..inputs };
     assert_eq!(decide(&asked).unwrap().choice.alias.as_deref(), Some("a"));
 }
 
 #[test]
-fn commands_start_where_the_project_says_and_else_where_the_target_says() {
+fn the_working_directory_comes_from_the_project_then_from_the_target() {
     let cases: [(&str, Option<&str>, Option<&str>); 5] = [
         ("web", Some("/srv/other"), Some("/srv/other")),
         ("web", None, Some("/srv/web")),
@@ -132,33 +133,39 @@ fn commands_start_where_the_project_says_and_else_where_the_target_says() {
         ("box", None, Some("/box")),
     ];
     for (target, cwd, start) in cases {
-        let inputs = Inputs { project: project(target, cwd), ..silent() };
+        let inputs = Inputs { project: project(target, cwd), ..default_inputs() };
         assert_eq!(decide(&inputs).unwrap().choice.cwd.as_deref(), start, "{target} {cwd:?}");
     }
-    let inside = Inputs { asked: Some("box".to_owned()), directories: vec!["/crate/x".into()], ..silent() };
+    let inside =
+        Inputs { flag: Some("box".to_owned()), directories: vec!["/crate/x".into()], ..default_inputs() };
     assert_eq!(decide(&inside).unwrap().choice.cwd.as_deref(), Some("/crate/x"));
-    let relative = Inputs { project: project("web", Some("sub")), ..silent() };
+    let relative = Inputs { project: project("web", Some("sub")), ..default_inputs() };
     assert!(decide(&relative).unwrap_err().message.contains("must be absolute"));
 }
 
+/// ARCHITECTURE.md, invariant 51.
 #[test]
-fn a_project_file_sends_our_token_nowhere() {
+fn a_project_file_cannot_send_the_users_token_to_another_address() {
     let ours = || Some(BearerToken("ours".to_owned()));
     let proof = |inputs: Inputs| decide(&Inputs { token: ours(), ..inputs }).unwrap().token;
-    let own = Some(Proof::File("/nowhere/token".into()));
-    let environment = ours().map(Proof::Token);
+    let own = Some(Credential::File("/nowhere/token".into()));
+    let environment = ours().map(Credential::Token);
     for name in ["http://elsewhere.example", "open"] {
-        assert_eq!(proof(Inputs { project: project(name, None), ..silent() }), None, "{name}");
-        assert_eq!(proof(Inputs { asked: Some(name.to_owned()), ..silent() }), environment, "{name}");
+        assert_eq!(proof(Inputs { project: project(name, None), ..default_inputs() }), None, "{name}");
+        assert_eq!(proof(Inputs { flag: Some(name.to_owned()), ..default_inputs() }), environment, "{name}");
     }
-    assert_eq!(proof(Inputs { project: project("api", None), ..silent() }), own);
-    assert_eq!(proof(Inputs { asked: Some("api".to_owned()), ..silent() }), own, "its own counts more");
-    assert_eq!(proof(Inputs { asked: Some("web".to_owned()), ..silent() }), None, "ssh takes none");
+    assert_eq!(proof(Inputs { project: project("api", None), ..default_inputs() }), own);
+    assert_eq!(
+        proof(Inputs { flag: Some("api".to_owned()), ..default_inputs() }),
+        own,
+        "its own token takes precedence"
+    );
+    assert_eq!(proof(Inputs { flag: Some("web".to_owned()), ..default_inputs() }), None, "ssh uses no token");
 }
 
 #[test]
 fn a_token_in_the_registry_works_with_a_warning() {
-    let inputs = Inputs { asked: Some("inline".to_owned()), ..silent() };
+    let inputs = Inputs { flag: Some("inline".to_owned()), ..default_inputs() };
     let choice = choose_from(&inputs).unwrap();
     let Target::Url(url) = &choice.target else { panic!("{choice:?}") };
     assert_eq!(url.token, Some(BearerToken("in-the-file".to_owned())));
@@ -166,16 +173,16 @@ fn a_token_in_the_registry_works_with_a_warning() {
 }
 
 #[test]
-fn a_token_file_is_read_and_an_open_one_is_warned_about() {
+fn a_token_file_is_read_with_a_warning_if_others_can_read_it() {
     use std::os::unix::fs::PermissionsExt as _;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("token");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
     let text = format!(
         r#"{{"targets": {{"api": {{"transport": "http", "url": "http://h", "tokenFile": "{}"}}}}}}"#,
         file.display()
     );
     let registry = Registry::parse(&text, Path::new("t"));
-    let inputs = Inputs { asked: Some("api".to_owned()), registry, ..silent() };
+    let inputs = Inputs { flag: Some("api".to_owned()), registry, ..default_inputs() };
     assert!(choose_from(&inputs).unwrap_err().message.contains("cannot read the token in"));
     std::fs::write(&file, "secret\n").unwrap();
     for (mode, warnings) in [(0o600, 0), (0o640, 1)] {
@@ -187,39 +194,41 @@ fn a_token_file_is_read_and_an_open_one_is_warned_about() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 51.
 #[test]
-fn what_cannot_be_read_counts_only_when_a_rule_gets_to_it() {
+fn an_unreadable_input_fails_only_when_a_rule_needs_it() {
     let broken = || Failure::new("half-written");
-    let inputs = Inputs { registry: Err(broken()), project: Err(broken()), ..silent() };
-    assert!(decide(&inputs).is_err(), "nobody knows what the project would have said");
-    let asked = |name: &str| decide(&Inputs { asked: Some(name.to_owned()), ..inputs.clone() });
-    assert_eq!(asked("ssh:host").unwrap().choice.target.to_string(), "ssh:host");
-    assert_eq!(asked("local").unwrap().choice.target, Target::local());
-    assert_eq!(asked("web").unwrap_err().message, "half-written");
+    let inputs = Inputs { registry: Err(broken()), project: Err(broken()), ..default_inputs() };
+    assert!(decide(&inputs).is_err(), "the project file could set a target");
+    let decide_flag = |name: &str| decide(&Inputs { flag: Some(name.to_owned()), ..inputs.clone() });
+    assert_eq!(decide_flag("ssh:host").unwrap().choice.target.to_string(), "ssh:host");
+    assert_eq!(decide_flag("local").unwrap().choice.target, Target::local());
+    assert_eq!(decide_flag("web").unwrap_err().message, "half-written");
     let registry = Inputs { project: Ok(None), ..inputs };
-    assert!(decide(&registry).is_err(), "nobody knows which target has claimed this directory");
+    assert!(decide(&registry).is_err(), "the registry could have a prefix for this directory");
 }
 
 #[test]
-fn an_unknown_name_is_told_with_what_was_meant_and_who_said_it() {
-    let said = |inputs: Inputs| decide(&inputs).unwrap_err();
-    let failure = said(Inputs { asked: Some("wbe".to_owned()), ..silent() });
+fn an_unknown_target_is_reported_with_a_suggestion_and_its_source() {
+    let failure_of = |inputs: Inputs| decide(&inputs).unwrap_err();
+    let failure = failure_of(Inputs { flag: Some("wbe".to_owned()), ..default_inputs() });
     assert!(failure.message.contains("unknown target `wbe`"), "{failure}");
     assert!(failure.hint.unwrap().contains("did you mean `web`?"));
-    let failure = said(Inputs { environment: Some("nothing-like-it".to_owned()), ..silent() });
-    assert!(failure.message.contains("REX_TARGET says it"), "{failure}");
+    let failure = failure_of(Inputs { environment: Some("nothing-like-it".to_owned()), ..default_inputs() });
+    assert!(failure.message.contains("set by REX_TARGET"), "{failure}");
     assert!(failure.hint.unwrap().contains("rex target add nothing-like-it ssh:HOST"));
-    let failure = said(Inputs { asked: Some("codex:https://hub/x?token=SECRET".to_owned()), ..silent() });
+    let failure =
+        failure_of(Inputs { flag: Some("codex:https://hub/x?token=SECRET".to_owned()), ..default_inputs() });
     assert!(failure.message.contains("https://hub/x?token=…"), "{failure}");
     assert!(!format!("{failure:?}").contains("SECRET"), "{failure:?}");
-    let failure = said(Inputs { asked: Some("hub:host-a".to_owned()), ..silent() });
+    let failure = failure_of(Inputs { flag: Some("hub:host-a".to_owned()), ..default_inputs() });
     assert!(failure.message.contains("not in this version yet"), "{failure}");
 }
 
 #[test]
-fn a_colon_counts_only_after_an_alias() {
-    let place = |text: &str| place_among(text, &|| Registry::parse(REGISTRY, Path::new("t"))).unwrap();
-    let there = |alias: Option<&str>, path: &str| Place::There {
+fn a_colon_separates_only_a_registered_alias() {
+    let place = |text: &str| parse_path_with(text, &|| Registry::parse(REGISTRY, Path::new("t"))).unwrap();
+    let there = |alias: Option<&str>, path: &str| PathArg::Remote {
         alias: alias.map(str::to_owned),
         path: path.to_owned(),
     };
@@ -231,6 +240,6 @@ fn a_colon_counts_only_after_an_alias() {
     for text in
         ["/srv/x", "a", "./web:x", "../web:x", "/web:x", "C:\\x", "notes:2024", "x/web:y", "~/web:x", ""]
     {
-        assert_eq!(place(text), Place::Here(text.to_owned()));
+        assert_eq!(place(text), PathArg::Local(text.to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens: read from their files only for the target that was chosen.
+//! Reads the token file of the chosen target, and of no other.
 
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,19 +8,19 @@ use client::Target;
 use client::target::BearerToken;
 
 use super::Choice;
-use super::decide::{Decision, Proof};
+use super::decide::{Credential, Decision};
 use crate::failure::Failure;
 
-/// No token is longer.
+/// The maximum size of a token file.
 const SIZE_LIMIT: u64 = 16 * 1024;
 
-/// The choice with its token.
+/// Adds the token to the choice.
 pub(super) fn admit(decision: Decision) -> Result<Choice, Failure> {
     let Decision { mut choice, token } = decision;
     let token = match token {
         None => return Ok(choice),
-        Some(Proof::Token(token)) => token,
-        Some(Proof::File(file)) => {
+        Some(Credential::Token(token)) => token,
+        Some(Credential::File(file)) => {
             let (token, warning) = read(&file)?;
             choice.warnings.extend(warning);
             token
@@ -32,11 +32,11 @@ pub(super) fn admit(decision: Decision) -> Result<Choice, Failure> {
     Ok(choice)
 }
 
-/// The token in a file, and what is odd about the file.
+/// Reads a token file; also returns a warning if others can read it.
 fn read(file: &Path) -> Result<(BearerToken, Option<String>), Failure> {
     let wrong = |problem: &dyn std::fmt::Display| {
-        Failure::new(format!("cannot read the token in {}: {problem}", file.display()))
-            .hint("put the token of that daemon there, on one line, readable by you alone")
+        Failure::new(format!("cannot read the token file {}: {problem}", file.display()))
+            .hint("write the token of the daemon to it, on one line, with mode 600")
     };
     let opened = std::fs::File::open(file).map_err(|error| wrong(&error))?;
     let about = opened.metadata().map_err(|error| wrong(&error))?;
@@ -44,10 +44,10 @@ fn read(file: &Path) -> Result<(BearerToken, Option<String>), Failure> {
     opened.take(SIZE_LIMIT).read_to_string(&mut text).map_err(|error| wrong(&error))?;
     let token = text.lines().next().unwrap_or_default().trim();
     if token.is_empty() {
-        return Err(wrong(&"it is empty"));
+        return Err(wrong(&"the file is empty"));
     }
     let is_open = about.mode() & 0o077 != 0;
     let warning = is_open
-        .then(|| format!("others on this machine may read the token in {0}: chmod 600 {0}", file.display()));
+        .then(|| format!("other users can read the token file {0}: run `chmod 600 {0}`", file.display()));
     Ok((BearerToken(token.to_owned()), warning))
 }

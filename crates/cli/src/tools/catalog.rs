@@ -12,14 +12,14 @@ pub struct Tool {
     /// What a model has to know to use it well.
     pub description: &'static str,
     /// What it may do to the world.
-    pub hints: Hints,
+    pub hints: ToolHints,
     properties: fn() -> Value,
     required: &'static [&'static str],
 }
 
 /// What a tool may do to the world, as MCP's annotations say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hints {
+pub struct ToolHints {
     /// It changes nothing.
     pub read_only: bool,
     /// It may destroy something.
@@ -30,8 +30,10 @@ pub struct Hints {
     pub open_world: bool,
 }
 
-const LOOKS: Hints = Hints { read_only: true, destructive: false, idempotent: true, open_world: false };
-const CHANGES: Hints = Hints { read_only: false, destructive: true, idempotent: false, open_world: false };
+const READ_ONLY: ToolHints =
+    ToolHints { read_only: true, destructive: false, idempotent: true, open_world: false };
+const DESTRUCTIVE: ToolHints =
+    ToolHints { read_only: false, destructive: true, idempotent: false, open_world: false };
 
 impl Tool {
     /// Its arguments as a JSON Schema. The same bytes each time, whatever targets there are.
@@ -85,7 +87,7 @@ A command that takes longer than 45 s goes on in the background: the answer then
 on. For servers, watchers and programs that need input set background: true; stdin then stays open for bash_input. \
 Background processes end when this server does. Long output is shown as its beginning and its end; all of it can be read \
 with bash_output and searched with grep, as the answer says.",
-        hints: Hints { open_world: true, ..CHANGES },
+        hints: ToolHints { open_world: true, ..DESTRUCTIVE },
         properties: || {
             json!({
                 "command": text("The command, as one would type it into a shell."),
@@ -103,7 +105,7 @@ with bash_output and searched with grep, as the answer says.",
 and how the process is. Without cursor it goes on after what was shown last; if there is nothing new yet and the process \
 runs, it waits a few seconds for something. A cursor is a number of bytes from the beginning of the output: 0 is the \
 beginning, and each answer says where to go on.",
-        hints: LOOKS,
+        hints: READ_ONLY,
         properties: || {
             json!({
                 "process_id": text("The process, as bash returned it."),
@@ -117,7 +119,7 @@ beginning, and each answer says where to go on.",
         title: "Write to a process",
         description: "Writes text to the stdin of a process that bash started with background: true. End a line with \\n, as \
 the Enter key would. Read what comes of it with bash_output.",
-        hints: Hints { destructive: false, open_world: true, ..CHANGES },
+        hints: ToolHints { destructive: false, open_world: true, ..DESTRUCTIVE },
         properties: || {
             json!({
                 "process_id": text("The process, as bash returned it."),
@@ -132,7 +134,7 @@ the Enter key would. Read what comes of it with bash_output.",
         title: "End a process",
         description: "Ends a process that bash started, with everything it started, and says who died: TERM first, KILL shortly \
 after. With a signal other than TERM and KILL, sends only that, for instance INT or HUP.",
-        hints: Hints { idempotent: true, ..CHANGES },
+        hints: ToolHints { idempotent: true, ..DESTRUCTIVE },
         properties: || {
             json!({
                 "process_id": text("The process, as bash returned it."),
@@ -144,10 +146,10 @@ after. With a signal other than TERM and KILL, sends only that, for instance INT
     Tool {
         name: "read",
         title: "Read a file",
-        description: "Returns a file's lines with their numbers (from 1), at most 2000 of them; offset and limit page through a \
+        description: "Returns a file's lines with their numbers (from 1), at limit 2000 of them; offset and limit page through a \
 longer file, and the answer says where to go on. The number and the tab after it are not part of the file. Images (PNG, JPEG, \
 GIF, WebP) are returned as images.",
-        hints: LOOKS,
+        hints: READ_ONLY,
         properties: || {
             json!({
                 "path": text("The file; relative to the working directory, or absolute."),
@@ -162,7 +164,7 @@ GIF, WebP) are returned as images.",
         title: "Write a file",
         description: "Creates a file or replaces its whole content, in one step, with the directories it needs. To change a \
 part of a file use edit or patch.",
-        hints: Hints { idempotent: true, ..CHANGES },
+        hints: ToolHints { idempotent: true, ..DESTRUCTIVE },
         properties: || {
             json!({
                 "path": text("The file; relative to the working directory, or absolute."),
@@ -177,7 +179,7 @@ part of a file use edit or patch.",
         description: "Replaces text in a file. old_string must be in the file exactly as given, with its spaces and line breaks, \
 and only once, unless replace_all is set: add lines around it until it is unique. Line endings and everything else stay as \
 they are.",
-        hints: CHANGES,
+        hints: DESTRUCTIVE,
         properties: || {
             json!({
                 "path": text("The file; relative to the working directory, or absolute."),
@@ -191,11 +193,11 @@ they are.",
     Tool {
         name: "patch",
         title: "Apply a patch",
-        description: "Changes several places or files at once, all or nothing. The text is\n*** Begin Patch\n*** Update File: \
+        description: "Changes several paths or files at once, all or nothing. The text is\n*** Begin Patch\n*** Update File: \
 src/a.rs\n@@ fn main() {\n context line\n-old line\n+new line\n*** Add File: new.txt\n+its lines\n*** Delete File: \
-old.txt\n*** End Patch\nAfter `*** Update File` may follow `*** Move to: path`. Lines of context begin with a space; `@@` \
+old.txt\n*** End Patch\nAfter `*** Update File` may follow `*** Move to: path`. LineWindow of context begin with a space; `@@` \
 names a line above the place, where the context alone is not unique.",
-        hints: CHANGES,
+        hints: DESTRUCTIVE,
         properties: || json!({ "patch_text": text("The patch, from *** Begin Patch to *** End Patch.") }),
         required: &["patch_text"],
     },
@@ -203,7 +205,7 @@ names a line above the place, where the context alone is not unique.",
         name: "list",
         title: "List a directory",
         description: "Lists what is in a directory, directories with a / behind their name. To look for files at any depth use glob.",
-        hints: LOOKS,
+        hints: READ_ONLY,
         properties: || json!({ "path": text("The directory; the working directory by default.") }),
         required: &[],
     },
@@ -212,7 +214,7 @@ names a line above the place, where the context alone is not unique.",
         title: "Find files by name",
         description: "Returns the paths that match a pattern such as **/*.rs or src/{a,b}/*.ts, sorted. * stays within a \
 directory, ** goes through all below it.",
-        hints: LOOKS,
+        hints: READ_ONLY,
         properties: || {
             json!({
                 "pattern": text("The pattern."),
@@ -227,7 +229,7 @@ directory, ** goes through all below it.",
         description: "Searches the contents of files with a regular expression (ripgrep's) and returns path, line number and \
 line. Files that .gitignore names are left out. A pattern without capital letters ignores case. With path \
 process:PROCESS_ID it searches the output of a process instead.",
-        hints: LOOKS,
+        hints: READ_ONLY,
         properties: || {
             json!({
                 "pattern": text("The regular expression."),
@@ -240,8 +242,8 @@ process:PROCESS_ID it searches the output of a process instead.",
     Tool {
         name: "stat",
         title: "Look at a path",
-        description: "Says whether a path exists, what it is, its size, its mode and when it was changed.",
-        hints: LOOKS,
+        description: "RuleFn whether a path exists, what it is, its size, its mode and when it was changed.",
+        hints: READ_ONLY,
         properties: || json!({ "path": text("The path; relative to the working directory, or absolute.") }),
         required: &["path"],
     },

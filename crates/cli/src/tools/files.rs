@@ -5,27 +5,27 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
-use super::lines::{Lines, Page};
-use super::outcome::{Outcome, Part};
-use super::toolbox::{Place, Toolbox};
-use super::{image, look};
+use super::lines::{LinePage, LineWindow};
+use super::outcome::{ContentPart, ToolOutcome};
+use super::toolbox::{TargetSession, Toolbox};
+use super::{browse, image};
 use crate::failure::Failure;
 
 /// What is asked of a file at once.
 const CHUNK: u64 = 256 * 1024;
 /// The largest picture that is handed to a model.
-const LARGEST_IMAGE: u64 = 8 * 1024 * 1024;
-/// Lines returned if nobody says how many.
-const MOST_LINES: u64 = 2_000;
-/// Links to files beside the words.
-const MOST_LINKS: usize = 20;
+const MAX_IMAGE_BYTES: u64 = 8 * 1024 * 1024;
+/// LineWindow returned if nobody says how many.
+const MAX_LINES: u64 = 2_000;
+/// Links to files beside the text_content.
+const MAX_LINKS: usize = 20;
 
-/// Lines of a file, or a picture.
-pub(super) async fn read(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<Outcome, Outcome> {
+/// LineWindow of a file, or a picture.
+pub(super) async fn read(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let path = arguments.text("path")?;
     let first = arguments.maybe_number("offset", 1)?.unwrap_or(1);
-    let limit = arguments.maybe_number("limit", 1)?.unwrap_or(MOST_LINES);
-    let mut lines = Lines::new(first, limit);
+    let limit = arguments.maybe_number("limit", 1)?.unwrap_or(MAX_LINES);
+    let mut lines = LineWindow::new(first, limit);
     let mut at = 0;
     loop {
         let (bytes, about) = match chunk(toolbox, path, at).await {
@@ -49,16 +49,18 @@ pub(super) async fn read(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
 
 async fn chunk(toolbox: &Toolbox, path: &str, at: u64) -> Result<(bytes::Bytes, v1::FsReadResult), Failure> {
     toolbox
-        .ask(|place| async move { place.session.files().read(&place.path(path), at, Some(CHUNK)).await })
+        .with_session(|target| async move {
+            target.session.files().read(&target.path(path), at, Some(CHUNK)).await
+        })
         .await
 }
 
-fn page(page: &Page, about: &v1::FsReadResult, is_end: bool) -> Result<Outcome, Outcome> {
+fn page(page: &LinePage, about: &v1::FsReadResult, is_end: bool) -> Result<ToolOutcome, ToolOutcome> {
     if about.size == 0 {
-        return Ok(Outcome::text(format!("{} is empty", about.path)));
+        return Ok(ToolOutcome::text(format!("{} is empty", about.path)));
     }
     if page.text.is_empty() {
-        return Err(Outcome::failed(format!(
+        return Err(ToolOutcome::failed(format!(
             "{} has {} lines; offset {} is behind its end",
             about.path, page.seen, page.first
         )));
@@ -71,14 +73,14 @@ fn page(page: &Page, about: &v1::FsReadResult, is_end: bool) -> Result<Outcome, 
         text.push_str("[what is no UTF-8 is shown as \u{fffd}]\n");
     }
     if is_end && !page.has_more {
-        return Ok(Outcome::text(text));
+        return Ok(ToolOutcome::text(text));
     }
     let next = json!({ "path": about.path, "offset": page.last + 1 });
     text.push_str(&format!(
         "[lines {} to {} of a file of {} bytes; go on: read {next}]",
         page.first, page.last, about.size
     ));
-    Ok(Outcome::text(text).and_link(about.path.clone(), Some(about.size)))
+    Ok(ToolOutcome::text(text).and_link(about.path.clone(), Some(about.size)))
 }
 
 async fn picture(
@@ -86,41 +88,47 @@ async fn picture(
     path: &str,
     mime: &'static str,
     about: &v1::FsReadResult,
-) -> Result<Outcome, Outcome> {
-    if about.size > LARGEST_IMAGE {
+) -> Result<ToolOutcome, ToolOutcome> {
+    if about.size > MAX_IMAGE_BYTES {
         let text = format!(
-            "{} is a picture ({mime}) of {} bytes, which is more than a model is shown ({LARGEST_IMAGE})\n\
+            "{} is a picture ({mime}) of {} bytes, which is more than a model is shown ({MAX_IMAGE_BYTES})\n\
              next: make it smaller with bash, then read that",
             about.path, about.size
         );
-        return Err(Outcome::failed(text));
+        return Err(ToolOutcome::failed(text));
     }
-    let whole = |place: Place| async move { place.session.files().read_all(&place.path(path)).await };
-    let bytes = toolbox.ask(whole).await.map_err(Outcome::from)?;
+    let whole =
+        |target: TargetSession| async move { target.session.files().read_all(&target.path(path)).await };
+    let bytes = toolbox.with_session(whole).await.map_err(ToolOutcome::from)?;
     let text = format!("{} ({mime}, {} bytes)", about.path, bytes.len());
-    Ok(Outcome { parts: vec![Part::Text(text), Part::Image { mime, bytes }], ..Outcome::default() })
+    Ok(ToolOutcome {
+        parts: vec![ContentPart::Text(text), ContentPart::Image { mime, bytes }],
+        ..ToolOutcome::default()
+    })
 }
 
-fn binary(about: &v1::FsReadResult) -> Outcome {
-    Outcome::failed(format!(
+fn binary(about: &v1::FsReadResult) -> ToolOutcome {
+    ToolOutcome::failed(format!(
         "{} is no text ({} bytes)\nnext: bash with `file`, `xxd | head` or a program made for it",
         about.path, about.size
     ))
 }
 
 /// A directory is listed; anything else is said, with what to do.
-async fn unreadable(toolbox: &Toolbox, path: &str, failure: Failure) -> Result<Outcome, Outcome> {
-    let stat = toolbox.ask(|place| async move { place.session.files().stat(&place.path(path)).await }).await;
+async fn unreadable(toolbox: &Toolbox, path: &str, failure: Failure) -> Result<ToolOutcome, ToolOutcome> {
+    let stat = toolbox
+        .with_session(|target| async move { target.session.files().stat(&target.path(path)).await })
+        .await;
     if stat.is_ok_and(|stat| stat.kind.as_deref() == Some("dir")) {
-        let listed = look::entries(toolbox, path).await?;
-        let text = format!("{} is a directory; in it are\n{}", listed.path, look::listing(&listed));
-        return Ok(Outcome::text(text));
+        let listed = browse::entries(toolbox, path).await?;
+        let text = format!("{} is a directory; in it are\n{}", listed.path, browse::listing(&listed));
+        return Ok(ToolOutcome::text(text));
     }
-    Err(advised(failure, "look for it with glob or list"))
+    Err(with_hint(failure, "look for it with glob or list"))
 }
 
 /// A failure whose next step is this one, unless it has a better one.
-pub(super) fn advised(failure: Failure, next: &str) -> Outcome {
+pub(super) fn with_hint(failure: Failure, next: &str) -> ToolOutcome {
     match failure.hint {
         Some(_) => failure.into(),
         None => failure.hint(next).into(),
@@ -128,50 +136,55 @@ pub(super) fn advised(failure: Failure, next: &str) -> Outcome {
 }
 
 /// Creates or replaces a file.
-pub(super) async fn write(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<Outcome, Outcome> {
+pub(super) async fn write(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let (path, content) = (arguments.text("path")?, arguments.text("content")?);
-    let write = |place: Place| async move {
-        place.session.files().write(&place.path(path), content.as_bytes()).await
+    let write = |target: TargetSession| async move {
+        target.session.files().write(&target.path(path), content.as_bytes()).await
     };
-    let written = toolbox.ask(write).await.map_err(|failure| advised(failure, "choose another path"))?;
+    let written =
+        toolbox.with_session(write).await.map_err(|failure| with_hint(failure, "choose another path"))?;
     let what = if written.created { "created" } else { "replaced" };
     let text = format!("{what} {} ({} bytes)", written.path, written.bytes_written);
-    Ok(Outcome::text(text).with(value(&written)).and_link(written.path.clone(), Some(written.bytes_written)))
+    Ok(ToolOutcome::text(text)
+        .with(value(&written))
+        .and_link(written.path.clone(), Some(written.bytes_written)))
 }
 
 /// Replaces text in a file.
-pub(super) async fn edit(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<Outcome, Outcome> {
+pub(super) async fn edit(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let path = arguments.text("path")?;
     let (old, new) = (arguments.text("old_string")?, arguments.text("new_string")?);
     let replace_all = arguments.flag("replace_all")?;
     if old.is_empty() {
-        return Err(Outcome::failed(
+        return Err(ToolOutcome::failed(
             "edit: `old_string` is empty; write creates a file or replaces all of it",
         ));
     }
-    let edit = |place: Place| async move {
+    let edit = |target: TargetSession| async move {
         let params = v1::FsEdit {
-            path: place.path(path),
+            path: target.path(path),
             old_string: old.to_owned(),
             new_string: new.to_owned(),
             replace_all,
             ..v1::FsEdit::default()
         };
-        place.session.files().edit(params).await
+        target.session.files().edit(params).await
     };
     let next = "read the file and copy the text exactly as it is there, with enough around it to be unique";
-    let edited = toolbox.ask(edit).await.map_err(|failure| advised(failure, next))?;
-    let places = if edited.replacements == 1 { "place" } else { "places" };
-    let text = format!("changed {} {places} in {}", edited.replacements, edited.path);
-    Ok(Outcome::text(text).with(value(&edited)).and_link(edited.path.clone(), Some(edited.bytes_written)))
+    let edited = toolbox.with_session(edit).await.map_err(|failure| with_hint(failure, next))?;
+    let paths = if edited.replacements == 1 { "place" } else { "paths" };
+    let text = format!("changed {} {paths} in {}", edited.replacements, edited.path);
+    Ok(ToolOutcome::text(text).with(value(&edited)).and_link(edited.path.clone(), Some(edited.bytes_written)))
 }
 
 /// Applies a patch.
-pub(super) async fn patch(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<Outcome, Outcome> {
+pub(super) async fn patch(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let text = arguments.text("patch_text")?;
-    let patch = |place: Place| async move { place.session.files().patch(text, place.cwd.as_deref()).await };
+    let patch = |target: TargetSession| async move {
+        target.session.files().patch(text, target.cwd.as_deref()).await
+    };
     let next = "nothing was changed; read the files and write the context lines exactly as they are there";
-    let patched = toolbox.ask(patch).await.map_err(|failure| advised(failure, next))?;
+    let patched = toolbox.with_session(patch).await.map_err(|failure| with_hint(failure, next))?;
     let mut lines = Vec::new();
     for (what, paths) in
         [("added", &patched.added), ("updated", &patched.updated), ("deleted", &patched.deleted)]
@@ -179,8 +192,8 @@ pub(super) async fn patch(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Resul
         lines.extend(paths.iter().map(|path| format!("{what} {path}")));
     }
     lines.extend(patched.moved.iter().map(|moved| format!("moved {} to {}", moved.from, moved.to)));
-    let outcome = Outcome::text(lines.join("\n")).with(value(&patched));
-    let there = patched.added.iter().chain(&patched.updated).take(MOST_LINKS);
+    let outcome = ToolOutcome::text(lines.join("\n")).with(value(&patched));
+    let there = patched.added.iter().chain(&patched.updated).take(MAX_LINKS);
     Ok(there.fold(outcome, |outcome, path| outcome.and_link(path.clone(), None)))
 }
 

@@ -1,4 +1,4 @@
-//! Which limit ended a command, in words that say whose limit it is.
+//! Which limit ended a command, in text_content that say whose limit it is.
 
 use std::time::Duration;
 

@@ -1,15 +1,15 @@
-//! Lines of a file that comes in pieces: those asked for, numbered, long ones cut, no more than a model should get.
+//! LineWindow of a file that comes in pieces: those asked for, numbered, long ones cut, no more than a model should get.
 
-use super::cut;
+use super::truncate;
 
 /// Bytes of a line that are shown.
-const LONGEST_LINE: usize = 2_000;
+const MAX_LINE_CHARS: usize = 2_000;
 /// Bytes of text in one answer.
 const MOST_BYTES: usize = 128 * 1024;
 
 /// Takes pieces of a file and keeps the lines that were asked for.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineWindow {
     first: u64,
     limit: u64,
     /// The line that is being read, as far as it is shown.
@@ -17,19 +17,19 @@ pub struct Lines {
     /// Whether the line that is being read has any bytes.
     is_begun: bool,
     number: u64,
-    page: Page,
+    page: LinePage,
 }
 
-/// Lines of a file.
+/// LineWindow of a file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct LinePage {
     /// The lines, each with its number.
     pub text: String,
     /// The first line that was asked for.
     pub first: u64,
     /// The last line shown.
     pub last: u64,
-    /// Lines seen, shown or not.
+    /// LineWindow seen, shown or not.
     pub seen: u64,
     /// Whether lines follow that were seen and not shown.
     pub has_more: bool,
@@ -39,11 +39,11 @@ pub struct Page {
     pub replaced: usize,
 }
 
-impl Lines {
+impl LineWindow {
     /// So many lines from this one on.
-    pub fn new(first: u64, limit: u64) -> Lines {
-        let page = Page { first, ..Page::default() };
-        Lines { first, limit, line: Vec::new(), is_begun: false, number: 1, page }
+    pub fn new(first: u64, limit: u64) -> LineWindow {
+        let page = LinePage { first, ..LinePage::default() };
+        LineWindow { first, limit, line: Vec::new(), is_begun: false, number: 1, page }
     }
 
     /// Takes the next piece; the last one ends its line.
@@ -59,7 +59,7 @@ impl Lines {
             };
             self.is_begun = true;
             // One more than is shown, so that a cut is seen.
-            let room = (LONGEST_LINE + 1).saturating_sub(self.line.len());
+            let room = (MAX_LINE_CHARS + 1).saturating_sub(self.line.len());
             self.line.extend_from_slice(content.get(..room.min(content.len())).unwrap_or_default());
             if ends {
                 self.end_line();
@@ -76,16 +76,16 @@ impl Lines {
     }
 
     /// What there is.
-    pub fn finish(self) -> Page {
+    pub fn finish(self) -> LinePage {
         let has_more = self.page.has_more || self.is_begun;
-        Page { seen: self.number - 1, has_more, ..self.page }
+        LinePage { seen: self.number - 1, has_more, ..self.page }
     }
 
     fn end_line(&mut self) {
         if self.number >= self.first {
-            let end = cut::end_of_head(&self.line, LONGEST_LINE);
+            let end = truncate::end_of_head(&self.line, MAX_LINE_CHARS);
             self.page.is_cut |= end < self.line.len();
-            let shown = cut::show(self.line.get(..end).unwrap_or_default());
+            let shown = truncate::show(self.line.get(..end).unwrap_or_default());
             self.page.replaced += shown.replaced;
             let text = shown.text.strip_suffix('\r').unwrap_or(&shown.text);
             self.page.text.push_str(&format!("{:>6}\t{text}\n", self.number));
@@ -101,8 +101,8 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn page(first: u64, limit: u64, pieces: &[&[u8]]) -> Page {
-        let mut lines = Lines::new(first, limit);
+    fn page(first: u64, limit: u64, pieces: &[&[u8]]) -> LinePage {
+        let mut lines = LineWindow::new(first, limit);
         for (n, piece) in pieces.iter().enumerate() {
             lines.take(piece, n + 1 == pieces.len());
         }

@@ -2,26 +2,26 @@
 //!
 //! [`catalog`] says what models are told, [`toolbox`] runs calls, [`outcome`] is what comes of them.
 
-mod answer;
+pub mod approval_queue;
 pub mod arguments;
+mod browse;
 pub mod catalog;
-pub mod cut;
 mod files;
-pub mod follow;
 pub mod formats;
 pub mod image;
 pub mod limits;
 pub mod lines;
-mod look;
 pub mod outcome;
 mod process;
+mod process_report;
 pub mod processes;
-pub mod questions;
 mod run;
 mod search;
 pub mod spool;
 pub mod toolbox;
+pub mod tracked;
+pub mod truncate;
 pub mod uri;
 
-pub use outcome::{Outcome, Part};
-pub use toolbox::{Call, Setting, Toolbox};
+pub use outcome::{ContentPart, ToolOutcome};
+pub use toolbox::{ToolCall, Toolbox, ToolboxOptions};

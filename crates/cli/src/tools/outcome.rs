@@ -1,4 +1,4 @@
-//! Outcome: what a tool answers, before any protocol gives it a form.
+//! ToolOutcome: what a tool answers, before any protocol gives it a form.
 
 use client::Error;
 use serde_json::{Value, json};
@@ -8,9 +8,9 @@ use crate::failure::Failure;
 
 /// What a tool answers.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
+pub struct ToolOutcome {
     /// For the model to see, in this order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ContentPart>,
     /// For programs.
     pub structured: Option<Value>,
     /// Whether it failed.
@@ -19,7 +19,7 @@ pub struct Outcome {
 
 /// One thing for a model to see.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Part {
+pub enum ContentPart {
     /// Words.
     Text(String),
     /// A picture.
@@ -38,42 +38,42 @@ pub enum Part {
     },
 }
 
-impl Outcome {
+impl ToolOutcome {
     /// Words alone.
-    pub fn text(text: impl Into<String>) -> Outcome {
-        Outcome { parts: vec![Part::Text(text.into())], ..Outcome::default() }
+    pub fn text(text: impl Into<String>) -> ToolOutcome {
+        ToolOutcome { parts: vec![ContentPart::Text(text.into())], ..ToolOutcome::default() }
     }
 
     /// A failure: what went wrong, and what to do next.
-    pub fn failed(text: impl Into<String>) -> Outcome {
-        Outcome { is_error: true, ..Outcome::text(text) }
+    pub fn failed(text: impl Into<String>) -> ToolOutcome {
+        ToolOutcome { is_error: true, ..ToolOutcome::text(text) }
     }
 
     /// The same, for programs too.
     #[must_use]
-    pub fn with(self, structured: Value) -> Outcome {
-        Outcome { structured: Some(structured), ..self }
+    pub fn with(self, structured: Value) -> ToolOutcome {
+        ToolOutcome { structured: Some(structured), ..self }
     }
 
     /// The same, with a file to read.
     #[must_use]
-    pub fn and_link(mut self, path: impl Into<String>, size: Option<u64>) -> Outcome {
-        self.parts.push(Part::Link { path: path.into(), size });
+    pub fn and_link(mut self, path: impl Into<String>, size: Option<u64>) -> ToolOutcome {
+        self.parts.push(ContentPart::Link { path: path.into(), size });
         self
     }
 
-    /// All its words.
-    pub fn words(&self) -> String {
+    /// All its text_content.
+    pub fn text_content(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            Part::Image { .. } | Part::Link { .. } => None,
+            ContentPart::Text(text) => Some(text.as_str()),
+            ContentPart::Image { .. } | ContentPart::Link { .. } => None,
         });
         texts.collect::<Vec<_>>().join("\n")
     }
 
     /// As `rex call --json` shows it: what MCP's result holds.
     pub fn to_json(&self) -> Value {
-        let content: Vec<Value> = self.parts.iter().map(Part::to_json).collect();
+        let content: Vec<Value> = self.parts.iter().map(ContentPart::to_json).collect();
         let mut shown = json!({ "content": content, "isError": self.is_error });
         if let Some(structured) = &self.structured {
             shown["structuredContent"] = structured.clone();
@@ -82,15 +82,15 @@ impl Outcome {
     }
 }
 
-impl Part {
+impl ContentPart {
     fn to_json(&self) -> Value {
         match self {
-            Part::Text(text) => json!({ "type": "text", "text": text }),
-            Part::Image { mime, bytes } => {
+            ContentPart::Text(text) => json!({ "type": "text", "text": text }),
+            ContentPart::Image { mime, bytes } => {
                 let data = base64_simd::STANDARD.encode_to_string(bytes);
                 json!({ "type": "image", "mimeType": mime, "data": data })
             }
-            Part::Link { path, size } => {
+            ContentPart::Link { path, size } => {
                 let mut link = json!({
                     "type": "resource_link",
                     "uri": super::uri::of(path),
@@ -105,25 +105,25 @@ impl Part {
     }
 }
 
-impl From<Failure> for Outcome {
-    fn from(failure: Failure) -> Outcome {
+impl From<Failure> for ToolOutcome {
+    fn from(failure: Failure) -> ToolOutcome {
         let text = match &failure.hint {
-            Some(hint) => format!("{}\nnext: {hint}", failure.message),
+            Some(hint) => format!("{}\nhint: {hint}", failure.message),
             None => failure.message.clone(),
         };
         let structured = failure.to_json();
-        Outcome::failed(text).with(structured)
+        ToolOutcome::failed(text).with(structured)
     }
 }
 
-impl From<Error> for Outcome {
-    fn from(error: Error) -> Outcome {
-        Outcome::from(Failure::from(error))
+impl From<Error> for ToolOutcome {
+    fn from(error: Error) -> ToolOutcome {
+        ToolOutcome::from(Failure::from(error))
     }
 }
 
-impl From<BadArguments> for Outcome {
-    fn from(error: BadArguments) -> Outcome {
-        Outcome::failed(error.to_string())
+impl From<BadArguments> for ToolOutcome {
+    fn from(error: BadArguments) -> ToolOutcome {
+        ToolOutcome::failed(error.to_string())
     }
 }

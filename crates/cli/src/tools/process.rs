@@ -6,11 +6,11 @@ use std::time::Duration;
 use client::{Error, ProcessControl};
 use serde_json::json;
 
-use super::answer::{self, PAGE};
 use super::arguments::Arguments;
-use super::follow::Followed;
-use super::outcome::Outcome;
-use super::toolbox::{Place, Toolbox};
+use super::outcome::ToolOutcome;
+use super::process_report::{self, PAGE};
+use super::toolbox::{TargetSession, Toolbox};
+use super::tracked::TrackedProcess;
 use crate::failure::Failure;
 
 /// How long the next output of a process that runs is waited for.
@@ -19,48 +19,49 @@ const NEWS_WITHIN: Duration = Duration::from_secs(5);
 const TRANSFER_WITHIN: Duration = Duration::from_secs(40);
 
 /// A page of output.
-pub(super) async fn output(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<Outcome, Outcome> {
+pub(super) async fn output(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let id = arguments.text("process_id")?;
     let asked = arguments.maybe_number("cursor", 0)?;
-    let process = followed(toolbox, id, asked, asked.unwrap_or(0).saturating_add(PAGE as u64)).await?;
+    let process = tracked(toolbox, id, asked, asked.unwrap_or(0).saturating_add(PAGE as u64)).await?;
     let from = asked.unwrap_or_else(|| process.shown());
-    process.until_within(NEWS_WITHIN, |news| news.end > from).await;
-    answer::of_page(&process, from).await
+    process.wait_until_within(NEWS_WITHIN, |status| status.end > from).await;
+    process_report::page_outcome(&process, from).await
 }
 
 /// A process with its output from a place on, at least as far as `wanted` or as it goes now.
-pub(super) async fn followed(
+pub(super) async fn tracked(
     toolbox: &Toolbox,
     id: &str,
     from: Option<u64>,
     wanted: u64,
-) -> Result<Arc<Followed>, Outcome> {
+) -> Result<Arc<TrackedProcess>, ToolOutcome> {
     let known = toolbox.processes.find(id);
     if let Some(process) = known.filter(|process| from.is_none_or(|from| from >= process.from)) {
         return Ok(process);
     }
     let from = from.unwrap_or(0);
-    let follow = |place: Place| async move {
-        let listed = place.session.processes().await?;
+    let follow = |target: TargetSession| async move {
+        let listed = target.session.processes().await?;
         let listed = listed.into_iter().find(|process| process.process_id == id);
-        let process = place.session.attach(id, from).await?;
+        let process = target.session.attach(id, from).await?;
         Ok((process, listed))
     };
-    let (process, listed) = toolbox.ask(follow).await.map_err(unknown)?;
+    let (process, listed) = toolbox.with_session(follow).await.map_err(unknown)?;
     let is_detached = listed.as_ref().is_some_and(|listed| listed.detached);
     let (end, has_ended) = listed.map_or((0, false), |listed| (listed.cursor, listed.status != "running"));
-    let followed = Arc::new(Followed::new(&process, from, is_detached));
-    toolbox.keep(followed.clone().run(process));
-    toolbox.processes.add(followed.clone());
+    let tracked = Arc::new(TrackedProcess::new(&process, from, is_detached));
+    toolbox.spawn(tracked.clone().run(process));
+    toolbox.processes.add(tracked.clone());
     let wanted = wanted.min(end);
     // One that has ended is read to its exit, so that how it ended is known.
-    let is_there = |news: &super::follow::News| news.end >= wanted && !(has_ended && wanted == end);
-    followed.until_within(TRANSFER_WITHIN, is_there).await;
-    Ok(followed)
+    let is_there =
+        |status: &super::tracked::TrackedStatus| status.end >= wanted && !(has_ended && wanted == end);
+    tracked.wait_until_within(TRANSFER_WITHIN, is_there).await;
+    Ok(tracked)
 }
 
 /// Writes to a process.
-pub(super) async fn input(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<Outcome, Outcome> {
+pub(super) async fn input(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let (id, data) = (arguments.text("process_id")?, arguments.text("data")?);
     let eof = arguments.flag("eof")?;
     let control = control(toolbox, id).await?;
@@ -80,11 +81,11 @@ pub(super) async fn input(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Resul
         data.len(),
         json!({ "process_id": id })
     );
-    Ok(Outcome::text(text).with(json!({ "process_id": id, "accepted_bytes": data.len(), "eof": eof })))
+    Ok(ToolOutcome::text(text).with(json!({ "process_id": id, "accepted_bytes": data.len(), "eof": eof })))
 }
 
 /// Ends a process or sends it a signal.
-pub(super) async fn kill(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<Outcome, Outcome> {
+pub(super) async fn kill(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let id = arguments.text("process_id")?;
     let signal = arguments.maybe_text("signal")?;
     let control = control(toolbox, id).await?;
@@ -102,21 +103,21 @@ pub(super) async fn kill(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
         (true, true, false) => format!("{id} had ended already"),
     };
     let structured = json!({ "ok": killed.ok, "killed": killed.killed, "left": killed.left });
-    Ok(Outcome { is_error: !killed.left.is_empty(), ..Outcome::text(text).with(structured) })
+    Ok(ToolOutcome { is_error: !killed.left.is_empty(), ..ToolOutcome::text(text).with(structured) })
 }
 
 /// What can be done to a process: one of ours, or one that the host knows.
-async fn control(toolbox: &Toolbox, id: &str) -> Result<ProcessControl, Outcome> {
+async fn control(toolbox: &Toolbox, id: &str) -> Result<ProcessControl, ToolOutcome> {
     if let Some(process) = toolbox.processes.find(id) {
         return Ok(process.control.clone());
     }
     // A place behind the end is the end: nothing is sent that nobody reads.
-    let attach = |place: Place| async move { place.session.attach(id, u64::MAX >> 1).await };
-    let process = toolbox.ask(attach).await.map_err(unknown)?;
+    let attach = |target: TargetSession| async move { target.session.attach(id, u64::MAX >> 1).await };
+    let process = toolbox.with_session(attach).await.map_err(unknown)?;
     Ok(process.control())
 }
 
-fn unknown(failure: Failure) -> Outcome {
+fn unknown(failure: Failure) -> ToolOutcome {
     let next = "it is not known here or was forgotten; bash starts a command anew and returns its process_id";
     match failure.code == client::v1::codes::PROCESS_NOT_FOUND {
         true => failure.hint(next).into(),
@@ -124,7 +125,7 @@ fn unknown(failure: Failure) -> Outcome {
     }
 }
 
-fn no_input(error: Error) -> Outcome {
+fn no_input(error: Error) -> ToolOutcome {
     let is_closed = error.code() == Some(client::v1::codes::INVALID_PARAMS);
     let failure = Failure::from(error);
     match is_closed {

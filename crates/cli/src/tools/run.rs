@@ -7,10 +7,10 @@ use client::v1::codes;
 use client::{Command, Error, Process, Session};
 
 use super::arguments::Arguments;
-use super::follow::Followed;
-use super::outcome::Outcome;
-use super::toolbox::{Call, Place, Toolbox};
-use super::{answer, limits};
+use super::outcome::ToolOutcome;
+use super::toolbox::{TargetSession, ToolCall, Toolbox};
+use super::tracked::TrackedProcess;
+use super::{limits, process_report};
 use crate::failure::Failure;
 
 /// How long a command in the background is looked at, so that one that fails at once is told as failed.
@@ -19,7 +19,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LATE_START: Duration = Duration::from_secs(1);
 
 /// What is asked.
-struct Asked {
+struct BashArguments {
     line: String,
     cwd: Option<String>,
     timeout: Option<Duration>,
@@ -30,10 +30,10 @@ struct Asked {
 pub(super) async fn bash(
     toolbox: &Toolbox,
     arguments: &Arguments<'_>,
-    call: &Call,
-) -> Result<Outcome, Outcome> {
+    call: &ToolCall,
+) -> Result<ToolOutcome, ToolOutcome> {
     let background = arguments.flag("background")?;
-    let asked = Asked {
+    let asked = BashArguments {
         line: line(arguments.text("command")?, background),
         cwd: arguments.maybe_text("cwd")?.map(str::to_owned),
         timeout: arguments.maybe_number("timeout_ms", 1)?.map(Duration::from_millis),
@@ -42,26 +42,26 @@ pub(super) async fn bash(
     let started = start(toolbox, &asked);
     tokio::pin!(started);
     let (process, is_detached, session) = tokio::select! {
-        started = &mut started => started.map_err(Outcome::from)?,
+        started = &mut started => started.map_err(ToolOutcome::from)?,
         () = call.cancelled.cancelled() => {
             // Whether it runs is not known yet: nothing may be left behind.
             if let Ok(Ok((process, ..))) = tokio::time::timeout(LATE_START, started).await {
                 process.control().kill(None).await.ok();
             }
-            return Err(Outcome::failed("the call was cancelled before the command ran"));
+            return Err(ToolOutcome::failed("the call was cancelled before the command ran"));
         }
     };
-    let followed = Arc::new(Followed::new(&process, 0, is_detached));
-    toolbox.keep(followed.clone().run(process));
-    toolbox.processes.add(followed.clone());
-    call.runs(&followed);
-    let patience = if asked.background { FIRST_LOOK } else { toolbox.setting.patience };
+    let tracked = Arc::new(TrackedProcess::new(&process, 0, is_detached));
+    toolbox.spawn(tracked.clone().run(process));
+    toolbox.processes.add(tracked.clone());
+    call.set_process(&tracked);
+    let foreground_wait = if asked.background { FIRST_LOOK } else { toolbox.options.foreground_wait };
     tokio::select! {
-        _ = followed.until_within(patience, |_| false) => {}
-        () = call.cancelled.cancelled() => return Err(cancel(&followed).await),
+        _ = tracked.wait_until_within(foreground_wait, |_| false) => {}
+        () = call.cancelled.cancelled() => return Err(cancel(&tracked).await),
     }
     let limits = limits::Limits::of(&session, asked.timeout);
-    answer::of_command(&followed, &limits, asked.background).await
+    process_report::command_outcome(&tracked, &limits, asked.background).await
 }
 
 /// The line for the shell. A command that nobody can feed finds its stdin empty: with an open pipe there, `rg` and
@@ -75,25 +75,25 @@ fn line(command: &str, background: bool) -> String {
     }
 }
 
-async fn start(toolbox: &Toolbox, asked: &Asked) -> Result<(Process, bool, Session), Failure> {
-    let outlive = toolbox.setting.outlive;
-    let start = |place: Place| async move {
-        let command = command(&place, asked);
-        if outlive {
-            match place.session.start(command.clone().detach()).await {
-                // Without a state folder nothing can outlive us there: better attached than not at all.
+async fn start(toolbox: &Toolbox, asked: &BashArguments) -> Result<(Process, bool, Session), Failure> {
+    let detach_commands = toolbox.options.detach_commands;
+    let start = |target: TargetSession| async move {
+        let command = command(&target, asked);
+        if detach_commands {
+            match target.session.start(command.clone().detach()).await {
+                // Without a state dir nothing can detach_commands us there: better attached than not at all.
                 Err(Error::Refused(error)) if error.code == codes::UNSUPPORTED_CAPABILITY => {}
-                started => return Ok((started?, true, place.session)),
+                started => return Ok((started?, true, target.session)),
             }
         }
-        Ok((place.session.start(command).await?, false, place.session))
+        Ok((target.session.start(command).await?, false, target.session))
     };
-    toolbox.ask(start).await
+    toolbox.with_session(start).await
 }
 
-fn command(place: &Place, asked: &Asked) -> Command {
+fn command(target: &TargetSession, asked: &BashArguments) -> Command {
     let mut command = Command::line(asked.line.clone());
-    if let Some(cwd) = asked.cwd.as_deref().map(|cwd| place.path(cwd)).or_else(|| place.cwd.clone()) {
+    if let Some(cwd) = asked.cwd.as_deref().map(|cwd| target.path(cwd)).or_else(|| target.cwd.clone()) {
         command = command.cwd(cwd);
     }
     if let Some(timeout) = asked.timeout {
@@ -103,14 +103,16 @@ fn command(place: &Place, asked: &Asked) -> Command {
 }
 
 /// Ends a command whose call was cancelled, with everything it started.
-async fn cancel(process: &Followed) -> Outcome {
+async fn cancel(process: &TrackedProcess) -> ToolOutcome {
     match process.control.kill(None).await {
         Ok(killed) => {
             let names: Vec<_> =
                 killed.killed.iter().map(|died| format!("{} ({})", died.name, died.pid)).collect();
-            Outcome::failed(format!("the call was cancelled; ended: {}", names.join(", ")))
+            ToolOutcome::failed(format!("the call was cancelled; ended: {}", names.join(", ")))
         }
-        Err(error) => Outcome::failed(format!("the call was cancelled; ending the command failed: {error}")),
+        Err(error) => {
+            ToolOutcome::failed(format!("the call was cancelled; ending the command failed: {error}"))
+        }
     }
 }
 

@@ -6,23 +6,28 @@ use client::v1::{FsGrepResult, GrepMatch};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, SearcherBuilder, Sink, SinkMatch};
 
-use super::cut;
-use super::follow::Followed;
-use super::outcome::Outcome;
+use super::outcome::ToolOutcome;
 use super::spool::{Spool, SpoolReader};
+use super::tracked::TrackedProcess;
+use super::truncate;
 
 /// The longest line that is searched.
-const LONGEST: usize = 8 * 1024 * 1024;
+const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Lines of what a process wrote so far.
-pub(super) async fn search(process: &Followed, pattern: &str, most: usize) -> Result<FsGrepResult, Outcome> {
+/// LineWindow of what a process wrote so far.
+pub(super) async fn search(
+    process: &TrackedProcess,
+    pattern: &str,
+    limit: usize,
+) -> Result<FsGrepResult, ToolOutcome> {
     let matcher = RegexMatcherBuilder::new().case_smart(true).line_terminator(Some(b'\n')).build(pattern);
-    let matcher =
-        matcher.map_err(|error| Outcome::failed(format!("`pattern` is no regular expression: {error}")))?;
+    let matcher = matcher
+        .map_err(|error| ToolOutcome::failed(format!("`pattern` is no regular expression: {error}")))?;
     let (spool, path) = (process.spool.clone(), format!("process:{}", process.id));
-    let searched = tokio::task::spawn_blocking(move || lines(spool, &matcher, path, most)).await;
-    let failed =
-        |error: &dyn std::fmt::Display| Outcome::failed(format!("the output cannot be searched: {error}"));
+    let searched = tokio::task::spawn_blocking(move || lines(spool, &matcher, path, limit)).await;
+    let failed = |error: &dyn std::fmt::Display| {
+        ToolOutcome::failed(format!("the output cannot be searched: {error}"))
+    };
     searched.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
 }
 
@@ -30,13 +35,13 @@ fn lines(
     spool: Arc<Spool>,
     matcher: &RegexMatcher,
     path: String,
-    most: usize,
+    limit: usize,
 ) -> std::io::Result<FsGrepResult> {
-    let mut found = Found { path, most, result: FsGrepResult { matches: Vec::new(), truncated: false } };
+    let mut found = Found { path, limit, result: FsGrepResult { matches: Vec::new(), truncated: false } };
     let mut searcher = SearcherBuilder::new()
         .line_number(true)
         .binary_detection(BinaryDetection::none())
-        .heap_limit(Some(LONGEST))
+        .heap_limit(Some(MAX_LINE_BYTES))
         .build();
     searcher.search_reader(matcher, SpoolReader::new(spool), &mut found)?;
     Ok(found.result)
@@ -44,7 +49,7 @@ fn lines(
 
 struct Found {
     path: String,
-    most: usize,
+    limit: usize,
     result: FsGrepResult,
 }
 
@@ -52,7 +57,7 @@ impl Sink for Found {
     type Error = std::io::Error;
 
     fn matched(&mut self, _: &grep_searcher::Searcher, line: &SinkMatch<'_>) -> Result<bool, std::io::Error> {
-        if self.result.matches.len() >= self.most {
+        if self.result.matches.len() >= self.limit {
             self.result.truncated = true;
             return Ok(false);
         }
@@ -61,7 +66,7 @@ impl Sink for Found {
             path: self.path.clone(),
             line: line.line_number().unwrap_or(0),
             column: 1,
-            text: cut::show(bytes).text,
+            text: truncate::show(bytes).text,
             before: Vec::new(),
             after: Vec::new(),
         });

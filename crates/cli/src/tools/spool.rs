@@ -1,4 +1,4 @@
-//! Spool: the output of one process as far as we received it, to be read again from any place.
+//! Spool: the output of one process as far as we received it, to be read again from any offset.
 //!
 //! The server there keeps only the newest part of what was read from it; so that all of it can be paged and searched
 //! later, it is kept here: a little in memory, more in a file without a name, and beyond that the oldest goes.
@@ -15,9 +15,9 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 /// What is kept in memory before there is a file.
 const IN_MEMORY: usize = 256 * 1024;
 /// What is kept at all; the oldest goes first.
-const KEPT: u64 = 256 * 1024 * 1024;
+const MAX_KEPT: u64 = 256 * 1024 * 1024;
 /// Holes that are remembered one by one; what lies before them is given up when there are more.
-const MOST_HOLES: usize = 256;
+const MAX_GAPS: usize = 256;
 
 /// The output of one process. One task appends; any number read.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Spool {
 
 #[derive(Debug)]
 struct State {
-    /// The oldest place that is kept.
+    /// The oldest offset that is kept.
     first: u64,
     /// Where the next byte goes.
     end: u64,
@@ -36,25 +36,25 @@ struct State {
     lines: u64,
     /// Everything, as long as it is little.
     memory: Vec<u8>,
-    /// Everything, once it is more: place `n` is at `n % kept`.
+    /// Everything, once it is more: offset `n` is at `n % kept`.
     file: Option<Arc<File>>,
     /// Output that never came: from, to.
-    holes: VecDeque<(u64, u64)>,
+    gaps: VecDeque<(u64, u64)>,
 }
 
 /// A piece of output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Piece {
-    /// Where it starts: not before the place that was asked for.
+pub struct SpoolChunk {
+    /// Where it starts: not before the offset that was asked for.
     pub start: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// How much between the place that was asked for and the start is gone.
+    /// How much between the offset that was asked for and the start is gone.
     pub lost: u64,
 }
 
-impl Piece {
-    /// The place behind it.
+impl SpoolChunk {
+    /// The offset behind it.
     pub fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -62,8 +62,8 @@ impl Piece {
 
 /// How much there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    /// The oldest place that is kept.
+pub struct SpoolSpan {
+    /// The oldest offset that is kept.
     pub first: u64,
     /// Where the next byte goes.
     pub end: u64,
@@ -74,21 +74,21 @@ pub struct Span {
 impl Spool {
     /// An empty one, whose first byte will stand at `start`.
     pub fn starting_at(start: u64) -> Spool {
-        Spool::keeping(start, KEPT)
+        Spool::keeping(start, MAX_KEPT)
     }
 
     fn keeping(start: u64, kept: u64) -> Spool {
-        let (memory, holes) = (Vec::new(), VecDeque::new());
+        let (memory, gaps) = (Vec::new(), VecDeque::new());
         Spool {
-            state: Mutex::new(State { first: start, end: start, lines: 0, memory, file: None, holes }),
+            state: Mutex::new(State { first: start, end: start, lines: 0, memory, file: None, gaps }),
             kept,
         }
     }
 
     /// How much there is.
-    pub fn span(&self) -> Span {
+    pub fn span(&self) -> SpoolSpan {
         let state = self.state();
-        Span { first: state.first, end: state.end, lines: state.lines }
+        SpoolSpan { first: state.first, end: state.end, lines: state.lines }
     }
 
     /// Adds output that ends at `end`, or follows what is there. To be called by one task.
@@ -105,27 +105,27 @@ impl Spool {
         done.await.map_err(io::Error::other)?
     }
 
-    /// At most `most` bytes from a place on.
-    pub async fn read(self: &Arc<Self>, from: u64, most: usize) -> io::Result<Piece> {
+    /// At limit `limit` bytes from a offset on.
+    pub async fn read(self: &Arc<Self>, from: u64, limit: usize) -> io::Result<SpoolChunk> {
         if self.state().file.is_none() {
-            return self.read_now(from, most);
+            return self.read_now(from, limit);
         }
         let spool = self.clone();
-        let done = tokio::task::spawn_blocking(move || spool.read_now(from, most));
+        let done = tokio::task::spawn_blocking(move || spool.read_now(from, limit));
         done.await.map_err(io::Error::other)?
     }
 
     /// The same, on a thread that may wait.
-    pub fn read_now(&self, from: u64, most: usize) -> io::Result<Piece> {
+    pub fn read_now(&self, from: u64, limit: usize) -> io::Result<SpoolChunk> {
         loop {
             let (start, length, file) = {
                 let state = self.state();
                 let (start, stop) = state.readable(from);
-                let length = usize::try_from(stop - start).unwrap_or(usize::MAX).min(most);
+                let length = usize::try_from(stop - start).unwrap_or(usize::MAX).min(limit);
                 if state.file.is_none() {
                     let at = usize::try_from(start - state.first).unwrap_or(usize::MAX);
                     let bytes = state.memory.get(at..at.saturating_add(length)).unwrap_or_default().to_vec();
-                    return Ok(Piece { start, bytes, lost: start.saturating_sub(from) });
+                    return Ok(SpoolChunk { start, bytes, lost: start.saturating_sub(from) });
                 }
                 (start, length, state.file.clone())
             };
@@ -135,7 +135,7 @@ impl Spool {
             }
             // What was overwritten meanwhile is read again, from where it still stands.
             if self.state().first <= start {
-                return Ok(Piece { start, bytes, lost: start.saturating_sub(from) });
+                return Ok(SpoolChunk { start, bytes, lost: start.saturating_sub(from) });
             }
         }
     }
@@ -143,14 +143,14 @@ impl Spool {
     fn skip_to(&self, start: u64) {
         let mut state = self.state();
         if start > state.end {
-            let hole = (state.end, start);
-            // Memory has no holes: what is before one goes to where it can stay.
+            let gap = (state.end, start);
+            // Memory has no gaps: what is before one goes to where it can stay.
             if state.memory.is_empty() && state.file.is_none() {
                 state.first = start;
             } else {
-                state.holes.push_back(hole);
+                state.gaps.push_back(gap);
                 if state.file.is_none() {
-                    let missing = usize::try_from(hole.1 - hole.0).unwrap_or(usize::MAX);
+                    let missing = usize::try_from(gap.1 - gap.0).unwrap_or(usize::MAX);
                     match state.memory.len().saturating_add(missing) <= IN_MEMORY {
                         true => {
                             let length = state.memory.len() + missing;
@@ -159,13 +159,13 @@ impl Spool {
                         false => {
                             state.memory = Vec::new();
                             state.first = start;
-                            state.holes.clear();
+                            state.gaps.clear();
                         }
                     }
                 }
             }
-            if state.holes.len() > MOST_HOLES
-                && let Some((_, end)) = state.holes.pop_front()
+            if state.gaps.len() > MAX_GAPS
+                && let Some((_, end)) = state.gaps.pop_front()
             {
                 state.first = state.first.max(end);
             }
@@ -209,16 +209,16 @@ impl Spool {
         Ok((file, end))
     }
 
-    fn write_ring(&self, file: &File, place: u64, bytes: &[u8]) -> io::Result<()> {
-        let at = place % self.kept;
+    fn write_ring(&self, file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let at = offset % self.kept;
         let room = usize::try_from(self.kept - at).unwrap_or(usize::MAX).min(bytes.len());
         let (before, after) = bytes.split_at(room);
         file.write_all_at(before, at)?;
         file.write_all_at(after, 0)
     }
 
-    fn read_ring(&self, file: &File, place: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let at = place % self.kept;
+    fn read_ring(&self, file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let at = offset % self.kept;
         let room = usize::try_from(self.kept - at).unwrap_or(usize::MAX).min(bytes.len());
         let (before, after) = bytes.split_at_mut(room);
         file.read_exact_at(before, at)?;
@@ -235,17 +235,17 @@ impl State {
         self.end += bytes.len() as u64;
         self.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.first = self.first.max(self.end.saturating_sub(kept));
-        while self.holes.front().is_some_and(|(_, end)| *end <= self.first) {
-            self.holes.pop_front();
+        while self.gaps.front().is_some_and(|(_, end)| *end <= self.first) {
+            self.gaps.pop_front();
         }
     }
 
-    /// The first place not before `from` that is there, and where what is there in one piece ends.
+    /// The first offset not before `from` that is there, and where what is there in one piece ends.
     fn readable(&self, from: u64) -> (u64, u64) {
         let mut start = from.clamp(self.first, self.end);
-        for (hole, end) in &self.holes {
+        for (gap, end) in &self.gaps {
             match start {
-                start if start < *hole => return (start, *hole),
+                start if start < *gap => return (start, *gap),
                 inside if inside < *end => start = *end,
                 _ => {}
             }
@@ -256,9 +256,9 @@ impl State {
 
 /// A file that nobody else can find and that goes with its last descriptor.
 fn unnamed() -> io::Result<File> {
-    let folder = std::env::temp_dir();
+    let dir = std::env::temp_dir();
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(openat(CWD, &folder, flags, Mode::RUSR | Mode::WUSR).map(File::from)?)
+    Ok(openat(CWD, &dir, flags, Mode::RUSR | Mode::WUSR).map(File::from)?)
 }
 
 /// Reads a spool from its beginning to what is its end now, for searching.
@@ -270,7 +270,7 @@ pub struct SpoolReader {
 }
 
 impl SpoolReader {
-    /// From the oldest place that is kept.
+    /// From the oldest offset that is kept.
     pub fn new(spool: Arc<Spool>) -> SpoolReader {
         let span = spool.span();
         SpoolReader { spool, at: span.first, end: span.end }
@@ -312,7 +312,10 @@ mod tests {
             whole.extend(piece.bytes);
         }
         assert!(whole == sample(0, 2_000_000));
-        assert_eq!(spool.read(5_000_000, 10).await.unwrap(), Piece { start: 2_000_000, ..Piece::default() });
+        assert_eq!(
+            spool.read(5_000_000, 10).await.unwrap(),
+            SpoolChunk { start: 2_000_000, ..SpoolChunk::default() }
+        );
     }
 
     #[tokio::test]
@@ -328,19 +331,19 @@ mod tests {
 
     #[tokio::test]
     async fn what_never_came_is_a_hole_and_not_zeros() {
-        for (before, hole) in [(10_u64, 5_u64), (10, 400_000), (300_000, 400_000), (0, 7)] {
+        for (before, gap) in [(10_u64, 5_u64), (10, 400_000), (300_000, 400_000), (0, 7)] {
             let spool = Arc::new(Spool::starting_at(0));
             let length = usize::try_from(before).unwrap();
             spool.append(sample(0, length).into(), Some(before)).await.unwrap();
-            spool.append(sample(before + hole, 20).into(), Some(before + hole + 20)).await.unwrap();
+            spool.append(sample(before + gap, 20).into(), Some(before + gap + 20)).await.unwrap();
             let (mut at, mut lost, mut bytes) = (0, 0, Vec::new());
-            while at < before + hole + 20 {
+            while at < before + gap + 20 {
                 let piece = spool.read(at, 100_000).await.unwrap();
                 (at, lost) = (piece.end(), lost + piece.lost);
                 bytes.extend(piece.bytes);
             }
-            assert_eq!(lost + bytes.len() as u64, before + hole + 20, "{before} {hole}");
-            assert!(bytes.ends_with(&sample(before + hole, 20)), "{before} {hole}");
+            assert_eq!(lost + bytes.len() as u64, before + gap + 20, "{before} {gap}");
+            assert!(bytes.ends_with(&sample(before + gap, 20)), "{before} {gap}");
         }
     }
 }

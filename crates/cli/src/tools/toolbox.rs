@@ -11,41 +11,41 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::approval_queue::ApprovalQueue;
 use super::arguments::Arguments;
-use super::follow::Followed;
-use super::outcome::Outcome;
-use super::processes::Processes;
-use super::questions::Questions;
-use super::{catalog, files, look, process, run};
+use super::outcome::ToolOutcome;
+use super::processes::TrackedProcesses;
+use super::tracked::TrackedProcess;
+use super::{browse, catalog, files, process, run};
 use crate::failure::Failure;
 use crate::route::{self, Choice};
 
 /// The largest file that is handed out whole.
-const LARGEST_RESOURCE: u64 = 16 * 1024 * 1024;
+const MAX_RESOURCE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// How a toolbox works.
 #[derive(Debug, Clone)]
-pub struct Setting {
+pub struct ToolboxOptions {
     /// What `-t` says.
     pub target: Option<String>,
     /// Who calls, as the server's audit names it.
     pub client_name: String,
     /// Whether somebody can be asked what policy leaves open.
     pub approvals: bool,
-    /// Whether commands outlive this program, so that another one finds them.
-    pub outlive: bool,
+    /// Whether commands detach_commands this program, so that another one finds them.
+    pub detach_commands: bool,
     /// How long a command is waited for before it goes on in the background: less than MCP's clients wait.
-    pub patience: Duration,
+    pub foreground_wait: Duration,
 }
 
-impl Default for Setting {
-    fn default() -> Setting {
-        Setting {
+impl Default for ToolboxOptions {
+    fn default() -> ToolboxOptions {
+        ToolboxOptions {
             target: None,
             client_name: "rex".to_owned(),
             approvals: false,
-            outlive: false,
-            patience: Duration::from_secs(45),
+            detach_commands: false,
+            foreground_wait: Duration::from_secs(45),
         }
     }
 }
@@ -53,26 +53,26 @@ impl Default for Setting {
 /// What one agent works with. Dropping it ends its sessions, and with them what it started and did not detach.
 #[derive(Debug)]
 pub struct Toolbox {
-    pub(super) setting: Setting,
-    pub(super) processes: Processes,
+    pub(super) options: ToolboxOptions,
+    pub(super) processes: TrackedProcesses,
     /// What waits for somebody to decide.
-    pub questions: Arc<Questions>,
+    pub approval_queue: Arc<ApprovalQueue>,
     sessions: Mutex<HashMap<String, Arc<OnceCell<Session>>>>,
     tasks: Mutex<JoinSet<()>>,
 }
 
 /// One call: how it is told to stop, and what can be seen of it meanwhile.
 #[derive(Debug, Default)]
-pub struct Call {
+pub struct ToolCall {
     /// Stops it.
     pub cancelled: CancellationToken,
-    running: OnceLock<Arc<Followed>>,
+    running: OnceLock<Arc<TrackedProcess>>,
 }
 
-impl Call {
+impl ToolCall {
     /// A call that this token stops.
-    pub fn until(cancelled: CancellationToken) -> Call {
-        Call { cancelled, running: OnceLock::new() }
+    pub fn new(cancelled: CancellationToken) -> ToolCall {
+        ToolCall { cancelled, running: OnceLock::new() }
     }
 
     /// The last line that its command wrote.
@@ -80,7 +80,7 @@ impl Call {
         self.running.get()?.last_line().await
     }
 
-    pub(super) fn runs(&self, process: &Arc<Followed>) {
+    pub(super) fn set_process(&self, process: &Arc<TrackedProcess>) {
         // A call runs one command.
         self.running.set(process.clone()).ok();
     }
@@ -88,13 +88,13 @@ impl Call {
 
 /// Where one call works.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct TargetSession {
     pub(super) session: Session,
     /// Where commands and relative paths start; the session's own directory otherwise.
     pub(super) cwd: Option<String>,
 }
 
-impl Place {
+impl TargetSession {
     /// A path as the model wrote it, from where relative paths start.
     pub(super) fn path(&self, path: &str) -> String {
         match &self.cwd {
@@ -109,11 +109,11 @@ impl Place {
 
 impl Toolbox {
     /// An empty one. Must be made within a tokio runtime.
-    pub fn new(setting: Setting) -> Toolbox {
+    pub fn new(options: ToolboxOptions) -> Toolbox {
         Toolbox {
-            setting,
-            processes: Processes::default(),
-            questions: Arc::default(),
+            options,
+            processes: TrackedProcesses::default(),
+            approval_queue: Arc::default(),
             sessions: Mutex::default(),
             tasks: Mutex::new(JoinSet::new()),
         }
@@ -121,27 +121,30 @@ impl Toolbox {
 
     /// A whole file of where the work is now.
     pub async fn read_file(&self, path: &str) -> Result<Vec<u8>, Failure> {
-        let largest = LARGEST_RESOURCE;
-        let size = self.ask(|place| async move { place.session.files().stat(path).await }).await?.size;
+        let largest = MAX_RESOURCE_BYTES;
+        let size =
+            self.with_session(|target| async move { target.session.files().stat(path).await }).await?.size;
         match size.is_some_and(|size| size > largest) {
             true => Err(Failure::new(format!(
                 "{path} is larger than {largest} bytes; the tool read pages through it"
             ))),
-            false => self.ask(|place| async move { place.session.files().read_all(path).await }).await,
+            false => {
+                self.with_session(|target| async move { target.session.files().read_all(path).await }).await
+            }
         }
     }
 
     /// Opens the session that the first call will need.
     pub async fn warm_up(&self) {
         // Why it fails is told to whoever calls a tool.
-        self.place().await.ok();
+        self.target().await.ok();
     }
 
     /// Runs a tool. What goes wrong is an outcome too.
-    pub async fn call(&self, name: &str, given: &Map<String, Value>, call: &Call) -> Outcome {
+    pub async fn call(&self, name: &str, given: &Map<String, Value>, call: &ToolCall) -> ToolOutcome {
         let Some(tool) = catalog::find(name) else {
             let names = catalog::ALL.iter().map(|tool| tool.name).collect::<Vec<_>>().join(", ");
-            return Outcome::failed(format!("there is no tool `{name}`; there are {names}"));
+            return ToolOutcome::failed(format!("there is no tool `{name}`; there are {names}"));
         };
         let arguments = match Arguments::of(tool, given) {
             Ok(arguments) => arguments,
@@ -153,11 +156,11 @@ impl Toolbox {
         }
         tokio::select! {
             done = self.dispatch(tool.name, &arguments) => done.unwrap_or_else(|failed| failed),
-            () = call.cancelled.cancelled() => Outcome::failed("the call was cancelled"),
+            () = call.cancelled.cancelled() => ToolOutcome::failed("the call was cancelled"),
         }
     }
 
-    async fn dispatch(&self, name: &str, arguments: &Arguments<'_>) -> Result<Outcome, Outcome> {
+    async fn dispatch(&self, name: &str, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
         match name {
             "bash_output" => process::output(self, arguments).await,
             "bash_input" => process::input(self, arguments).await,
@@ -166,62 +169,62 @@ impl Toolbox {
             "write" => files::write(self, arguments).await,
             "edit" => files::edit(self, arguments).await,
             "patch" => files::patch(self, arguments).await,
-            "list" => look::list(self, arguments).await,
-            "glob" => look::glob(self, arguments).await,
-            "grep" => look::grep(self, arguments).await,
-            _ => look::stat(self, arguments).await,
+            "list" => browse::list(self, arguments).await,
+            "glob" => browse::glob(self, arguments).await,
+            "grep" => browse::grep(self, arguments).await,
+            _ => browse::stat(self, arguments).await,
         }
     }
 
     /// Asks the session of where the work is now. One that is gone is opened anew, once.
-    pub(super) async fn ask<T, F: Future<Output = Result<T, Error>>>(
+    pub(super) async fn with_session<T, F: Future<Output = Result<T, Error>>>(
         &self,
-        what: impl Fn(Place) -> F,
+        what: impl Fn(TargetSession) -> F,
     ) -> Result<T, Failure> {
-        let (key, place) = self.keyed_place().await?;
-        match what(place).await {
+        let (key, target) = self.target_with_key().await?;
+        match what(target).await {
             // Nothing was sent: the session had ended before.
             Err(Error::Closed) => {
                 self.sessions().remove(&key);
-                let (_, place) = self.keyed_place().await?;
-                Ok(what(place).await?)
+                let (_, target) = self.target_with_key().await?;
+                Ok(what(target).await?)
             }
             done => Ok(done?),
         }
     }
 
-    pub(super) async fn place(&self) -> Result<Place, Failure> {
-        self.keyed_place().await.map(|(_, place)| place)
+    pub(super) async fn target(&self) -> Result<TargetSession, Failure> {
+        self.target_with_key().await.map(|(_, target)| target)
     }
 
     /// Where the work is now: the rules are asked each time, so that `rex target use` is heard at once.
-    async fn keyed_place(&self) -> Result<(String, Place), Failure> {
-        let choice = route::current(self.setting.target.as_deref())?;
+    async fn target_with_key(&self) -> Result<(String, TargetSession), Failure> {
+        let choice = route::current(self.options.target.as_deref())?;
         let key = format!("{:?}", choice.target);
         let cell = self.sessions().entry(key.clone()).or_default().clone();
         let session = cell.get_or_try_init(|| self.open(&choice)).await?.clone();
         let roots = session.open_result().workspace_roots.clone();
         let is_served = |cwd: &String| roots.iter().any(|root| std::path::Path::new(cwd).starts_with(root));
         let cwd = choice.cwd.filter(is_served);
-        Ok((key, Place { session, cwd }))
+        Ok((key, TargetSession { session, cwd }))
     }
 
     async fn open(&self, choice: &Choice) -> Result<Session, Failure> {
         let options = SessionOptions {
-            client_name: self.setting.client_name.clone(),
-            approvals: self.setting.approvals,
+            client_name: self.options.client_name.clone(),
+            approvals: self.options.approvals,
             ..SessionOptions::default()
         };
         let session = Session::open(choice.target.clone(), options).await?;
-        if self.setting.approvals {
+        if self.options.approvals {
             let approvals = session.subscribe_approvals().await?;
-            self.keep(self.questions.clone().listen(approvals));
+            self.spawn(self.approval_queue.clone().listen(approvals));
         }
         Ok(session)
     }
 
     /// Has a task run that ends with the toolbox.
-    pub(super) fn keep(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);

@@ -1,4 +1,4 @@
-//! The daemon of the demonstration: started, killed, started again, and ended.
+//! The daemon of the demonstration.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -12,25 +12,24 @@ use super::unix;
 use super::workspace::Workspace;
 use crate::failure::Failure;
 
-/// A running daemon; it ends with this.
+/// A running daemon, terminated when this is dropped.
 #[derive(Debug)]
-pub(super) struct Daemon {
+pub(super) struct DemoDaemon {
     program: PathBuf,
     arguments: Vec<std::ffi::OsString>,
     state: PathBuf,
     socket: PathBuf,
     child: Child,
-    listens: Vec<String>,
+    listeners: Vec<String>,
 }
 
-impl Daemon {
-    /// Starts it on the workspace; with `lan` it listens beyond this machine too.
-    pub(super) fn start(workspace: &Workspace, lan: bool) -> Result<Daemon, Failure> {
-        let program = client::find_rexd().ok_or_else(|| {
-            Failure::new("there is no rexd to start").hint("put rexd beside rex or on the PATH")
-        })?;
+impl DemoDaemon {
+    /// Starts the daemon on the workspace; with `lan`, it listeners on all interfaces.
+    pub(super) fn start(workspace: &Workspace, lan: bool) -> Result<DemoDaemon, Failure> {
+        let program = client::find_rexd()
+            .ok_or_else(|| Failure::new("cannot find rexd").hint("put rexd next to rex or on the PATH"))?;
         let (socket, config) = (workspace.own("rexd.sock"), workspace.own("config.toml"));
-        // A configuration of its own, so that the reader's is neither used nor audited to.
+        // Its own configuration, so that the user's configuration and audit file are not used.
         fs::write(
             &config,
             format!("[audit]\npath = {:?}\n", workspace.own("audit.log").display().to_string()),
@@ -40,52 +39,52 @@ impl Daemon {
         arguments.extend(["--root".into(), workspace.root().into(), "--unix".into(), socket.clone().into()]);
         arguments.extend(["--http".into(), address.into()]);
         let state = workspace.own("state");
-        let (child, listens) = spawn(&program, &arguments, &state)?;
-        Ok(Daemon { program, arguments, state, socket, child, listens })
+        let (child, listeners) = spawn(&program, &arguments, &state)?;
+        Ok(DemoDaemon { program, arguments, state, socket, child, listeners })
     }
 
-    /// Kills it as a crash would, and starts another.
+    /// Kills the daemon with SIGKILL and starts another.
     pub(super) fn crash_and_restart(&mut self) -> Result<(), Failure> {
         self.child.kill()?;
         self.child.wait()?;
-        (self.child, self.listens) = spawn(&self.program, &self.arguments, &self.state)?;
+        (self.child, self.listeners) = spawn(&self.program, &self.arguments, &self.state)?;
         Ok(())
     }
 
-    /// How to reach it.
+    /// The target that connects to the daemon.
     pub(super) fn target(&self) -> Target {
         unix(&self.socket)
     }
 
-    /// Its listeners, as it names them.
-    pub(super) fn listens(&self) -> &[String] {
-        &self.listens
+    /// The addresses of its listeners.
+    pub(super) fn listeners(&self) -> &[String] {
+        &self.listeners
     }
 
-    /// Where it listens for HTTP, and the file with the token.
+    /// Its HTTP address and the token file.
     pub(super) fn http(&self) -> Option<(&str, PathBuf)> {
-        let url = self.listens.iter().find(|url| url.starts_with("http"))?;
+        let url = self.listeners.iter().find(|url| url.starts_with("http"))?;
         Some((url, self.state.join("rexd/token")))
     }
 
-    /// The daemon's program.
+    /// The path of the daemon's binary.
     pub(super) fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Asks it to end and waits until it has.
-    pub(super) fn end(&mut self) -> Result<(), Failure> {
+    /// Sends SIGTERM and waits for the exit.
+    pub(super) fn terminate(&mut self) -> Result<(), Failure> {
         kill_process(Pid::from_child(&self.child), Signal::TERM).map_err(std::io::Error::from)?;
         self.child.wait()?;
         Ok(())
     }
 }
 
-impl Drop for Daemon {
+impl Drop for DemoDaemon {
     fn drop(&mut self) {
-        // After a failure it must not stay behind; after its end there is nothing to kill.
+        // After a failure the daemon must not stay behind.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
-            self.end().ok();
+            self.terminate().ok();
         }
     }
 }
@@ -102,25 +101,25 @@ fn spawn(
         .spawn()
         .map_err(|error| Failure::new(format!("cannot start {}: {error}", program.display())))?;
     let mut stdout = child.stdout.take().map(BufReader::new);
-    let mut listens = Vec::new();
+    let mut listeners = Vec::new();
     // One line for the socket, one for HTTP.
-    while let Some(stdout) = stdout.as_mut().filter(|_| listens.len() < 2) {
+    while let Some(stdout) = stdout.as_mut().filter(|_| listeners.len() < 2) {
         let mut line = String::new();
         if stdout.read_line(&mut line)? == 0 {
-            return Err(ended(child, program));
+            return Err(startup_failure(child, program));
         }
-        listens.extend(line.trim_end().strip_prefix("listening rexd ").map(str::to_owned));
+        listeners.extend(line.trim_end().strip_prefix("listening rexd ").map(str::to_owned));
     }
     if let Some(stderr) = child.stderr.take() {
-        // Somebody must read what it logs, or it stops at a full pipe.
+        // The log must be read, or the daemon blocks on a full pipe.
         std::thread::spawn(move || std::io::copy(&mut BufReader::new(stderr), &mut std::io::sink()));
     }
-    Ok((child, listens))
+    Ok((child, listeners))
 }
 
-fn ended(child: Child, program: &Path) -> Failure {
-    let said = child.wait_with_output().map(|output| output.stderr).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said).trim().to_owned();
-    Failure::new(format!("{} ended at once: {said}", program.display()))
-        .hint("`rexd doctor` says what is wrong here")
+fn startup_failure(child: Child, program: &Path) -> Failure {
+    let stderr = child.wait_with_output().map(|output| output.stderr).unwrap_or_default();
+    let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
+    Failure::new(format!("{} exited during startup: {stderr}", program.display()))
+        .hint("`rexd doctor` shows what is wrong")
 }

@@ -1,4 +1,4 @@
-//! How the demonstration is shown: headings, the commands one would type, and what came of them.
+//! Prints the demonstration: headings, commands and their output.
 
 use std::io::IsTerminal as _;
 
@@ -6,13 +6,13 @@ use anstyle::{AnsiColor, Style};
 
 use crate::failure::Failure;
 use crate::output;
-use crate::table::plain;
+use crate::table::sanitize;
 
 const HEADING: Style = Style::new().bold();
 const COMMAND: Style = AnsiColor::Cyan.on_default();
 const FAINT: Style = Style::new().dimmed();
 
-/// Where it is shown, with colours on a terminal only.
+/// The output of the demonstration, coloured only on a terminal.
 #[derive(Debug)]
 pub(super) struct Screen {
     has_colours: bool,
@@ -24,34 +24,34 @@ impl Screen {
         Screen { has_colours: std::io::stdout().is_terminal() && !wants_none }
     }
 
-    /// What the next lines are about.
+    /// Prints the heading of a step.
     pub(super) fn heading(&self, text: &str) -> Result<(), Failure> {
         output::line("")?;
         self.styled(HEADING, text)
     }
 
-    /// A command as one would type it.
+    /// Prints a command as the user would type it.
     pub(super) fn command(&self, line: &str) -> Result<(), Failure> {
         self.styled(COMMAND, &format!("  $ {line}"))
     }
 
-    /// What a program wrote.
+    /// Prints the output of a program.
     pub(super) fn wrote(&self, text: &str) -> Result<(), Failure> {
-        text.lines().try_for_each(|line| output::line(format_args!("    {}", plain(line))))
+        text.lines().try_for_each(|line| output::line(format_args!("    {}", sanitize(line))))
     }
 
-    /// A remark.
+    /// Prints a comment.
     pub(super) fn say(&self, text: &str) -> Result<(), Failure> {
         self.styled(FAINT, &format!("  {text}"))
     }
 
-    /// A question, on a line that is not ended.
+    /// Prints a prompt without a line end.
     pub(super) fn prompt(&self, text: &str) -> Result<(), Failure> {
         output::write_out(format!("\n{text}").as_bytes())
     }
 
     fn styled(&self, style: Style, text: &str) -> Result<(), Failure> {
         let style = if self.has_colours { style } else { Style::new() };
-        output::line(format_args!("{style}{}{style:#}", plain(text)))
+        output::line(format_args!("{style}{}{style:#}", sanitize(text)))
     }
 }

@@ -1,31 +1,31 @@
-//! What is shown: each step is really done, and checked.
+//! The steps of the demonstration; each one runs for real and checks its result.
 
 use client::{Command, Error, ProcessEventKind, Session, v1};
 
-use super::daemon::Daemon;
+use super::daemon::DemoDaemon;
 use super::screen::Screen;
 use super::workspace::Workspace;
 use crate::failure::Failure;
 
-/// Everything, in the sample workspace.
+/// All steps, in the sample workspace.
 pub(super) async fn sample(
     screen: &Screen,
     session: &Session,
     workspace: &Workspace,
-    daemon: &mut Daemon,
+    daemon: &mut DemoDaemon,
 ) -> Result<(), Failure> {
     run_a_command(screen, session).await?;
     change_files(screen, session).await?;
-    stay_inside(screen, session).await?;
-    confine(screen, session).await?;
-    kill_with_proof(screen, session).await?;
-    survive(screen, session, daemon).await?;
+    refuse_outside_path(screen, session).await?;
+    run_sandboxed(screen, session).await?;
+    kill_process_tree(screen, session).await?;
+    survive_daemon_crash(screen, session, daemon).await?;
     verify_the_audit(screen, workspace, daemon)
 }
 
-/// What harms nothing, in a workspace that is somebody's.
-pub(super) async fn yours(screen: &Screen, session: &Session) -> Result<(), Failure> {
-    screen.heading("run a command, write a file")?;
+/// The harmless steps, in the user's own workspace.
+pub(super) async fn existing_workspace(screen: &Screen, session: &Session) -> Result<(), Failure> {
+    screen.heading("Run a command and write a file")?;
     let (_, status) = exec(screen, session, "uname -sm; pwd").await?;
     check(status == 0, "the command succeeds")?;
     let path = ".rex-up";
@@ -34,18 +34,18 @@ pub(super) async fn yours(screen: &Screen, session: &Session) -> Result<(), Fail
     let read = session.files().read_all(path).await?;
     screen.wrote(&String::from_utf8_lossy(&read))?;
     session.files().remove(path, false).await?;
-    check(read == b"hello\n", "what was written is read")
+    check(read == b"hello\n", "the written text is read back")
 }
 
 async fn run_a_command(screen: &Screen, session: &Session) -> Result<(), Failure> {
-    screen.heading("run a command: two streams, its own exit status, every byte as it was written")?;
-    let (text, status) = exec(screen, session, "uname -sm; echo to the other >&2; exit 3").await?;
+    screen.heading("Run a command: separate stdout and stderr, exit status, byte-exact output")?;
+    let (text, status) = exec(screen, session, "uname -sm; echo to stderr >&2; exit 3").await?;
     screen.say(&format!("exit status {status}"))?;
-    check(text.contains("to the other") && status == 3, "output and status arrive")
+    check(text.contains("to stderr") && status == 3, "output and status arrive")
 }
 
 async fn change_files(screen: &Screen, session: &Session) -> Result<(), Failure> {
-    screen.heading("write, edit and search files: atomically, durably, with ripgrep's engine")?;
+    screen.heading("Write, edit and search files: atomic writes, ripgrep's search")?;
     let (path, files) = ("notes/todo.txt", session.files());
     screen.command(&format!("printf 'buy apples\\nsell pears\\n' | rex write {path}"))?;
     files.write(path, b"buy apples\nsell pears\n").await?;
@@ -60,12 +60,12 @@ async fn change_files(screen: &Screen, session: &Session) -> Result<(), Failure>
     }
     check(
         edited.replacements == 1 && found.matches.len() == 2,
-        "the file is changed and both places are found",
+        "the file is changed and both lines are found",
     )
 }
 
-async fn stay_inside(screen: &Screen, session: &Session) -> Result<(), Failure> {
-    screen.heading("a path that leaves the workspace is refused, through links too")?;
+async fn refuse_outside_path(screen: &Screen, session: &Session) -> Result<(), Failure> {
+    screen.heading("Paths outside the workspace are refused, also through symbolic links")?;
     screen.command("rex read ../secret.txt")?;
     match session.files().read_all("../secret.txt").await {
         Err(Error::Refused(error)) => screen.wrote(&error.to_string()),
@@ -73,8 +73,8 @@ async fn stay_inside(screen: &Screen, session: &Session) -> Result<(), Failure> 
     }
 }
 
-async fn confine(screen: &Screen, session: &Session) -> Result<(), Failure> {
-    screen.heading("a command can be confined by the kernel, below any shell")?;
+async fn run_sandboxed(screen: &Screen, session: &Session) -> Result<(), Failure> {
+    screen.heading("The kernel can sandbox a command")?;
     let line = "echo fine > inside.txt && echo oops > /tmp/rex-up-outside; ls inside.txt";
     screen.command(&format!("rex exec --sandbox workspace-write -- sh -c '{line}'"))?;
     match session.start(Command::line(line).sandbox("workspace-write")).await {
@@ -82,10 +82,10 @@ async fn confine(screen: &Screen, session: &Session) -> Result<(), Failure> {
             let (text, _) = watch(screen, process).await?;
             check(
                 text.contains("inside.txt") && text.contains("rex-up-outside"),
-                "only the inside is written",
+                "only the file inside is written",
             )
         }
-        // Not every kernel can: then it says so and starts nothing.
+        // Without kernel support the request fails and nothing runs.
         Err(Error::Refused(error)) if error.code == v1::codes::UNSUPPORTED_CAPABILITY => {
             screen.wrote(&error.message)
         }
@@ -93,8 +93,8 @@ async fn confine(screen: &Screen, session: &Session) -> Result<(), Failure> {
     }
 }
 
-async fn kill_with_proof(screen: &Screen, session: &Session) -> Result<(), Failure> {
-    screen.heading("a kill ends the whole tree and says who died, runaways too")?;
+async fn kill_process_tree(screen: &Screen, session: &Session) -> Result<(), Failure> {
+    screen.heading("A kill ends the whole process tree, including processes with their own session")?;
     let line = "sleep 1000 & setsid sleep 1000 & echo started; wait";
     screen.command(&format!("rex exec --detach -- sh -c '{line}'; rex kill ID"))?;
     let mut process = session.start(Command::line(line)).await?;
@@ -105,15 +105,17 @@ async fn kill_with_proof(screen: &Screen, session: &Session) -> Result<(), Failu
     }
     let killed = process.control().kill(None).await?;
     for one in &killed.killed {
-        screen.wrote(&format!("ended {} {}", one.pid, one.name))?;
+        screen.wrote(&format!("killed {} {}", one.pid, one.name))?;
     }
-    check(killed.killed.len() >= 3 && killed.left.is_empty(), "everybody is gone")
+    check(killed.killed.len() >= 3 && killed.left.is_empty(), "no process is left")
 }
 
-async fn survive(screen: &Screen, session: &Session, daemon: &mut Daemon) -> Result<(), Failure> {
-    screen.heading(
-        "a detached command outlives a daemon that is killed with -9; no line is lost or seen twice",
-    )?;
+async fn survive_daemon_crash(
+    screen: &Screen,
+    session: &Session,
+    daemon: &mut DemoDaemon,
+) -> Result<(), Failure> {
+    screen.heading("A detached command survives kill -9 of the daemon; no line is lost or duplicated")?;
     screen.command("rex exec --detach -- sh count.sh")?;
     let mut process = session.start(Command::argv(["sh", "count.sh"]).detach()).await?;
     screen.wrote(process.id())?;
@@ -133,23 +135,23 @@ async fn survive(screen: &Screen, session: &Session, daemon: &mut Daemon) -> Res
         if !has_crashed {
             has_crashed = true;
             daemon.crash_and_restart()?;
-            screen.say("the daemon was killed with -9 and another started")?;
+            screen.say("the daemon was killed with -9 and restarted")?;
         }
     }
-    check(seen == "line 1\nline 2\nline 3\nline 4\nline 5\n", "every line came once")
+    check(seen == "line 1\nline 2\nline 3\nline 4\nline 5\n", "every line arrives once")
 }
 
-fn verify_the_audit(screen: &Screen, workspace: &Workspace, daemon: &Daemon) -> Result<(), Failure> {
-    screen.heading("everything stands in an audit file that nobody can change unseen")?;
+fn verify_the_audit(screen: &Screen, workspace: &Workspace, daemon: &DemoDaemon) -> Result<(), Failure> {
+    screen.heading("Every operation is in the audit file, and changes to that file are detected")?;
     screen.command("rexd audit verify audit.log")?;
     let audit = workspace.own("audit.log");
     let verified =
         std::process::Command::new(daemon.program()).args(["audit", "verify"]).arg(audit).output()?;
     screen.wrote(&String::from_utf8_lossy(&verified.stdout))?;
-    check(verified.status.success(), "the audit holds")
+    check(verified.status.success(), "the audit file is verified")
 }
 
-/// Runs a line, shown as it comes; what it wrote and its status.
+/// Runs a command line and prints its output; returns output and status.
 async fn exec(screen: &Screen, session: &Session, line: &str) -> Result<(String, i32), Failure> {
     screen.command(&format!("rex exec -- sh -c '{line}'"))?;
     watch(screen, session.start(Command::line(line)).await?).await
@@ -163,7 +165,7 @@ async fn watch(screen: &Screen, mut process: client::Process) -> Result<(String,
             | ProcessEventKind::Stderr(bytes)
             | ProcessEventKind::Terminal(bytes) => {
                 text.push_str(&String::from_utf8_lossy(&bytes));
-                // Whole lines only: a program may write one in pieces.
+                // Only whole lines: a program may write a line in pieces.
                 let whole = text.rfind('\n').map_or(shown, |end| end + 1);
                 screen.wrote(&text[shown..whole])?;
                 shown = whole;
@@ -175,12 +177,12 @@ async fn watch(screen: &Screen, mut process: client::Process) -> Result<(String,
             ProcessEventKind::Lost(_) | ProcessEventKind::Error(_) => {}
         }
     }
-    Err(Failure::new("the command's events ended without its exit"))
+    Err(Failure::new("protocol error: the events of the process ended without its exit"))
 }
 
 fn check(holds: bool, what: &str) -> Result<(), Failure> {
     match holds {
         true => Ok(()),
-        false => Err(Failure::new(format!("the demonstration failed: {what} was expected"))),
+        false => Err(Failure::new(format!("demonstration failed: expected that {what}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! The workspace that is served: the one that was named, or a sample made for the occasion.
+//! The workspace of the demonstration: the user's directory, or a temporary sample.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,49 +7,50 @@ use tempfile::TempDir;
 
 use crate::failure::Failure;
 
-/// Where the daemon works and where it keeps what is its own. A sample goes when this does.
+/// The served directory, and a temporary directory for the daemon's own files.
 #[derive(Debug)]
 pub(super) struct Workspace {
-    place: TempDir,
+    temporary: TempDir,
     named: Option<PathBuf>,
 }
 
 impl Workspace {
-    /// The named workspace, or a sample.
+    /// Uses the given directory, or creates a sample.
     pub(super) fn prepare(named: Option<&Path>) -> Result<Workspace, Failure> {
-        let place = tempfile::Builder::new().prefix("rex-up-").tempdir()?;
+        let temporary = tempfile::Builder::new().prefix("rex-up-").tempdir()?;
         let named = match named {
             Some(path) => Some(path.canonicalize().map_err(|error| {
-                Failure::new(format!("{}: {error}", path.display())).hint("name a directory that exists")
+                Failure::new(format!("cannot open {}: {error}", path.display()))
+                    .hint("pass an existing directory")
             })?),
             None => {
-                sample(place.path())?;
+                sample(temporary.path())?;
                 None
             }
         };
-        Ok(Workspace { place, named })
+        Ok(Workspace { temporary, named })
     }
 
     pub(super) fn is_sample(&self) -> bool {
         self.named.is_none()
     }
 
-    /// What is served.
+    /// The directory that is served.
     pub(super) fn root(&self) -> PathBuf {
-        self.named.clone().unwrap_or_else(|| self.place.path().join("workspace"))
+        self.named.clone().unwrap_or_else(|| self.temporary.path().join("workspace"))
     }
 
-    /// A place for what is the daemon's own.
+    /// A path in the temporary directory.
     pub(super) fn own(&self, name: &str) -> PathBuf {
-        self.place.path().join(name)
+        self.temporary.path().join(name)
     }
 }
 
-fn sample(place: &Path) -> Result<(), Failure> {
-    let workspace = place.join("workspace");
+fn sample(temporary: &Path) -> Result<(), Failure> {
+    let workspace = temporary.join("workspace");
     fs::create_dir_all(workspace.join("fruit"))?;
     fs::write(workspace.join("fruit/list.txt"), "apples\npears\n")?;
     fs::write(workspace.join("count.sh"), "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done\n")?;
-    fs::write(place.join("secret.txt"), "not for the agent\n")?;
+    fs::write(temporary.join("secret.txt"), "not for the agent\n")?;
     Ok(())
 }

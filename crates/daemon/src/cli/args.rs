@@ -2,8 +2,8 @@
 //!
 //! Every long flag is also accepted with a single dash, because the tools that start `rexd` spell it so.
 
-mod asking;
 mod exec_server;
+mod policy;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::policy::PolicyCommand;
 use crate::config::{ConfigArgs, nearest};
-use crate::observe::audit::Show;
-pub use exec_server::{ExecServer, Remote, WsAuthFlags};
+use crate::observe::audit::ShowArgs;
+pub use exec_server::{ExecServerArgs, RegistrationArgs, WsAuthFlags};
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub enum CliCommand {
     /// Serve faces; standard input and output when nothing else is named.
-    Serve(Box<Serve>),
+    Serve(Box<ServeArgs>),
     /// Serve Codex's exec-server alone.
-    ExecServer(Box<ExecServer>),
+    ExecServer(Box<ExecServerArgs>),
     /// Say what works on this machine and what does not.
     Doctor {
         /// As one JSON object.
@@ -36,7 +36,7 @@ pub enum Command {
     /// Show records of an audit file.
     AuditShow {
         /// Which of them.
-        show: Box<Show>,
+        show: Box<ShowArgs>,
         /// Which configuration names the file.
         config: ConfigArgs,
     },
@@ -52,7 +52,7 @@ pub enum Command {
 
 /// Which faces to serve, as far as flags say.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Serve {
+pub struct ServeArgs {
     /// Where the configuration comes from.
     pub config: ConfigArgs,
     /// REXD on standard input and output: asked for, or called without anything else to serve.
@@ -174,10 +174,10 @@ const SUBCOMMANDS: &[&str] =
 const NOT_YET: &[&str] = &["stringd", "host", "run"];
 
 /// Reads a command line, the program's own name not included.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, UsageError> {
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CliCommand, UsageError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let asks_policy = arguments.iter().any(|argument| argument == "policy");
-    Raw::read(arguments).and_then(Raw::command).map_err(|error| match asks_policy {
+    ParsedFlags::read(arguments).and_then(ParsedFlags::command).map_err(|error| match asks_policy {
         true => UsageError { exit_code: UsageError::POLICY_EXIT_CODE, ..error },
         false => error,
     })
@@ -185,7 +185,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, U
 
 /// The same for a program called by this name: as `codex-exec-server` it is that face on standard streams, and takes
 /// the flags of it.
-pub fn parse_as(name: &OsStr, arguments: impl IntoIterator<Item = OsString>) -> Result<Command, UsageError> {
+pub fn parse_as(
+    name: &OsStr,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<CliCommand, UsageError> {
     let is_exec_server = Path::new(name).file_name().is_some_and(|name| name == "codex-exec-server");
     if !is_exec_server {
         return parse(arguments);
@@ -201,12 +204,12 @@ pub fn parse_as(name: &OsStr, arguments: impl IntoIterator<Item = OsString>) -> 
 
 /// The command line as it was written: loose, and turned into a [`Command`] in one place.
 #[derive(Default)]
-struct Raw {
+struct ParsedFlags {
     words: Vec<OsString>,
     flags: Vec<(&'static str, OsString)>,
 }
 
-impl Raw {
+impl ParsedFlags {
     fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
         let mut is_operand = false;
         let mut parser = lexopt::Parser::from_args(arguments.into_iter().map(|argument| {
@@ -240,32 +243,32 @@ impl Raw {
         Ok(raw)
     }
 
-    fn command(self) -> Result<Command, UsageError> {
+    fn command(self) -> Result<CliCommand, UsageError> {
         if self.has("help") {
-            return Ok(Command::Help);
+            return Ok(CliCommand::Help);
         }
         if self.has("version") {
-            return Ok(Command::Version);
+            return Ok(CliCommand::Version);
         }
         let name = self.words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let operands = self.words.get(1..).unwrap_or_default();
         if name == "keeper" {
-            return none_left(operands).map(|()| Command::Keeper);
+            return none_left(operands).map(|()| CliCommand::Keeper);
         }
         if !name.is_empty() && !SUBCOMMANDS.contains(&name.as_str()) {
             return Err(unknown_command(&name));
         }
         self.check_flags(&name)?;
         match name.as_str() {
-            "" if self.has("check-config") => Ok(Command::CheckConfig(self.config(operands)?)),
-            "" | "serve" => self.serve(&name, operands).map(|serve| Command::Serve(Box::new(serve))),
-            "exec-server" => self.exec_server(operands).map(|face| Command::ExecServer(Box::new(face))),
-            "doctor" => Ok(Command::Doctor { json: self.has("json"), config: self.config(operands)? }),
-            "check-config" => Ok(Command::CheckConfig(self.config(operands)?)),
+            "" if self.has("check-config") => Ok(CliCommand::CheckConfig(self.config(operands)?)),
+            "" | "serve" => self.serve(&name, operands).map(|serve| CliCommand::Serve(Box::new(serve))),
+            "exec-server" => self.exec_server(operands).map(|face| CliCommand::ExecServer(Box::new(face))),
+            "doctor" => Ok(CliCommand::Doctor { json: self.has("json"), config: self.config(operands)? }),
+            "check-config" => Ok(CliCommand::CheckConfig(self.config(operands)?)),
             "audit" => self.audit(operands),
             "policy" => self.policy(operands),
-            "version" => none_left(operands).map(|()| Command::Version),
-            _ => Ok(Command::Help),
+            "version" => none_left(operands).map(|()| CliCommand::Version),
+            _ => Ok(CliCommand::Help),
         }
     }
 
@@ -281,13 +284,13 @@ impl Raw {
         Ok(())
     }
 
-    fn serve(&self, name: &str, operands: &[OsString]) -> Result<Serve, UsageError> {
+    fn serve(&self, name: &str, operands: &[OsString]) -> Result<ServeArgs, UsageError> {
         none_left(operands)?;
         let stringd = self.text("stringd")?.map(|port| {
             port.parse()
                 .map_err(|_| UsageError::new(format!("{port:?} is not a port"), "--stringd takes 0 to 65535"))
         });
-        let serve = Serve {
+        let serve = ServeArgs {
             config: self.config(&[])?,
             stdio: self.has("stdio"),
             bare: false,
@@ -307,7 +310,7 @@ impl Raw {
             || serve.hub.is_some();
         // Called with nothing at all, it speaks on its own standard streams.
         let bare = name.is_empty() && !listens && !serve.stdio;
-        Ok(Serve { stdio: serve.stdio || bare, bare, ..serve })
+        Ok(ServeArgs { stdio: serve.stdio || bare, bare, ..serve })
     }
 
     fn tls(&self) -> Result<Option<(PathBuf, PathBuf)>, UsageError> {

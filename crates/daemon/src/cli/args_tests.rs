@@ -1,16 +1,16 @@
 //! What command lines mean, and what is said about those that mean nothing.
 
 use super::*;
-use crate::cli::policy::Wanted;
+use crate::cli::policy::TestedOperation;
 use engine::policy::Access;
 
-fn parsed(line: &str) -> Result<Command, UsageError> {
+fn parsed(line: &str) -> Result<CliCommand, UsageError> {
     parse(line.split_whitespace().map(OsString::from))
 }
 
-fn serve(line: &str) -> Serve {
+fn serve(line: &str) -> ServeArgs {
     match parsed(line) {
-        Ok(Command::Serve(serve)) => *serve,
+        Ok(CliCommand::Serve(serve)) => *serve,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -36,7 +36,7 @@ fn flags_may_have_one_dash_or_two_and_an_equals_sign_or_none() {
 
 #[test]
 fn serve_takes_every_face() {
-    let expected = Serve {
+    let expected = ServeArgs {
         bare: false,
         config: ConfigArgs { file: Some("c".into()), roots: vec!["r".into()] },
         stdio: false,
@@ -58,23 +58,23 @@ fn serve_takes_every_face() {
 #[test]
 fn the_other_commands_are_understood() {
     let table = [
-        ("doctor", Command::Doctor { json: false, config: ConfigArgs::default() }),
-        ("doctor --json", Command::Doctor { json: true, config: ConfigArgs::default() }),
-        ("check-config", Command::CheckConfig(ConfigArgs::default())),
-        ("check-config f", Command::CheckConfig(ConfigArgs { file: Some("f".into()), roots: vec![] })),
-        ("--check-config", Command::CheckConfig(ConfigArgs::default())),
+        ("doctor", CliCommand::Doctor { json: false, config: ConfigArgs::default() }),
+        ("doctor --json", CliCommand::Doctor { json: true, config: ConfigArgs::default() }),
+        ("check-config", CliCommand::CheckConfig(ConfigArgs::default())),
+        ("check-config f", CliCommand::CheckConfig(ConfigArgs { file: Some("f".into()), roots: vec![] })),
+        ("--check-config", CliCommand::CheckConfig(ConfigArgs::default())),
         (
             "--check-config -config f",
-            Command::CheckConfig(ConfigArgs { file: Some("f".into()), roots: vec![] }),
+            CliCommand::CheckConfig(ConfigArgs { file: Some("f".into()), roots: vec![] }),
         ),
-        ("audit verify f", Command::AuditVerify("f".into())),
-        ("version", Command::Version),
-        ("--version", Command::Version),
-        ("-V", Command::Version),
-        ("-h", Command::Help),
-        ("-help", Command::Help),
-        ("help", Command::Help),
-        ("serve --help", Command::Help),
+        ("audit verify f", CliCommand::AuditVerify("f".into())),
+        ("version", CliCommand::Version),
+        ("--version", CliCommand::Version),
+        ("-V", CliCommand::Version),
+        ("-h", CliCommand::Help),
+        ("-help", CliCommand::Help),
+        ("help", CliCommand::Help),
+        ("serve --help", CliCommand::Help),
     ];
     for (line, expected) in table {
         assert_eq!(parsed(line), Ok(expected), "{line}");
@@ -120,7 +120,7 @@ fn a_mistake_gets_one_clear_line_and_a_hint() {
 #[test]
 fn exec_server_listens_or_registers() {
     let face = |line: &str| match parsed(line) {
-        Ok(Command::ExecServer(face)) => *face,
+        Ok(CliCommand::ExecServer(face)) => *face,
         other => panic!("{line}: {other:?}"),
     };
     let default = face("exec-server");
@@ -129,7 +129,7 @@ fn exec_server_listens_or_registers() {
     let remote = face("exec-server --remote https://hub --executor-id e1 --name box").remote.unwrap();
     assert_eq!((remote.url.as_str(), remote.executor_id.as_str()), ("https://hub", "e1"));
     let named = parse_as("/usr/bin/codex-exec-server".as_ref(), std::iter::empty()).unwrap();
-    assert!(matches!(named, Command::ExecServer(face) if face.transport == "stdio".parse().unwrap()));
+    assert!(matches!(named, CliCommand::ExecServer(face) if face.transport == "stdio".parse().unwrap()));
     for bad in [
         "exec-server --listen ws://localhost:1",
         "exec-server --listen stdio --remote u --executor-id e",
@@ -159,16 +159,16 @@ fn the_help_names_every_flag_and_every_command() {
 fn a_question_to_the_policy_is_a_command_a_text_or_files() {
     let wanted = |line: &[&str]| {
         let command = parse(line.iter().map(OsString::from)).unwrap();
-        let Command::Policy(command) = command else { panic!("{command:?}") };
+        let CliCommand::Policy(command) = command else { panic!("{command:?}") };
         let (PolicyCommand::Test(question) | PolicyCommand::Explain(question)) = *command else { panic!() };
         question.wanted
     };
-    let words = |words: &[&str]| Wanted::Argv(words.iter().map(|word| (*word).to_owned()).collect());
+    let words = |words: &[&str]| TestedOperation::Argv(words.iter().map(|word| (*word).to_owned()).collect());
     assert_eq!(wanted(&["policy", "test", "--", "git", "-config", "x"]), words(&["git", "-config", "x"]));
     assert_eq!(wanted(&["policy", "explain", "ls"]), words(&["ls"]));
-    assert_eq!(wanted(&["policy", "test", "ls | wc"]), Wanted::Shell("ls | wc".to_owned()));
-    assert_eq!(wanted(&["policy", "test", "--shell", "ls"]), Wanted::Shell("ls".to_owned()));
-    let files = Wanted::Files(vec![(Access::Write, "a".into()), (Access::Remove, "b".into())]);
+    assert_eq!(wanted(&["policy", "test", "ls | wc"]), TestedOperation::Shell("ls | wc".to_owned()));
+    assert_eq!(wanted(&["policy", "test", "--shell", "ls"]), TestedOperation::Shell("ls".to_owned()));
+    let files = TestedOperation::Files(vec![(Access::Write, "a".into()), (Access::Remove, "b".into())]);
     assert_eq!(wanted(&["policy", "test", "--write", "a", "--remove", "b"]), files);
 }
 
@@ -190,10 +190,10 @@ fn a_mistaken_question_to_the_policy_is_no_verdict() {
 #[test]
 fn the_filters_of_the_audit_are_understood() {
     let show = |line: &str| match parsed(line) {
-        Ok(Command::AuditShow { show, .. }) => *show,
+        Ok(CliCommand::AuditShow { show, .. }) => *show,
         other => panic!("{line}: {other:?}"),
     };
-    assert_eq!(show("audit show"), Show::default());
+    assert_eq!(show("audit show"), ShowArgs::default());
     assert_eq!(show("audit show f --limit 3 --failed").limit, Some(3));
     assert_eq!(
         show("audit show --since 2026-11-15").since.as_deref(),

@@ -8,7 +8,7 @@ mod sandbox;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 
-use crate::config::{ConfigArgs, Places};
+use crate::config::{ConfigArgs, Paths};
 
 /// What to look at and how to say it.
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub struct Doctor {
     /// Which configuration.
     pub config: ConfigArgs,
     /// Where things lie.
-    pub places: Places,
+    pub paths: Paths,
     /// Where programs are looked up, as in `$PATH`.
     pub program_path: Option<OsString>,
     /// One JSON object instead of lines for people.
@@ -27,7 +27,7 @@ pub struct Doctor {
 
 /// How one check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Status {
+pub(crate) enum CheckStatus {
     Ok,
     /// It works with less, or needs attention.
     Warn,
@@ -39,7 +39,7 @@ pub(crate) enum Status {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,
-    pub(crate) status: Status,
+    pub(crate) status: CheckStatus,
     /// What was found.
     pub(crate) found: String,
     /// What to do about it; nothing when it is well.
@@ -48,15 +48,15 @@ pub(crate) struct Check {
 
 impl Check {
     fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, status: Status::Ok, found: found.into(), advice: None }
+        Self { name, status: CheckStatus::Ok, found: found.into(), advice: None }
     }
 
     fn warn(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { name, status: Status::Warn, found: found.into(), advice: Some(advice.into()) }
+        Self { name, status: CheckStatus::Warn, found: found.into(), advice: Some(advice.into()) }
     }
 
     fn fail(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { name, status: Status::Fail, found: found.into(), advice: Some(advice.into()) }
+        Self { name, status: CheckStatus::Fail, found: found.into(), advice: Some(advice.into()) }
     }
 }
 
@@ -65,14 +65,14 @@ impl Doctor {
     pub fn run(&self, out: &mut dyn Write) -> io::Result<u8> {
         let mut checks = vec![Check::ok("version", env!("CARGO_PKG_VERSION"))];
         checks.extend(operator::checks(self));
-        checks.extend(kernel::checks(self.places.state.as_deref()));
+        checks.extend(kernel::checks(self.paths.state.as_deref()));
         checks.extend(sandbox::checks(self));
         if self.json {
             print::json(&checks, out)?
         } else {
             print::lines(&checks, self.colours, out)?
         }
-        Ok(u8::from(checks.iter().any(|check| check.status == Status::Fail)))
+        Ok(u8::from(checks.iter().any(|check| check.status == CheckStatus::Fail)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::find::Places;
+use super::paths::Paths;
 use super::section::{ConfigError, Section};
 use crate::net::auth::{FROM_VARIABLE, FROM_VARIABLE_FILE, OWN, Scopes, TokenDigest};
 
@@ -55,7 +55,7 @@ pub struct CertificateConfig {
 
 /// The directories a part of which somebody may be given.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Served<'r> {
+pub(super) struct ServedRoots<'r> {
     /// What the file names.
     pub(super) configured: &'r [PathBuf],
     /// What is served in fact: the same, or what flags name instead.
@@ -65,8 +65,8 @@ pub(super) struct Served<'r> {
 /// Reads the section.
 pub(super) fn read(
     section: Section<'_, '_>,
-    served: Served<'_>,
-    places: &Places,
+    served: ServedRoots<'_>,
+    paths: &Paths,
 ) -> Result<AuthConfig, ConfigError> {
     let mut auth = AuthConfig::default();
     for table in section.sections("tokens")? {
@@ -78,15 +78,15 @@ pub(super) fn read(
             );
             return Err(table.document.error(table.span_of("name"), reason));
         }
-        let source = source(&table, &name, places)?;
-        let (scopes, roots) = (scopes(&table)?, roots(&table, served, places)?);
+        let source = source(&table, &name, paths)?;
+        let (scopes, roots) = (scopes(&table)?, roots(&table, served, paths)?);
         auth.tokens.push(TokenConfig { name, source, scopes, roots });
         table.finish();
     }
     for table in section.sections("certificates")? {
         let known = auth.certificates.iter().map(|certificate| certificate.name.as_str());
         let name = name(&table, "certificate", known)?;
-        let (scopes, roots) = (scopes(&table)?, roots(&table, served, places)?);
+        let (scopes, roots) = (scopes(&table)?, roots(&table, served, paths)?);
         auth.certificates.push(CertificateConfig { name, scopes, roots });
         table.finish();
     }
@@ -113,7 +113,7 @@ fn name<'n>(
     Ok(name)
 }
 
-fn source(table: &Section<'_, '_>, name: &str, places: &Places) -> Result<TokenSource, ConfigError> {
+fn source(table: &Section<'_, '_>, name: &str, paths: &Paths) -> Result<TokenSource, ConfigError> {
     let wrong = |key: &str, reason: String| Err(table.document.error(table.span_of(key), reason));
     match (table.text("sha256")?, table.text("file")?) {
         (Some(hex), None) => match TokenDigest::from_hex(&hex) {
@@ -122,7 +122,7 @@ fn source(table: &Section<'_, '_>, name: &str, places: &Places) -> Result<TokenS
             None => wrong("sha256", format!("{} must be 64 hexadecimal digits", table.path_of("sha256"))),
         },
         (None, Some(file)) => {
-            let path = places.expand(&file);
+            let path = paths.expand(&file);
             if path.is_absolute() {
                 return Ok(TokenSource::File(path));
             }
@@ -161,8 +161,8 @@ fn scopes(table: &Section<'_, '_>) -> Result<Scopes, ConfigError> {
 /// Directories within those that the file names. When flags name others instead, only what lies in both is left.
 fn roots(
     table: &Section<'_, '_>,
-    served: Served<'_>,
-    places: &Places,
+    served: ServedRoots<'_>,
+    paths: &Paths,
 ) -> Result<Option<Vec<PathBuf>>, ConfigError> {
     if table.value("roots").is_none() {
         return Ok(None);
@@ -170,7 +170,7 @@ fn roots(
     let mut roots = Vec::new();
     for item in table.items("roots")? {
         let text = table.as_text("roots", item)?;
-        let root = places.expand(&text);
+        let root = paths.expand(&text);
         let wrong = |reason: String| Err(table.document.error(item.span(), reason));
         if !is_exact(&root) || text.contains('\0') {
             return wrong(format!("a root must be an absolute path without \"..\", not {text:?}"));

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::find::Places;
+use super::paths::Paths;
 use super::section::{ConfigError, Section};
 use super::server::file;
-use crate::cli::args::{Remote, WsAuthFlags};
+use crate::cli::args::{RegistrationArgs, WsAuthFlags};
 use crate::faces::exec_server::listen::ExecServerTransport;
 
 /// Where Codex finds this daemon.
@@ -17,7 +17,7 @@ pub struct ExecServerConfig {
     /// What clients of the listener have to show.
     pub ws_auth: WsAuthFlags,
     /// Where it registers as an executor.
-    pub remote: Option<Remote>,
+    pub remote: Option<RegistrationArgs>,
     /// The file with the executor's token; else it is in the environment.
     pub remote_token_file: Option<PathBuf>,
 }
@@ -25,12 +25,12 @@ pub struct ExecServerConfig {
 /// The way that asks for a token.
 const TOKEN: &str = "capability-token";
 
-pub(super) fn read(section: Section<'_, '_>, places: &Places) -> Result<ExecServerConfig, ConfigError> {
+pub(super) fn read(section: Section<'_, '_>, paths: &Paths) -> Result<ExecServerConfig, ConfigError> {
     let config = ExecServerConfig {
         listen: listen(&section)?,
-        ws_auth: ws_auth(&section, places)?,
+        ws_auth: ws_auth(&section, paths)?,
         remote: remote(&section)?,
-        remote_token_file: file(&section, "remote_token_file", places)?,
+        remote_token_file: file(&section, "remote_token_file", paths)?,
     };
     if config.remote_token_file.is_some() && config.remote.is_none() {
         return Err(needs(&section, "remote_token_file", "remote"));
@@ -50,8 +50,8 @@ fn listen(section: &Section<'_, '_>) -> Result<Option<SocketAddr>, ConfigError> 
     }
 }
 
-fn ws_auth(section: &Section<'_, '_>, places: &Places) -> Result<WsAuthFlags, ConfigError> {
-    let (file, sha256) = (file(section, "ws_token_file", places)?, text(section, "ws_token_sha256")?);
+fn ws_auth(section: &Section<'_, '_>, paths: &Paths) -> Result<WsAuthFlags, ConfigError> {
+    let (file, sha256) = (file(section, "ws_token_file", paths)?, text(section, "ws_token_sha256")?);
     if file.is_some() && sha256.is_some() {
         let reason = format!(
             "{} and {} exclude each other",
@@ -60,15 +60,15 @@ fn ws_auth(section: &Section<'_, '_>, places: &Places) -> Result<WsAuthFlags, Co
         );
         return Err(section.document.error(section.span_of("ws_token_sha256"), reason));
     }
-    let way = (file.is_some() || sha256.is_some()).then(|| TOKEN.to_owned());
-    Ok(WsAuthFlags { way, file, sha256 })
+    let mode = (file.is_some() || sha256.is_some()).then(|| TOKEN.to_owned());
+    Ok(WsAuthFlags { mode, file, sha256 })
 }
 
-fn remote(section: &Section<'_, '_>) -> Result<Option<Remote>, ConfigError> {
+fn remote(section: &Section<'_, '_>) -> Result<Option<RegistrationArgs>, ConfigError> {
     let (url, id, name) =
         (text(section, "remote")?, text(section, "executor_id")?, text(section, "executor_name")?);
     match (url, id) {
-        (Some(url), Some(executor_id)) => Ok(Some(Remote { url, executor_id, name })),
+        (Some(url), Some(executor_id)) => Ok(Some(RegistrationArgs { url, executor_id, name })),
         (Some(_), None) => Err(needs(section, "remote", "executor_id")),
         (None, Some(_)) => Err(needs(section, "executor_id", "remote")),
         (None, None) if name.is_some() => Err(needs(section, "executor_name", "remote")),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::section::ConfigError;
 use super::{Config, TlsFiles};
-use crate::cli::args::Serve;
+use crate::cli::args::ServeArgs;
 use crate::net::auth::is_loopback_address;
 
 /// Everything that is served on.
@@ -31,7 +31,7 @@ impl Listeners {
     /// Flags win over the file, key by key. `--stdio` alone is stdio alone, since whoever starts `rexd` through ssh
     /// must not open ports; a call without anything follows the file. Standard streams are served beside others
     /// only if a flag says so: to a service manager they are nobody.
-    pub fn new(flags: &Serve, config: &Config) -> Result<Self, ConfigError> {
+    pub fn new(flags: &ServeArgs, config: &Config) -> Result<Self, ConfigError> {
         let file = &config.server;
         let others = flags.exec_server.is_some() || flags.stringd.is_some() || flags.hub.is_some();
         let names_socket = flags.http.is_some() || flags.unix.is_some();

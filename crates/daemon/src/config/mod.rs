@@ -5,10 +5,10 @@ mod approvals;
 mod auth;
 mod environment;
 mod exec_server;
-mod find;
 mod keepers;
 mod limits;
 mod listeners;
+mod paths;
 mod policy;
 mod print;
 mod sandbox;
@@ -20,10 +20,10 @@ mod telemetry;
 pub use approvals::ApprovalsConfig;
 pub use auth::{AuthConfig, CertificateConfig, TokenConfig, TokenSource};
 pub use exec_server::ExecServerConfig;
-pub use find::Places;
 pub use keepers::KeepersConfig;
 pub use link::listen::TlsFiles;
 pub use listeners::Listeners;
+pub use paths::Paths;
 pub(crate) use print::EXPOSED;
 pub use print::check_config;
 pub use sandbox::{BUILT_IN, CustomProfile, OFF, SandboxConfig};
@@ -88,49 +88,49 @@ pub struct Config {
 
 impl Config {
     /// Finds and reads the configuration.
-    pub fn load(args: &ConfigArgs, places: &Places) -> Result<Self, ConfigError> {
-        server::check_flag_roots(&args.roots, places)?;
-        match places.config_file(args.file.as_deref()) {
+    pub fn load(args: &ConfigArgs, paths: &Paths) -> Result<Self, ConfigError> {
+        server::check_flag_roots(&args.roots, paths)?;
+        match paths.config_file(args.file.as_deref()) {
             Some(file) => {
                 let text = std::fs::read_to_string(&file)
                     .map_err(|source| ConfigError::Unreadable { file: file.clone(), source })?;
-                Self::parse(&text, &file, args, places)
+                Self::parse(&text, &file, args, paths)
             }
-            None => Self::parse("", Path::new(""), args, places),
+            None => Self::parse("", Path::new(""), args, paths),
         }
     }
 
     /// Reads a configuration from its text; `file` is where it came from, if anywhere.
-    pub fn parse(text: &str, file: &Path, args: &ConfigArgs, places: &Places) -> Result<Self, ConfigError> {
+    pub fn parse(text: &str, file: &Path, args: &ConfigArgs, paths: &Paths) -> Result<Self, ConfigError> {
         let document = Document { file, text, warnings: RefCell::default() };
         let table = toml::de::DeTable::parse(text)
             .map_err(|error| document.error(error.span().unwrap_or(0..0), error.message()))?;
         let root = Section::root(&document, table.get_ref());
         let base = if args.roots.is_empty() { Limits::seed() } else { Limits::open() };
         let security = root.section("security")?;
-        let configured = server::roots(&security, places)?;
-        let policy = policy::read(&root, security.boolean("allow_shell")?.unwrap_or(true), places)?;
+        let configured = server::roots(&security, paths)?;
+        let policy = policy::read(&root, security.boolean("allow_shell")?.unwrap_or(true), paths)?;
         security.finish();
         let roots =
-            if args.roots.is_empty() { configured.clone() } else { server::flag_roots(&args.roots, places)? };
-        let served = auth::Served { configured: &configured, effective: &roots };
-        let auth = auth::read(root.section("auth")?, served, places)?;
+            if args.roots.is_empty() { configured.clone() } else { server::flag_roots(&args.roots, paths)? };
+        let served = auth::ServedRoots { configured: &configured, effective: &roots };
+        let auth = auth::read(root.section("auth")?, served, paths)?;
         let mut config = Self {
             roots,
             limits: limits::read(root.section("limits")?, base)?,
             policy,
             approvals: approvals::read(root.section("approvals")?)?,
-            audit: server::audit(root.section("audit")?, places)?,
-            server: server::server(root.section("server")?, places)?,
-            exec_server: exec_server::read(root.section("exec_server")?, places)?,
+            audit: server::audit(root.section("audit")?, paths)?,
+            server: server::server(root.section("server")?, paths)?,
+            exec_server: exec_server::read(root.section("exec_server")?, paths)?,
             durable_writes: server::durable_writes(root.section("files")?)?,
             telemetry: telemetry::telemetry(root.section("telemetry")?)?,
             keepers: keepers::read(root.section("keepers")?)?,
             auth,
-            sandbox: sandbox::read(root.section("sandbox")?, places)?,
+            sandbox: sandbox::read(root.section("sandbox")?, paths)?,
             source: None,
             warnings: Vec::new(),
-            file_to_write: places.file_to_write(),
+            file_to_write: paths.file_to_write(),
         };
         root.finish();
         if !file.as_os_str().is_empty() {

@@ -8,18 +8,14 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::environment;
-use super::find::Places;
+use super::paths::Paths;
 use super::section::{ConfigError, Section};
 
 const VERDICTS: [(&str, Verdict); 3] =
     [("allow", Verdict::Allow), ("ask", Verdict::Ask), ("deny", Verdict::Deny)];
 
 /// The policy of the file. Its examples are tried before it is accepted.
-pub(super) fn read(
-    root: &Section<'_, '_>,
-    allow_shell: bool,
-    places: &Places,
-) -> Result<Policy, ConfigError> {
+pub(super) fn read(root: &Section<'_, '_>, allow_shell: bool, paths: &Paths) -> Result<Policy, ConfigError> {
     let section = root.section("policy")?;
     let default = section.choice("default", &VERDICTS)?.unwrap_or(Verdict::Allow);
     let files_default = section.choice("files_default", &VERDICTS)?.unwrap_or(Verdict::Allow);
@@ -27,7 +23,7 @@ pub(super) fn read(
     let mut spans = Vec::new();
     for (at, table) in section.sections("rules")?.into_iter().enumerate() {
         let span = table.span();
-        let rule = RuleReader { section: table, places }.read(at)?;
+        let rule = RuleReader { section: table, paths }.read(at)?;
         if rules.iter().any(|other| other.name == rule.name) {
             return Err(root.document.error(span, format!("two rules are called {:?}", rule.name)));
         }
@@ -49,7 +45,7 @@ pub(super) fn read(
 
 struct RuleReader<'s, 'd, 't> {
     section: Section<'d, 't>,
-    places: &'s Places,
+    paths: &'s Paths,
 }
 
 impl RuleReader<'_, '_, '_> {
@@ -143,7 +139,7 @@ impl RuleReader<'_, '_, '_> {
     /// A path or a glob, with the home directory for a leading `~`.
     fn path(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<String, ConfigError> {
         let text = self.section.as_text(key, item)?;
-        let expanded = self.places.expand(&text);
+        let expanded = self.paths.expand(&text);
         if text.starts_with('~') && expanded.starts_with("~") {
             let reason = format!("{text:?} means a home directory that is not known here; write the path");
             return Err(self.section.document.error(item.span(), reason));

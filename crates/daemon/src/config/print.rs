@@ -7,16 +7,16 @@ use engine::limits::OnOutputLimit;
 use engine::policy::PolicySettings;
 use engine::sandbox::OnGap;
 
-use super::{Config, ConfigArgs, Listeners, OFF, Places};
-use crate::cli::args::Serve;
+use super::{Config, ConfigArgs, Listeners, OFF, Paths};
+use crate::cli::args::ServeArgs;
 use crate::net::auth;
 
 /// Reads the configuration and prints what it comes to, or what is wrong. Returns the status to exit with.
-pub fn check_config(args: &ConfigArgs, places: &Places, out: &mut dyn Write) -> io::Result<u8> {
-    match Config::load(args, places) {
+pub fn check_config(args: &ConfigArgs, paths: &Paths, out: &mut dyn Write) -> io::Result<u8> {
+    match Config::load(args, paths) {
         Ok(config) => {
             summary(&config, out)?;
-            access(&config, places, out)?;
+            access(&config, paths, out)?;
             for warning in &config.warnings {
                 writeln!(out, "warning: {warning}")?;
             }
@@ -61,7 +61,7 @@ pub(crate) fn summary(config: &Config, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Where it listens, and who may come in. Tokens are named, never shown.
-fn access(config: &Config, places: &Places, out: &mut dyn Write) -> io::Result<()> {
+fn access(config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<()> {
     let server = &config.server;
     let off = || "off".to_owned();
     writeln!(out, "{:<28}{}", "http", server.http_listen.clone().unwrap_or_else(off))?;
@@ -76,7 +76,7 @@ fn access(config: &Config, places: &Places, out: &mut dyn Write) -> io::Result<(
     writeln!(out, "{:<28}{found}", "exec-server")?;
     let tls = server.tls.as_ref().map_or_else(off, |tls| tls.certificate.display().to_string());
     writeln!(out, "{:<28}{tls}", "tls")?;
-    for token in auth::report(config, places) {
+    for token in auth::report(config, paths) {
         writeln!(out, "{:<28}{}: {}", "token", token.name, token.found)?;
         if let Some(trouble) = token.problem {
             writeln!(out, "warning: the token {} cannot be relied on: {trouble}", token.name)?;
@@ -91,7 +91,7 @@ fn access(config: &Config, places: &Places, out: &mut dyn Write) -> io::Result<(
             certificate.scopes.names().join(" + ")
         )?;
     }
-    match Listeners::new(&Serve::default(), config) {
+    match Listeners::new(&ServeArgs::default(), config) {
         Ok(listeners) if listeners.is_exposed() => writeln!(out, "warning: {EXPOSED}"),
         Ok(_) => Ok(()),
         Err(error) => writeln!(out, "warning: {error}"),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use engine::sandbox::{Network, OnGap, ResourceLimits};
 
-use super::find::Places;
+use super::paths::Paths;
 use super::section::{ConfigError, Section};
 
 /// What the operator decides about confining commands.
@@ -63,11 +63,11 @@ const NETWORKS: [(&str, NetworkWord); 4] = [
     ("ports", NetworkWord::Ports),
 ];
 
-pub(super) fn read(section: Section<'_, '_>, places: &Places) -> Result<SandboxConfig, ConfigError> {
+pub(super) fn read(section: Section<'_, '_>, paths: &Paths) -> Result<SandboxConfig, ConfigError> {
     let mut profiles: Vec<CustomProfile> = Vec::new();
     for table in section.sections("profiles")? {
         let span = table.span();
-        let profile = profile(table, places)?;
+        let profile = profile(table, paths)?;
         let is_taken = BUILT_IN.contains(&profile.name.as_str()) || profile.name == OFF;
         if is_taken || profiles.iter().any(|other| other.name == profile.name) {
             let reason = format!("there is a sandbox profile {:?} already", profile.name);
@@ -96,17 +96,17 @@ pub(super) fn read(section: Section<'_, '_>, places: &Places) -> Result<SandboxC
     Ok(SandboxConfig { profile, on_gap: on_gap.unwrap_or_default(), limits, profiles })
 }
 
-fn profile(section: Section<'_, '_>, places: &Places) -> Result<CustomProfile, ConfigError> {
+fn profile(section: Section<'_, '_>, paths: &Paths) -> Result<CustomProfile, ConfigError> {
     let name = section.text("name")?.filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| section.document.error(section.span(), "a sandbox profile has no name"))?;
     let network = network(&section)?;
     let profile = CustomProfile {
         name,
-        read: paths(&section, "read", places)?,
-        write: paths(&section, "write", places)?,
+        read: path_list(&section, "read", paths)?,
+        write: path_list(&section, "write", paths)?,
         write_roots: section.boolean("write_roots")?.unwrap_or(false),
-        hide: paths(&section, "hide", places)?,
-        protect: paths(&section, "protect", places)?,
+        hide: path_list(&section, "hide", paths)?,
+        protect: path_list(&section, "protect", paths)?,
         network,
         unix_sockets: section.boolean("unix_sockets")?.unwrap_or(false),
         limits: limits(section.section("limits")?)?,
@@ -143,17 +143,21 @@ fn ports(section: &Section<'_, '_>, key: &'static str) -> Result<Vec<u16>, Confi
     section.items(key)?.into_iter().map(port).collect()
 }
 
-fn paths(section: &Section<'_, '_>, key: &'static str, places: &Places) -> Result<Vec<PathBuf>, ConfigError> {
-    let mut paths = Vec::new();
+fn path_list(
+    section: &Section<'_, '_>,
+    key: &'static str,
+    paths: &Paths,
+) -> Result<Vec<PathBuf>, ConfigError> {
+    let mut list = Vec::new();
     for item in section.items(key)? {
-        let path = places.expand(&section.as_text(key, item)?);
+        let path = paths.expand(&section.as_text(key, item)?);
         if !path.is_absolute() {
             let reason = format!("{} must hold absolute paths, not {:?}", section.path_of(key), path);
             return Err(section.document.error(item.span(), reason));
         }
-        paths.push(path);
+        list.push(path);
     }
-    Ok(paths)
+    Ok(list)
 }
 
 fn limits(section: Section<'_, '_>) -> Result<ResourceLimits, ConfigError> {

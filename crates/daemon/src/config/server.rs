@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use link::listen::TlsFiles;
 
-use super::find::Places;
+use super::paths::Paths;
 use super::section::{ConfigError, Section};
 use crate::net::auth::{Host, Network, WebOrigin};
 
@@ -98,19 +98,19 @@ const TAKEN_PATHS: [&str; 3] = ["/events", "/healthz", "/metrics"];
 /// Connections at once, unless configured.
 const MAX_CONNECTIONS: u64 = 2_048;
 
-pub(super) fn server(section: Section<'_, '_>, places: &Places) -> Result<ServerConfig, ConfigError> {
+pub(super) fn server(section: Section<'_, '_>, paths: &Paths) -> Result<ServerConfig, ConfigError> {
     let milliseconds = |key, default| number(&section, key, default).map(Duration::from_millis);
     let server = ServerConfig {
         stdio: section.boolean("stdio")?.unwrap_or(true),
         http_listen: section.text("http_listen")?.filter(|address| !address.is_empty()),
         http_path: url_path(&section, "http_path", "/rpc")?,
         ws_path: url_path(&section, "ws_path", "/ws")?,
-        unix: file(&section, "unix", places)?,
+        unix: file(&section, "unix", paths)?,
         public_names: public_names(&section)?,
         public_url: public_url(&section, "public_url")?,
         trusted_proxies: trusted_proxies(&section)?,
-        tls: tls(&section, places)?,
-        client_ca: file(&section, "client_ca", places)?,
+        tls: tls(&section, paths)?,
+        client_ca: file(&section, "client_ca", paths)?,
         max_connections: usize::try_from(number(&section, "max_connections", MAX_CONNECTIONS)?)
             .unwrap_or(usize::MAX),
         ping: milliseconds("ping_ms", 20_000)?,
@@ -143,10 +143,10 @@ fn number(section: &Section<'_, '_>, key: &'static str, default: u64) -> Result<
 pub(super) fn file(
     section: &Section<'_, '_>,
     key: &'static str,
-    places: &Places,
+    paths: &Paths,
 ) -> Result<Option<PathBuf>, ConfigError> {
     let Some(text) = section.text(key)?.filter(|text| !text.is_empty()) else { return Ok(None) };
-    let path = places.expand(&text);
+    let path = paths.expand(&text);
     if path.is_absolute() && !text.contains('\0') {
         return Ok(Some(path));
     }
@@ -154,12 +154,12 @@ pub(super) fn file(
     Err(section.document.error(section.span_of(key), reason))
 }
 
-fn tls(section: &Section<'_, '_>, places: &Places) -> Result<Option<TlsFiles>, ConfigError> {
+fn tls(section: &Section<'_, '_>, paths: &Paths) -> Result<Option<TlsFiles>, ConfigError> {
     let missing = |there: &str, other: &str| {
         let reason = format!("{} needs {} beside it", section.path_of(there), section.path_of(other));
         Err(section.document.error(section.span_of(there), reason))
     };
-    match (file(section, "tls_cert", places)?, file(section, "tls_key", places)?) {
+    match (file(section, "tls_cert", paths)?, file(section, "tls_key", paths)?) {
         (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
         (None, None) => Ok(None),
         (Some(_), None) => missing("tls_cert", "tls_key"),
@@ -223,25 +223,25 @@ pub(super) fn durable_writes(section: Section<'_, '_>) -> Result<bool, ConfigErr
     Ok(durable)
 }
 
-pub(super) fn audit(section: Section<'_, '_>, places: &Places) -> Result<AuditConfig, ConfigError> {
+pub(super) fn audit(section: Section<'_, '_>, paths: &Paths) -> Result<AuditConfig, ConfigError> {
     let enabled = section.boolean("enabled")?.unwrap_or(true);
-    let named = section.text("path")?.filter(|path| !path.is_empty()).map(|path| places.expand(&path));
+    let named = section.text("path")?.filter(|path| !path.is_empty()).map(|path| paths.expand(&path));
     if let Some(relative) = named.as_ref().filter(|path| !path.is_absolute()) {
         let reason = format!("audit.path must be absolute, not {:?}", relative.display().to_string());
         return Err(section.document.error(section.span_of("path"), reason));
     }
     section.finish();
     let configured = named.is_some();
-    Ok(AuditConfig { enabled, path: named.or_else(|| places.default_audit()), configured })
+    Ok(AuditConfig { enabled, path: named.or_else(|| paths.default_audit()), configured })
 }
 
 /// `[[security.allowed_roots]]` with a `path` each, or plain texts in an array.
-pub(super) fn roots(security: &Section<'_, '_>, places: &Places) -> Result<Vec<PathBuf>, ConfigError> {
+pub(super) fn roots(security: &Section<'_, '_>, paths: &Paths) -> Result<Vec<PathBuf>, ConfigError> {
     let items = security.items("allowed_roots")?;
     if items.iter().all(|item| item.get_ref().is_str()) {
         let texts = items.iter().map(|item| Ok((security.as_text("allowed_roots", item)?, item.span())));
         return texts
-            .map(|found| found.and_then(|(text, span)| root(security, &text, span, places)))
+            .map(|found| found.and_then(|(text, span)| root(security, &text, span, paths)))
             .collect();
     }
     let mut roots = Vec::new();
@@ -249,7 +249,7 @@ pub(super) fn roots(security: &Section<'_, '_>, places: &Places) -> Result<Vec<P
         let path = table.text("path")?;
         let path =
             path.ok_or_else(|| security.document.error(table.span(), "an allowed root has no path"))?;
-        roots.push(root(security, &path, table.span_of("path"), places)?);
+        roots.push(root(security, &path, table.span_of("path"), paths)?);
         table.finish();
     }
     Ok(roots)
@@ -259,9 +259,9 @@ fn root(
     security: &Section<'_, '_>,
     text: &str,
     span: std::ops::Range<usize>,
-    places: &Places,
+    paths: &Paths,
 ) -> Result<PathBuf, ConfigError> {
-    let path = places.expand(text);
+    let path = paths.expand(text);
     if path.is_absolute() && !text.contains('\0') {
         return Ok(path);
     }
@@ -269,21 +269,21 @@ fn root(
 }
 
 /// Roots of the command line are relative to the current directory.
-pub(super) fn flag_roots(roots: &[PathBuf], places: &Places) -> Result<Vec<PathBuf>, ConfigError> {
+pub(super) fn flag_roots(roots: &[PathBuf], paths: &Paths) -> Result<Vec<PathBuf>, ConfigError> {
     let absolute = |root: &PathBuf| {
         if root.as_os_str().is_empty() {
             return Err(ConfigError::Root { root: root.clone(), reason: "it names nothing".to_owned() });
         }
         // `.` and a trailing slash go; `..` stays for whoever resolves it against the file system.
-        Ok(places.current.join(root).components().collect())
+        Ok(paths.current.join(root).components().collect())
     };
     roots.iter().map(absolute).collect()
 }
 
 /// Whoever types a root means a directory that is there. Those of the file may come later.
-pub(super) fn check_flag_roots(roots: &[PathBuf], places: &Places) -> Result<(), ConfigError> {
+pub(super) fn check_flag_roots(roots: &[PathBuf], paths: &Paths) -> Result<(), ConfigError> {
     let check = |root: &PathBuf| {
-        let reason = match places.current.join(root).metadata() {
+        let reason = match paths.current.join(root).metadata() {
             Ok(found) if found.is_dir() => return Ok(()),
             Ok(_) => "it is no directory: name the one that holds it".to_owned(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -4,18 +4,18 @@ use super::*;
 use engine::limits::OnOutputLimit;
 use std::time::Duration;
 
-pub(super) fn places() -> Places {
-    Places {
+pub(super) fn paths() -> Paths {
+    Paths {
         user: Some("/home/u/.config/rexd/config.toml".into()),
         state: Some("/home/u/.local/state/rexd".into()),
         home: Some("/home/u".into()),
         current: "/here".into(),
-        ..Places::default()
+        ..Paths::default()
     }
 }
 
 pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
-    Config::parse(text, Path::new("c.toml"), &ConfigArgs::default(), &places())
+    Config::parse(text, Path::new("c.toml"), &ConfigArgs::default(), &paths())
 }
 
 pub(super) fn refusal(text: &str) -> String {
@@ -65,7 +65,7 @@ fn the_documented_example_is_read_without_a_word() {
 
 #[test]
 fn an_empty_configuration_serves_nothing_and_says_what_to_write() {
-    let config = Config::parse("", Path::new(""), &ConfigArgs::default(), &places()).unwrap();
+    let config = Config::parse("", Path::new(""), &ConfigArgs::default(), &paths()).unwrap();
     assert_eq!(config.limits, Limits::seed());
     assert_eq!(config.audit.path, Some("/home/u/.local/state/rexd/audit.log".into()));
     assert!(config.audit.enabled && !config.audit.configured);
@@ -97,11 +97,11 @@ fn zero_means_none_where_none_is_possible() {
 fn a_root_flag_replaces_the_roots_and_lifts_the_ceilings_nobody_set() {
     let args = ConfigArgs { file: None, roots: vec![".".into(), "/abs/".into(), "sub".into()] };
     let text = format!("{}\n", SEED.replace("default_timeout_ms = 30000", ""));
-    let config = Config::parse(&text, Path::new("c.toml"), &args, &places()).unwrap();
+    let config = Config::parse(&text, Path::new("c.toml"), &args, &paths()).unwrap();
     assert_eq!(config.roots, ["/here", "/abs", "/here/sub"].map(PathBuf::from));
     assert_eq!(config.limits.hard_timeout, Some(Duration::from_secs(300)), "the file says so");
     assert_eq!(config.limits.default_timeout, None, "the file is silent");
-    let config = Config::parse("", Path::new(""), &args, &places()).unwrap();
+    let config = Config::parse("", Path::new(""), &args, &paths()).unwrap();
     assert_eq!(config.limits, Limits::open());
 }
 
@@ -188,25 +188,25 @@ fn the_first_file_that_exists_is_read_and_a_named_one_has_to() {
         std::fs::write(&file, format!("[[security.allowed_roots]]\npath = \"/{name}\"\n")).unwrap();
         file
     };
-    let mut places = Places {
+    let mut paths = Paths {
         system: Some(directory.path().join("missing")),
         user: Some(file("user")),
         current: directory.path().to_owned(),
-        ..Places::default()
+        ..Paths::default()
     };
     let root =
-        |args: &ConfigArgs, places: &Places| Config::load(args, places).map(|config| config.roots[0].clone());
+        |args: &ConfigArgs, paths: &Paths| Config::load(args, paths).map(|config| config.roots[0].clone());
     let none = ConfigArgs::default();
-    assert_eq!(root(&none, &places).unwrap(), Path::new("/user"));
-    places.system = Some(file("system"));
-    assert_eq!(root(&none, &places).unwrap(), Path::new("/system"));
-    places.named = Some(file("named"));
-    assert_eq!(root(&none, &places).unwrap(), Path::new("/named"));
+    assert_eq!(root(&none, &paths).unwrap(), Path::new("/user"));
+    paths.system = Some(file("system"));
+    assert_eq!(root(&none, &paths).unwrap(), Path::new("/system"));
+    paths.named = Some(file("named"));
+    assert_eq!(root(&none, &paths).unwrap(), Path::new("/named"));
     file("flag");
     let flag = ConfigArgs { file: Some("flag".into()), roots: vec![] };
-    assert_eq!(root(&flag, &places).unwrap(), Path::new("/flag"));
-    places.named = Some(directory.path().join("gone"));
-    let error = root(&none, &places).unwrap_err().to_string();
+    assert_eq!(root(&flag, &paths).unwrap(), Path::new("/flag"));
+    paths.named = Some(directory.path().join("gone"));
+    let error = root(&none, &paths).unwrap_err().to_string();
     assert!(error.ends_with("gone: no such file or directory"), "{error}");
 }
 
@@ -219,10 +219,10 @@ fn places_follow_the_environment() {
         "REXD_CONFIG" => Some("c.toml".into()),
         _ => None,
     };
-    let places = Places::from_variables(variables, "/cwd".into());
-    assert_eq!(places.named, Some("/cwd/c.toml".into()));
-    assert_eq!(places.user, Some("/h/.config/rexd/config.toml".into()));
-    assert_eq!(places.default_audit(), Some("/s/rexd/audit.log".into()));
+    let paths = Paths::from_variables(variables, "/cwd".into());
+    assert_eq!(paths.named, Some("/cwd/c.toml".into()));
+    assert_eq!(paths.user, Some("/h/.config/rexd/config.toml".into()));
+    assert_eq!(paths.default_audit(), Some("/s/rexd/audit.log".into()));
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn check_config_prints_what_holds_or_what_is_wrong() {
         std::fs::write(&file, text).unwrap();
         let mut out = Vec::new();
         let args = ConfigArgs { file: Some(file.clone()), roots: vec![] };
-        let status = check_config(&args, &places(), &mut out).unwrap();
+        let status = check_config(&args, &paths(), &mut out).unwrap();
         (status, String::from_utf8(out).unwrap())
     };
     let (status, text) = check(SEED);
@@ -248,13 +248,13 @@ fn check_config_prints_what_holds_or_what_is_wrong() {
 fn the_example_that_people_copy_is_valid_and_knows_no_unknown_key() {
     let text = include_str!("../../../../docs/config.example.toml");
     let config =
-        Config::parse(text, Path::new("config.example.toml"), &ConfigArgs::default(), &places()).unwrap();
+        Config::parse(text, Path::new("config.example.toml"), &ConfigArgs::default(), &paths()).unwrap();
     assert_eq!(config.warnings, Vec::<String>::new());
 }
 
 #[test]
 fn traces_go_to_a_collector_that_speaks_plain_http() {
-    let read = |text: &str| Config::parse(text, Path::new("c.toml"), &ConfigArgs::default(), &places());
+    let read = |text: &str| Config::parse(text, Path::new("c.toml"), &ConfigArgs::default(), &paths());
     assert_eq!(read("").unwrap().telemetry.otlp_endpoint, None);
     let config = read("[telemetry]\notlp_endpoint = \"http://127.0.0.1:4318\"\n").unwrap();
     assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://127.0.0.1:4318"));

@@ -1,9 +1,9 @@
 //! What `[auth]`, `[server]` and the flags come to together.
 
-use super::tests::{places, read, refusal};
+use super::tests::{paths, read, refusal};
 use super::*;
-use crate::cli::args::{Command, Serve};
-use crate::net::auth::{Scopes, TokenDigest};
+use crate::cli::args::{CliCommand, ServeArgs};
+use crate::net::auth::{TokenDigest, Scopes};
 
 const HEX: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
@@ -75,7 +75,7 @@ fn roots_of_a_token_never_reach_beyond_the_root_flags() {
         ("/srv/app/sub/deep", &["/srv/app/sub/deep"][..]),
     ] {
         let args = ConfigArgs { file: None, roots: vec![flag.into()] };
-        let config = Config::parse(&text, Path::new("c.toml"), &args, &places()).unwrap();
+        let config = Config::parse(&text, Path::new("c.toml"), &args, &paths()).unwrap();
         let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
         assert_eq!(config.auth.tokens[0].roots, Some(expected), "{flag}");
     }
@@ -120,7 +120,7 @@ fn what_is_wrong_with_the_server_is_refused_with_its_place() {
 
 fn listeners(line: &str, file: &str) -> Listeners {
     let words = line.split_whitespace().map(Into::into);
-    let Ok(Command::Serve(flags)) = crate::cli::args::parse(words) else { panic!("{line}") };
+    let Ok(CliCommand::Serve(flags)) = crate::cli::args::parse(words) else { panic!("{line}") };
     let file = read(&format!("[server]\n{file}\n")).unwrap();
     Listeners::new(&flags, &file).unwrap()
 }
@@ -167,11 +167,11 @@ fn codex_is_offered_what_the_file_says_unless_standard_streams_are_all() {
     let config = read(text).unwrap();
     let exec_server = &config.exec_server;
     assert_eq!(exec_server.ws_auth.file, Some("/home/u/t".into()));
-    assert_eq!(exec_server.ws_auth.way.as_deref(), Some("capability-token"));
+    assert_eq!(exec_server.ws_auth.mode.as_deref(), Some("capability-token"));
     assert_eq!(exec_server.remote.as_ref().map(|remote| remote.executor_id.as_str()), Some("box"));
     let found = |line: &str| {
         let words = line.split_whitespace().map(Into::into);
-        let Ok(Command::Serve(flags)) = crate::cli::args::parse(words) else { panic!("{line}") };
+        let Ok(CliCommand::Serve(flags)) = crate::cli::args::parse(words) else { panic!("{line}") };
         let found = Listeners::new(&flags, &config).unwrap();
         (found.stdio, found.exec_server.map(|address| address.port()), found.registers)
     };
@@ -195,9 +195,9 @@ fn codex_is_offered_what_the_file_says_unless_standard_streams_are_all() {
 #[test]
 fn a_client_ca_without_tls_is_refused_and_flags_may_bring_the_tls() {
     let file = read("[server]\nclient_ca = \"/ca\"\nhttp_listen = \"127.0.0.1:1\"").unwrap();
-    let refused = Listeners::new(&Serve::default(), &file).unwrap_err().to_string();
+    let refused = Listeners::new(&ServeArgs::default(), &file).unwrap_err().to_string();
     assert!(refused.contains("needs TLS"), "{refused}");
-    let flags = Serve { tls: Some(("/c".into(), "/k".into())), ..Serve::default() };
+    let flags = ServeArgs { tls: Some(("/c".into(), "/k".into())), ..ServeArgs::default() };
     let found = Listeners::new(&flags, &file).unwrap();
     assert_eq!(found.client_ca, Some("/ca".into()));
     assert!(found.tls.is_some());

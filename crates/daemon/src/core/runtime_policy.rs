@@ -5,12 +5,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use engine::Policy;
 
-use crate::config::{ApprovalsConfig, Config, Places};
+use crate::config::{ApprovalsConfig, Config, Paths};
 use crate::core::sandbox::Sandbox;
 
 /// Everything the operator allows, as one configuration had it.
 #[derive(Debug)]
-pub struct Guard {
+pub struct RuntimePolicy {
     /// Rules on commands and files.
     pub policy: Policy,
     /// What commands inherit, already filtered.
@@ -21,35 +21,35 @@ pub struct Guard {
     pub sandbox: Sandbox,
 }
 
-impl Guard {
+impl RuntimePolicy {
     /// The guard of a configuration, for commands that inherit from this process.
-    pub fn new(config: &Config, places: &Places) -> Guard {
-        Guard {
+    pub fn new(config: &Config, paths: &Paths) -> RuntimePolicy {
+        RuntimePolicy {
             environment: config.policy.environment().apply(std::env::vars_os(), &Default::default()),
             policy: config.policy.clone(),
             approvals: config.approvals.clone(),
-            sandbox: Sandbox::new(config, places),
+            sandbox: Sandbox::new(config, paths),
         }
     }
 }
 
 /// The guard that holds now. Cheap to clone; locked for the copy of a pointer.
 #[derive(Debug, Clone)]
-pub struct Guarding(Arc<RwLock<Arc<Guard>>>);
+pub struct RuntimePolicyHandle(Arc<RwLock<Arc<RuntimePolicy>>>);
 
-impl Guarding {
+impl RuntimePolicyHandle {
     /// Holds this one until it is replaced.
-    pub fn new(guard: Guard) -> Guarding {
-        Guarding(Arc::new(RwLock::new(Arc::new(guard))))
+    pub fn new(runtime_policy: RuntimePolicy) -> RuntimePolicyHandle {
+        RuntimePolicyHandle(Arc::new(RwLock::new(Arc::new(runtime_policy))))
     }
 
     /// What holds now. A request keeps to the one it began with.
-    pub fn current(&self) -> Arc<Guard> {
+    pub fn current(&self) -> Arc<RuntimePolicy> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// From now on this one holds.
-    pub fn replace(&self, guard: Guard) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(guard);
+    pub fn replace(&self, runtime_policy: RuntimePolicy) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(runtime_policy);
     }
 }

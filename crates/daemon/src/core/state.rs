@@ -1,4 +1,4 @@
-//! State: folders that are the daemon's alone, and what tells one process from another with its number.
+//! State: directories that are the daemon's alone, and what tells one process from another with its number.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -8,32 +8,32 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Mode, OFlags};
 
-/// Makes folders that only this user may enter.
-pub(crate) fn private_folder() -> DirBuilder {
+/// Makes directories that only this user may enter.
+pub(crate) fn private_dir_builder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder
 }
 
-/// Makes a folder with everything above it, and sees that it is ours alone.
-pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
-    private_folder().recursive(true).create(folder)?;
-    check_private(folder)
+/// Makes a directory with everything above it, and sees that it is ours alone.
+pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
+    private_dir_builder().recursive(true).create(dir)?;
+    check_private_dir(dir)
 }
 
-/// Whether a folder is ours alone: what lies in it is trusted.
-pub(crate) fn check_private(folder: &Path) -> io::Result<()> {
-    let found = std::fs::symlink_metadata(folder)?;
+/// Whether a directory is ours alone: what lies in it is trusted.
+pub(crate) fn check_private_dir(dir: &Path) -> io::Result<()> {
+    let found = std::fs::symlink_metadata(dir)?;
     let is_own = found.uid() == rustix::process::geteuid().as_raw();
     if is_own && found.is_dir() && found.mode() & 0o077 == 0 {
         return Ok(());
     }
-    let reason = format!("{} must be a folder of this user with mode 0700", folder.display());
+    let reason = format!("{} must be a directory of this user with mode 0700", dir.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
 /// Puts nothing in the place of the standard streams, so that whoever waits for their end sees it.
-pub(crate) fn let_go_of_streams() -> io::Result<()> {
+pub(crate) fn detach_standard_streams() -> io::Result<()> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;

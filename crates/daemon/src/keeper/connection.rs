@@ -24,13 +24,13 @@ const HELLO_WITHIN: Duration = Duration::from_secs(5);
 
 /// What every connection of a keeper needs.
 #[derive(Debug)]
-pub(super) struct Served {
+pub(super) struct ServerState {
     pub(super) process: Process,
     pub(super) log: PathBuf,
     pub(super) written: watch::Receiver<Cursor>,
     /// The newest version that is spoken.
     pub(super) protocol: Version,
-    /// Places for viewers; the rest of the connections is for those who ask and go.
+    /// Paths for viewers; the rest of the connections is for those who ask and go.
     pub(super) viewers: Semaphore,
     /// Turns at the disk, so that the scribe always gets one.
     pub(super) disk: Arc<Semaphore>,
@@ -45,14 +45,14 @@ struct Connection {
 }
 
 /// Serves one peer until it is done.
-pub(super) async fn serve(socket: UnixStream, served: Arc<Served>) {
+pub(super) async fn serve(socket: UnixStream, served: Arc<ServerState>) {
     let mut connection = Connection { socket, incoming: BytesMut::new(), version: Version::V1 };
     // A peer that breaks off or breaks the rules is left alone; there is nobody to tell.
     let _ended = connection.run(&served).await;
 }
 
 impl Connection {
-    async fn run(&mut self, served: &Served) -> io::Result<()> {
+    async fn run(&mut self, served: &ServerState) -> io::Result<()> {
         match tokio::time::timeout(HELLO_WITHIN, self.request()).await?? {
             Some(KeeperRequest::Hello { id, version }) => match served.protocol.common(version) {
                 Some(common) => {
@@ -82,7 +82,7 @@ impl Connection {
     }
 
     /// Tells the log from `cursor` on.
-    async fn attach(&mut self, served: &Served, id: u64, cursor: u64) -> io::Result<()> {
+    async fn attach(&mut self, served: &ServerState, id: u64, cursor: u64) -> io::Result<()> {
         let Ok(_place) = served.viewers.try_acquire() else {
             return self.refuse(id, FailureKind::Busy, "as many viewers as there can be").await;
         };

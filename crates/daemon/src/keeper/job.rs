@@ -15,26 +15,26 @@ use engine::sandbox::{self, OnGap};
 use engine::{Error, error};
 use serde::{Deserialize, Serialize};
 
-use super::layers::{self, Layer};
-use super::settings::Settings;
-use crate::core::sandbox::{FEATURES_VARIABLE, lasting_temp};
+use super::profiles::{self, ProfileSpec};
+use super::settings::KeeperSettings;
+use crate::core::sandbox::{FEATURES_VARIABLE, detached_temp_dir};
 
 /// Bytes that need not be text, as base64.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Raw(pub(super) Vec<u8>);
+pub(super) struct RawBytes(pub(super) Vec<u8>);
 
 /// Everything a keeper needs to know. It is never written to disk: the environment may hold secrets.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Job {
+pub(super) struct KeeperJob {
     pub(super) id: String,
     pub(super) by: String,
     pub(super) face: String,
     program: ProgramOrder,
     /// The roots its directory was found in, the outermost first.
-    roots: Vec<Vec<Raw>>,
-    cwd: Raw,
+    roots: Vec<Vec<RawBytes>>,
+    cwd: RawBytes,
     /// `NAME=value`, each ended by NUL.
-    env: Raw,
+    env: RawBytes,
     terminal: Option<(u16, u16)>,
     stdin: StdinOrder,
     stop_after_ms: Option<u64>,
@@ -42,20 +42,20 @@ pub(super) struct Job {
     ends_at_output_limit: bool,
     /// What the process is confined by; nothing leaves it as it is.
     #[serde(default)]
-    confinement: Vec<Layer>,
+    confinement: Vec<ProfileSpec>,
     /// Removed when the process has ended.
     #[serde(default)]
-    temp: Option<Raw>,
+    temp: Option<RawBytes>,
 }
 
 /// What holds for every job: sent first, so that a keeper can make ready before there is one.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Terms {
-    keepers: Raw,
+pub(super) struct KeeperTerms {
+    keepers: RawBytes,
     pub(super) log_bytes: u64,
     pub(super) quota_bytes: u64,
     /// Where the end is recorded.
-    audit: Option<Raw>,
+    audit: Option<RawBytes>,
     tail_bytes: usize,
     kill_grace_ms: u64,
     drain_idle_ms: u64,
@@ -81,14 +81,14 @@ enum ProgramOrder {
 #[serde(rename_all = "snake_case")]
 enum StdinOrder {
     Open,
-    Given(Raw),
+    Given(RawBytes),
     Empty,
 }
 
-impl Job {
+impl KeeperJob {
     /// What a keeper is told about a process.
-    pub(super) fn new(id: &ProcessId, by: &str, spec: &ProcessSpec) -> Job {
-        Job {
+    pub(super) fn new(id: &ProcessId, by: &str, spec: &ProcessSpec) -> KeeperJob {
+        KeeperJob {
             id: id.0.clone(),
             by: by.to_owned(),
             face: spec.origin.to_string(),
@@ -98,18 +98,18 @@ impl Job {
             },
             roots: chain(spec.cwd.roots()),
             cwd: raw(spec.cwd.as_path().as_os_str()),
-            env: Raw(environment(&spec.env)),
+            env: RawBytes(environment(&spec.env)),
             terminal: spec.terminal.map(|size| (size.cols, size.rows)),
             stdin: match &spec.stdin {
                 Stdin::Open => StdinOrder::Open,
-                Stdin::Given(bytes) => StdinOrder::Given(Raw(bytes.to_vec())),
+                Stdin::Given(bytes) => StdinOrder::Given(RawBytes(bytes.to_vec())),
                 Stdin::Empty => StdinOrder::Empty,
             },
             stop_after_ms: spec.stop_after.map(ms),
             output_bytes: spec.output_limit.map(|limit| limit.bytes),
             ends_at_output_limit: spec.output_limit.is_some_and(|limit| limit.then == OnOutputLimit::Kill),
-            confinement: layers::told(spec.confinement.as_deref()),
-            temp: spec.confinement.as_deref().and_then(lasting_temp).map(|path| raw(path.as_os_str())),
+            confinement: profiles::told(spec.confinement.as_deref()),
+            temp: spec.confinement.as_deref().and_then(detached_temp_dir).map(|path| raw(path.as_os_str())),
         }
     }
 
@@ -133,17 +133,17 @@ impl Job {
             stop_after: self.stop_after_ms.map(Duration::from_millis),
             output_limit: self.output_bytes.map(|bytes| OutputLimit { bytes, then }),
             origin: self.face.clone().into(),
-            confinement: layers::heard(&self.confinement),
+            confinement: profiles::heard(&self.confinement),
         })
     }
 
     /// The temporary directory that was made for the process, if one was.
     pub(super) fn temp(&self) -> Option<PathBuf> {
-        self.temp.as_ref().map(Raw::path)
+        self.temp.as_ref().map(RawBytes::path)
     }
 
     fn directory(&self) -> Result<RootedPath, Error> {
-        let mut chain = self.roots.iter().map(|roots| roots.iter().map(Raw::path).collect::<Vec<_>>());
+        let mut chain = self.roots.iter().map(|roots| roots.iter().map(RawBytes::path).collect::<Vec<_>>());
         let mut roots = Roots::new(chain.next().unwrap_or_default());
         for narrower in chain {
             roots = roots.narrowed(narrower)?;
@@ -152,11 +152,11 @@ impl Job {
     }
 }
 
-impl Terms {
-    pub(super) fn new(settings: &Settings) -> Terms {
+impl KeeperTerms {
+    pub(super) fn new(settings: &KeeperSettings) -> KeeperTerms {
         let bounds = &settings.bounds;
-        Terms {
-            keepers: raw(settings.folder.as_os_str()),
+        KeeperTerms {
+            keepers: raw(settings.dir.as_os_str()),
             log_bytes: settings.config.log_bytes,
             quota_bytes: settings.config.quota_bytes,
             audit: settings.audit.as_deref().map(|path| raw(path.as_os_str())),
@@ -173,7 +173,7 @@ impl Terms {
 
     /// The file in which the end is recorded, if any.
     pub(super) fn audit(&self) -> Option<PathBuf> {
-        self.audit.as_ref().map(Raw::path)
+        self.audit.as_ref().map(RawBytes::path)
     }
 
     /// The bounds of its process. Nothing spills: the scribe always reads.
@@ -207,45 +207,45 @@ impl Terms {
 /// What came of a job.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Report {
+pub(super) enum StartReport {
     /// It runs under this number since this moment.
     Running { pid: i32, started_at_ms: u64 },
     /// The program could not be executed.
     NotStarted { program: String, errno: i32 },
     /// Something with its directory, or the keeper's own.
-    NoFile { path: Raw, errno: i32 },
+    NoFile { path: RawBytes, errno: i32 },
     /// Its directory is not inside the roots any more.
-    Outside { path: Raw, resolved: Option<Raw>, roots: Vec<Raw> },
+    Outside { path: RawBytes, resolved: Option<RawBytes>, roots: Vec<RawBytes> },
     /// It cannot be confined as its profile says.
     NotConfined { profile: String, reason: String },
     /// Its profile keeps the program from being read.
-    Unreadable { path: Raw },
+    Unreadable { path: RawBytes },
     /// Anything else.
     Failed { reason: String },
 }
 
-impl Report {
+impl StartReport {
     /// An error of the keeper's engine as it is reported.
-    pub(super) fn of(error: &Error) -> Report {
-        let failed = || Report::Failed { reason: error.to_string() };
+    pub(super) fn of(error: &Error) -> StartReport {
+        let failed = || StartReport::Failed { reason: error.to_string() };
         match error {
             Error::Spawn { program, source } => match source.raw_os_error() {
-                Some(errno) => Report::NotStarted { program: program.clone(), errno },
+                Some(errno) => StartReport::NotStarted { program: program.clone(), errno },
                 None => failed(),
             },
             Error::File { path, source, .. } => match source.raw_os_error() {
-                Some(errno) => Report::NoFile { path: raw(path.as_os_str()), errno },
+                Some(errno) => StartReport::NoFile { path: raw(path.as_os_str()), errno },
                 None => failed(),
             },
-            Error::OutsideRoots { path, resolved, roots } => Report::Outside {
+            Error::OutsideRoots { path, resolved, roots } => StartReport::Outside {
                 path: raw(path.as_os_str()),
                 resolved: resolved.as_ref().map(|path| raw(path.as_os_str())),
                 roots: roots.iter().map(|path| raw(path.as_os_str())).collect(),
             },
             Error::Sandbox { profile, reason } => {
-                Report::NotConfined { profile: profile.clone(), reason: reason.clone() }
+                StartReport::NotConfined { profile: profile.clone(), reason: reason.clone() }
             }
-            Error::SandboxDenied { path } => Report::Unreadable { path: raw(path.as_os_str()) },
+            Error::SandboxDenied { path } => StartReport::Unreadable { path: raw(path.as_os_str()) },
             _ => failed(),
         }
     }
@@ -253,55 +253,57 @@ impl Report {
     /// The same as an error of the starter, of the kind an attached start would have had.
     pub(super) fn into_error(self) -> Option<Error> {
         match self {
-            Report::Running { .. } => None,
-            Report::NotStarted { program, errno } => {
+            StartReport::Running { .. } => None,
+            StartReport::NotStarted { program, errno } => {
                 Some(Error::Spawn { program, source: io::Error::from_raw_os_error(errno) })
             }
-            Report::NoFile { path, errno } => {
+            StartReport::NoFile { path, errno } => {
                 let source = io::Error::from_raw_os_error(errno);
                 Some(Error::File { action: "open", path: path.path(), source })
             }
-            Report::Outside { path, resolved, roots } => Some(Error::OutsideRoots {
+            StartReport::Outside { path, resolved, roots } => Some(Error::OutsideRoots {
                 path: path.path(),
                 resolved: resolved.map(|path| path.path()),
-                roots: roots.iter().map(Raw::path).collect(),
+                roots: roots.iter().map(RawBytes::path).collect(),
             }),
-            Report::NotConfined { profile, reason } => Some(Error::Sandbox { profile, reason }),
-            Report::Unreadable { path } => Some(Error::SandboxDenied { path: path.path() }),
-            Report::Failed { reason } => Some(Error::Unsupported { what: "a detached process", reason }),
+            StartReport::NotConfined { profile, reason } => Some(Error::Sandbox { profile, reason }),
+            StartReport::Unreadable { path } => Some(Error::SandboxDenied { path: path.path() }),
+            StartReport::Failed { reason } => Some(Error::Unsupported { what: "a detached process", reason }),
         }
     }
 
     /// A file of the keeper that could not be made.
-    pub(super) fn of_io(path: &Path, source: &io::Error) -> Report {
+    pub(super) fn of_io(path: &Path, source: &io::Error) -> StartReport {
         match source.raw_os_error() {
-            Some(errno) => Report::NoFile { path: raw(path.as_os_str()), errno },
-            None => Report::Failed { reason: format!("{}: {}", path.display(), error::errno_text(source)) },
+            Some(errno) => StartReport::NoFile { path: raw(path.as_os_str()), errno },
+            None => {
+                StartReport::Failed { reason: format!("{}: {}", path.display(), error::errno_text(source)) }
+            }
         }
     }
 }
 
-impl Raw {
+impl RawBytes {
     pub(super) fn path(&self) -> PathBuf {
         PathBuf::from(OsString::from_vec(self.0.clone()))
     }
 }
 
-impl Serialize for Raw {
+impl Serialize for RawBytes {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&wire::base64::encode(&self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Raw {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Raw, D::Error> {
+impl<'de> Deserialize<'de> for RawBytes {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<RawBytes, D::Error> {
         let text = String::deserialize(deserializer)?;
-        wire::base64::decode(&text).map(Raw).map_err(serde::de::Error::custom)
+        wire::base64::decode(&text).map(RawBytes).map_err(serde::de::Error::custom)
     }
 }
 
-pub(super) fn raw(text: &OsStr) -> Raw {
-    Raw(text.as_bytes().to_vec())
+pub(super) fn raw(text: &OsStr) -> RawBytes {
+    RawBytes(text.as_bytes().to_vec())
 }
 
 fn ms(time: Duration) -> u64 {
@@ -309,7 +311,7 @@ fn ms(time: Duration) -> u64 {
 }
 
 /// The roots and those they were narrowed from, the outermost first.
-fn chain(roots: &Roots) -> Vec<Vec<Raw>> {
+fn chain(roots: &Roots) -> Vec<Vec<RawBytes>> {
     let mut chain = roots.outer().map(chain).unwrap_or_default();
     chain.push(roots.paths().iter().map(|path| raw(path.as_os_str())).collect());
     chain

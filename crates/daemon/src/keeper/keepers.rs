@@ -11,14 +11,14 @@ use engine::session::random_name;
 use engine::{Error, Session};
 use tokio::task::JoinHandle;
 
-use super::dial;
-use super::folder::Folder;
-use super::job::Report;
-use super::listing::{self, Listed};
+use super::client::{self, KeeperClient};
+use super::client_connection;
+use super::dir::KeeperDir;
+use super::job::StartReport;
+use super::listing::{self, ListedProcess};
 use super::record::from_ms;
-use super::remote::{self, Remote};
-use super::settings::Settings;
-use super::starting::{self, Waiting};
+use super::settings::KeeperSettings;
+use super::start::{self, IdleKeeper};
 
 /// The way to all keepers of this user. Cheap to clone; dropping it changes nothing for them.
 #[derive(Debug, Clone)]
@@ -28,15 +28,15 @@ pub struct Keepers {
 
 #[derive(Debug)]
 struct Shared {
-    settings: Settings,
-    /// A keeper that waits for its job, made after the first start: to execute one and to make its folder takes
+    settings: KeeperSettings,
+    /// A keeper that waits for its job, made after the first start: to execute one and to make its directory takes
     /// longer than the start itself.
-    spare: Mutex<Option<JoinHandle<Option<Waiting>>>>,
+    spare: Mutex<Option<JoinHandle<Option<IdleKeeper>>>>,
 }
 
 /// A kept process in the hands of a session.
 #[derive(Debug)]
-pub struct Attached {
+pub struct AttachedReader {
     /// The same handle as for any other process.
     pub process: Process,
     /// Its reader, for whom the keeper waits. Dropping it lets the output pass unread.
@@ -49,7 +49,7 @@ pub struct Attached {
 
 /// A process that was started under a keeper.
 #[derive(Debug, Clone)]
-pub struct Started {
+pub struct StartedProcess {
     /// Its name, for every daemon of this user.
     pub id: ProcessId,
     /// The number of its leader.
@@ -60,41 +60,41 @@ pub struct Started {
 
 impl Keepers {
     /// The keepers of these settings.
-    pub fn new(settings: Settings) -> Keepers {
+    pub fn new(settings: KeeperSettings) -> Keepers {
         Keepers { shared: Arc::new(Shared { settings, spare: Mutex::default() }) }
     }
 
     /// Starts a process under a keeper of its own; `by` is who asked. Returns when it runs or could not be started,
     /// with the same errors as an attached start. Dropping this future may or may not stop the start.
-    pub async fn start(&self, spec: ProcessSpec, by: &str) -> Result<Started, Error> {
-        let (folder, config) = (self.shared.settings.folder.clone(), &self.shared.settings.config);
+    pub async fn start(&self, spec: ProcessSpec, by: &str) -> Result<StartedProcess, Error> {
+        let (dir, config) = (self.shared.settings.dir.clone(), &self.shared.settings.config);
         let (keep, limit) = (config.keep, config.max);
-        let running = off_the_loop(move || listing::count_running(&folder, keep, limit)).await?;
+        let running = off_the_loop(move || listing::count_running(&dir, keep, limit)).await?;
         if running >= limit {
             return Err(Error::LimitReached { what: "detached processes", limit: limit as u64 });
         }
         let id = ProcessId(format!("p_{}", random_name()?));
-        let report = starting::start(self.take_spare().await, &id, by, &spec, &self.shared.settings).await?;
+        let report = start::start(self.take_spare().await, &id, by, &spec, &self.shared.settings).await?;
         self.make_spare();
         match report {
-            Report::Running { pid, started_at_ms } => {
-                Ok(Started { id, pid, started_at: from_ms(started_at_ms) })
+            StartReport::Running { pid, started_at_ms } => {
+                Ok(StartedProcess { id, pid, started_at: from_ms(started_at_ms) })
             }
             failed => Err(failed.into_error().unwrap_or(Error::Gone)),
         }
     }
 
     /// Every process that is kept, running or ended, the oldest first. Sweeps what was kept for long enough.
-    pub async fn list(&self) -> Vec<Listed> {
-        let (folder, keep) = (self.shared.settings.folder.clone(), self.shared.settings.config.keep);
-        off_the_loop(move || listing::list(&folder, keep)).await.unwrap_or_default()
+    pub async fn list(&self) -> Vec<ListedProcess> {
+        let (dir, keep) = (self.shared.settings.dir.clone(), self.shared.settings.config.keep);
+        off_the_loop(move || listing::list(&dir, keep)).await.unwrap_or_default()
     }
 
     /// One of them.
-    pub async fn find(&self, id: &ProcessId) -> Result<Listed, Error> {
-        let folder = self.folder(id)?;
+    pub async fn find(&self, id: &ProcessId) -> Result<ListedProcess, Error> {
+        let dir = self.dir(id)?;
         let id = id.clone();
-        off_the_loop(move || Listed::read(&folder, id.clone()).ok_or(Error::NoSuchProcess(id))).await?
+        off_the_loop(move || ListedProcess::read(&dir, id.clone()).ok_or(Error::NoSuchProcess(id))).await?
     }
 
     /// Has a session take up a kept process from a cursor on, whether it runs or has ended.
@@ -103,29 +103,29 @@ impl Keepers {
         session: &mut Session,
         id: &ProcessId,
         from: Cursor,
-    ) -> Result<Attached, Error> {
+    ) -> Result<AttachedReader, Error> {
         let (kept, lost) = self.kept(id, from).await?;
         let from = kept.from;
         let (process, reader) = session.adopt(kept);
-        Ok(Attached { process, reader, from, lost })
+        Ok(AttachedReader { process, reader, from, lost })
     }
 
     /// The same in two steps, for whoever must not hold the session while the disk is asked: what to adopt, and how
     /// many bytes before its beginning are gone.
     pub async fn kept(&self, id: &ProcessId, from: Cursor) -> Result<(KeptProcess, u64), Error> {
-        let folder = self.folder(id)?;
+        let dir = self.dir(id)?;
         let listed = self.find(id).await?;
         let end = match listed.facts.closed {
             // The disk may be a moment behind what a viewer of a running process has seen.
-            None if from > listed.facts.end => dial::end(&folder).await.unwrap_or(listed.facts.end),
+            None if from > listed.facts.end => client_connection::end(&dir).await.unwrap_or(listed.facts.end),
             _ => listed.facts.end,
         };
         let asked = from.min(end);
-        let look = folder.clone();
+        let look = dir.clone();
         let first = off_the_loop(move || listing::first_kept(&look, asked.0)).await?;
         // Behind the end as it was a moment ago there may be more by now.
         let from = Cursor(first.max(asked.0));
-        let keeper = Box::new(Remote::new(folder, from));
+        let keeper = Box::new(KeeperClient::new(dir, from));
         let kept = KeptProcess {
             id: listed.id,
             description: listed.description,
@@ -139,41 +139,41 @@ impl Keepers {
     /// TERM and KILL end the whole tree and say who died; any other signal goes once to the group. Gone if it ended.
     pub async fn kill(&self, id: &ProcessId, signal: Signal) -> Result<KillOutcome, Error> {
         self.find(id).await?;
-        dial::kill(&self.folder(id)?, signal).await
+        client_connection::kill(&self.dir(id)?, signal).await
     }
 
     /// Gives a kept process bytes to read, and the end of them if `is_last`.
     pub async fn input(&self, id: &ProcessId, bytes: Bytes, is_last: bool) -> Result<usize, Error> {
         self.find(id).await?;
-        remote::input(&self.folder(id)?, &mut None, bytes, is_last).await
+        client::input(&self.dir(id)?, &mut None, bytes, is_last).await
     }
 
     /// Changes the size of a kept process's terminal.
     pub async fn resize(&self, id: &ProcessId, size: TerminalSize) -> Result<(), Error> {
         self.find(id).await?;
-        dial::resize(&self.folder(id)?, size).await
+        client_connection::resize(&self.dir(id)?, size).await
     }
 
     /// Forgets a process that ended, log and all; false if its keeper still lives.
     pub async fn remove(&self, id: &ProcessId) -> Result<bool, Error> {
         self.find(id).await?;
-        let folder = self.folder(id)?;
+        let dir = self.dir(id)?;
         off_the_loop(move || {
-            if folder.is_alive() {
+            if dir.is_alive() {
                 return Ok(false);
             }
-            let failed = |source| Error::File { action: "remove", path: folder.path.clone(), source };
-            folder.remove().map(|()| true).map_err(failed)
+            let failed = |source| Error::File { action: "remove", path: dir.path.clone(), source };
+            dir.remove().map(|()| true).map_err(failed)
         })
         .await?
     }
 
-    fn folder(&self, id: &ProcessId) -> Result<Folder, Error> {
-        Folder::of(&self.shared.settings.folder, id).ok_or_else(|| Error::NoSuchProcess(id.clone()))
+    fn dir(&self, id: &ProcessId) -> Result<KeeperDir, Error> {
+        KeeperDir::of(&self.shared.settings.dir, id).ok_or_else(|| Error::NoSuchProcess(id.clone()))
     }
 
     /// The keeper that was made ready, or is just being.
-    async fn take_spare(&self) -> Option<Waiting> {
+    async fn take_spare(&self) -> Option<IdleKeeper> {
         let spare = self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
         spare?.await.ok().flatten()
     }
@@ -182,7 +182,7 @@ impl Keepers {
     fn make_spare(&self) {
         let settings = self.shared.settings.clone();
         // Ends by itself: it owns nothing but the pipe whose end tells the spare to go.
-        let making = tokio::spawn(async move { Waiting::start(&settings).await.ok() });
+        let making = tokio::spawn(async move { IdleKeeper::start(&settings).await.ok() });
         *self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(making);
     }
 }

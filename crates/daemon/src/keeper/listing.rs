@@ -1,4 +1,4 @@
-//! What is kept: read from the folders, off the event loop. What was kept long enough goes on the way.
+//! What is kept: read from the directories, off the event loop. What was kept long enough goes on the way.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use engine::process::{
 };
 
 use super::convert;
-use super::folder::{Folder, UNFINISHED, is_name};
-use super::record::Status;
+use super::dir::{KeeperDir, UNFINISHED, is_name};
+use super::record::EndRecord;
 
-/// A folder that was not completed within this time belongs to a keeper that died at its start.
+/// A directory that was not completed within this time belongs to a keeper that died at its start.
 const UNFINISHED_FOR: Duration = Duration::from_secs(60);
 /// Ended processes that are kept; past it the oldest go before their time.
 const MOST_ENDED: usize = 1_000;
 
 /// A process with a keeper, running or ended.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct ListedProcess {
     /// Its name.
     pub id: ProcessId,
     /// What a listing says about it.
@@ -30,18 +30,18 @@ pub struct Listed {
     pub by: String,
 }
 
-impl Listed {
-    /// What stands in a folder; nothing if it cannot be read.
-    pub(super) fn read(folder: &Folder, id: ProcessId) -> Option<Listed> {
-        let record = folder.record().ok()?;
+impl ListedProcess {
+    /// What stands in a directory; nothing if it cannot be read.
+    pub(super) fn read(dir: &KeeperDir, id: ProcessId) -> Option<ListedProcess> {
+        let record = dir.record().ok()?;
         // Looked at before the status: a keeper that ends between the two has written it.
-        let is_alive = !folder.is_of_another_boot(&record) && folder.is_alive();
-        let status = folder.status();
-        let end = status.as_ref().map_or_else(|| folder.end(), |status| status.end);
+        let is_alive = !dir.is_of_another_boot(&record) && dir.is_alive();
+        let status = dir.status();
+        let end = status.as_ref().map_or_else(|| dir.end(), |status| status.end);
         let closed = match status {
-            Some(Status { closed, .. }) => Some(convert::closed(closed)),
+            Some(EndRecord { closed, .. }) => Some(convert::closed(closed)),
             None if is_alive => None,
-            None => Some(killed(folder, record.description().started_at)),
+            None => Some(killed(dir, record.description().started_at)),
         };
         let facts = ProcessState {
             pid: Some(record.pid),
@@ -52,65 +52,65 @@ impl Listed {
             closed: closed.map(Arc::new),
             is_disconnected: false,
         };
-        Some(Listed { id, description: record.description(), facts, by: record.by })
+        Some(ListedProcess { id, description: record.description(), facts, by: record.by })
     }
 }
 
 /// Every process that is kept, the oldest first. Blocks.
-pub(super) fn list(keepers: &Path, keep: Duration) -> Vec<Listed> {
+pub(super) fn list(keepers: &Path, keep: Duration) -> Vec<ListedProcess> {
     let entries = std::fs::read_dir(keepers).into_iter().flatten().flatten();
-    let mut listed: Vec<Listed> = entries
+    let mut listed: Vec<ListedProcess> = entries
         .filter_map(|entry| {
-            let folder = Folder { path: entry.path() };
+            let dir = KeeperDir { path: entry.path() };
             let name = entry.file_name().into_string().ok()?;
             if !is_name(&name) {
                 if name.starts_with(UNFINISHED) {
-                    sweep(&folder, UNFINISHED_FOR);
+                    sweep(&dir, UNFINISHED_FOR);
                 }
                 return None;
             }
-            let listed = Listed::read(&folder, ProcessId(name));
+            let listed = ListedProcess::read(&dir, ProcessId(name));
             let is_over = listed.as_ref().is_none_or(|listed| listed.facts.closed.is_some());
-            if is_over && sweep(&folder, keep) { None } else { listed }
+            if is_over && sweep(&dir, keep) { None } else { listed }
         })
         .collect();
     listed.sort_by_key(|listed| listed.description.started_at);
-    let is_over = |listed: &Listed| listed.facts.closed.is_some();
+    let is_over = |listed: &ListedProcess| listed.facts.closed.is_some();
     let mut too_many = listed.iter().filter(|listed| is_over(listed)).count().saturating_sub(MOST_ENDED);
     listed.retain(|listed| {
         let goes = too_many > 0 && is_over(listed);
         too_many -= usize::from(goes);
-        !(goes && sweep(&Folder { path: keepers.join(&listed.id.0) }, Duration::ZERO))
+        !(goes && sweep(&KeeperDir { path: keepers.join(&listed.id.0) }, Duration::ZERO))
     });
     listed
 }
 
-/// How many processes may be running. Looks closer, and sweeps, only when there are folders enough to reach `limit`.
+/// How many processes may be running. Looks closer, and sweeps, only when there are directories enough to reach `limit`.
 /// Blocks.
 pub(super) fn count_running(keepers: &Path, keep: Duration, limit: usize) -> usize {
     let entries = std::fs::read_dir(keepers).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_name)).count();
-    if folders < limit {
-        return folders;
+    let dirs = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_name)).count();
+    if dirs < limit {
+        return dirs;
     }
     list(keepers, keep).iter().filter(|listed| listed.facts.closed.is_none()).count()
 }
 
 /// Removes what nobody keeps any more and nothing happened to for `keep`; whether it did.
-fn sweep(folder: &Folder, keep: Duration) -> bool {
-    let is_old = folder.last_change().is_none_or(|changed| changed.elapsed().is_ok_and(|age| age > keep));
-    is_old && !folder.is_alive() && folder.remove().is_ok()
+fn sweep(dir: &KeeperDir, keep: Duration) -> bool {
+    let is_old = dir.last_change().is_none_or(|changed| changed.elapsed().is_ok_and(|age| age > keep));
+    is_old && !dir.is_alive() && dir.remove().is_ok()
 }
 
 /// The end of a process whose keeper did not live to write it down.
-fn killed(folder: &Folder, started_at: SystemTime) -> ProcessSummary {
-    let last = folder.last_change().unwrap_or(started_at);
+fn killed(dir: &KeeperDir, started_at: SystemTime) -> ProcessSummary {
+    let last = dir.last_change().unwrap_or(started_at);
     ProcessSummary {
         exit: ExitStatus::Signal(Signal::KILL),
         cause: ExitCause::Itself,
         duration: last.duration_since(started_at).unwrap_or_default(),
         // How it was shared out between the streams nobody wrote down.
-        stdout_bytes: folder.end(),
+        stdout_bytes: dir.end(),
         stderr_bytes: 0,
         truncated_bytes: 0,
         held_by: Vec::new(),
@@ -120,6 +120,6 @@ fn killed(folder: &Folder, started_at: SystemTime) -> ProcessSummary {
 }
 
 /// The first byte that is still there, if it lies behind `from`.
-pub(super) fn first_kept(folder: &Folder, from: u64) -> u64 {
-    folder.first().map_or(from, |first| first.max(from))
+pub(super) fn first_kept(dir: &KeeperDir, from: u64) -> u64 {
+    dir.first().map_or(from, |first| first.max(from))
 }

@@ -14,17 +14,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::keeper::Version;
 
-use super::connection::{self, Served};
+use super::connection::{self, ServerState};
 use super::convert;
-use super::folder::LOG;
-use super::home::Home;
-use super::job::{Job, Report, Terms};
+use super::dir::LOG;
+use super::dir_writer::KeeperDirWriter;
+use super::job::{KeeperJob, KeeperTerms, StartReport};
+use super::log_writer;
 use super::quota::Quota;
-use super::record::{Record, Status, boot_id, to_ms};
-use super::scribe;
+use super::record::{EndRecord, ProcessRecord, boot_id, to_ms};
 use super::segments::Segments;
-use crate::core::sandbox::remove_temp;
-use crate::core::state::let_go_of_streams;
+use crate::core::sandbox::remove_temp_dir;
+use crate::core::state::detach_standard_streams;
 use crate::observe::audit::AuditFile;
 
 /// A job larger than this is refused: its environment and input are bounded long before.
@@ -50,14 +50,14 @@ pub fn main() -> io::Result<u8> {
     let mut text = Vec::new();
     input.read_until(b'\n', &mut text)?;
     // A starter that went away before it could say anything.
-    let Ok(terms) = serde_json::from_slice::<Terms>(&text) else { return Ok(0) };
+    let Ok(terms) = serde_json::from_slice::<KeeperTerms>(&text) else { return Ok(0) };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_stack_size(256 * 1024)
         .build()?;
     runtime.block_on(async {
-        let ready = Ready::make(terms);
+        let ready = PreparedKeeper::make(terms);
         text.clear();
         // Nothing else happens in this program until there is a job.
         input.read_to_end(&mut text)?;
@@ -77,14 +77,14 @@ pub fn main() -> io::Result<u8> {
 }
 
 /// Everything that can be done before there is a job.
-struct Ready {
-    terms: Terms,
-    home: io::Result<(Home, UnixListener)>,
+struct PreparedKeeper {
+    terms: KeeperTerms,
+    dir_writer: io::Result<(KeeperDirWriter, UnixListener)>,
     engine: Engine,
 }
 
-impl Ready {
-    fn make(terms: Terms) -> Ready {
+impl PreparedKeeper {
+    fn make(terms: KeeperTerms) -> PreparedKeeper {
         let settings = EngineSettings {
             process_limits: terms.bounds(),
             containment: terms.containment(),
@@ -94,27 +94,27 @@ impl Ready {
         let engine = Engine::start(settings);
         // Opens the cgroups, or finds that there are none.
         engine.uses_cgroups();
-        let home = Home::make(&terms.keepers()).and_then(|home| {
-            let listener = UnixListener::from_std(home.listen()?)?;
-            Ok((home, listener))
+        let dir_writer = KeeperDirWriter::make(&terms.keepers()).and_then(|dir_writer| {
+            let listener = UnixListener::from_std(dir_writer.listen()?)?;
+            Ok((dir_writer, listener))
         });
-        Ready { terms, home, engine }
+        PreparedKeeper { terms, dir_writer, engine }
     }
 
     fn not_needed(self) {
-        if let Ok((home, _)) = self.home {
-            home.never_ran();
+        if let Ok((dir_writer, _)) = self.dir_writer {
+            dir_writer.never_ran();
         }
     }
 
-    async fn keep(self, job: Job) -> io::Result<()> {
-        let Ready { terms, home, engine } = self;
+    async fn keep(self, job: KeeperJob) -> io::Result<()> {
+        let PreparedKeeper { terms, dir_writer, engine } = self;
         let asked_to_end = mind_signals()?;
-        let (home, listener) = match home {
-            Ok(home) => home,
+        let (dir_writer, listener) = match dir_writer {
+            Ok(dir_writer) => dir_writer,
             Err(error) => {
-                remove_temp_of(&job);
-                return report(&Report::of_io(&terms.keepers(), &error));
+                remove_job_temp_dir(&job);
+                return report(&StartReport::of_io(&terms.keepers(), &error));
             }
         };
         let started = match engine.open_session() {
@@ -124,56 +124,57 @@ impl Ready {
         let (session, process, reader) = match started {
             Ok(started) => started,
             Err(error) => {
-                remove_temp_of(&job);
-                home.never_ran();
-                return report(&Report::of(&error));
+                remove_job_temp_dir(&job);
+                dir_writer.never_ran();
+                return report(&StartReport::of(&error));
             }
         };
-        let mut kept = Kept { id: job.id.clone(), by: job.by.clone(), home, process, asked_to_end };
+        let mut kept =
+            RunningKeeper { id: job.id.clone(), by: job.by.clone(), dir_writer, process, asked_to_end };
         if let Err(error) = kept.announce(&job, &terms) {
-            let told = Report::of_io(&kept.home.folder().path, &error);
+            let told = StartReport::of_io(&kept.dir_writer.dir().path, &error);
             session.close().await;
-            remove_temp_of(&job);
-            kept.home.never_ran();
+            remove_job_temp_dir(&job);
+            kept.dir_writer.never_ran();
             return report(&told);
         }
         kept.run(&terms, reader, listener).await?;
         session.close().await;
-        remove_temp_of(&job);
+        remove_job_temp_dir(&job);
         Ok(())
     }
 }
 
-fn remove_temp_of(job: &Job) {
+fn remove_job_temp_dir(job: &KeeperJob) {
     if let Some(temp) = job.temp() {
-        remove_temp(&temp);
+        remove_temp_dir(&temp);
     }
 }
 
 /// Starts the process, with a reader that misses nothing of it.
-async fn start(mut session: Session, job: &Job) -> Result<(Session, Process, LogReader), Error> {
+async fn start(mut session: Session, job: &KeeperJob) -> Result<(Session, Process, LogReader), Error> {
     let starting = session.start(job.spec()?)?;
     let reader = starting.process().primary_reader(Cursor(0));
     let process = starting.running().await?;
     Ok((session, process, reader))
 }
 
-struct Kept {
+struct RunningKeeper {
     /// The name of the process, for everybody else.
     id: String,
     /// Who asked for it.
     by: String,
-    home: Home,
+    dir_writer: KeeperDirWriter,
     process: Process,
     asked_to_end: CancellationToken,
 }
 
-impl Kept {
+impl RunningKeeper {
     /// Makes the process known and tells the starter.
-    fn announce(&mut self, job: &Job, terms: &Terms) -> io::Result<()> {
+    fn announce(&mut self, job: &KeeperJob, terms: &KeeperTerms) -> io::Result<()> {
         let description = self.process.description();
         let (pid, started_at_ms) = (self.process.pid().unwrap_or(0), to_ms(description.started_at));
-        let record = Record {
+        let record = ProcessRecord {
             by: job.by.clone(),
             face: job.face.clone(),
             argv: description.argv.clone(),
@@ -185,19 +186,19 @@ impl Kept {
             protocol: terms.protocol,
             boot_id: boot_id(),
         };
-        self.home.announce(&job.id, &record)?;
+        self.dir_writer.announce(&job.id, &record)?;
         // A starter that has gone can find the process in the list.
-        let _told = report(&Report::Running { pid, started_at_ms });
+        let _told = report(&StartReport::Running { pid, started_at_ms });
         Ok(())
     }
 
     /// Writes down, serves, and sees the process through to its end.
-    async fn run(&self, terms: &Terms, reader: LogReader, listener: UnixListener) -> io::Result<()> {
-        let log = self.home.folder().path.join(LOG);
+    async fn run(&self, terms: &KeeperTerms, reader: LogReader, listener: UnixListener) -> io::Result<()> {
+        let log = self.dir_writer.dir().path.join(LOG);
         let quota = Quota { keepers: terms.keepers(), bytes: terms.quota_bytes };
-        let segments = Segments::new(log.clone(), self.home.life()?, terms.log_bytes, quota);
+        let segments = Segments::new(log.clone(), self.dir_writer.life()?, terms.log_bytes, quota);
         let (written_sender, written) = watch::channel(Cursor(0));
-        let served = Arc::new(Served {
+        let served = Arc::new(ServerState {
             process: self.process.clone(),
             log,
             written,
@@ -209,7 +210,7 @@ impl Kept {
         let connections = TaskTracker::new();
         let accepting = tokio::spawn(accept(listener, served.clone(), connections.clone()));
         let closed = tokio::select! {
-            closed = scribe::write_down(reader, segments, &written_sender) => closed,
+            closed = log_writer::write_log(reader, segments, &written_sender) => closed,
             () = self.end_when_asked() => None,
         };
         if let Some(closed) = closed {
@@ -225,7 +226,7 @@ impl Kept {
         // Whoever has not heard the end by then finds it on disk.
         let _served = tokio::time::timeout(LINGER, connections.wait()).await;
         accepting.abort();
-        self.home.stop_listening();
+        self.dir_writer.stop_listening();
         Ok(())
     }
 
@@ -238,21 +239,21 @@ impl Kept {
     }
 
     async fn write_status(&self, closed: &ProcessSummary) {
-        let status = Status {
+        let status = EndRecord {
             closed: convert::closed_told(closed),
             end: self.process.state().end.0,
             ended_at_ms: to_ms(SystemTime::now()),
         };
         // Into room that was taken at the start: only a broken disk refuses it, and then nothing can be told there.
-        if let Err(error) = self.home.close(&status) {
+        if let Err(error) = self.dir_writer.close(&status) {
             tracing::debug!(%error, "cannot write the status of a kept process");
         }
     }
 }
 
-impl Kept {
+impl RunningKeeper {
     /// Records the end in the audit, as the daemon does for its own processes. Whoever started it is named.
-    async fn record_end(&self, terms: &Terms, closed: &ProcessSummary) {
+    async fn record_end(&self, terms: &KeeperTerms, closed: &ProcessSummary) {
         let Some(path) = terms.audit() else { return };
         let operation = if self.process.description().has_terminal { "pty.exit" } else { "exec.exit" };
         let record = AuditRecord {
@@ -282,7 +283,7 @@ impl Kept {
 }
 
 /// Takes connections of this user, as many as there may be.
-async fn accept(listener: UnixListener, served: Arc<Served>, connections: TaskTracker) {
+async fn accept(listener: UnixListener, served: Arc<ServerState>, connections: TaskTracker) {
     let own = rustix::process::geteuid().as_raw();
     loop {
         let Ok((socket, _)) = listener.accept().await else {
@@ -317,7 +318,7 @@ fn mind_signals() -> io::Result<CancellationToken> {
 }
 
 /// Tells the starter what came of the job, and lets go of it.
-fn report(report: &Report) -> io::Result<()> {
+fn report(report: &StartReport) -> io::Result<()> {
     let mut line = serde_json::to_vec(report)?;
     line.push(b'\n');
     let mut rest = line.as_slice();
@@ -329,5 +330,5 @@ fn report(report: &Report) -> io::Result<()> {
             Err(_gone) => break,
         }
     }
-    let_go_of_streams()
+    detach_standard_streams()
 }

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use rustix::fs::FlockOperation;
 
-use super::folder::{Folder, LOG, STATUS, is_name};
+use super::dir::{KeeperDir, LOG, STATUS, is_name};
 use super::segments::{self, Segment};
 
 /// Held by the keeper that is making room.
 const LOCK: &str = "quota.lock";
 
-/// How much all keepers of a folder may keep.
+/// How much all keepers of a directory may keep.
 #[derive(Debug, Clone)]
 pub(super) struct Quota {
     pub(super) keepers: PathBuf,
@@ -29,10 +29,10 @@ impl Quota {
             return;
         }
         let (mut ended, mut running, mut total) = (Vec::new(), Vec::new(), 0);
-        for folder in self.folders() {
-            let mut found = segments::list(&folder.path.join(LOG));
+        for dir in self.dirs() {
+            let mut found = segments::list(&dir.path.join(LOG));
             total += found.iter().map(|segment| segment.bytes).sum::<u64>();
-            if folder.path.join(STATUS).exists() || !folder.is_alive() {
+            if dir.path.join(STATUS).exists() || !dir.is_alive() {
                 ended.append(&mut found);
             } else {
                 // The newest is being written to.
@@ -53,10 +53,10 @@ impl Quota {
         }
     }
 
-    fn folders(&self) -> impl Iterator<Item = Folder> {
+    fn dirs(&self) -> impl Iterator<Item = KeeperDir> {
         let entries = std::fs::read_dir(&self.keepers).into_iter().flatten().flatten();
         entries
             .filter(|entry| entry.file_name().to_str().is_some_and(is_name))
-            .map(|entry| Folder { path: entry.path() })
+            .map(|entry| KeeperDir { path: entry.path() })
     }
 }

@@ -11,7 +11,7 @@ pub(super) use crate::core::state::to_ms;
 
 /// `record.json`: written once the process runs. Fields are only ever added.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct ProcessRecord {
     /// Who asked for it.
     pub(super) by: String,
     /// Through which face.
@@ -31,14 +31,14 @@ pub(super) struct Record {
 
 /// `status.json`: written when nothing follows any more.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Status {
+pub(super) struct EndRecord {
     pub(super) closed: CloseReport,
     /// Where the log ends, whether or not all of it could be kept.
     pub(super) end: u64,
     pub(super) ended_at_ms: u64,
 }
 
-impl Record {
+impl ProcessRecord {
     pub(super) fn description(&self) -> Description {
         Description {
             argv: self.argv.clone(),

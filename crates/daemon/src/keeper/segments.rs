@@ -32,8 +32,8 @@ pub(super) struct Segment {
 }
 
 /// The segments of a log in their order; none where there is no log.
-pub(super) fn list(folder: &Path) -> Vec<Segment> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+pub(super) fn list(dir: &Path) -> Vec<Segment> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut segments: Vec<Segment> = entries
         .filter_map(|entry| {
             let name = entry.file_name();
@@ -58,7 +58,7 @@ pub(super) fn stream_byte(stream: Stream) -> u8 {
 /// The log as its one writer has it.
 #[derive(Debug)]
 pub(super) struct Segments {
-    folder: PathBuf,
+    dir: PathBuf,
     /// Says where the log ends, for those who list.
     life: File,
     log_bytes: u64,
@@ -75,9 +75,9 @@ struct Active {
 }
 
 impl Segments {
-    pub(super) fn new(folder: PathBuf, life: File, log_bytes: u64, quota: Quota) -> Segments {
+    pub(super) fn new(dir: PathBuf, life: File, log_bytes: u64, quota: Quota) -> Segments {
         let segment_bytes = (log_bytes / SEGMENTS).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT);
-        Segments { folder, life, log_bytes, segment_bytes, quota, active: None }
+        Segments { dir, life, log_bytes, segment_bytes, quota, active: None }
     }
 
     /// Writes output down, or leaves out what cannot be written.
@@ -113,7 +113,7 @@ impl Segments {
         if is_full {
             self.active = None;
             self.make_room();
-            let path = self.folder.join(format!("{start:020}{SUFFIX}"));
+            let path = self.dir.join(format!("{start:020}{SUFFIX}"));
             let file =
                 OpenOptions::new().append(true).create(true).truncate(false).mode(0o600).open(&path)?;
             self.active = Some(Active { file, path, bytes: 0 });
@@ -133,7 +133,7 @@ impl Segments {
 
     /// Before a new segment: the oldest of this log go, and of all logs of the user.
     fn make_room(&self) {
-        let mut own = list(&self.folder);
+        let mut own = list(&self.dir);
         let mut total: u64 = own.iter().map(|segment| segment.bytes).sum();
         own.reverse();
         while total + self.segment_bytes > self.log_bytes {
@@ -146,7 +146,7 @@ impl Segments {
 
     /// Gives up the oldest segment for the sake of what is new; whether that freed anything.
     fn drop_oldest(&mut self) -> bool {
-        let Some(oldest) = list(&self.folder).into_iter().next() else { return false };
+        let Some(oldest) = list(&self.dir).into_iter().next() else { return false };
         if self.active.as_ref().is_some_and(|active| active.path == oldest.path) {
             self.active = None;
         }

@@ -20,9 +20,9 @@ const TAIL_BYTES: usize = 128 * 1024;
 
 /// Everything there is to decide about keepers.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// Where their folders lie.
-    pub folder: PathBuf,
+pub struct KeeperSettings {
+    /// Where their directories lie.
+    pub dir: PathBuf,
     /// What the operator decides.
     pub config: KeepersConfig,
     /// The bounds of their processes.
@@ -39,22 +39,22 @@ pub struct Settings {
     pub audit: Option<PathBuf>,
 }
 
-impl Settings {
-    /// Keepers below the state folder of this user.
+impl KeeperSettings {
+    /// Keepers below the state directory of this user.
     pub fn new(
         state: &std::path::Path,
         config: KeepersConfig,
         bounds: ProcessLimits,
         containment: Containment,
-    ) -> Settings {
+    ) -> KeeperSettings {
         let bounds = ProcessLimits { log_bytes: TAIL_BYTES, spill_bytes: 0, ..bounds };
         let protocol = match std::env::var_os(PROTOCOL_VARIABLE) {
             Some(number) if number == "1" => Version::V1,
             _ => Version::NEWEST,
         };
         let program = PathBuf::from(OWN_PROGRAM);
-        Settings {
-            folder: state.join("keepers"),
+        KeeperSettings {
+            dir: state.join("keepers"),
             config,
             bounds,
             containment,

@@ -7,9 +7,9 @@ use engine::process::{Cursor, Item, LogReader, ProcessSummary};
 use tokio::sync::{Semaphore, watch};
 use wire::keeper::{KeeperFrame, KeeperMessage, MAX_OUTPUT_BYTES};
 
-use super::connection::Served;
+use super::connection::ServerState;
 use super::convert;
-use super::stored::{Found, Stored};
+use super::segment_reader::{SegmentItem, SegmentReader};
 
 /// One reader of a process that runs, or ran until a moment ago.
 #[derive(Debug)]
@@ -22,12 +22,12 @@ pub(super) struct Viewer {
     disk: Arc<Semaphore>,
     recent: LogReader,
     /// What is not in memory any more, and where memory goes on.
-    older: Option<(Stored, Cursor)>,
+    older: Option<(SegmentReader, Cursor)>,
     closed: Option<Arc<ProcessSummary>>,
 }
 
 impl Viewer {
-    pub(super) fn new(served: &Served, from: Cursor) -> Viewer {
+    pub(super) fn new(served: &ServerState, from: Cursor) -> Viewer {
         Viewer {
             log: served.log.clone(),
             written: served.written.clone(),
@@ -42,7 +42,7 @@ impl Viewer {
     pub(super) async fn next(&mut self) -> Option<KeeperFrame> {
         if let Some(closed) = self.closed.take() {
             // A reader that has said the end says it again.
-            self.older = Some((Stored::new(&self.log, u64::MAX), Cursor(u64::MAX)));
+            self.older = Some((SegmentReader::new(&self.log, u64::MAX), Cursor(u64::MAX)));
             return Some(KeeperFrame::Message(KeeperMessage::Closed(convert::closed_told(&closed))));
         }
         loop {
@@ -63,7 +63,7 @@ impl Viewer {
                     return Some(KeeperFrame::Output { start, stream: convert::stream_told(stream), bytes });
                 }
                 Item::Lost { bytes, next } => {
-                    self.older = Some((Stored::new(&self.log, next.0 - bytes), next));
+                    self.older = Some((SegmentReader::new(&self.log, next.0 - bytes), next));
                 }
                 Item::Closed(closed) => {
                     let exit = convert::exit_told(closed.exit);
@@ -77,7 +77,7 @@ impl Viewer {
     }
 
     /// The next piece from disk, as long as it lies before `until`.
-    async fn replay(&mut self, mut older: Stored, until: Cursor) -> Option<KeeperFrame> {
+    async fn replay(&mut self, mut older: SegmentReader, until: Cursor) -> Option<KeeperFrame> {
         let at = older.at();
         if at >= until.0 {
             return None;
@@ -93,13 +93,13 @@ impl Viewer {
         let (older, found) = tokio::task::spawn_blocking(read).await.ok()?;
         let lost = |next: u64| Some(KeeperFrame::Message(KeeperMessage::Lost { bytes: next - at, next }));
         match found {
-            Ok(Found::Output { start, stream, mut bytes }) if start < until.0 => {
+            Ok(SegmentItem::Output { start, stream, mut bytes }) if start < until.0 => {
                 // Memory has the rest.
                 bytes.truncate(usize::try_from(until.0 - start).unwrap_or(usize::MAX));
                 self.older = Some((older, until));
                 Some(KeeperFrame::Output { start, stream: convert::stream_told(stream), bytes })
             }
-            Ok(Found::Gap { next }) if next < until.0 => {
+            Ok(SegmentItem::Gap { next }) if next < until.0 => {
                 self.older = Some((older, until));
                 lost(next)
             }

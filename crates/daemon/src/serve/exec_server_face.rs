@@ -10,8 +10,8 @@ use engine::Roots;
 use tokio_util::task::TaskTracker;
 
 use super::{open_audit, service, signals, sink};
-use crate::cli::args::{ExecServer, WsAuthFlags};
-use crate::config::{Config, Listeners, Places};
+use crate::cli::args::{ExecServerArgs, WsAuthFlags};
+use crate::config::{Config, Listeners, Paths};
 use crate::faces::exec_server::listen::{ExecServerTransport, WebSocketFrontEnd, WsAuth, bind};
 use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::faces::exec_server::{self, Arrival};
@@ -20,13 +20,13 @@ use crate::net::auth::Caller;
 use crate::observe::metrics::{Metrics, Transport};
 
 /// Serves exec-server alone until its peer is done or a signal asks for the end.
-pub async fn exec_server(config: &Config, places: &Places, face: &ExecServer) -> anyhow::Result<()> {
+pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) -> anyhow::Result<()> {
     if let Some(remote) = &face.remote {
         let executor = RemoteExecutorConfig::new(&remote.url, &remote.executor_id)?;
         let executor = remote.name.iter().fold(executor, |executor, name| executor.named(name));
-        return remote_executor(config, places, &executor).await;
+        return remote_executor(config, paths, &executor).await;
     }
-    let (shared, service, ending) = alone(config, places)?;
+    let (shared, service, ending) = alone(config, paths)?;
     match face.transport {
         ExecServerTransport::Stdio => {
             let link = link::stdio::open(&exec_server::link_limits())
@@ -41,9 +41,7 @@ pub async fn exec_server(config: &Config, places: &Places, face: &ExecServer) ->
             writeln!(out, "ws://{}", listener.local_addr()?)?;
             out.flush()?;
             drop(out);
-            WebSocketFrontEnd::server(service.clone(), auth, config.server.max_connections)
-                .run(listener)
-                .await;
+            WebSocketFrontEnd::server(service.clone(), auth, config.server.max_connections).run(listener).await;
         }
     }
     shut_down(&shared, &service, &ending).await;
@@ -54,10 +52,10 @@ pub async fn exec_server(config: &Config, places: &Places, face: &ExecServer) ->
 /// happens that no waiting mends.
 pub async fn remote_executor(
     config: &Config,
-    places: &Places,
+    paths: &Paths,
     executor: &RemoteExecutorConfig,
 ) -> anyhow::Result<()> {
-    let (shared, service, ending) = alone(config, places)?;
+    let (shared, service, ending) = alone(config, paths)?;
     let ended = register(&service, executor).await;
     shut_down(&shared, &service, &ending).await;
     Ok(ended?)
@@ -78,7 +76,7 @@ async fn shut_down(shared: &rexd::Service, service: &exec_server::Service, endin
 /// An engine for this face alone, the face over it, and what signals ask for: a terminal that closes is one.
 fn alone(
     config: &Config,
-    places: &Places,
+    paths: &Paths,
 ) -> anyhow::Result<(rexd::Service, Arc<exec_server::Service>, signals::Ending)> {
     engine::process::raise_open_file_limit();
     let ending = signals::ending(true)?;
@@ -86,7 +84,7 @@ fn alone(
     let metrics = Metrics::off();
     let audit = open_audit(config, &metrics)?;
     audit.iter().for_each(|file| file.start());
-    let shared = service(config, places, (sink(audit), metrics), stop.clone())?;
+    let shared = service(config, paths, (sink(audit), metrics), stop.clone())?;
     let face = Arc::new(of(&shared));
     Ok((shared, face, ending))
 }
@@ -177,7 +175,7 @@ async fn register(
 }
 
 fn ws_auth(flags: &WsAuthFlags) -> anyhow::Result<WsAuth> {
-    Ok(WsAuth::from_flags(flags.way.as_deref(), flags.file.as_deref(), flags.sha256.as_deref())?)
+    Ok(WsAuth::from_flags(flags.mode.as_deref(), flags.file.as_deref(), flags.sha256.as_deref())?)
 }
 
 /// The face over the engine of the others. Its clients expect the rights of the user, unless the operator has
@@ -190,7 +188,7 @@ fn of(shared: &rexd::Service) -> exec_server::Service {
     exec_server::Service {
         engine: shared.engine.clone(),
         roots,
-        guard: shared.guard.clone(),
+        runtime_policy: shared.runtime_policy.clone(),
         approvals: shared.approvals.clone(),
         audit: shared.audit.clone(),
         metrics: shared.metrics.clone(),

@@ -15,15 +15,15 @@ use super::exec_server_face::ExecServerFace;
 use super::signals::{self, Ending};
 use super::sockets::Sockets;
 use super::{link_limits, open_audit, retention, service, sink};
-use crate::config::{Config, ConfigArgs, Listeners, Places};
-use crate::core::runtime_policy::Guard;
+use crate::config::{Config, ConfigArgs, Listeners, Paths};
+use crate::core::runtime_policy::RuntimePolicy;
 use crate::faces::exec_server;
 use crate::faces::rexd::{self, Arrival};
 use crate::net::auth::{Auth, Authenticator, Caller, RejectionLog};
 use crate::net::http::{HEARTBEAT, HttpFrontEnd};
 use crate::net::listen::{self, PassedListener, UnixSocket};
 use crate::observe::metrics::{Metrics, Transport};
-use crate::observe::traces::{self, Exporting, Traces};
+use crate::observe::traces::{self, ExporterHandle, Traces};
 use crate::serve::notify::Notify;
 
 /// The least time between a ping and the end of a connection that does not answer.
@@ -37,7 +37,7 @@ pub struct Plan<'a> {
     /// Where it came from, to read it again.
     pub source: &'a ConfigArgs,
     /// Where files lie.
-    pub places: &'a Places,
+    pub paths: &'a Paths,
     /// What flags and configuration name.
     pub listeners: Listeners,
     /// What Codex is offered.
@@ -48,7 +48,7 @@ pub struct Plan<'a> {
 
 /// Serves everything until a signal asks for the end.
 pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
-    let Plan { config, source, places, listeners, exec_server, passed } = plan;
+    let Plan { config, source, paths, listeners, exec_server, passed } = plan;
     // Every connection is one.
     engine::process::raise_open_file_limit();
     let ending = signals::ending(false)?;
@@ -60,8 +60,8 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
         }
         None => None,
     };
-    let auth = Auth::new(config, places)?;
-    let (sockets, exporting) = sockets(config, places, (&auth, &tls), &ending)?;
+    let auth = Auth::new(config, paths)?;
+    let (sockets, exporting) = sockets(config, paths, (&auth, &tls), &ending)?;
     let urls = open(&sockets, &listeners, passed).await?;
     let exec_server = exec_server.beside(&sockets.front_end().service, &sockets.tasks).await?;
     if urls.iter().any(|url| url.starts_with("http")) {
@@ -87,7 +87,7 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
             () = ending.stop.cancelled() => break,
             _hangup = hangups.recv() => {
                 notify.reloading();
-                reload(source, places, sockets.front_end(), tls.as_ref());
+                reload(source, paths, sockets.front_end(), tls.as_ref());
                 notify.ready(&format!("listening on {}", urls.join(", ")));
             }
         }
@@ -103,15 +103,15 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
 
 fn sockets(
     config: &Config,
-    places: &Places,
+    paths: &Paths,
     (auth, tls): (&Auth, &Option<Tls>),
     ending: &Ending,
-) -> anyhow::Result<(Sockets, Option<Exporting>)> {
+) -> anyhow::Result<(Sockets, Option<ExporterHandle>)> {
     let metrics = Metrics::new();
     let audit = open_audit(config, &metrics)?;
     audit.iter().for_each(|file| file.start());
     let audit = sink(audit);
-    let mut service = service(config, places, (audit.clone(), metrics.clone()), ending.stop.clone())?;
+    let mut service = service(config, paths, (audit.clone(), metrics.clone()), ending.stop.clone())?;
     let file = &config.server;
     service.may_resume = true;
     let (traces, exporting) = traces(config, &metrics)?;
@@ -146,9 +146,9 @@ fn sockets(
 }
 
 /// Spans for a collector, if the operator names one.
-fn traces(config: &Config, metrics: &Metrics) -> anyhow::Result<(Traces, Option<Exporting>)> {
+fn traces(config: &Config, metrics: &Metrics) -> anyhow::Result<(Traces, Option<ExporterHandle>)> {
     let endpoint = config.telemetry.otlp_endpoint.as_deref();
-    match traces::Settings::read(endpoint, |name| std::env::var(name).ok())? {
+    match traces::TraceSettings::read(endpoint, |name| std::env::var(name).ok())? {
         Some(settings) => {
             let (traces, exporting) = Traces::start(settings, metrics.clone())?;
             Ok((traces, Some(exporting)))
@@ -158,7 +158,11 @@ fn traces(config: &Config, metrics: &Metrics) -> anyhow::Result<(Traces, Option<
 }
 
 /// Opens every listener, and tells where each is.
-async fn open(sockets: &Sockets, listeners: &Listeners, passed: Vec<OwnedFd>) -> anyhow::Result<Vec<String>> {
+async fn open(
+    sockets: &Sockets,
+    listeners: &Listeners,
+    passed: Vec<OwnedFd>,
+) -> anyhow::Result<Vec<String>> {
     let is_encrypted = sockets.http.tls.is_some();
     let scheme = if is_encrypted { "https" } else { "http" };
     let mut urls = Vec::new();
@@ -230,12 +234,12 @@ fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
 }
 
 /// Reads everything again that can change while we run. What is bad changes nothing.
-fn reload(source: &ConfigArgs, places: &Places, server: &HttpFrontEnd, tls: Option<&Tls>) {
-    match Config::load(source, places) {
+fn reload(source: &ConfigArgs, paths: &Paths, server: &HttpFrontEnd, tls: Option<&Tls>) {
+    match Config::load(source, paths) {
         Ok(config) => {
             // It says itself what is wrong.
             drop(server.authenticator.auth.reload(&config));
-            server.service.guard.replace(Guard::new(&config, places));
+            server.service.runtime_policy.replace(RuntimePolicy::new(&config, paths));
             tracing::info!("the policy was read again: {} rules", config.policy.settings().rules.len());
         }
         Err(error) => tracing::error!("the configuration stays as it was: {error}"),

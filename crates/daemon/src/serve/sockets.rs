@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use crate::faces::rexd::{self, Arrival};
 use crate::net::http::HttpFrontEnd;
 use crate::net::listen::{counted, peer_caller};
-use crate::observe::metrics::{Refusal, Transport};
+use crate::observe::metrics::{RefusalReason, Transport};
 
 /// Everything that is served over sockets.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl Sockets {
                 match this.local_limiter.try_acquire() {
                     Some(slot) => drop(this.tasks.spawn(unix(this.front_end().clone(), stream, slot))),
                     None => {
-                        this.front_end().metrics.refused(Refusal::Connections);
+                        this.front_end().metrics.refused(RefusalReason::Connections);
                         tracing::debug!("too many connections; closing a new one");
                     }
                 }
@@ -54,7 +54,7 @@ async fn unix(front_end: Arc<HttpFrontEnd>, stream: UnixStream, slot: Connection
     let caller = match peer_caller(&stream) {
         Ok(caller) => caller,
         Err(rejection) => {
-            front_end.metrics.refused(Refusal::Credentials);
+            front_end.metrics.refused(RefusalReason::Credentials);
             return front_end.rejections.record("unix", &rejection, None);
         }
     };

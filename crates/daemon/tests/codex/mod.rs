@@ -235,7 +235,7 @@ impl Drop for Serving {
 
 /// How a client reaches its server.
 #[derive(Debug, Clone)]
-pub(crate) enum Way {
+pub(crate) enum CarrierKind {
     /// At this URL.
     Url(String),
     /// As a child on its standard streams.
@@ -247,7 +247,7 @@ pub(crate) enum Way {
 pub(crate) struct Conversation<'a> {
     pub(crate) place: &'a Place,
     pub(crate) client: Release,
-    pub(crate) way: Way,
+    pub(crate) way: CarrierKind,
     /// The client's word for how its commands are shut in.
     pub(crate) sandbox: &'a str,
 }
@@ -260,10 +260,12 @@ impl Conversation<'_> {
         place.write("client/config.toml", config(&model));
         let mut command = place.command(self.client.program(), "client");
         match &self.way {
-            Way::Url(url) => {
+            CarrierKind::Url(url) => {
                 command.env("CODEX_EXEC_SERVER_URL", url);
             }
-            Way::Stdio(server) => place.write("client/environments.toml", environments(place, *server)),
+            CarrierKind::Stdio(server) => {
+                place.write("client/environments.toml", environments(place, *server))
+            }
         }
         command.args(["exec", "--skip-git-repo-check", "-s", self.sandbox, "play the script"]);
         command.stdout(log.stdio()).stderr(log.stdio());

@@ -26,22 +26,22 @@ use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A daemon that serves exec-server.
-pub struct Served {
+pub struct ServedDaemon {
     pub child: Child,
     out: BufReader<ChildStdout>,
     pub address: SocketAddr,
 }
 
-impl Served {
+impl ServedDaemon {
     /// `rexd exec-server` with more flags; without configured roots, so that it serves everything.
-    pub fn start(sandbox: &Sandbox, flags: &[&str]) -> Served {
+    pub fn start(sandbox: &Sandbox, flags: &[&str]) -> ServedDaemon {
         let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
         command.arg("exec-server").args(flags);
-        Served::spawn(command)
+        ServedDaemon::spawn(command)
     }
 
     /// Anything that prints one URL of exec-server.
-    pub fn spawn(mut command: Command) -> Served {
+    pub fn spawn(mut command: Command) -> ServedDaemon {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
@@ -50,7 +50,7 @@ impl Served {
             assert!(out.read_line(&mut line).unwrap() > 0, "it does not listen");
         }
         let address = line.trim().rsplit("ws://").next().unwrap().parse().unwrap();
-        Served { child, out, address }
+        ServedDaemon { child, out, address }
     }
 
     pub fn connect(&self) -> Codex {
@@ -83,7 +83,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServedDaemon {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
@@ -91,12 +91,12 @@ impl Drop for Served {
 }
 
 /// `rexd serve` with exec-server beside REXD on a unix socket, and a client of REXD.
-pub fn beside(sandbox: &Sandbox) -> (Served, Client<Lines<UnixStream, UnixStream>>) {
+pub fn beside(sandbox: &Sandbox) -> (ServedDaemon, Client<Lines<UnixStream, UnixStream>>) {
     let unix = sandbox.path("rexd.sock");
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
     command.arg("serve").arg("--config").arg(sandbox.config()).arg("--unix").arg(&unix);
     command.args(["--exec-server", "ws://127.0.0.1:0"]);
-    let served = Served::spawn(command);
+    let served = ServedDaemon::spawn(command);
     let rexd = Client::new(Lines::connect(&unix).unwrap(), Log::new());
     (served, rexd)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use daemon::config::KeepersConfig;
-use daemon::keeper::{Keepers, Settings};
+use daemon::keeper::{KeeperSettings, Keepers};
 use engine::process::{
     Containment, Cursor, Item, LogReader, ProcessId, ProcessLimits, ProcessSpec, ProcessSummary, Program,
     Stdin, Stream,
@@ -43,9 +43,9 @@ impl House {
         &self.state
     }
 
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> KeeperSettings {
         let mut settings =
-            Settings::new(&self.state, KeepersConfig::default(), bounds(), Containment::default());
+            KeeperSettings::new(&self.state, KeepersConfig::default(), bounds(), Containment::default());
         settings.program = env!("CARGO_BIN_EXE_rexd").into();
         settings
     }

@@ -14,21 +14,21 @@ pub const TOKEN: &str = "a-token-that-is-long-enough-0123456789";
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running `rexd serve`.
-pub struct Served {
+pub struct ServedDaemon {
     pub child: Child,
     pub urls: Vec<String>,
     out: BufReader<std::process::ChildStdout>,
 }
 
-impl Served {
+impl ServedDaemon {
     /// Starts it with these flags, and reads where it listens.
-    pub fn start(sandbox: &Sandbox, flags: &[&str], listeners: usize) -> Served {
+    pub fn start(sandbox: &Sandbox, flags: &[&str], listeners: usize) -> ServedDaemon {
         let mut command = sandbox.command(env!("CARGO_BIN_EXE_rexd"));
         command.arg("serve").arg("--root").arg(sandbox.root()).args(flags);
-        Served::spawn(command, listeners)
+        ServedDaemon::spawn(command, listeners)
     }
 
-    pub fn spawn(mut command: Command, listeners: usize) -> Served {
+    pub fn spawn(mut command: Command, listeners: usize) -> ServedDaemon {
         command.env("REXD_TOKEN", TOKEN).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -43,7 +43,7 @@ impl Served {
                     .to_owned(),
             );
         }
-        Served { child, urls, out }
+        ServedDaemon { child, urls, out }
     }
 
     /// Host and port of the first HTTP listener.
@@ -105,7 +105,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServedDaemon {
     fn drop(&mut self) {
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             self.child.kill().ok();

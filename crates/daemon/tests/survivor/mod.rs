@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::client::{AnyClient, Client};
-use testkit::proxy::{How, Proxy, Toward};
-use testkit::serve::{Served, Way};
+use testkit::proxy::{CutKind, Direction, Proxy};
+use testkit::serve::{CarrierKind, ServedDaemon};
 use testkit::tries::Tries;
 
 /// How long the daemon may hold on to a link that is gone.
@@ -34,8 +34,8 @@ impl Dice {
     }
 
     /// A way to cut that both ends can see.
-    pub(crate) fn how(&mut self) -> How {
-        if self.below(2) == 0 { How::Closed } else { How::Reset }
+    pub(crate) fn how(&mut self) -> CutKind {
+        if self.below(2) == 0 { CutKind::Closed } else { CutKind::Reset }
     }
 }
 
@@ -43,13 +43,13 @@ impl Dice {
 pub(crate) struct Survivor {
     client: AnyClient,
     proxy: Proxy,
-    way: Way,
+    way: CarrierKind,
     /// What `session.open` returned.
     session: Value,
     folder: PathBuf,
     events: VecDeque<Value>,
     /// Cuts that are still to come, each planned when the one before was made.
-    planned: Vec<(Toward, usize, How)>,
+    planned: Vec<(Direction, usize, CutKind)>,
     /// Lines written without a key: whether each was answered.
     unkeyed: Vec<bool>,
     keyed: usize,
@@ -60,9 +60,9 @@ pub(crate) struct Survivor {
 }
 
 impl Survivor {
-    pub(crate) fn new(served: &Served, proxy: Proxy, way: Way, folder: PathBuf) -> Survivor {
+    pub(crate) fn new(served: &ServedDaemon, proxy: Proxy, way: CarrierKind, folder: PathBuf) -> Survivor {
         std::fs::create_dir(&folder).unwrap();
-        let carrier = proxy.doors.connect(way).unwrap();
+        let carrier = proxy.addresses.connect(way).unwrap();
         let client = Client::new(carrier, served.log.clone());
         Survivor {
             client,
@@ -90,7 +90,7 @@ impl Survivor {
     /// Plans up to so many cuts, at any byte of either direction; many of them early.
     pub(crate) fn plan(&mut self, dice: &mut Dice, most: u64) {
         for _ in 0..=dice.below(most) {
-            let toward = if dice.below(3) == 0 { Toward::Daemon } else { Toward::Client };
+            let toward = if dice.below(3) == 0 { Direction::Daemon } else { Direction::Client };
             let farthest = [300, 2_000, FARTHEST][dice.below(3) as usize];
             self.planned.push((toward, dice.below(farthest) as usize + 1, dice.how()));
         }
@@ -123,7 +123,7 @@ impl Survivor {
         self.keep_events();
         loop {
             self.arm();
-            match self.proxy.doors.connect(self.way) {
+            match self.proxy.addresses.connect(self.way) {
                 Ok(carrier) => return self.client.reconnect(carrier),
                 // Cut during the handshake.
                 Err(error) => assert_ne!(error.kind(), io::ErrorKind::PermissionDenied, "{error}"),
@@ -133,7 +133,7 @@ impl Survivor {
 
     /// Connects again and goes on after the last event that arrived whole.
     pub(crate) fn come_back(&mut self) {
-        self.only_listens = self.way == Way::Http && !self.only_listens;
+        self.only_listens = self.way == CarrierKind::Http && !self.only_listens;
         if self.only_listens {
             return self.listen_again();
         }
@@ -168,7 +168,7 @@ impl Survivor {
         let last = self.client.invariants.last_event(&session);
         loop {
             self.arm();
-            match self.proxy.doors.listen(&session, last) {
+            match self.proxy.addresses.listen(&session, last) {
                 Ok(carrier) => return self.client.reconnect(carrier),
                 Err(error) => assert_ne!(error.kind(), io::ErrorKind::Other, "refused: {error}"),
             }

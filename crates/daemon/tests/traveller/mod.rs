@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use testkit::client::Client;
-use testkit::daemon::{Finished, PATIENCE, Pipes};
+use testkit::daemon::{CommandOutcome, PATIENCE, Pipes};
 use testkit::lines::Lines;
 use testkit::log::Log;
 use testkit::proc::watch;
@@ -111,7 +111,7 @@ impl<'a> Traveller<'a> {
     }
 
     /// Reads on until so many bytes of output have come, or the exit; whether that has come.
-    pub(crate) fn read_up_to(&mut self, finished: &mut Finished, bytes: usize) -> bool {
+    pub(crate) fn read_up_to(&mut self, finished: &mut CommandOutcome, bytes: usize) -> bool {
         let process_id = finished.process_id.clone();
         while finished.stdout.len() < bytes {
             let message =

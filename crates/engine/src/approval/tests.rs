@@ -102,6 +102,7 @@ async fn an_answer_resolves_a_request_and_every_approver_is_notified() {
     assert_eq!(*approver.updates.lock().unwrap(), ["run: git push", "approved by uid:1000"]);
 }
 
+/// ARCHITECTURE.md, invariant 41.
 #[tokio::test]
 async fn the_second_of_two_answers_fails_with_the_resolution() {
     let (approvals, _approver, _registration) = with_approver();

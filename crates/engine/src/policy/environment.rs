@@ -110,6 +110,7 @@ mod tests {
         list.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
+    /// ARCHITECTURE.md, invariant 22.
     #[test]
     fn the_daemons_own_secrets_are_never_inherited() {
         let keep_all = Environment { keep: vec![Glob::new("*")], ..Environment::default() };
@@ -165,6 +166,7 @@ mod tests {
         );
     }
 
+    /// ARCHITECTURE.md, invariant 22.
     #[test]
     fn a_request_sets_and_unsets_but_the_operator_has_the_last_word() {
         let set = BTreeMap::from([("PATH".to_owned(), "/usr/bin".to_owned())]);

@@ -32,10 +32,10 @@ impl CommandAnalyzer {
                 CommandKind::Plain
             }
             Wrapper::Git => self.git(words),
-            Wrapper::Awk => opaque_if(languages::awk_runs(words)),
-            Wrapper::Sed => opaque_if(sed::runs(words)),
-            Wrapper::Interpreter(interpreter) if interpreter.is_given_code(words) => CommandKind::Code,
-            Wrapper::Interpreter(_) => CommandKind::Plain,
+            Wrapper::Awk => opaque_if(languages::awk_may_run_code(words)),
+            Wrapper::Sed => opaque_if(sed::may_run_code(words)),
+            Wrapper::Interpreter if languages::may_run_code(words) => CommandKind::Code,
+            Wrapper::Interpreter => CommandKind::Plain,
             Wrapper::OpaqueWords(marks) => {
                 let marked = |word: &Word| marks.iter().any(|mark| is_marked(word, mark));
                 let is_setting = |word: &Word| word.literal() == Some("-o");
@@ -124,7 +124,7 @@ fn opaque_if(opaque: bool) -> CommandKind {
 
 /// Whether a word holds a mark, in any case, or begins like one and goes on unknown. A mark that is an option is also
 /// found when it is cut short or stands in a cluster.
-fn is_marked(word: &Word, mark: &str) -> bool {
+pub(super) fn is_marked(word: &Word, mark: &str) -> bool {
     let (text, all) = word.beginning();
     let lower = text.to_ascii_lowercase();
     let begun = !all && !text.is_empty() && mark.starts_with(&*lower);

@@ -1,30 +1,36 @@
 //! Patterns of rules: a glob for one argument, and a sequence of globs for a whole command.
-//!
-//! The globs are matched by hand rather than compiled: a policy has thousands of them, each is a few characters
-//! long, and the daemon has to start in milliseconds.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::OnceLock;
+
+use globset::{GlobBuilder, GlobMatcher};
 
 use super::words::{Word, base_name};
 
-/// A glob on one argument: `*` any text, `?` one character, `[a-z]` one of a set, `\` takes the next literally.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A glob on one argument: `*` any text, `?` one byte, `[a-z]` one of a set, `\` takes the next character literally.
+#[derive(Clone)]
 pub struct Glob {
     text: String,
     shape: Shape,
+    /// Compiled when it is first used: a policy may have thousands of globs, and most are simple.
+    matcher: OnceLock<Option<GlobMatcher>>,
 }
 
-/// What a glob is made of: most are simple, and matched as such.
+/// Globs that need no compiled matcher, and the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// Its own text.
+    /// Text without wildcards.
     Literal,
-    /// A `*` and then a text.
+    /// One `*`, then text without wildcards.
     Ending,
-    /// Anything else.
+    /// All other globs.
     Other,
 }
 
 impl Glob {
-    /// A glob from its text. Every text is a valid glob; a `[` without its `]` stands for itself.
+    /// Accepts every text; a `[` without its `]` matches itself.
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
         let is_plain = |text: &str| !text.contains(['*', '?', '[', '\\']);
@@ -33,93 +39,94 @@ impl Glob {
             None if is_plain(&text) => Shape::Literal,
             _ => Shape::Other,
         };
-        Self { text, shape }
+        Self { text, shape, matcher: OnceLock::new() }
     }
 
-    /// Whether it matches only its own text.
+    /// Whether it has no wildcards and matches only its own text.
     pub fn is_literal(&self) -> bool {
         self.shape == Shape::Literal
     }
 
-    /// The text it was made from.
+    /// The text it was created from.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether all of `text` matches.
+    /// Whether the glob matches all of `text`.
     pub fn matches(&self, text: &str) -> bool {
         self.matches_bytes(text.as_bytes())
     }
 
-    /// The same for what may be no text.
+    /// Like [`Glob::matches`], for file names that are not UTF-8.
     pub(super) fn matches_bytes(&self, text: &[u8]) -> bool {
         let pattern = self.text.as_bytes();
         match self.shape {
             Shape::Literal => pattern == text,
             Shape::Ending => text.ends_with(pattern.get(1..).unwrap_or_default()),
-            Shape::Other => glob(pattern, text),
+            Shape::Other => {
+                let matcher = self.matcher.get_or_init(|| compile(&self.text));
+                matcher.as_ref().is_some_and(|matcher| matcher.is_match(OsStr::from_bytes(text)))
+            }
         }
     }
 }
 
-/// Matches with one point to return to: a later `*` makes the earlier ones irrelevant.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut p, mut t) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        if pattern.get(p) == Some(&b'*') {
-            star = Some((p, t));
-            p += 1;
-            continue;
-        }
-        if let Some(step) = one(&pattern[p..], text[t]) {
-            p += step;
-            t += 1;
-            continue;
-        }
-        let Some((at, from)) = star else { return false };
-        p = at + 1;
-        t = from + 1;
-        star = Some((at, t));
-    }
-    pattern[p..].iter().all(|&byte| byte == b'*')
-}
-
-/// How many pattern bytes match this one byte, if any do. `?` and sets work on bytes, which is exact for ASCII.
-fn one(pattern: &[u8], byte: u8) -> Option<usize> {
-    match *pattern.first()? {
-        b'?' => Some(1),
-        b'\\' => match pattern.get(1) {
-            Some(&next) => (next == byte).then_some(2),
-            None => (byte == b'\\').then_some(1),
-        },
-        b'[' => match set(&pattern[1..], byte) {
-            Some((true, len)) => Some(len + 1),
-            Some((false, _)) => None,
-            None => (byte == b'[').then_some(1),
-        },
-        other => (other == byte).then_some(1),
+/// Fingerprints of rules, which stored grants refer to, are made from this text: it must not depend on the matcher.
+impl fmt::Debug for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Glob").field("text", &self.text).field("shape", &self.shape).finish()
     }
 }
 
-/// Whether a set holds the byte, and how long the set is with its closing bracket; nothing if it never closes.
-fn set(pattern: &[u8], byte: u8) -> Option<(bool, usize)> {
-    let negated = matches!(pattern.first(), Some(b'!' | b'^'));
-    let start = usize::from(negated);
-    let end = pattern.iter().skip(start + 1).position(|&b| b == b']')? + start + 1;
-    let members = &pattern[start..end];
-    let mut found = false;
-    let mut at = 0;
-    while at < members.len() {
-        if let (Some(b'-'), Some(&high)) = (members.get(at + 1), members.get(at + 2)) {
-            found |= (members[at]..=high).contains(&byte);
-            at += 3;
-        } else {
-            found |= members[at] == byte;
-            at += 1;
-        }
+impl PartialEq for Glob {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
     }
-    Some((found != negated, end + 1))
+}
+
+impl Eq for Glob {}
+
+/// `None` for a glob that matches nothing, such as one with the range `[z-a]`.
+fn compile(text: &str) -> Option<GlobMatcher> {
+    let glob = GlobBuilder::new(&translate(text)).backslash_escape(true).build();
+    Some(glob.ok()?.compile_matcher())
+}
+
+/// The glob as `globset` spells it: braces are ordinary text here, `**` is `*`, and every text is valid.
+fn translate(text: &str) -> String {
+    let (mut translated, mut rest) = (String::new(), text);
+    while let Some(first) = rest.chars().next() {
+        let mut end = first.len_utf8();
+        match first {
+            '*' => {
+                translated.push('*');
+                end = rest.len() - rest.trim_start_matches('*').len();
+            }
+            '\\' => {
+                let next = rest.chars().nth(1).unwrap_or('\\');
+                translated.extend(['\\', next]);
+                end = (end + next.len_utf8()).min(rest.len());
+            }
+            '[' => match set_end(rest) {
+                Some(set) => {
+                    translated.push_str(rest.get(..set).unwrap_or_default());
+                    end = set;
+                }
+                None => translated.push_str("\\["),
+            },
+            '{' | '}' => translated.extend(['\\', first]),
+            _ => translated.push(first),
+        }
+        rest = rest.get(end..).unwrap_or_default();
+    }
+    translated
+}
+
+/// Where the set ends that `text` begins with. A `]` directly after `[`, `[!` or `[^` is a member of the set.
+fn set_end(text: &str) -> Option<usize> {
+    let is_negated = text.starts_with("[!") || text.starts_with("[^");
+    let first_member = if is_negated { 2 } else { 1 };
+    text.char_indices().skip(first_member + 1).find(|(_, letter)| *letter == ']').map(|(at, _)| at + 1)
 }
 
 /// How surely a pattern matches a command, of which some words are only known when it runs.
@@ -253,6 +260,18 @@ mod tests {
             (r"\*", "x", false),
             ("*a*b*c", "xaxbxc", true),
             ("*a*b*c", "xaxbx", false),
+            ("a**b", "a/x/b", true),
+            ("**/b", "b", false),
+            ("{}*", "{}x", true),
+            ("{a,b}*", "ax", false),
+            ("[]x]*", "]y", true),
+            ("[!]]*", "]y", false),
+            ("[{,}]?", "{x", true),
+            ("[*", "[x", true),
+            ("*[", "x[", true),
+            ("?\\", "x\\", true),
+            ("[z-a]*", "m", false),
+            ("*é?", "xé1", true),
         ];
         for (glob, text, expected) in table {
             assert_eq!(Glob::new(*glob).matches(text), *expected, "{glob} on {text}");

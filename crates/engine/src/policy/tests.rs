@@ -121,6 +121,7 @@ const TRICKS: &[&str] = &[
     "tmux new 'rm x'", "echo 'rm x' | at now", "less '+!rm x' f", "go test -exec 'rm x'", "man -P 'rm x' ls", "dc -e '!rm x'",
 ];
 
+/// ARCHITECTURE.md, invariant 23.
 #[test]
 fn no_known_trick_runs_a_denied_command() {
     let policy = no_rm();
@@ -455,6 +456,7 @@ fn wrapped(command: String, way: u8) -> String {
 }
 
 proptest! {
+    /// ARCHITECTURE.md, invariant 23.
     #[test]
     fn no_disguise_and_no_nesting_allows_a_denied_command(
         program in disguised("rm"),
@@ -476,6 +478,7 @@ proptest! {
         }
     }
 
+    /// ARCHITECTURE.md, invariant 25.
     #[test]
     fn no_argv_makes_the_policy_panic(words in prop::collection::vec("[-a-z=+/{}$ ;]{0,6}", 0..6)) {
         for program in ["", "env", "sudo", "xargs", "bash", "find", "eval", "timeout"] {

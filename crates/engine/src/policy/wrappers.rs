@@ -1,7 +1,7 @@
 //! Wrappers: programs whose arguments are another command, and how each of them takes it. Data only, but for
 //! reading the options in front of that command.
 
-use super::languages::{self, Interpreter};
+use super::languages;
 use super::tools;
 use super::words::Word;
 
@@ -39,7 +39,7 @@ pub(super) enum Wrapper {
     /// The same, but only after a word such as `run` or `exec`.
     AfterVerb,
     /// Has a language of its own.
-    Interpreter(&'static Interpreter),
+    Interpreter,
     /// Has a language in which commands can be found.
     Awk,
     /// The same.
@@ -193,7 +193,8 @@ pub(super) fn find(name: &str) -> Option<Wrapper> {
         _ if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name == "ld.so" => {
             Wrapper::Pass(&NONE)
         }
-        _ => return tools::find(name).or_else(|| languages::find(name).map(Wrapper::Interpreter)),
+        _ if languages::is_interpreter(name) => Wrapper::Interpreter,
+        _ => return tools::find(name),
     })
 }
 

@@ -9,6 +9,7 @@ fn text(found: Found) -> (String, u64) {
     }
 }
 
+/// ARCHITECTURE.md, invariant 9.
 #[test]
 fn a_reader_goes_on_in_the_middle_of_a_chunk() {
     let log = OutputLog::new(1024);
@@ -36,6 +37,7 @@ fn many_small_writes_are_told_in_few_pieces() {
     assert!(pieces < 10, "{pieces} pieces");
 }
 
+/// ARCHITECTURE.md, invariant 11.
 #[test]
 fn a_slow_reader_learns_what_it_lost() {
     let log = OutputLog::new(4);
@@ -88,6 +90,7 @@ fn a_reader_that_was_replaced_takes_nothing_with_it() {
     assert_eq!(log.room(), Room::Yes);
 }
 
+/// ARCHITECTURE.md, invariant 10.
 #[test]
 fn nothing_is_dropped_that_the_primary_reader_waits_for() {
     let log = OutputLog::new(4);
@@ -102,6 +105,7 @@ fn nothing_is_dropped_that_the_primary_reader_waits_for() {
     assert_eq!(log.room(), Room::Yes);
 }
 
+/// ARCHITECTURE.md, invariant 12.
 #[test]
 fn a_cut_never_splits_a_character() {
     let bytes = Bytes::from("aé€😀");

@@ -14,7 +14,7 @@ use testkit::daemon::PATIENCE;
 use testkit::log::Log;
 use testkit::programs::program;
 use testkit::sandbox::Sandbox;
-use testkit::serve::Doors;
+use testkit::serve::Addresses;
 use testkit::tries::Tries;
 
 /// A program that ends with its test, and what it says.
@@ -39,7 +39,7 @@ pub(crate) enum Executor {
 /// A hub, an executor that registered there, and what a harness shows.
 pub(crate) struct World {
     pub(crate) sandbox: Sandbox,
-    pub(crate) doors: Doors,
+    pub(crate) addresses: Addresses,
     pub(crate) token: String,
     /// Where the hub is, and what an executor shows there.
     url: String,
@@ -79,9 +79,15 @@ impl World {
         };
         let (bearer, harness) = (token("builder", "executor"), token("laptop", "harness"));
         let http = url.split_once("://").unwrap().1.parse().unwrap();
-        let doors = Doors { unix: sandbox.path("none.sock"), http, token: None };
-        let mut world =
-            World { sandbox, doors, token: harness, url, bearer, running: vec![Running(hub, Log::new())] };
+        let addresses = Addresses { unix: sandbox.path("none.sock"), http, token: None };
+        let mut world = World {
+            sandbox,
+            addresses,
+            token: harness,
+            url,
+            bearer,
+            running: vec![Running(hub, Log::new())],
+        };
         world.join(executor);
         world
     }
@@ -125,26 +131,26 @@ impl World {
         &self.running.get(executor).expect("that executor").1
     }
 
-    pub(crate) fn rendezvous(&self, doors: &Doors) -> String {
+    pub(crate) fn rendezvous(&self, addresses: &Addresses) -> String {
         let scheme = if self.url.starts_with("https") { "wss" } else { "ws" };
-        format!("{scheme}://{}/cloud/executor/e-1/rendezvous", doors.http)
+        format!("{scheme}://{}/cloud/executor/e-1/rendezvous", addresses.http)
     }
 
     /// How a client reaches the executor.
-    pub(crate) fn args(&self, doors: &Doors) -> RemoteExecServerConnectArgs {
+    pub(crate) fn args(&self, addresses: &Addresses) -> RemoteExecServerConnectArgs {
         RemoteExecServerConnectArgs {
             bearer_token: Some(self.token.clone()),
             connect_timeout: PATIENCE,
             initialize_timeout: PATIENCE,
-            ..RemoteExecServerConnectArgs::new(self.rendezvous(doors), "tests")
+            ..RemoteExecServerConnectArgs::new(self.rendezvous(addresses), "tests")
         }
     }
 
     /// A client; it tries until the executor is there.
-    pub(crate) async fn connect(&self, doors: &Doors) -> ExecServerClient {
+    pub(crate) async fn connect(&self, addresses: &Addresses) -> ExecServerClient {
         let mut tries = Tries::within(PATIENCE, "the executor does not come to the rendezvous");
         loop {
-            match ExecServerClient::connect_relay(self.args(doors)).await {
+            match ExecServerClient::connect_relay(self.args(addresses)).await {
                 Ok(client) => return client,
                 Err(error) => must_pass(&error),
             }

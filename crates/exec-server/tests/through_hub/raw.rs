@@ -25,7 +25,7 @@ pub(crate) struct Raw {
 impl Raw {
     /// Opens a stream and greets.
     pub(crate) async fn connect(world: &World, id: &str) -> (Raw, String) {
-        let address = world.rendezvous(&world.doors);
+        let address = world.rendezvous(&world.addresses);
         let url = format!("{address}?role=harness&token={}", world.token);
         let socket = dial::websocket(&url, &http::HeaderMap::new(), &Tls::default()).await.unwrap();
         let limits = link::Limits { line_bytes: MOST_FRAME, ..link::Limits::default() };

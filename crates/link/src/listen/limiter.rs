@@ -119,6 +119,7 @@ impl Drop for ConnectionSlot {
 mod tests {
     use super::*;
 
+    /// ARCHITECTURE.md, invariant 37.
     #[test]
     fn a_new_connection_closes_the_oldest_unauthenticated_one_and_no_authenticated_one() {
         let limiter = ConnectionLimiter::new(1_000);

@@ -101,6 +101,7 @@ mod tests {
         }
     }
 
+    /// ARCHITECTURE.md, invariant 36.
     #[test]
     fn nothing_prints_a_secret() {
         let secret = Secret::new("hunter2");

@@ -1,11 +1,11 @@
-//! Families: lines gathered in their order, and what must hold for each family as a whole.
+//! Families: lines grouped by metric, and the rules for each metric.
 
 use std::collections::BTreeMap;
 
 use super::line::{self, Line};
 use super::{Exposition, Family, Fault, Kind, Sample};
 
-/// Units that have a base unit, which is to be used instead.
+/// Units that are not base units.
 const NOT_BASE_UNITS: &[&str] = &[
     "ms",
     "milliseconds",
@@ -32,7 +32,7 @@ const NOT_BASE_UNITS: &[&str] = &[
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     families: Vec<(usize, Family)>,
-    /// HELP was read and TYPE has to follow.
+    /// After HELP, TYPE must follow.
     helped: Option<(String, String)>,
     lines: usize,
 }
@@ -107,7 +107,7 @@ impl Reading {
     }
 }
 
-/// Counters end in `_total` and nothing else does; units are base units.
+/// Only counters end in `_total`; units are base units.
 fn named_well(name: &str, kind: Kind) -> Result<(), String> {
     if name.ends_with("_total") != (kind == Kind::Counter) {
         return Err(format!("{name}: counters end in _total, and only they"));
@@ -121,7 +121,7 @@ fn named_well(name: &str, kind: Kind) -> Result<(), String> {
     }
 }
 
-/// Each series of a histogram has growing buckets up to `+Inf`, which equals its count, and a sum.
+/// Each series of a histogram has increasing buckets up to `+Inf`, which equals its count, and a sum.
 fn histogram(family: &Family) -> Result<(), String> {
     let name = &family.name;
     let mut series: BTreeMap<BTreeMap<String, String>, Vec<(f64, f64)>> = BTreeMap::new();

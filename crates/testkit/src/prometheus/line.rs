@@ -1,4 +1,4 @@
-//! Lines: one line of the page, taken apart.
+//! Lines: the parser of one line.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ fn sample(line: &str) -> Result<Sample, String> {
     Ok(Sample { name: metric_name(name)?, labels, value: number(value)? })
 }
 
-/// Reads `name="value",…}` and returns what follows.
+/// Parses `name="value",…}` and returns the rest.
 fn labels(mut rest: &str) -> Result<(BTreeMap<String, String>, &str), String> {
     let mut labels = BTreeMap::new();
     loop {

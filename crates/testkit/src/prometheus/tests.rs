@@ -1,4 +1,4 @@
-//! What the parser takes, and what it does not.
+//! Pages that the parser accepts and refuses.
 
 use super::*;
 

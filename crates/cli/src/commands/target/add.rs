@@ -1,4 +1,4 @@
-//! `rex target add`: remembers a target under an alias.
+//! `rex target add`: adds a target to the registry.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use client::target::SshTarget;
 use serde_json::{Value, json};
 
 use super::registry_file;
-use crate::args::TargetAdd;
-use crate::failure::{Failure, Status};
+use crate::args::TargetAddArgs;
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use crate::route::registry::Ordered;
-use crate::route::{Places, Registry};
+use crate::route::registry::RawObject;
+use crate::route::{Paths, Registry};
 
-/// What says where a target is and how to get in; a new place replaces all of it.
-const PLACE_FIELDS: [&str; 15] = [
+/// The fields of an address and its credentials; a new address replaces all of them.
+const ADDRESS_FIELDS: [&str; 15] = [
     "transport",
     "host",
     "user",
@@ -34,52 +34,54 @@ const PLACE_FIELDS: [&str; 15] = [
 
 type Fields = Vec<(&'static str, Value)>;
 
-pub(super) fn run(json: bool, ask: &TargetAdd) -> Result<Status, Failure> {
-    check_alias(&ask.alias)?;
-    let target: Target = ask.place.parse().map_err(|error: client::target::ParseTargetError| {
-        Failure::new(error.to_string()).hint(format!("rex target add {} ssh:[USER@]HOST[:PORT]", ask.alias))
+pub(super) fn run(json: bool, args: &TargetAddArgs) -> Result<CommandStatus, Failure> {
+    check_alias(&args.alias)?;
+    let target: Target = args.address.parse().map_err(|error: client::target::ParseTargetError| {
+        Failure::new(error.to_string()).hint(format!("rex target add {} ssh:[USER@]HOST[:PORT]", args.alias))
     })?;
-    let fields = fields(&target, ask)?;
-    let mode = if ask.force { Mode::Replace } else { Mode::New };
-    store(&registry_file(&Places::from_environment())?, &ask.alias, &fields, mode)?;
-    if let Some(file) = ask.token_file.as_deref().filter(|file| !file.starts_with("~") && !file.exists()) {
-        output::remark(format_args!(
-            "{} is not there yet: put the token of that daemon into it",
+    let fields = fields(&target, args)?;
+    let mode = if args.force { StoreMode::Replace } else { StoreMode::New };
+    store(&registry_file(&Paths::from_environment())?, &args.alias, &fields, mode)?;
+    if let Some(file) = args.token_file.as_deref().filter(|file| !file.starts_with("~") && !file.exists()) {
+        output::note(format_args!(
+            "the token file {} does not exist yet: write the token of the daemon to it",
             file.display()
         ));
     }
     match json {
-        true => output::json_line(&json!({ "alias": ask.alias, "target": target.to_string() }))?,
-        false => output::line(format_args!("{}  {target}   (rex target test {0} tries it)", ask.alias))?,
+        true => output::json_line(&json!({ "alias": args.alias, "target": target.to_string() }))?,
+        false => {
+            output::line(format_args!("added {}  {target}   (`rex target test {0}` tests it)", args.alias))?
+        }
     }
-    Ok(Status::OK)
+    Ok(CommandStatus::OK)
 }
 
-/// What may be there already.
+/// What happens to an existing entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// Nothing may be there.
+pub(super) enum StoreMode {
+    /// An existing entry is an error.
     New,
-    /// The place is replaced, and what is said about it otherwise stays.
+    /// The address is replaced; other fields stay.
     Replace,
-    /// Only these fields are set.
+    /// Only the given fields are set.
     Amend,
 }
 
-/// Writes the fields of an alias into the registry.
-pub(super) fn store(file: &Path, alias: &str, fields: &Fields, mode: Mode) -> Result<(), Failure> {
+/// Writes the fields of an alias to the registry.
+pub(super) fn store(file: &Path, alias: &str, fields: &Fields, mode: StoreMode) -> Result<(), Failure> {
     Registry::change(file, |registry| {
-        if mode == Mode::New && registry.has(alias) {
+        if mode == StoreMode::New && registry.has(alias) {
             let stands = match registry.entry(alias) {
-                Some(Ok(entry)) => format!(" for {}", entry.target),
+                Some(Ok(entry)) => format!(": {}", entry.target),
                 _ => String::new(),
             };
-            return Err(Failure::new(format!("the alias `{alias}` is taken{stands}"))
-                .hint("--force replaces it; rex target remove forgets it; another name keeps both"));
+            return Err(Failure::new(format!("alias `{alias}` exists{stands}"))
+                .hint("--force replaces it, `rex target remove` removes it"));
         }
-        let mut present: Ordered = registry.fields(alias).unwrap_or_default();
-        if mode == Mode::Replace {
-            PLACE_FIELDS.iter().for_each(|name| {
+        let mut present: RawObject = registry.fields(alias).unwrap_or_default();
+        if mode == StoreMode::Replace {
+            ADDRESS_FIELDS.iter().for_each(|name| {
                 present.remove(name);
             });
         }
@@ -95,63 +97,62 @@ pub(super) fn store(file: &Path, alias: &str, fields: &Fields, mode: Mode) -> Re
 pub(super) fn check_alias(alias: &str) -> Result<(), Failure> {
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || "/:'\"\\".contains(c);
     if alias.is_empty() || alias.contains(is_odd) || alias.starts_with(['-', '.', '~']) || alias == "local" {
-        let what =
-            format!("`{alias}` cannot be an alias: it must not look like a path, a target or an option");
+        let what = format!("invalid alias `{alias}`: it must not look like a path, a target or an option");
         return Err(Failure::new(what).hint("use letters, digits, `-` and `_`, such as build-1"));
     }
     Ok(())
 }
 
-/// The fields that a target has in the registry.
-fn fields(target: &Target, ask: &TargetAdd) -> Result<Fields, Failure> {
+/// The registry fields for the arguments.
+fn fields(target: &Target, args: &TargetAddArgs) -> Result<Fields, Failure> {
     let is_ssh = matches!(target, Target::Ssh(_));
-    if !is_ssh && (ask.identity.is_some() || !ask.ssh_options.is_empty() || ask.command.is_some()) {
+    if !is_ssh && (args.identity.is_some() || !args.ssh_options.is_empty() || args.command.is_some()) {
         return Err(Failure::new(format!(
-            "--identity, --ssh-option and --command are for ssh, and {target} is not"
+            "conflicting options: --identity, --ssh-option and --command need an ssh target, not {target}"
         )));
     }
     let is_url = matches!(target, Target::Url(_) | Target::ExecServer(_));
-    if !is_url && (ask.token_file.is_some() || ask.ca_file.is_some() || ask.cert_file.is_some()) {
+    if !is_url && (args.token_file.is_some() || args.ca_file.is_some() || args.cert_file.is_some()) {
         return Err(Failure::new(format!(
-            "tokens and certificates are for http(s), ws(s) and codex, and {target} is none of them"
+            "conflicting options: tokens and certificates need an http(s), ws(s) or codex target, not {target}"
         )));
     }
-    let mut fields = place_fields(target)?;
-    if let Some(file) = &ask.identity {
+    let mut fields = address_fields(target)?;
+    if let Some(file) = &args.identity {
         fields.push(("identityFile", file_field(file)?));
     }
-    if !ask.ssh_options.is_empty() {
-        fields.push(("sshOptions", json!(ssh_options(&ask.ssh_options))));
+    if !args.ssh_options.is_empty() {
+        fields.push(("sshOptions", json!(ssh_options(&args.ssh_options))));
     }
-    if let Some(line) = &ask.command {
+    if let Some(line) = &args.command {
         fields.push(("command", json!(line)));
     }
     let files = [
-        ("tokenFile", &ask.token_file),
-        ("caFile", &ask.ca_file),
-        ("certFile", &ask.cert_file),
-        ("keyFile", &ask.key_file),
+        ("tokenFile", &args.token_file),
+        ("caFile", &args.ca_file),
+        ("certFile", &args.cert_file),
+        ("keyFile", &args.key_file),
     ];
     for (name, file) in files {
         if let Some(file) = file {
             fields.push((name, file_field(file)?));
         }
     }
-    if !ask.roots.is_empty() {
-        fields.push(("workspaceRoots", json!(ask.roots)));
+    if !args.roots.is_empty() {
+        fields.push(("workspaceRoots", json!(args.roots)));
     }
-    if let Some(cwd) = &ask.cwd {
+    if let Some(cwd) = &args.cwd {
         fields.push(("defaultCwd", json!(cwd)));
     }
-    if !ask.prefixes.is_empty() {
-        let prefixes = ask.prefixes.iter().map(|text| prefix(text)).collect::<Result<Vec<_>, _>>()?;
+    if !args.prefixes.is_empty() {
+        let prefixes = args.prefixes.iter().map(|text| prefix(text)).collect::<Result<Vec<_>, _>>()?;
         fields.push(("pathPrefixes", json!(prefixes)));
     }
     Ok(fields)
 }
 
-/// The fields that say where a target is.
-pub(super) fn place_fields(target: &Target) -> Result<Fields, Failure> {
+/// The registry fields of an address.
+pub(super) fn address_fields(target: &Target) -> Result<Fields, Failure> {
     Ok(match target {
         Target::Local(_) => vec![("transport", json!("local"))],
         Target::Ssh(ssh) => ssh_fields(ssh),
@@ -175,7 +176,7 @@ fn ssh_fields(ssh: &SshTarget) -> Fields {
     fields
 }
 
-/// Options as ssh takes them: `Port=22` is what follows `-o`.
+/// SessionOptions as arguments of ssh: `Port=22` becomes `-o Port=22`.
 fn ssh_options(options: &[String]) -> Vec<String> {
     let mut arguments = Vec::new();
     for option in options {
@@ -187,7 +188,7 @@ fn ssh_options(options: &[String]) -> Vec<String> {
     arguments
 }
 
-/// A file here, so that it is found from everywhere.
+/// A local path, made absolute so that it is valid in every directory.
 fn file_field(file: &Path) -> Result<Value, Failure> {
     let file = match file.starts_with("~") {
         true => file.to_owned(),
@@ -195,18 +196,18 @@ fn file_field(file: &Path) -> Result<Value, Failure> {
     };
     match file.to_str() {
         Some(text) => Ok(json!(text)),
-        None => Err(Failure::new(format!("{} has no UTF-8 name, which JSON needs", file.display()))),
+        None => Err(Failure::new(format!("cannot store {}: its name is not UTF-8", file.display()))),
     }
 }
 
-/// `DIR` or `DIR=THERE`.
+/// Parses `DIR` or `DIR=REMOTE`.
 fn prefix(text: &str) -> Result<Value, Failure> {
     let (from, to) = match text.rsplit_once("=/") {
         Some((from, to)) => (from, Some(format!("/{to}"))),
         None => (text, None),
     };
     let from = PathBuf::from(from);
-    // The kernel tells the current directory without links, so that is how it is compared.
+    // The kernel reports the current directory without symbolic links, and prefixes are compared with that.
     let from = file_field(&std::fs::canonicalize(&from).unwrap_or(from))?;
     Ok(match to {
         Some(to) => json!({ "from": from, "to": to }),

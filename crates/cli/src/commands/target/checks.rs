@@ -1,4 +1,4 @@
-//! The steps to a target that works, tried in their order; the first that fails says what to do.
+//! The steps to a working target, tested in order; the first failure is reported with a hint.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::output;
 use crate::route::Choice;
-use crate::table::plain;
+use crate::table::sanitize;
 
-/// How long a command or a file may take there before the step has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// After this long somebody who waits is told for what.
-const SILENCE: Duration = Duration::from_secs(1);
+/// The timeout of a step that runs a command or writes a file.
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
+/// After this time, the user is informed what `rex` is waiting for.
+const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
-/// What became of a step.
+/// The result of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Check {
     pub(super) step: &'static str,
-    /// Nothing: not tried, since one before it failed.
+    /// `None` if the step was skipped because an earlier one failed.
     pub(super) ok: Option<bool>,
     pub(super) detail: String,
     pub(super) hint: Option<String>,
 }
 
-/// The checks so far, shown as they are made.
+/// The results so far; each is printed when it is known.
 #[derive(Debug)]
 pub(super) struct Checks {
     json: bool,
@@ -55,7 +55,7 @@ impl Checks {
         self.list.iter().all(|check| check.ok == Some(true))
     }
 
-    /// Everything as JSON, with the steps that were not tried.
+    /// All results as JSON, including skipped steps.
     pub(super) fn to_json(&self) -> Vec<Value> {
         let one = |check: &Check| json!({ "step": check.step, "ok": check.ok, "detail": check.detail, "hint": check.hint });
         self.list.iter().map(one).collect()
@@ -68,19 +68,24 @@ impl Checks {
                 Some(false) => "failed",
                 None => "-",
             };
-            // What a machine says may have many lines; they stay together.
-            let detail =
-                check.detail.trim_end().lines().map(plain).collect::<Vec<_>>().join("\n                   ");
+            // Error output of a machine may have several lines; they are aligned.
+            let detail = check
+                .detail
+                .trim_end()
+                .lines()
+                .map(sanitize)
+                .collect::<Vec<_>>()
+                .join("\n                   ");
             output::line(format!("{word:<7} {:<10} {detail}", check.step).trim_end())?;
             if let Some(hint) = &check.hint {
-                output::line(format_args!("{:<18} next: {hint}", ""))?;
+                output::line(format_args!("{:<18} hint: {hint}", ""))?;
             }
         }
         self.list.push(check);
         Ok(())
     }
 
-    /// Lists the steps that are left as not tried.
+    /// Adds the remaining steps as skipped.
     fn skip_rest(&mut self, steps: &[&'static str]) -> Result<(), Failure> {
         for step in steps {
             if self.list.iter().all(|check| check.step != *step) {
@@ -91,7 +96,7 @@ impl Checks {
     }
 }
 
-/// The steps that a kind of target has, after its name is known.
+/// The steps of a kind of target, after its name is resolved.
 fn steps(target: &Target) -> &'static [&'static str] {
     match target {
         Target::Local(_) => &["rexd", "session", "roots", "command", "file"],
@@ -101,7 +106,7 @@ fn steps(target: &Target) -> &'static [&'static str] {
     }
 }
 
-/// Tries every step to the target.
+/// Tests every step to the target.
 pub(super) async fn run(
     checks: &mut Checks,
     choice: &Choice,
@@ -110,39 +115,44 @@ pub(super) async fn run(
     let steps = steps(&choice.target);
     let opening =
         Session::open(choice.target.clone(), SessionOptions { reconnect_timeout: Duration::ZERO, ..options });
-    let opened = patiently(format_args!("connecting to {}", choice.target), opening).await;
+    let opened = with_notice(format_args!("connecting to {}", choice.target), opening).await;
     let session = match opened {
         Ok(session) => session,
         Err(error) => {
-            blame(checks, choice, steps, error)?;
+            record_failed_step(checks, choice, steps, error)?;
             return checks.skip_rest(steps);
         }
     };
-    reached(checks, choice, steps, &session.open_result())?;
-    if used(checks, choice, &session).await?.is_none() {
+    record_connected(checks, choice, steps, &session.open_result())?;
+    if try_session(checks, choice, &session).await?.is_none() {
         checks.skip_rest(steps)?;
     }
-    // What was tried is done; how the session ends changes nothing about that.
+    // The results are complete; an error while closing does not change them.
     session.close().await.ok();
     Ok(())
 }
 
-/// Waits, and says for what if it takes long.
-pub(super) async fn patiently<T>(what: impl std::fmt::Display, work: impl Future<Output = T>) -> T {
+/// Waits for `work`; prints a note if it takes longer than a second.
+pub(super) async fn with_notice<T>(what: impl std::fmt::Display, work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
-    match tokio::time::timeout(SILENCE, &mut work).await {
+    match tokio::time::timeout(NOTICE_AFTER, &mut work).await {
         Ok(done) => done,
         Err(_) => {
-            output::remark(format_args!("{what} …"));
+            output::note(format_args!("{what} …"));
             work.await
         }
     }
 }
 
-/// Finds the step that failed; those before it went well.
-fn blame(checks: &mut Checks, choice: &Choice, steps: &[&'static str], error: Error) -> Result<(), Failure> {
+/// Records the failed step, and the steps before it as passed.
+fn record_failed_step(
+    checks: &mut Checks,
+    choice: &Choice,
+    steps: &[&'static str],
+    error: Error,
+) -> Result<(), Failure> {
     let step = match &error {
-        Error::Connect(error) => name_of(error, &choice.target),
+        Error::Connect(error) => step_name(error, &choice.target),
         _ => "session",
     };
     for before in steps.iter().take_while(|before| **before != step) {
@@ -151,7 +161,7 @@ fn blame(checks: &mut Checks, choice: &Choice, steps: &[&'static str], error: Er
     checks.failed(step, &error.into())
 }
 
-fn name_of(error: &ConnectError, target: &Target) -> &'static str {
+fn step_name(error: &ConnectError, target: &Target) -> &'static str {
     match (error.step, target) {
         (ConnectStep::Find | ConnectStep::Start, Target::Local(_)) => "rexd",
         (ConnectStep::Find | ConnectStep::Connect, _) => "reach",
@@ -161,15 +171,15 @@ fn name_of(error: &ConnectError, target: &Target) -> &'static str {
     }
 }
 
-fn reached(
+fn record_connected(
     checks: &mut Checks,
     choice: &Choice,
     steps: &[&'static str],
     opened: &v1::SessionOpenResult,
 ) -> Result<(), Failure> {
-    // Both are additions of rexd's: another server tells only which version a client may count on.
+    // Both fields are rexd's own: other servers report only the protocol version.
     let version = match (opened.server_name.as_str(), opened.implementation_version.as_str()) {
-        ("", _) | (_, "") => format!("a server of version {}", opened.server_version),
+        ("", _) | (_, "") => format!("server version {}", opened.server_version),
         (name, version) => format!("{name} {version}"),
     };
     for step in steps.iter().take_while(|step| **step != "roots") {
@@ -184,8 +194,8 @@ fn reached(
     let is_rexd =
         !matches!(choice.target, Target::ExecServer(_)) && !opened.implementation_version.is_empty();
     if is_rexd && opened.implementation_version != env!("CARGO_PKG_VERSION") {
-        output::remark(format_args!(
-            "rex is {} and rexd there {}: rex target install updates it",
+        output::note(format_args!(
+            "version mismatch: rex is {}, rexd on the target is {}; `rex target install` updates it",
             env!("CARGO_PKG_VERSION"),
             opened.implementation_version
         ));
@@ -193,35 +203,35 @@ fn reached(
     Ok(())
 }
 
-/// Uses the session; nothing if a step failed.
-async fn used(checks: &mut Checks, choice: &Choice, session: &Session) -> Result<Option<()>, Failure> {
+/// Tests the session; `None` if a step failed.
+async fn try_session(checks: &mut Checks, choice: &Choice, session: &Session) -> Result<Option<()>, Failure> {
     let opened = session.open_result();
     let Some(start) = choice.cwd.clone().or_else(|| opened.workspace_roots.first().cloned()) else {
-        let none = Failure::new("no root is configured there, so nothing is served")
-            .hint("add [[security.allowed_roots]] to the config of rexd there, or rex target install HOST --root DIR");
+        let none = Failure::new("no root is configured, so rexd allows no access")
+            .hint("add [[security.allowed_roots]] to the config of rexd, or run `rex target install HOST --root DIR`");
         checks.failed("roots", &none)?;
         return Ok(None);
     };
-    if !settle(checks, "roots", within(roots(session, &start, choice)).await)? {
+    if !record(checks, "roots", with_timeout(roots(session, &start, choice)).await)? {
         return Ok(None);
     }
-    if !settle(checks, "command", within(command(session, &start)).await)? {
+    if !record(checks, "command", with_timeout(command(session, &start)).await)? {
         return Ok(None);
     }
-    Ok(settle(checks, "file", within(file(session, &start)).await)?.then_some(()))
+    Ok(record(checks, "file", with_timeout(file(session, &start)).await)?.then_some(()))
 }
 
-fn settle(checks: &mut Checks, step: &'static str, done: Result<String, Failure>) -> Result<bool, Failure> {
+fn record(checks: &mut Checks, step: &'static str, done: Result<String, Failure>) -> Result<bool, Failure> {
     match done {
         Ok(detail) => checks.ok(step, detail).map(|()| true),
         Err(failure) => checks.failed(step, &failure).map(|()| false),
     }
 }
 
-async fn within(work: impl Future<Output = Result<String, Failure>>) -> Result<String, Failure> {
-    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| {
-        Err(Failure::new(format!("no answer within {} s", PATIENCE.as_secs()))
-            .hint("a rule of the operator may wait for somebody: rex approvals list"))
+async fn with_timeout(work: impl Future<Output = Result<String, Failure>>) -> Result<String, Failure> {
+    tokio::time::timeout(STEP_TIMEOUT, work).await.unwrap_or_else(|_| {
+        Err(Failure::new(format!("no response within {} s", STEP_TIMEOUT.as_secs()))
+            .hint("a policy rule may require approval: `rex approvals list`"))
     })
 }
 
@@ -229,44 +239,43 @@ async fn roots(session: &Session, start: &str, choice: &Choice) -> Result<String
     let stat =
         session.files().stat(start).await.map_err(Failure::from).map_err(|failure| match choice.cwd {
             Some(_) => Failure {
-                message: format!("commands are to start in {start}: {}", failure.message),
+                message: format!("invalid working directory {start}: {}", failure.message),
                 ..failure
             },
             None => failure,
         })?;
     if !matches!(stat.kind.as_deref(), Some("dir" | "symlink")) {
-        return Err(Failure::new(format!("{start} is no directory there"))
-            .hint("make it, or name another one: defaultCwd of the target, or the config of rexd there"));
+        return Err(Failure::new(format!("{start} is not a directory"))
+            .hint("create it, or change defaultCwd of the target or the roots in the config of rexd"));
     }
     Ok(session.open_result().workspace_roots.join(", "))
 }
 
 async fn command(session: &Session, start: &str) -> Result<String, Failure> {
     let mut process = session.start(Command::argv(["uname", "-sm"]).cwd(start)).await?;
-    let mut said = Vec::new();
+    let mut output_bytes = Vec::new();
     while let Some(event) = process.next().await? {
         match event.kind {
-            ProcessEventKind::Stdout(bytes) => said.extend_from_slice(&bytes),
+            ProcessEventKind::Stdout(bytes) => output_bytes.extend_from_slice(&bytes),
             ProcessEventKind::Exit(exit) if exit.status() == 0 => break,
             ProcessEventKind::Exit(exit) => {
-                return Err(Failure::new(format!("`uname` ended with status {}", exit.status())));
+                return Err(Failure::new(format!("`uname` failed with status {}", exit.status())));
             }
             _ => {}
         }
     }
-    Ok(format!("uname says {}", String::from_utf8_lossy(&said).trim()))
+    Ok(format!("uname: {}", String::from_utf8_lossy(&output_bytes).trim()))
 }
 
 async fn file(session: &Session, start: &str) -> Result<String, Failure> {
     let path = format!("{}/.rex-test-{}", start.trim_end_matches('/'), std::process::id());
     let read_only = |failure: Failure| match failure.hint {
         Some(_) => failure,
-        None => {
-            failure.hint("may that user write there? A read-only target is fine if that is what you want")
-        }
+        None => failure
+            .hint("check the permissions of the user on the target; a read-only target fails this step only"),
     };
     let files = session.files();
-    files.write(&path, b"rex was here\n").await.map_err(Failure::from).map_err(read_only)?;
+    files.write(&path, b"written by rex target test\n").await.map_err(Failure::from).map_err(read_only)?;
     files.remove(&path, false).await?;
     Ok(format!("written and removed in {start}"))
 }

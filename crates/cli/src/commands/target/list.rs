@@ -1,18 +1,18 @@
-//! `rex target list`: what is registered, with a mark at what is used here.
+//! `rex target list`: lists the registered targets and marks the current one.
 
-use crate::failure::{Failure, Status};
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
 use crate::route::{self, Inputs};
-use crate::table::Table;
+use crate::table::TextTable;
 
-pub(super) fn run(asked: Option<&str>, json: bool) -> Result<Status, Failure> {
-    let inputs = Inputs::gather(asked);
+pub(super) fn run(flag: Option<&str>, json: bool) -> Result<CommandStatus, Failure> {
+    let inputs = Inputs::gather(flag);
     let registry = inputs.registry.clone()?;
     if json {
         output::line(registry.to_line())?;
-        return Ok(Status::OK);
+        return Ok(CommandStatus::OK);
     }
-    // A broken project file must not hide the list.
+    // An invalid project file must not hide the list.
     let current = route::decide(&inputs).ok().map(|decision| decision.choice);
     let used = current.as_ref().and_then(|choice| choice.alias.as_deref());
     let rows: Vec<[String; 4]> = registry
@@ -30,16 +30,16 @@ pub(super) fn run(asked: Option<&str>, json: bool) -> Result<Status, Failure> {
             [mark.to_owned(), alias.to_owned(), target, about]
         })
         .collect();
-    let mut table = Table::new(&["", "ALIAS", "TARGET", "ABOUT"]);
+    let mut table = TextTable::new(&["", "ALIAS", "TARGET", "DESCRIPTION"]);
     rows.iter().for_each(|row| table.row(row));
     match rows.is_empty() {
         false => table.print()?,
         true => {
-            output::remark("no target is registered yet: rex target add ALIAS ssh:[USER@]HOST[:PORT]");
+            output::note("no targets: add one with `rex target add ALIAS ssh:[USER@]HOST[:PORT]`");
         }
     }
     if let (Some(choice), None) = (&current, used) {
-        output::remark(format_args!("used here: {} (rex target show tells why)", choice.target));
+        output::note(format_args!("current target: {} (`rex target show` explains why)", choice.target));
     }
-    Ok(Status::OK)
+    Ok(CommandStatus::OK)
 }

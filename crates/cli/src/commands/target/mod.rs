@@ -1,4 +1,4 @@
-//! `rex target`: what is registered, which target is used, whether it works, and putting rexd on a machine.
+//! `rex target`: manages the registry, tests targets and installs rexd.
 
 mod add;
 mod checks;
@@ -6,58 +6,61 @@ mod install;
 mod list;
 mod show;
 mod test;
-mod used;
+mod use_target;
 
 use std::path::PathBuf;
 
-use crate::args::TargetAsk;
-use crate::failure::{Failure, Status};
+use crate::args::TargetCommand;
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
-use crate::route::{Places, Registry, near, state};
+use crate::route::{Paths, Registry, state, suggest};
 
-/// Does what is asked about targets.
-pub(super) async fn run(target: Option<&str>, json: bool, ask: TargetAsk) -> Result<Status, Failure> {
-    match ask {
-        TargetAsk::Add(ask) => add::run(json, &ask),
-        TargetAsk::List => list::run(target, json),
-        TargetAsk::Use { name } => used::run(json, &name),
-        TargetAsk::Show => show::run(target, json),
-        TargetAsk::Remove { name } => remove(json, &name),
-        TargetAsk::Test { name } => test::run(name.as_deref().or(target), json).await,
-        TargetAsk::Install(ask) => install::run(json, &ask).await,
+/// Runs a subcommand of `rex target`.
+pub(super) async fn run(
+    target: Option<&str>,
+    json: bool,
+    args: TargetCommand,
+) -> Result<CommandStatus, Failure> {
+    match args {
+        TargetCommand::Add(args) => add::run(json, &args),
+        TargetCommand::List => list::run(target, json),
+        TargetCommand::Use { name } => use_target::run(json, &name),
+        TargetCommand::Show => show::run(target, json),
+        TargetCommand::Remove { name } => remove(json, &name),
+        TargetCommand::Test { name } => test::run(name.as_deref().or(target), json).await,
+        TargetCommand::Install(args) => install::run(json, &args).await,
     }
 }
 
-fn remove(json: bool, name: &str) -> Result<Status, Failure> {
-    let places = Places::from_environment();
-    Registry::change(&registry_file(&places)?, |registry| match registry.remove(name) {
+fn remove(json: bool, name: &str) -> Result<CommandStatus, Failure> {
+    let paths = Paths::from_environment();
+    Registry::change(&registry_file(&paths)?, |registry| match registry.remove(name) {
         true => Ok(()),
         false => {
-            let hint = match near::nearest(name, registry.aliases()) {
-                Some(meant) => format!("did you mean `{meant}`? `rex target list` shows all"),
+            let hint = match suggest::nearest(name, registry.aliases()) {
+                Some(meant) => format!("did you mean `{meant}`? `rex target list` shows all aliases"),
                 None => "`rex target list` shows the aliases".to_owned(),
             };
-            let what =
-                format!("cannot forget `{name}`: no alias in {} has that name", registry.path().display());
+            let what = format!("cannot remove `{name}`: no such alias in {}", registry.path().display());
             Err(Failure::new(what).hint(hint))
         }
     })?;
     match json {
         true => output::json_line(&serde_json::json!({ "removed": name }))?,
-        false => output::line(format_args!("forgot {name}"))?,
+        false => output::line(format_args!("removed {name}"))?,
     }
-    // It stays chosen: falling back to this machine in silence would run commands where nobody wanted them.
-    let used = places.state.as_deref().map_or(Ok(None), state::used)?;
+    // The default stays set: falling back to this machine silently would run commands on the wrong machine.
+    let used = paths.state.as_deref().map_or(Ok(None), state::used)?;
     if used.as_deref() == Some(name) {
-        output::remark(format_args!("`rex target use` still names {name}: rex target use -   takes it back"));
+        output::note(format_args!("{name} is still the default target: `rex target use -` clears it"));
     }
-    Ok(Status::OK)
+    Ok(CommandStatus::OK)
 }
 
-/// Where the registry lies.
-fn registry_file(places: &Places) -> Result<PathBuf, Failure> {
-    places.registry.clone().ok_or_else(|| {
-        Failure::new("there is no place for the registry of targets: HOME is not set")
-            .hint("set REXD_TARGETS_FILE to a file of yours")
+/// The path of the registry.
+fn registry_file(paths: &Paths) -> Result<PathBuf, Failure> {
+    paths.registry.clone().ok_or_else(|| {
+        Failure::new("no path for the registry of targets: HOME is not set")
+            .hint("set HOME, or REXD_TARGETS_FILE to the path of the registry")
     })
 }

@@ -1,33 +1,32 @@
-//! `rex target show`: which target is used here, and what every rule says.
+//! `rex target show`: shows the current target and the result of every routing rule.
 
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, Status};
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
 use crate::route::{self, Choice, Explanation, Inputs};
-use crate::table::{Table, plain};
+use crate::table::{TextTable, sanitize};
 
-pub(super) fn run(asked: Option<&str>, json: bool) -> Result<Status, Failure> {
-    let explanation = route::explain(&Inputs::gather(asked));
+pub(super) fn run(flag: Option<&str>, json: bool) -> Result<CommandStatus, Failure> {
+    let explanation = route::explain(&Inputs::gather(flag));
     match json {
         true => output::json_line(&as_json(&explanation))?,
         false => print(&explanation)?,
     }
     let choice = explanation.choice?;
-    choice.warnings.iter().for_each(output::remark);
-    Ok(Status::OK)
+    choice.warnings.iter().for_each(output::note);
+    Ok(CommandStatus::OK)
 }
 
 fn print(explanation: &Explanation) -> Result<(), Failure> {
     if let Ok(choice) = &explanation.choice {
-        output::line(plain(&headline(choice)) + "\n")?;
+        output::line(sanitize(&headline(choice)) + "\n")?;
     }
-    let mut table = Table::new(&["", "RULE", "SAYS", ""]);
-    for spoken in &explanation.rules {
-        let mark = if spoken.wins { ">" } else { " " };
-        let says = spoken.says.as_deref().unwrap_or("-");
-        table
-            .row(&[mark, spoken.rule, says, spoken.remark.as_deref().unwrap_or_default()].map(str::to_owned));
+    let mut table = TextTable::new(&["", "RULE", "TARGET", ""]);
+    for rule in &explanation.rules {
+        let mark = if rule.wins { ">" } else { " " };
+        let target = rule.target.as_deref().unwrap_or("-");
+        table.row(&[mark, rule.rule, target, rule.note.as_deref().unwrap_or_default()].map(str::to_owned));
     }
     table.print()
 }
@@ -42,11 +41,9 @@ fn as_json(explanation: &Explanation) -> Value {
     let rules: Vec<Value> = explanation
         .rules
         .iter()
-        .map(|spoken| {
-            json!({ "rule": spoken.rule, "says": spoken.says, "remark": spoken.remark, "wins": spoken.wins })
-        })
+        .map(|rule| json!({ "rule": rule.rule, "says": rule.target, "remark": rule.note, "wins": rule.wins }))
         .collect();
-    let winner = explanation.rules.iter().find(|spoken| spoken.wins).map(|spoken| spoken.rule);
+    let winner = explanation.rules.iter().find(|rule| rule.wins).map(|rule| rule.rule);
     match &explanation.choice {
         Ok(choice) => json!({
             "target": choice.target.to_string(),

@@ -1,15 +1,15 @@
-//! `rex target test`: tries every step to a target, and says which fails and what to do.
+//! `rex target test`: tests a target step by step.
 
 use serde_json::json;
 
 use super::checks::{self, Checks};
 use crate::app::App;
-use crate::failure::{Failure, Status};
+use crate::failure::{CommandStatus, Failure};
 use crate::output;
 use crate::route::{self, Choice, Inputs};
 
-pub(super) async fn run(asked: Option<&str>, json: bool) -> Result<Status, Failure> {
-    let inputs = Inputs::gather(asked);
+pub(super) async fn run(flag: Option<&str>, json: bool) -> Result<CommandStatus, Failure> {
+    let inputs = Inputs::gather(flag);
     let mut checks = Checks::new(json);
     let choice = match route::choose_from(&inputs) {
         Ok(choice) => choice,
@@ -23,21 +23,21 @@ pub(super) async fn run(asked: Option<&str>, json: bool) -> Result<Status, Failu
         None => choice.target.to_string(),
     };
     checks.ok("name", meaning)?;
-    choice.warnings.iter().for_each(output::remark);
+    choice.warnings.iter().for_each(output::note);
     let app = App { choice, json };
     checks::run(&mut checks, &app.choice, app.options()).await?;
     finish(&checks, Some(&app.choice))
 }
 
-fn finish(checks: &Checks, choice: Option<&Choice>) -> Result<Status, Failure> {
+fn finish(checks: &Checks, choice: Option<&Choice>) -> Result<CommandStatus, Failure> {
     if let Some(line) = checks.as_json_line(choice) {
         output::json_line(&line)?;
     }
-    Ok(if checks.is_ok() { Status::OK } else { Status::NOTHING })
+    Ok(if checks.is_ok() { CommandStatus::OK } else { CommandStatus::UNSUCCESSFUL })
 }
 
 impl Checks {
-    /// The report of a test, if it is wanted as JSON.
+    /// The report of `rex target test --json`.
     fn as_json_line(&self, choice: Option<&Choice>) -> Option<serde_json::Value> {
         self.is_json().then(|| {
             json!({

@@ -9,33 +9,33 @@ use crate::failure::Failure;
 
 /// A file and the member in it that holds the servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ClientConfigFile {
     pub(super) file: PathBuf,
     pub(super) section: &'static str,
 }
 
-/// Folders that files lie in.
+/// ConfigDirs that files lie in.
 #[derive(Debug, Clone)]
-struct Folders {
+struct ConfigDirs {
     here: PathBuf,
     home: PathBuf,
     config: PathBuf,
     codex: PathBuf,
 }
 
-impl Place {
+impl ClientConfigFile {
     /// Where a program looks, for the user or for the project here.
-    pub(super) fn of(client: McpClient, project: bool) -> Result<Place, Failure> {
-        Ok(place(client, project, &Folders::from_environment()?))
+    pub(super) fn of(client: McpClient, project: bool) -> Result<ClientConfigFile, Failure> {
+        Ok(place(client, project, &ConfigDirs::from_environment()?))
     }
 }
 
-impl Folders {
-    fn from_environment() -> Result<Folders, Failure> {
+impl ConfigDirs {
+    fn from_environment() -> Result<ConfigDirs, Failure> {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let home =
             set("HOME").ok_or_else(|| Failure::new("HOME is not set: there is no user to install for"))?;
-        Ok(Folders {
+        Ok(ConfigDirs {
             here: std::env::current_dir()?,
             config: set("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
             codex: set("CODEX_HOME").unwrap_or_else(|| home.join(".codex")),
@@ -44,8 +44,8 @@ impl Folders {
     }
 }
 
-fn place(client: McpClient, project: bool, folders: &Folders) -> Place {
-    let Folders { here, home, config, codex } = folders;
+fn place(client: McpClient, project: bool, dirs: &ConfigDirs) -> ClientConfigFile {
+    let ConfigDirs { here, home, config, codex } = dirs;
     let (file, section) = match (client, project) {
         (McpClient::Claude, true) => (here.join(".mcp.json"), "mcpServers"),
         (McpClient::Claude, false) => (home.join(".claude.json"), "mcpServers"),
@@ -58,26 +58,26 @@ fn place(client: McpClient, project: bool, folders: &Folders) -> Place {
         (McpClient::Codex, true) => (here.join(".codex/config.toml"), "mcp_servers"),
         (McpClient::Codex, false) => (codex.join("config.toml"), "mcp_servers"),
     };
-    Place { file, section }
+    ClientConfigFile { file, section }
 }
 
 /// OpenCode reads either name; the one that is there is meant.
-fn either(folder: &Path) -> PathBuf {
-    let commented = folder.join("opencode.jsonc");
+fn either(dir: &Path) -> PathBuf {
+    let commented = dir.join("opencode.jsonc");
     match commented.exists() {
         true => commented,
-        false => folder.join("opencode.json"),
+        false => dir.join("opencode.json"),
     }
 }
 
 /// The server, as a program starts it.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct ServerEntry {
     pub(super) program: String,
     pub(super) target: Option<String>,
 }
 
-impl Entry {
+impl ServerEntry {
     pub(super) fn command(&self) -> String {
         self.program.clone()
     }
@@ -109,13 +109,13 @@ mod tests {
 
     #[test]
     fn each_program_has_its_files_and_its_form() {
-        let folders = Folders {
+        let dirs = ConfigDirs {
             here: "/p".into(),
             home: "/h".into(),
             config: "/h/.config".into(),
             codex: "/h/.codex".into(),
         };
-        let file = |client, project| place(client, project, &folders).file.display().to_string();
+        let file = |client, project| place(client, project, &dirs).file.display().to_string();
         for (client, user, project) in [
             (McpClient::Claude, "/h/.claude.json", "/p/.mcp.json"),
             (McpClient::Codex, "/h/.codex/config.toml", "/p/.codex/config.toml"),
@@ -125,7 +125,7 @@ mod tests {
         ] {
             assert_eq!((file(client, false).as_str(), file(client, true).as_str()), (user, project));
         }
-        let entry = Entry { program: "/bin/rex".to_owned(), target: Some("web".to_owned()) };
+        let entry = ServerEntry { program: "/bin/rex".to_owned(), target: Some("web".to_owned()) };
         assert_eq!(entry.to_json(McpClient::Opencode)["command"], json!(["/bin/rex", "-t", "web", "mcp"]));
     }
 }

@@ -12,17 +12,17 @@ use std::path::Path;
 use serde_json::json;
 use similar::TextDiff;
 
-use self::clients::{Entry, Place};
+use self::clients::{ClientConfigFile, ServerEntry};
 use crate::args::McpClient;
 use crate::failure::Failure;
 use crate::output;
 
 /// How it is done.
 #[derive(Debug, Clone, Default)]
-pub struct Manner {
+pub struct InstallOptions {
     /// In the project here, not for the user.
     pub project: bool,
-    /// Without asking.
+    /// Without approval_prompt.
     pub yes: bool,
     /// Only show it.
     pub dry_run: bool,
@@ -33,40 +33,45 @@ pub struct Manner {
 }
 
 /// Shows the change, and makes it if it is wanted.
-pub fn run(client: McpClient, manner: &Manner) -> Result<(), Failure> {
-    let place = Place::of(client, manner.project)?;
-    let entry = Entry { program: program()?, target: manner.target.clone() };
+pub fn run(client: McpClient, options: &InstallOptions) -> Result<(), Failure> {
+    let place = ClientConfigFile::of(client, options.project)?;
+    let entry = ServerEntry { program: program()?, target: options.target.clone() };
     let before = write::read(&place.file)?;
     let after = changed(client, &place, &entry, before.as_deref().unwrap_or_default())?;
     let done = |changed: bool, written: bool| {
         output::json_line(&json!({ "file": place.file, "changed": changed, "written": written }))
     };
     if before.as_deref() == Some(after.as_str()) {
-        if manner.json {
+        if options.json {
             return done(false, false);
         }
         return output::line(format_args!("{} has it already: nothing to change", place.file.display()));
     }
-    if !manner.json {
+    if !options.json {
         show(&place.file, before.as_deref(), &after)?;
     }
-    match (manner.dry_run, manner.json) {
+    match (options.dry_run, options.json) {
         (true, true) => return done(true, false),
         (true, false) => return Ok(()),
         (false, _) => {}
     }
-    if !manner.yes && !is_wanted(&place.file)? {
+    if !options.yes && !is_wanted(&place.file)? {
         return Err(Failure::new("nothing was written").status(1));
     }
     write::replace(&place.file, &after)?;
-    if manner.json {
+    if options.json {
         return done(true, true);
     }
     output::line(format_args!("wrote {}", place.file.display()))
 }
 
 /// The file with the tools in it, everything else as it was.
-fn changed(client: McpClient, place: &Place, entry: &Entry, before: &str) -> Result<String, Failure> {
+fn changed(
+    client: McpClient,
+    place: &ClientConfigFile,
+    entry: &ServerEntry,
+    before: &str,
+) -> Result<String, Failure> {
     let done = match client {
         McpClient::Codex => table::with(before, place.section, &entry.command(), &entry.arguments()),
         _ => member::with(before, place.section, "rex", &entry.to_json(client)),
@@ -100,7 +105,7 @@ fn show(file: &Path, before: Option<&str>, after: &str) -> Result<(), Failure> {
 fn is_wanted(file: &Path) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::new(format!("{} was not written: nobody is here to say yes", file.display()))
-            .hint("--yes writes without asking, --dry-run only shows"));
+            .hint("--yes writes without approval_prompt, --dry-run only shows"));
     }
     // Nobody is left to ask if stderr is gone.
     write!(std::io::stderr(), "write this to {}? [y/N] ", file.display()).ok();

@@ -27,8 +27,8 @@ pub(super) fn replace(file: &Path, text: &str) -> Result<(), Failure> {
 
 fn replace_by_rename(file: &Path, text: &str) -> io::Result<()> {
     let real = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    let folder = real.parent().ok_or_else(|| io::Error::other("it has no folder"))?;
-    fs::create_dir_all(folder)?;
+    let dir = real.parent().ok_or_else(|| io::Error::other("it has no dir"))?;
+    fs::create_dir_all(dir)?;
     let draft = draft(&real)?;
     let written = (|| {
         // Such files may hold keys: a new one is its owner's alone.
@@ -60,8 +60,8 @@ mod tests {
 
     #[test]
     fn a_file_is_replaced_through_its_link_with_its_mode() {
-        let folder = tempfile::tempdir().unwrap();
-        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
         fs::write(&real, "old").unwrap();
         fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
         symlink(&real, &link).unwrap();
@@ -69,9 +69,9 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(fs::read_to_string(&real).unwrap(), "new");
         assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
-        replace(&folder.path().join("a/b"), "made").unwrap();
-        assert_eq!(read(&folder.path().join("a/b")).unwrap().as_deref(), Some("made"));
-        assert_eq!(read(&folder.path().join("none")).unwrap(), None);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no draft is left");
+        replace(&dir.path().join("a/b"), "made").unwrap();
+        assert_eq!(read(&dir.path().join("a/b")).unwrap().as_deref(), Some("made"));
+        assert_eq!(read(&dir.path().join("none")).unwrap(), None);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "no draft is left");
     }
 }

@@ -1,4 +1,4 @@
-//! Entry: what an alias stands for, from the fields of the registry to exact types.
+//! TargetEntry: a target of the registry, converted from its JSON fields.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,41 +8,41 @@ use client::target::{LocalTarget, RemoteCommand, SshTarget, UrlTarget};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::document::Ordered;
-use crate::route::places::in_home;
+use super::raw_object::RawObject;
+use crate::route::paths::expand_home;
 
-/// The field with a target's prefixes.
+/// The field that lists a target's path prefixes.
 pub(super) const PREFIXES: &str = "pathPrefixes";
 
-/// What an alias stands for. Paths of this machine are as they are written.
+/// A target of the registry. Local paths are as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct TargetEntry {
     /// The target, without its token.
     pub target: Target,
-    /// Where commands start there.
+    /// The working directory on the target.
     pub default_cwd: Option<String>,
-    /// What proves who calls.
+    /// Where its token comes from.
     pub token: Option<TokenSource>,
-    /// What somebody has written about it.
+    /// A description for people.
     pub description: Option<String>,
 }
 
 /// Where a target's token comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenSource {
-    /// A file of its own.
+    /// A token file.
     File(PathBuf),
     /// The registry itself, which other programs read too.
     Registry(client::target::BearerToken),
 }
 
-/// A directory here in which a target is used.
+/// A local directory in which a target is used.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "PrefixText")]
 pub struct Prefix {
-    /// The directory here.
+    /// The local directory.
     pub from: PathBuf,
-    /// The same directory there, if they are one project.
+    /// The directory on the target that it is mapped to.
     pub to: Option<String>,
 }
 
@@ -65,13 +65,13 @@ enum CommandText {
     },
 }
 
-/// The fields of a target.
-struct Fields(Ordered);
+/// The JSON fields of a target.
+struct Fields(RawObject);
 
-impl Entry {
-    /// Reads a target's fields; what is wrong with them, if something is.
-    pub(super) fn parse(text: &str) -> Result<Entry, String> {
-        let fields = serde_json::from_str(text).map(Fields).map_err(|_| "it is no object".to_owned())?;
+impl TargetEntry {
+    /// Parses the fields of a target; the error names the field.
+    pub(super) fn parse(text: &str) -> Result<TargetEntry, String> {
+        let fields = serde_json::from_str(text).map(Fields).map_err(|_| "not a JSON object".to_owned())?;
         let default_cwd = fields.text("defaultCwd")?;
         let token = match fields.path("tokenFile")? {
             Some(file) => Some(TokenSource::File(file)),
@@ -79,18 +79,23 @@ impl Entry {
                 fields.text("token")?.map(|token| TokenSource::Registry(client::target::BearerToken(token)))
             }
         };
-        Ok(Entry { target: fields.target()?, default_cwd, token, description: fields.text("description")? })
+        Ok(TargetEntry {
+            target: fields.target()?,
+            default_cwd,
+            token,
+            description: fields.text("description")?,
+        })
     }
 
-    /// A target's prefixes alone: every command looks at those of all targets, whatever else is wrong with them.
+    /// Parses only the path prefixes: every command needs those of all targets, even of otherwise invalid ones.
     pub(super) fn prefixes_of(text: &str) -> Result<Vec<Prefix>, String> {
-        let fields = serde_json::from_str(text).map(Fields).map_err(|_| "it is no object".to_owned())?;
+        let fields = serde_json::from_str(text).map(Fields).map_err(|_| "not a JSON object".to_owned())?;
         Ok(fields.get(PREFIXES)?.unwrap_or_default())
     }
 
-    /// The same with `~` in its paths as the home directory.
-    pub(crate) fn at_home(mut self, home: Option<&Path>) -> Entry {
-        let expand = |path: &mut PathBuf| *path = in_home(path, home);
+    /// Expands `~` in its local paths.
+    pub(crate) fn expand_home(mut self, home: Option<&Path>) -> TargetEntry {
+        let expand = |path: &mut PathBuf| *path = expand_home(path, home);
         match &mut self.target {
             Target::Local(local) => local.roots.iter_mut().for_each(expand),
             Target::Ssh(ssh) => ssh.identity.iter_mut().for_each(expand),
@@ -114,7 +119,7 @@ impl Fields {
     fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, String> {
         match self.0.get(name) {
             None => Ok(None),
-            // The place is one within the field, which helps nobody.
+            // serde's position is relative to the field and would mislead.
             Some(value) => serde_json::from_str(value.get()).map_err(|error| {
                 let text = error.to_string();
                 format!("`{name}`: {}", text.split(" at line ").next().unwrap_or(&text))
@@ -133,7 +138,7 @@ impl Fields {
     fn target(&self) -> Result<Target, String> {
         let transport = self.text("transport")?;
         match transport.as_deref() {
-            // The seed calls it ssh-stdio, the plugins ssh; before they named it there was nothing else.
+            // `ssh-stdio` and a missing transport are older spellings of `ssh`.
             Some("ssh" | "ssh-stdio") | None => self.ssh().map(Target::Ssh),
             Some("local" | "stdio") => {
                 let roots = self.get("workspaceRoots")?.unwrap_or_default();
@@ -145,12 +150,12 @@ impl Fields {
             Some("http" | "https" | "ws" | "wss") => self.url().map(Target::Url),
             Some("codex") => match self.url()? {
                 url if url.scheme.is_http() => {
-                    Err("`url`: an exec-server's begins with ws:// or wss://".to_owned())
+                    Err("`url`: the URL of an exec-server starts with ws:// or wss://".to_owned())
                 }
                 url => Ok(Target::ExecServer(url)),
             },
             Some(other) => {
-                Err(format!("the transport `{other}` is none of ssh, local, unix, http, ws and codex"))
+                Err(format!("unknown transport `{other}`: use ssh, local, unix, http, ws or codex"))
             }
         }
     }
@@ -182,11 +187,11 @@ impl Fields {
     }
 
     fn url(&self) -> Result<UrlTarget, String> {
-        let text = self.text("url")?.ok_or("it needs `url`")?;
+        let text = self.text("url")?.ok_or("this transport needs `url`")?;
         let mut url = match text.parse::<Target>() {
             Ok(Target::Url(url)) => url,
-            Ok(other) => return Err(format!("`url`: `{other}` is no http(s):// or ws(s):// address")),
-            Err(wrong) => return Err(format!("`url`: {wrong}; it is an http(s):// or ws(s):// address")),
+            Ok(other) => return Err(format!("`url`: `{other}` is not an http(s):// or ws(s):// URL")),
+            Err(wrong) => return Err(format!("`url`: {wrong}; expected an http(s):// or ws(s):// URL")),
         };
         url.headers =
             self.get::<BTreeMap<String, String>>("headers")?.unwrap_or_default().into_iter().collect();

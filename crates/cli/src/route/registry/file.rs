@@ -1,4 +1,4 @@
-//! The registry's file: one writer at a time, and never half of it.
+//! The registry file: locked while it is changed, replaced atomically.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -9,15 +9,15 @@ use rustix::fs::FlockOperation;
 
 use crate::failure::Failure;
 
-/// Who may read a registry that rex makes.
+/// The mode of a registry that `rex` creates.
 const MODE: u32 = 0o600;
 
-/// Does `work` while nobody else does. It gets the file itself where the path is a link to it.
+/// Runs `work` while this process holds the lock. `work` receives the path with symbolic links resolved.
 pub(super) fn locked<T>(path: &Path, work: impl FnOnce(&Path) -> Result<T, Failure>) -> Result<T, Failure> {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let lock = lock(&path).map_err(|error| {
         Failure::new(format!("cannot change the registry {}: {error}", path.display()))
-            .hint("its folder must be yours to write; REXD_TARGETS_FILE names another file")
+            .hint("make its directory writable, or set REXD_TARGETS_FILE to another file")
     })?;
     let done = work(&path);
     drop(lock);
@@ -25,54 +25,54 @@ pub(super) fn locked<T>(path: &Path, work: impl FnOnce(&Path) -> Result<T, Failu
 }
 
 fn lock(path: &Path) -> io::Result<File> {
-    if let Some(folder) = folder_of(path) {
-        std::fs::create_dir_all(folder)?;
+    if let Some(dir) = parent_of(path) {
+        std::fs::create_dir_all(dir)?;
     }
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(MODE).open(name)?;
-    // Whoever holds it writes one small file: waiting for that is short.
+    // The lock is held only while one small file is written.
     rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
     Ok(file)
 }
 
-/// Puts `text` in the place of the file, in one step.
+/// Replaces the file atomically.
 pub(super) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     write_atomically(path, text.as_bytes(), MODE)
         .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
 }
 
-/// Writes a file in one step: whoever reads it sees the old or the new one. A file that is there keeps its mode.
+/// Writes a file atomically: readers see the old or the new contents. An existing file keeps its mode.
 pub(crate) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mode = match std::fs::metadata(path) {
         Ok(present) => present.permissions().mode() & 0o777,
         Err(_) => mode,
     };
-    let folder = folder_of(path).map_or_else(|| PathBuf::from("."), Path::to_owned);
-    std::fs::create_dir_all(&folder)?;
-    let draft = draft_name(path);
-    let written = write_draft(&draft, content, mode).and_then(|()| std::fs::rename(&draft, path));
+    let dir = parent_of(path).map_or_else(|| PathBuf::from("."), Path::to_owned);
+    std::fs::create_dir_all(&dir)?;
+    let temporary = temporary_name(path);
+    let written = write_temporary(&temporary, content, mode).and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {
-        std::fs::remove_file(&draft).ok();
+        std::fs::remove_file(&temporary).ok();
         return written;
     }
-    // The new name has to outlive a loss of power too.
-    File::open(&folder)?.sync_all()
+    // The rename must survive a power failure, too.
+    File::open(&dir)?.sync_all()
 }
 
-fn write_draft(draft: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = OpenOptions::new().create_new(true).write(true).mode(MODE).open(draft)?;
+fn write_temporary(temporary: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(MODE).open(temporary)?;
     file.write_all(content)?;
     file.set_permissions(Permissions::from_mode(mode))?;
     file.sync_all()
 }
 
-fn draft_name(path: &Path) -> PathBuf {
+fn temporary_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     PathBuf::from(name)
 }
 
-fn folder_of(path: &Path) -> Option<&Path> {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty())
+fn parent_of(path: &Path) -> Option<&Path> {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty())
 }

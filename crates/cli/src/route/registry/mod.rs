@@ -1,32 +1,32 @@
-//! Registry: the targets that have an alias, in the file that rex shares with the agents' plugins.
+//! Registry: the targets with aliases, in the file that `rex` shares with agent plugins.
 //!
-//! The file is read as texts by name, in its own order: what this program does not know survives a rewrite as it was
-//! written.
+//! The file is kept as raw JSON values in their order: fields that this program does not use survive a rewrite
+//! unchanged.
 
-mod document;
 mod entry;
 mod file;
+mod raw_object;
 
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
-pub(crate) use document::{Ordered, one_line};
-pub use entry::{Entry, Prefix, TokenSource};
+pub use entry::{Prefix, TargetEntry, TokenSource};
 pub(crate) use file::write_atomically;
+pub(crate) use raw_object::{RawObject, one_line};
 
-/// The version of the file's layout that is written.
+/// The version of the file format.
 const VERSION: &str = "1";
 
-/// The targets that have an alias.
+/// The targets with aliases.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     path: PathBuf,
-    document: Ordered,
-    targets: Ordered,
+    document: RawObject,
+    targets: RawObject,
 }
 
 impl Registry {
-    /// Reads the file; without one there are no targets. A file that makes no sense is told with its place.
+    /// Loads the file; a missing file is an empty registry.
     pub fn load(path: &Path) -> Result<Registry, Failure> {
         match std::fs::read_to_string(path) {
             Ok(text) => Registry::parse(&text, path),
@@ -34,33 +34,31 @@ impl Registry {
                 Ok(Registry { path: path.to_owned(), ..Registry::default() })
             }
             Err(error) => Err(Failure::new(format!("cannot read the registry {}: {error}", path.display()))
-                .hint("it must be a JSON file that you may read; REXD_TARGETS_FILE names another one")),
+                .hint("make it readable, or set REXD_TARGETS_FILE to another file")),
         }
     }
 
-    /// Reads a text; `path` is where it came from.
+    /// Parses the registry; `path` is used in error messages.
     pub fn parse(text: &str, path: &Path) -> Result<Registry, Failure> {
-        let document: Ordered = serde_json::from_str(text).map_err(|error| {
+        let document: RawObject = serde_json::from_str(text).map_err(|error| {
             let place = format!("{}:{}:{}", path.display(), error.line(), error.column());
-            Failure::new(format!("the registry of targets is no JSON object at {place}: {error}")).hint(
-                format!(
-                    "mend {} there, or move it away and add the targets again; rex leaves it as it is",
-                    path.display()
-                ),
-            )
+            Failure::new(format!("invalid registry {place}: {error}")).hint(format!(
+                "fix {}, or move it away and add the targets again; rex does not change it",
+                path.display()
+            ))
         })?;
         let targets = match document.get("targets") {
-            None => Ordered::default(),
+            None => RawObject::default(),
             Some(text) => serde_json::from_str(text.get()).map_err(|_| {
-                let what = "`targets` must be an object of targets by alias";
-                Failure::new(format!("the registry {} makes no sense: {what}", path.display()))
-                    .hint("docs/targets.md shows how it looks; rex leaves it as it is")
+                let what = "`targets` must be an object with one target per alias";
+                Failure::new(format!("invalid registry {}: {what}", path.display()))
+                    .hint("docs/targets.md shows the format; rex does not change the file")
             })?,
         };
         Ok(Registry { path: path.to_owned(), document, targets })
     }
 
-    /// Where it lies.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -70,38 +68,39 @@ impl Registry {
         self.targets.keys()
     }
 
-    /// What an alias stands for, if it is there.
-    pub fn entry(&self, alias: &str) -> Option<Result<Entry, Failure>> {
+    /// The target of an alias, if it is registered.
+    pub fn entry(&self, alias: &str) -> Option<Result<TargetEntry, Failure>> {
         let text = self.targets.get(alias)?.get();
-        Some(Entry::parse(text).map_err(|problem| self.odd(alias, &problem)))
+        Some(TargetEntry::parse(text).map_err(|problem| self.invalid_entry(alias, &problem)))
     }
 
-    fn odd(&self, alias: &str, problem: &str) -> Failure {
+    fn invalid_entry(&self, alias: &str, problem: &str) -> Failure {
         let file = self.path.display();
-        Failure::new(format!("the target `{alias}` in {file} makes no sense: {problem}"))
-            .hint("mend it there; docs/targets.md lists what a target may have")
+        Failure::new(format!("invalid target `{alias}` in {file}: {problem}"))
+            .hint("fix the entry; docs/targets.md lists the fields")
     }
 
-    /// Whether the alias is there, whatever it stands for.
+    /// Whether the alias is registered, even with an invalid entry.
     pub fn has(&self, alias: &str) -> bool {
         self.targets.get(alias).is_some()
     }
 
-    /// Every prefix of every target, with the alias.
+    /// All path prefixes, each with its alias.
     pub fn prefixes(&self) -> Result<Vec<(&str, Prefix)>, Failure> {
         let mut found = Vec::new();
         for (alias, text) in self.targets.iter() {
-            // Most targets have none: those are not looked at any closer.
+            // Most targets have no prefixes and need not be parsed.
             if !text.get().contains(entry::PREFIXES) {
                 continue;
             }
-            let prefixes = Entry::prefixes_of(text.get()).map_err(|problem| self.odd(alias, &problem))?;
+            let prefixes = TargetEntry::prefixes_of(text.get())
+                .map_err(|problem| self.invalid_entry(alias, &problem))?;
             found.extend(prefixes.into_iter().map(|prefix| (alias, prefix)));
         }
         Ok(found)
     }
 
-    /// The whole file as one line.
+    /// The whole file on one line.
     pub fn to_line(&self) -> String {
         match self.document.is_empty() {
             true => format!("{{\"version\":{VERSION},\"targets\":{{}}}}"),
@@ -109,8 +108,8 @@ impl Registry {
         }
     }
 
-    /// Changes the file: reads it, lets `change` do its work and puts it in its place in one step. Whoever else does
-    /// so at the same time waits, so nothing is lost.
+    /// Changes the file: locks it, loads it, applies `change` and replaces it atomically, so that concurrent changes are
+    /// not lost.
     pub fn change<T>(
         path: &Path,
         change: impl FnOnce(&mut Registry) -> Result<T, Failure>,
@@ -124,17 +123,17 @@ impl Registry {
         })
     }
 
-    /// Sets what an alias stands for; `value` is a JSON object.
-    pub(crate) fn set(&mut self, alias: &str, value: &Ordered) {
+    /// Sets the entry of an alias; `value` is a JSON object.
+    pub(crate) fn set(&mut self, alias: &str, value: &RawObject) {
         self.targets.set(alias, &value.to_text(Some(2)));
     }
 
-    /// The fields of a target as they are written.
-    pub(crate) fn fields(&self, alias: &str) -> Option<Ordered> {
+    /// The raw fields of a target.
+    pub(crate) fn fields(&self, alias: &str) -> Option<RawObject> {
         self.targets.get(alias).and_then(|text| serde_json::from_str(text.get()).ok())
     }
 
-    /// Forgets an alias; whether it was there.
+    /// Removes an alias; returns whether it was registered.
     pub fn remove(&mut self, alias: &str) -> bool {
         self.targets.remove(alias)
     }
@@ -152,8 +151,8 @@ impl Registry {
         match self.document.get("version").map(|version| version.get()) {
             None | Some(VERSION) => Ok(()),
             Some(other) => {
-                let what = format!("the registry {} has version {other}", self.path.display());
-                Err(Failure::new(format!("{what}, and this rex writes {VERSION}")).hint("update rex"))
+                let what = format!("unsupported registry {}: version {other}", self.path.display());
+                Err(Failure::new(format!("{what}; this rex supports version {VERSION}")).hint("update rex"))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Tests of the registry: what survives a rewrite, who may write, and what is said about a broken file.
+//! Tests of the registry: rewrites, concurrent writers and invalid files.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -7,7 +7,7 @@ use client::target::RemoteCommand;
 
 use super::*;
 
-/// A file as the plugins and their users leave it, with what no rex knows.
+/// A registry with fields of other programs.
 const FOREIGN: &str = r#"{
   "$schema": "https://example.org/targets.json",
   "version": 1,
@@ -20,7 +20,7 @@ const FOREIGN: &str = r#"{
 }
 "#;
 
-fn object(text: &str) -> Ordered {
+fn object(text: &str) -> RawObject {
     serde_json::from_str(text).unwrap()
 }
 
@@ -31,10 +31,11 @@ fn add(path: &Path, alias: &str, text: &str) -> Result<(), Failure> {
     })
 }
 
+/// ARCHITECTURE.md, invariant 52.
 #[test]
-fn what_rex_does_not_know_survives_every_rewrite() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("targets.json");
+fn fields_of_other_programs_survive_every_rewrite() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("targets.json");
     std::fs::write(&path, FOREIGN).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
     add(&path, "web", r#"{"transport": "ssh", "host": "w"}"#).unwrap();
@@ -47,14 +48,14 @@ fn what_rex_does_not_know_survives_every_rewrite() {
     let back = std::fs::read_to_string(&path).unwrap();
     assert_eq!(one_line(&back), one_line(FOREIGN), "nothing else has changed, not even the order");
     let names: Vec<_> =
-        std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 2, "no draft is left: {names:?}");
+        std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "no temporary file is left: {names:?}");
 }
 
 #[test]
 fn a_new_registry_is_private() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("deep/er/targets.json");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("deep/er/targets.json");
     add(&path, "a", r#"{"host": "h"}"#).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let text = std::fs::read_to_string(&path).unwrap();
@@ -62,9 +63,9 @@ fn a_new_registry_is_private() {
 }
 
 #[test]
-fn a_link_to_the_registry_stays_a_link() {
-    let folder = tempfile::tempdir().unwrap();
-    let (real, link) = (folder.path().join("real.json"), folder.path().join("targets.json"));
+fn a_symbolic_link_to_the_registry_stays_a_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let (real, link) = (dir.path().join("real.json"), dir.path().join("targets.json"));
     std::fs::write(&real, FOREIGN).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
     add(&link, "a", "{}").unwrap();
@@ -72,8 +73,9 @@ fn a_link_to_the_registry_stays_a_link() {
     assert!(Registry::load(&real).unwrap().has("a"));
 }
 
+/// ARCHITECTURE.md, invariant 52.
 #[test]
-fn a_broken_registry_is_told_with_its_place_and_left_as_it_is() {
+fn an_invalid_registry_is_reported_with_its_position_and_left_unchanged() {
     for (text, words) in [
         ("{\n  \"targets\": {\n    \"a\": {\"host\": ", ":3:"),
         ("", ":1:0"),
@@ -81,8 +83,8 @@ fn a_broken_registry_is_told_with_its_place_and_left_as_it_is() {
         ("{\"targets\": []}", "`targets` must be an object"),
         ("{\"version\": 2, \"targets\": {}}", "version 2"),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("targets.json");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("targets.json");
         std::fs::write(&path, text).unwrap();
         let failure = add(&path, "a", "{}").unwrap_err();
         assert!(failure.message.contains(words), "{text:?}: {failure}");
@@ -91,10 +93,11 @@ fn a_broken_registry_is_told_with_its_place_and_left_as_it_is() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 52.
 #[test]
-fn many_writers_lose_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("targets.json");
+fn concurrent_writers_lose_no_entry() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("targets.json");
     std::thread::scope(|scope| {
         for writer in 0..8 {
             let path = &path;
@@ -124,32 +127,32 @@ fn a_command_may_be_written_in_three_ways() {
         ("null", None),
         (r#""""#, None),
     ] {
-        let entry = Entry::parse(&format!(r#"{{"host": "h", "command": {text}}}"#)).unwrap();
+        let entry = TargetEntry::parse(&format!(r#"{{"host": "h", "command": {text}}}"#)).unwrap();
         let Target::Ssh(ssh) = entry.target else { panic!("{entry:?}") };
         assert_eq!(ssh.command, command, "{text}");
     }
 }
 
 #[test]
-fn a_field_that_makes_no_sense_is_named() {
+fn an_invalid_field_is_named() {
     for (text, words) in [
-        ("7", "no object"),
+        ("7", "not a JSON object"),
         ("{}", "needs `host`"),
         (r#"{"host": "h", "port": "x"}"#, "`port`: invalid type"),
         (r#"{"host": "h", "port": 70000}"#, "`port`: invalid value"),
         (r#"{"host": "-oProxyCommand=x"}"#, "plain names"),
         (r#"{"host": "h", "command": 7}"#, "`command`: a line, an array"),
         (r#"{"transport": "unix"}"#, "needs `path`"),
-        (r#"{"transport": "ws", "url": "web"}"#, "`url`: `web` is no"),
-        (r#"{"transport": "smoke"}"#, "`smoke` is none of"),
+        (r#"{"transport": "ws", "url": "web"}"#, "`url`: `web`"),
+        (r#"{"transport": "smoke"}"#, "unknown transport `smoke`"),
     ] {
-        let problem = Entry::parse(text).unwrap_err();
+        let problem = TargetEntry::parse(text).unwrap_err();
         assert!(problem.contains(words), "{text}: {problem}");
     }
 }
 
 #[test]
-fn prefixes_are_read_whatever_else_is_wrong_with_a_target() {
+fn prefixes_are_read_even_if_the_target_is_invalid_otherwise() {
     let read = |target: &str| {
         let text = format!(r#"{{"targets": {{"a": {target}}}}}"#);
         Registry::parse(&text, Path::new("t")).unwrap().prefixes().map(|found| found.len())

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{Raw, UsageError, none_left};
+use super::{ParsedFlags, UsageError, none_left};
 use crate::config::ConfigArgs;
 use crate::faces::exec_server::listen::{DEFAULT_LISTEN_URL, ExecServerTransport};
 
 /// What `rexd exec-server` is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExecServer {
+pub struct ExecServerArgs {
     /// Where the configuration comes from.
     pub config: ConfigArgs,
     /// What it serves on, unless it is remote.
@@ -18,14 +18,14 @@ pub struct ExecServer {
     /// What clients have to show.
     pub ws_auth: WsAuthFlags,
     /// Where it registers instead of listening.
-    pub remote: Option<Remote>,
+    pub remote: Option<RegistrationArgs>,
 }
 
 /// What clients of a listener have to show, as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WsAuthFlags {
     /// The way.
-    pub way: Option<String>,
+    pub mode: Option<String>,
     /// The file with the token.
     pub file: Option<PathBuf>,
     /// The token's digest.
@@ -34,7 +34,7 @@ pub struct WsAuthFlags {
 
 /// Where an executor registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remote {
+pub struct RegistrationArgs {
     /// The registry.
     pub url: String,
     /// What the executor is called there.
@@ -43,8 +43,8 @@ pub struct Remote {
     pub name: Option<String>,
 }
 
-impl Raw {
-    pub(super) fn exec_server(&self, operands: &[OsString]) -> Result<ExecServer, UsageError> {
+impl ParsedFlags {
+    pub(super) fn exec_server(&self, operands: &[OsString]) -> Result<ExecServerArgs, UsageError> {
         none_left(operands)?;
         let listen = self.text("listen")?;
         let remote = self.remote()?;
@@ -58,7 +58,7 @@ impl Raw {
                 UsageError::new(error.to_string(), "host names are not looked up")
             },
         )?;
-        Ok(ExecServer { config: self.config(&[])?, transport, ws_auth: self.ws_auth()?, remote })
+        Ok(ExecServerArgs { config: self.config(&[])?, transport, ws_auth: self.ws_auth()?, remote })
     }
 
     /// The address of `--exec-server`.
@@ -75,17 +75,17 @@ impl Raw {
 
     pub(super) fn ws_auth(&self) -> Result<WsAuthFlags, UsageError> {
         Ok(WsAuthFlags {
-            way: self.text("ws-auth")?,
+            mode: self.text("ws-auth")?,
             file: self.last("ws-token-file").map(PathBuf::from),
             sha256: self.text("ws-token-sha256")?,
         })
     }
 
-    fn remote(&self) -> Result<Option<Remote>, UsageError> {
+    fn remote(&self) -> Result<Option<RegistrationArgs>, UsageError> {
         let (url, id, name) = (self.text("remote")?, self.text("executor-id")?, self.text("name")?);
         match (url, id) {
             (Some(url), Some(id)) if !id.trim().is_empty() => {
-                Ok(Some(Remote { url, executor_id: id.trim().to_owned(), name }))
+                Ok(Some(RegistrationArgs { url, executor_id: id.trim().to_owned(), name }))
             }
             (Some(_), _) => {
                 Err(UsageError::new("--remote needs --executor-id", "name what the executor is called"))

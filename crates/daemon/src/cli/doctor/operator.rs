@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 
 use super::{Check, Doctor};
-use crate::cli::args::Serve;
-use crate::config::{Config, EXPOSED, Listeners, Places};
+use crate::cli::args::ServeArgs;
+use crate::config::{Config, EXPOSED, Listeners, Paths};
 use crate::net::auth;
 use crate::observe::audit::{AuditFile, VerifyError, verify};
 
 pub(super) fn checks(doctor: &Doctor) -> Vec<Check> {
     let mut checks = Vec::new();
-    match Config::load(&doctor.config, &doctor.places) {
+    match Config::load(&doctor.config, &doctor.paths) {
         Ok(config) => {
             checks.push(configuration(&config));
             checks.extend(roots(&config));
@@ -22,14 +22,14 @@ pub(super) fn checks(doctor: &Doctor) -> Vec<Check> {
             checks.push(environment(&config));
             checks.push(audit(&config));
             checks.push(listeners(&config));
-            checks.extend(tokens(&config, &doctor.places));
+            checks.extend(tokens(&config, &doctor.paths));
         }
         Err(error) => {
             let advice = "mend the file; `rexd check-config` reads it again";
             checks.push(Check::fail("configuration", error.to_string(), advice));
         }
     }
-    checks.push(state(doctor.places.state.as_deref()));
+    checks.push(state(doctor.paths.state.as_deref()));
     checks.push(shell(doctor.program_path.as_deref()));
     checks
 }
@@ -142,7 +142,7 @@ fn audit(config: &Config) -> Check {
 
 /// What `rexd serve` would listen on.
 fn listeners(config: &Config) -> Check {
-    let listeners = match Listeners::new(&Serve::default(), config) {
+    let listeners = match Listeners::new(&ServeArgs::default(), config) {
         Ok(listeners) => listeners,
         Err(error) => return Check::fail("listeners", "client_ca without TLS", error.to_string()),
     };
@@ -163,7 +163,7 @@ fn listeners(config: &Config) -> Check {
     }
 }
 
-fn tokens(config: &Config, places: &Places) -> Vec<Check> {
+fn tokens(config: &Config, paths: &Paths) -> Vec<Check> {
     let check = |token: auth::TokenReport| {
         let found = format!("{}: {}", token.name, token.found);
         match token.problem {
@@ -171,7 +171,7 @@ fn tokens(config: &Config, places: &Places) -> Vec<Check> {
             Some(trouble) => Check::warn("token", found, trouble),
         }
     };
-    auth::report(config, places).into_iter().map(check).collect()
+    auth::report(config, paths).into_iter().map(check).collect()
 }
 
 fn state(state: Option<&Path>) -> Check {

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
-use super::{Check, Status};
+use super::{Check, CheckStatus};
 
-impl Status {
+impl CheckStatus {
     fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -36,7 +36,7 @@ pub(super) fn lines(checks: &[Check], colours: bool, out: &mut dyn Write) -> io:
         }
     }
     let count = |status| checks.iter().filter(|check| check.status == status).count();
-    match (count(Status::Fail), count(Status::Warn)) {
+    match (count(CheckStatus::Fail), count(CheckStatus::Warn)) {
         (0, 0) => writeln!(out, "\nrexd is ready."),
         (0, warnings) => writeln!(out, "\nrexd is usable; {warnings} to look at."),
         (failures, _) => writeln!(out, "\nrexd is not usable; {failures} to mend."),
@@ -45,7 +45,7 @@ pub(super) fn lines(checks: &[Check], colours: bool, out: &mut dyn Write) -> io:
 
 /// One JSON object on one line.
 pub(super) fn json(checks: &[Check], out: &mut dyn Write) -> io::Result<()> {
-    let usable = checks.iter().all(|check| check.status != Status::Fail);
+    let usable = checks.iter().all(|check| check.status != CheckStatus::Fail);
     let checks: Vec<_> = checks
         .iter()
         .map(|check| {

@@ -4,7 +4,7 @@ use engine::sandbox::{Features, Gap, OnGap};
 
 use super::{Check, Doctor};
 use crate::config::{BUILT_IN, Config};
-use crate::core::sandbox::{FEATURES_VARIABLE, Sandbox, Temp, lowered_features};
+use crate::core::sandbox::{FEATURES_VARIABLE, Sandbox, SandboxTempDir, lowered_features};
 
 pub(super) fn checks(doctor: &Doctor) -> Vec<Check> {
     let features = match lowered_features() {
@@ -13,8 +13,8 @@ pub(super) fn checks(doctor: &Doctor) -> Vec<Check> {
     };
     let mut checks = vec![landlock(&features), seccomp(&features), namespaces(&features)];
     // A bad configuration has a check of its own.
-    if let Ok(config) = Config::load(&doctor.config, &doctor.places) {
-        checks.push(profile(&config, &Sandbox::new(&config, &doctor.places), &features));
+    if let Ok(config) = Config::load(&doctor.config, &doctor.paths) {
+        checks.push(profile(&config, &Sandbox::new(&config, &doctor.paths), &features));
     }
     checks
 }
@@ -51,7 +51,9 @@ fn profile(config: &Config, sandbox: &Sandbox, features: &Features) -> Check {
         Some(name) => (name, true),
         None => (BUILT_IN[1], false),
     };
-    let Ok(temp) = Temp::new() else { return Check::warn("sandbox", name, "there is no randomness") };
+    let Ok(temp) = SandboxTempDir::new() else {
+        return Check::warn("sandbox", name, "there is no randomness");
+    };
     let confinement = match sandbox.confinement(&[Some(name)], &config.roots, &temp) {
         Ok(Some(confinement)) => confinement,
         Ok(None) => return Check::ok("sandbox", "off"),

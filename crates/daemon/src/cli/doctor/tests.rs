@@ -8,10 +8,10 @@ fn doctor(directory: &Path, config: &str) -> Doctor {
     std::fs::write(&file, config).unwrap();
     Doctor {
         config: ConfigArgs { file: Some(file), roots: vec![] },
-        places: Places {
+        paths: Paths {
             state: Some(directory.join("state")),
             current: directory.to_owned(),
-            ..Places::default()
+            ..Paths::default()
         },
         program_path: Some("/usr/bin:/bin".into()),
         json: false,

@@ -1,23 +1,23 @@
 //! `rexd policy`: what the configured policy says about an operation, why, and what it would have said before.
 
-mod question;
+mod output;
 mod replay;
-mod said;
+mod test;
 
-pub use question::{Question, Wanted};
 pub use replay::Replay;
+pub use test::{PolicyTest, TestedOperation};
 
 use std::io::{self, Write};
 
-use crate::config::{Config, ConfigArgs, Places};
+use crate::config::{Config, ConfigArgs, Paths};
 
 /// Which of the subcommands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PolicyCommand {
     /// Say the verdict.
-    Test(Question),
+    Test(PolicyTest),
     /// Say the whole way to it.
-    Explain(Question),
+    Explain(PolicyTest),
     /// Decide an audit file anew.
     Replay(Replay),
 }
@@ -27,8 +27,8 @@ const BAD_CONFIGURATION: u8 = 78;
 
 impl PolicyCommand {
     /// Prints the answer and returns the status to exit with.
-    pub fn run(&self, places: &Places, out: &mut dyn Write) -> io::Result<u8> {
-        let config = match Config::load(self.config(), places) {
+    pub fn run(&self, paths: &Paths, out: &mut dyn Write) -> io::Result<u8> {
+        let config = match Config::load(self.config(), paths) {
             Ok(config) => config,
             Err(error) => {
                 writeln!(io::stderr(), "error: {error}")?;
@@ -36,8 +36,8 @@ impl PolicyCommand {
             }
         };
         match self {
-            Self::Test(question) => question.test(&config, places, out),
-            Self::Explain(question) => question.explain(&config, places, out),
+            Self::Test(question) => question.test(&config, paths, out),
+            Self::Explain(question) => question.explain(&config, paths, out),
             Self::Replay(replay) => replay.run(&config, out),
         }
     }

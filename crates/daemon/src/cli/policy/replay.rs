@@ -8,7 +8,7 @@ use engine::policy::{Access, CommandLine, Decision, PathAccess, Policy, PolicyOp
 use serde_json::{Value, json};
 
 use crate::config::{Config, ConfigArgs};
-use crate::observe::audit::{Record, printable, read_records};
+use crate::observe::audit::{AuditEntry, printable, read_records};
 
 /// What to decide anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ const MAX_LISTED: usize = 10_000;
 
 /// What came of it.
 #[derive(Default)]
-struct Counts {
+struct ReplayCounts {
     judged: u64,
     changed: u64,
     /// Judged although a secret was hidden or a long text was cut.
@@ -40,7 +40,7 @@ struct Counts {
 
 impl Replay {
     pub(super) fn run(&self, config: &Config, out: &mut dyn Write) -> io::Result<u8> {
-        let mut counts = Counts::default();
+        let mut counts = ReplayCounts::default();
         let read = read_records(&self.file, |record| {
             counts.record(&config.policy, &record);
             Ok(())
@@ -65,15 +65,15 @@ impl Replay {
     }
 }
 
-impl Counts {
-    fn record(&mut self, policy: &Policy, record: &Record) {
+impl ReplayCounts {
+    fn record(&mut self, policy: &Policy, record: &AuditEntry) {
         let decision = match judge(policy, record) {
-            Judged::NotAsked => return,
-            Judged::Unknown => {
+            ReplayOutcome::NotAsked => return,
+            ReplayOutcome::Unknown => {
                 self.unknown += 1;
                 return;
             }
-            Judged::Decided(decision) => decision,
+            ReplayOutcome::Decided(decision) => decision,
         };
         self.judged += 1;
         self.incomplete += u64::from(is_incomplete(record));
@@ -157,7 +157,7 @@ impl Counts {
     }
 }
 
-enum Judged {
+enum ReplayOutcome {
     /// No policy is asked about such a request.
     NotAsked,
     /// The record does not say what was touched.
@@ -165,9 +165,9 @@ enum Judged {
     Decided(Decision),
 }
 
-fn judge(policy: &Policy, record: &Record) -> Judged {
+fn judge(policy: &Policy, record: &AuditEntry) -> ReplayOutcome {
     let decide = |operation| {
-        Judged::Decided(policy.decide(&PolicyQuery {
+        ReplayOutcome::Decided(policy.decide(&PolicyQuery {
             face: record.text("face"),
             client: record.text("client_name"),
             caller: record.text("caller"),
@@ -179,7 +179,7 @@ fn judge(policy: &Policy, record: &Record) -> Judged {
             let argv = words(record);
             let line = match record.param("command").and_then(Value::as_str) {
                 Some(line) => CommandLine::Shell { line, login: false },
-                None if argv.is_empty() => return Judged::Unknown,
+                None if argv.is_empty() => return ReplayOutcome::Unknown,
                 None => CommandLine::Argv(&argv),
             };
             return decide(PolicyOperation::Run { line, cwd: path(record, "cwd").unwrap_or(Path::new("/")) });
@@ -190,16 +190,16 @@ fn judge(policy: &Policy, record: &Record) -> Judged {
         "fs.rename" => touch(record, &[("from", Access::Remove, true), ("to", Access::Write, false)]),
         "fs.copy" => touch(record, &[("from", Access::Read, true), ("to", Access::Write, false)]),
         "fs.patch" | "fs.glob" | "fs.grep" => None,
-        _ => return Judged::NotAsked,
+        _ => return ReplayOutcome::NotAsked,
     };
     match touched {
         Some(touched) => decide(PolicyOperation::Files(&touched)),
-        None => Judged::Unknown,
+        None => ReplayOutcome::Unknown,
     }
 }
 
 /// The files of a request; nothing when one of them is not known or not absolute.
-fn touch<'r>(record: &'r Record, names: &[(&str, Access, bool)]) -> Option<Vec<PathAccess<'r>>> {
+fn touch<'r>(record: &'r AuditEntry, names: &[(&str, Access, bool)]) -> Option<Vec<PathAccess<'r>>> {
     let one = |(name, access, tree): &(&str, Access, bool)| {
         let path = path(record, name).filter(|path| path.is_absolute())?;
         Some(PathAccess { path, access: *access, is_recursive: *tree })
@@ -207,17 +207,17 @@ fn touch<'r>(record: &'r Record, names: &[(&str, Access, bool)]) -> Option<Vec<P
     names.iter().map(one).collect()
 }
 
-fn path<'r>(record: &'r Record, name: &str) -> Option<&'r Path> {
+fn path<'r>(record: &'r AuditEntry, name: &str) -> Option<&'r Path> {
     record.param(name).and_then(Value::as_str).map(Path::new)
 }
 
-fn words(record: &Record) -> Vec<String> {
+fn words(record: &AuditEntry) -> Vec<String> {
     let argv = record.param("argv").and_then(Value::as_array);
     argv.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// Whether something was left out of the record that the policy would have seen.
-fn is_incomplete(record: &Record) -> bool {
+fn is_incomplete(record: &AuditEntry) -> bool {
     let left_out = |text: &str| text.contains(crate::observe::audit::HIDDEN) || text.ends_with(" more");
     let mut texts = words(record);
     texts.extend(record.param("command").and_then(Value::as_str).map(str::to_owned));

@@ -36,20 +36,20 @@ impl Fixture {
         ConfigArgs { file: Some(self.directory.path().join("c.toml")), roots: Vec::new() }
     }
 
-    fn question(&self, wanted: Wanted, json: bool) -> Question {
+    fn question(&self, wanted: TestedOperation, json: bool) -> PolicyTest {
         let (face, client) = ("rexd".to_owned(), String::new());
-        Question { config: self.config(), face, client, caller: None, cwd: None, json, wanted }
+        PolicyTest { config: self.config(), face, client, caller: None, cwd: None, json, wanted }
     }
 
     fn run(&self, command: &PolicyCommand) -> (u8, String) {
         let mut out = Vec::new();
-        let places = Places { current: self.directory.path().to_owned(), ..Places::default() };
-        let status = command.run(&places, &mut out).unwrap();
+        let paths = Paths { current: self.directory.path().to_owned(), ..Paths::default() };
+        let status = command.run(&paths, &mut out).unwrap();
         (status, String::from_utf8(out).unwrap())
     }
 
     fn test(&self, line: &str) -> (u8, String) {
-        self.run(&PolicyCommand::Test(self.question(Wanted::Shell(line.to_owned()), false)))
+        self.run(&PolicyCommand::Test(self.question(TestedOperation::Shell(line.to_owned()), false)))
     }
 }
 
@@ -62,7 +62,7 @@ fn a_test_says_verdict_rule_and_reason_and_exits_accordingly() {
     assert!(said.starts_with("verdict  deny\nrule     no pushing ("), "{said}");
     assert!(said.contains("c.toml:4)"), "{said}");
     assert_eq!(fixture.test("make").0, 2);
-    let files = |path: &str| Wanted::Files(vec![(Access::Read, path.into())]);
+    let files = |path: &str| TestedOperation::Files(vec![(Access::Read, path.into())]);
     assert_eq!(fixture.run(&PolicyCommand::Test(fixture.question(files("x/.env"), false))).0, 1);
     assert_eq!(fixture.run(&PolicyCommand::Test(fixture.question(files("x/env"), false))).0, 0);
     let json = fixture.run(&PolicyCommand::Test(fixture.question(files("x/.env"), true))).1;
@@ -82,7 +82,7 @@ fn a_bad_configuration_is_no_verdict() {
 #[test]
 fn an_explanation_names_commands_classes_rules_and_lines() {
     let fixture = Fixture::new();
-    let wanted = Wanted::Shell("ls; env git push \u{1b}[2J $x".to_owned());
+    let wanted = TestedOperation::Shell("ls; env git push \u{1b}[2J $x".to_owned());
     let (status, said) = fixture.run(&PolicyCommand::Explain(fixture.question(wanted.clone(), false)));
     assert_eq!(status, 1);
     for expected in [

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::config::{Config, ConfigArgs, Places};
+use crate::config::{Config, ConfigArgs, Paths};
 
 #[test]
 fn every_example_of_the_page_is_loaded() {
@@ -10,9 +10,9 @@ fn every_example_of_the_page_is_loaded() {
     let blocks: Vec<&str> =
         page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 3);
-    let places = Places { home: Some("/home/u".into()), ..Places::default() };
+    let paths = Paths { home: Some("/home/u".into()), ..Paths::default() };
     for block in blocks {
-        let config = Config::parse(block, Path::new("policy.md"), &ConfigArgs::default(), &places).unwrap();
+        let config = Config::parse(block, Path::new("policy.md"), &ConfigArgs::default(), &paths).unwrap();
         let odd: Vec<_> = config.warnings.iter().filter(|warning| !warning.contains("no roots")).collect();
         assert!(odd.is_empty(), "{odd:?}\n{block}");
     }

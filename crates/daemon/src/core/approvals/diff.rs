@@ -19,7 +19,7 @@ const DIFF_TIME: Duration = Duration::from_millis(200);
 
 /// What was shown, so that it can be told later whether it still is the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shown([u8; 32]);
+pub struct PreviewDigest([u8; 32]);
 
 /// A change as it would be now.
 #[derive(Debug)]
@@ -27,12 +27,12 @@ pub struct Preview {
     /// For people.
     pub diff: Diff,
     /// All of it, with what was cut off.
-    pub shown: Shown,
+    pub shown: PreviewDigest,
 }
 
 /// What a write would change.
 pub fn write(path: &RootedPath, bytes: &[u8], mode: WriteMode) -> Result<Preview, Error> {
-    let mut drawing = Drawing::default();
+    let mut drawing = PreviewBuilder::default();
     let before = match files::stat(path)? {
         Some(found) if found.size.saturating_add(bytes.len() as u64) > COMPARED_BYTES => {
             let after = if mode == WriteMode::Append { found.size } else { 0 } + bytes.len() as u64;
@@ -53,14 +53,14 @@ pub fn write(path: &RootedPath, bytes: &[u8], mode: WriteMode) -> Result<Preview
 /// What an edit would change; why it cannot be made, if it cannot.
 pub fn edit(path: &RootedPath, edit: &Edit) -> Result<Preview, Error> {
     let planned = files::plan_edit(path, edit)?;
-    let mut drawing = Drawing::default();
+    let mut drawing = PreviewBuilder::default();
     drawing.file(path, planned.before.as_ref().map(|text| text.as_bytes()), Some(planned.after.as_bytes()));
     Ok(drawing.finish())
 }
 
 /// What a patch would change.
 pub fn patch(plan: &PatchPlan) -> Preview {
-    let mut drawing = Drawing::default();
+    let mut drawing = PreviewBuilder::default();
     for change in plan.changes() {
         drawing.file(&change.path, change.before.as_deref(), change.after.as_deref());
     }
@@ -68,12 +68,12 @@ pub fn patch(plan: &PatchPlan) -> Preview {
 }
 
 #[derive(Default)]
-struct Drawing {
+struct PreviewBuilder {
     text: String,
     digest: Sha256,
 }
 
-impl Drawing {
+impl PreviewBuilder {
     fn file(&mut self, path: &RootedPath, before: Option<&[u8]>, after: Option<&[u8]>) {
         for side in [before, after] {
             self.digest.update([u8::from(side.is_some())]);
@@ -113,6 +113,6 @@ impl Drawing {
         }
         self.text.truncate(end);
         let diff = Diff { text: self.text, cut_bytes: (whole - end) as u64 };
-        Preview { diff, shown: Shown(self.digest.finalize().into()) }
+        Preview { diff, shown: PreviewDigest(self.digest.finalize().into()) }
     }
 }

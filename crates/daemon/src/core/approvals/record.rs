@@ -16,12 +16,12 @@ use crate::observe::audit::{redact_argv, redact_text};
 
 /// One question.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Record {
-    pub(super) state: State,
+pub(super) struct ApprovalRecord {
+    pub(super) state: ApprovalState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) scope: Option<ScopeWord>,
+    pub(super) scope: Option<StoredScope>,
     pub(super) caller: String,
     pub(super) client: String,
     pub(super) face: String,
@@ -36,12 +36,12 @@ pub(super) struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) settled_at_ms: Option<u64>,
     /// Which daemon waits for it.
-    pub(super) daemon: Daemon,
+    pub(super) daemon: DaemonId,
 }
 
 /// A process, named so that another one with its number is not taken for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Daemon {
+pub(super) struct DaemonId {
     pub(super) pid: u32,
     pub(super) started: u64,
 }
@@ -49,7 +49,7 @@ pub(super) struct Daemon {
 /// How far a question is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum State {
+pub(super) enum ApprovalState {
     Pending,
     Approved,
     Denied,
@@ -61,7 +61,7 @@ pub(super) enum State {
 /// For what else an answer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum ScopeWord {
+pub(super) enum StoredScope {
     Once,
     Session,
     Rule,
@@ -78,8 +78,8 @@ pub(super) struct GrantRecord {
     pub(super) granted_at_ms: u64,
 }
 
-impl Record {
-    pub(super) fn new(approval: &Approval, daemon: Daemon) -> Record {
+impl ApprovalRecord {
+    pub(super) fn new(approval: &Approval, daemon: DaemonId) -> ApprovalRecord {
         let ApprovalRequest { requester, method, operation, rule, .. } = &approval.request;
         let diff = match operation {
             Operation::Files { diff: Some(Diff { text, cut_bytes }), .. } => {
@@ -87,8 +87,8 @@ impl Record {
             }
             _ => None,
         };
-        Record {
-            state: State::Pending,
+        ApprovalRecord {
+            state: ApprovalState::Pending,
             by: None,
             scope: None,
             caller: requester.caller.to_string(),
@@ -108,18 +108,18 @@ impl Record {
     pub(super) fn settle(&mut self, outcome: &Resolution) {
         self.settled_at_ms = Some(to_ms(SystemTime::now()));
         self.state = match outcome {
-            Resolution::Answered(ApprovalAnswer { choice: Choice::Approve, .. }) => State::Approved,
-            Resolution::Answered(ApprovalAnswer { choice: Choice::Deny, .. }) => State::Denied,
-            Resolution::Expired => State::Expired,
-            Resolution::Withdrawn => State::Withdrawn,
-            Resolution::Abandoned => State::Abandoned,
+            Resolution::Answered(ApprovalAnswer { choice: Choice::Approve, .. }) => ApprovalState::Approved,
+            Resolution::Answered(ApprovalAnswer { choice: Choice::Deny, .. }) => ApprovalState::Denied,
+            Resolution::Expired => ApprovalState::Expired,
+            Resolution::Withdrawn => ApprovalState::Withdrawn,
+            Resolution::Abandoned => ApprovalState::Abandoned,
         };
         if let Resolution::Answered(answer) = outcome {
             self.by = Some(answer.by.to_string());
             self.scope = Some(match answer.scope {
-                Scope::Once => ScopeWord::Once,
-                Scope::Session => ScopeWord::Session,
-                Scope::Rule => ScopeWord::Rule,
+                Scope::Once => StoredScope::Once,
+                Scope::Session => StoredScope::Session,
+                Scope::Rule => StoredScope::Rule,
             });
         }
     }
@@ -128,9 +128,9 @@ impl Record {
     pub(super) fn outcome(&self) -> Option<Resolution> {
         let answered = |choice| {
             let scope = match self.scope {
-                None | Some(ScopeWord::Once) => Scope::Once,
-                Some(ScopeWord::Session) => Scope::Session,
-                Some(ScopeWord::Rule) => Scope::Rule,
+                None | Some(StoredScope::Once) => Scope::Once,
+                Some(StoredScope::Session) => Scope::Session,
+                Some(StoredScope::Rule) => Scope::Rule,
             };
             Resolution::Answered(ApprovalAnswer {
                 choice,
@@ -139,12 +139,12 @@ impl Record {
             })
         };
         Some(match self.state {
-            State::Pending => return None,
-            State::Approved => answered(Choice::Approve),
-            State::Denied => answered(Choice::Deny),
-            State::Expired => Resolution::Expired,
-            State::Withdrawn => Resolution::Withdrawn,
-            State::Abandoned => Resolution::Abandoned,
+            ApprovalState::Pending => return None,
+            ApprovalState::Approved => answered(Choice::Approve),
+            ApprovalState::Denied => answered(Choice::Deny),
+            ApprovalState::Expired => Resolution::Expired,
+            ApprovalState::Withdrawn => Resolution::Withdrawn,
+            ApprovalState::Abandoned => Resolution::Abandoned,
         })
     }
 }

@@ -7,11 +7,11 @@ use engine::Error;
 use engine::files::{Access, PathGuard};
 use engine::policy::{self, PathAccess, PolicyOperation, PolicyQuery, Verdict};
 
-use crate::core::runtime_policy::Guard;
+use crate::core::runtime_policy::RuntimePolicy;
 
 /// Refuses what the rules deny, and what they ask about unless somebody has approved it.
 pub(crate) struct Rules {
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) runtime_policy: Arc<RuntimePolicy>,
     /// The face it is asked through.
     pub(crate) face: &'static str,
     /// What the client calls itself.
@@ -29,7 +29,7 @@ impl PathGuard for Rules {
             Access::Write => PathAccess::write(real),
         };
         let touches = [touch];
-        let decision = self.guard.policy.decide(&PolicyQuery {
+        let decision = self.runtime_policy.policy.decide(&PolicyQuery {
             face: self.face,
             client: &self.client,
             caller: &self.caller,

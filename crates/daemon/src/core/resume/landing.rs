@@ -37,12 +37,12 @@ impl Landings {
 
     /// Makes the folder, for this user alone.
     pub(super) fn make(&self) -> io::Result<()> {
-        state::make_private(&self.folder)
+        state::create_private_dir(&self.folder)
     }
 
     /// Whether the folder is there, for this user alone.
     pub(super) fn check(&self) -> io::Result<()> {
-        state::check_private(&self.folder)
+        state::check_private_dir(&self.folder)
     }
 
     /// Makes the landing of a session, and removes some that others left behind.

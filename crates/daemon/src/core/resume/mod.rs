@@ -128,7 +128,7 @@ impl Lingering {
             return;
         }
         // Whoever made them, as sshd did, waits until nobody holds them any more.
-        if let Err(error) = state::let_go_of_streams() {
+        if let Err(error) = state::detach_standard_streams() {
             tracing::warn!(%error, "cannot let go of the standard streams");
         }
         tokio::select! {

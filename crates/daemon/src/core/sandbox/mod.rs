@@ -1,10 +1,10 @@
 //! The sandbox as the operator has it: profiles by their names, what belongs to the daemon itself, and temporary
 //! directories for those who are confined. The kernel's part is the engine's.
 
-mod settled;
-mod temp;
+mod resolve;
+mod temp_dir;
 
-pub use temp::{Temp, lasting as lasting_temp, remove as remove_temp};
+pub use temp_dir::{SandboxTempDir, detached_temp_dir, remove_temp_dir};
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use engine::sandbox::{
     Confinement, FeatureMask, Features, Profile, ProtectedPaths, ReadAccess, SandboxSettings, UnknownFeature,
 };
 
-use crate::config::{BUILT_IN, Config, CustomProfile, OFF, Places, SandboxConfig, TokenSource};
+use crate::config::{BUILT_IN, Config, CustomProfile, OFF, Paths, SandboxConfig, TokenSource};
 
 /// Takes features away from the kernel, for tests and for hosts where they misbehave. Nothing can be added by it.
 pub const FEATURES_VARIABLE: &str = "REXD_SANDBOX_FEATURES";
@@ -57,7 +57,7 @@ pub struct UnknownProfile {
 
 impl Sandbox {
     /// The profiles of a configuration. What belongs to the daemon is known from its places.
-    pub fn new(config: &Config, places: &Places) -> Sandbox {
+    pub fn new(config: &Config, paths: &Paths) -> Sandbox {
         let tokens = config.auth.tokens.iter().filter_map(|token| match &token.source {
             TokenSource::File(path) => Some(path.clone()),
             _ => None,
@@ -65,10 +65,10 @@ impl Sandbox {
         let key = config.server.tls.as_ref().map(|tls| tls.key.clone());
         // Whoever reaches the socket has the daemon start what it likes, unconfined.
         let exec_server = &config.exec_server;
-        let more = [config.server.unix.clone(), config.audit.path.clone(), places.token_file.clone(), key];
+        let more = [config.server.unix.clone(), config.audit.path.clone(), paths.token_file.clone(), key];
         let more =
             more.into_iter().chain([exec_server.ws_auth.file.clone(), exec_server.remote_token_file.clone()]);
-        let hide = places.state.iter().cloned().chain(tokens).chain(more.flatten());
+        let hide = paths.state.iter().cloned().chain(tokens).chain(more.flatten());
         let own = ProtectedPaths { protect: config.source.iter().cloned().collect(), hide: hide.collect() };
         let written = config.sandbox.profiles.iter().flat_map(|profile| &profile.write);
         let mut changeable: Vec<PathBuf> = config.roots.iter().chain(written).cloned().collect();
@@ -96,7 +96,7 @@ impl Sandbox {
         &self,
         wishes: &[Option<&str>],
         roots: &[PathBuf],
-        temp: &Temp,
+        temp: &SandboxTempDir,
     ) -> Result<Option<Arc<Confinement>>, UnknownProfile> {
         let names = std::iter::once(self.profile_name()).chain(wishes.iter().copied());
         let mut layers = Vec::new();
@@ -118,10 +118,15 @@ impl Sandbox {
         Err(UnknownProfile { name: name.to_owned(), known })
     }
 
-    fn profile(&self, name: &str, roots: &[PathBuf], temp: &Temp) -> Result<Profile, UnknownProfile> {
+    fn profile(
+        &self,
+        name: &str,
+        roots: &[PathBuf],
+        temp: &SandboxTempDir,
+    ) -> Result<Profile, UnknownProfile> {
         self.check(name)?;
-        let changeable = settled::all(&self.changeable);
-        let settle = |path: &Path| settled::one(path, &changeable);
+        let changeable = resolve::all(&self.changeable);
+        let settle = |path: &Path| resolve::one(path, &changeable);
         let roots: Vec<PathBuf> = roots.iter().map(|root| settle(root)).collect();
         let own = self.own_outside(&roots);
         let mut profile = match self.config.profiles.iter().find(|profile| profile.name == name) {
@@ -144,18 +149,18 @@ impl Sandbox {
 /// A profile of the operator, for somebody with these roots.
 fn built(
     custom: &CustomProfile,
-    (roots, temp, own): (&[PathBuf], &Temp, &ProtectedPaths),
+    (roots, temp, own): (&[PathBuf], &SandboxTempDir, &ProtectedPaths),
     settle: impl Fn(&Path) -> PathBuf,
 ) -> Profile {
     let roots: &[PathBuf] = if custom.write_roots { roots } else { &[] };
     let mut profile = Profile::workspace_write(roots, Some(temp.path()), own);
     let all = |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| real(path)).collect() };
     profile.name = custom.name.clone();
-    let settled: Vec<PathBuf> = custom.write.iter().map(|path| settle(path)).collect();
+    let resolve: Vec<PathBuf> = custom.write.iter().map(|path| settle(path)).collect();
     profile.hide.extend(all(&custom.hide));
     profile.protect.extend(all(&custom.protect));
-    profile.protect.extend(settled.iter().map(|path| path.join(".git/hooks")));
-    profile.write.extend(settled);
+    profile.protect.extend(resolve.iter().map(|path| path.join(".git/hooks")));
+    profile.write.extend(resolve);
     if !custom.read.is_empty() {
         profile.read = ReadAccess::Only(custom.read.iter().map(|path| settle(path)).collect());
     }

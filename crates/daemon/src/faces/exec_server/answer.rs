@@ -73,7 +73,7 @@ impl Answer {
         asker: Asker,
         (transport, cancel): (metrics::Transport, CancellationToken),
     ) -> Answer {
-        let asked = traces::Asked { method: &operation, caller: &asker.caller.name, transport };
+        let asked = traces::RequestAttributes { method: &operation, caller: &asker.caller.name, transport };
         Answer {
             timer: Some(service.metrics.request(&operation)),
             span: Some(service.traces.begin(asked, None)),
@@ -168,7 +168,11 @@ impl Answer {
             span.end(error.map(|error| error.code));
         }
         if let Some(timer) = self.timer.take() {
-            timer.done(if error.is_none() { metrics::Outcome::Ok } else { metrics::Outcome::Error });
+            timer.done(if error.is_none() {
+                metrics::RequestOutcome::Ok
+            } else {
+                metrics::RequestOutcome::Error
+            });
         }
         let outcome = match error {
             None => AuditOutcome::Done(Cow::Borrowed("ok")),

@@ -48,7 +48,7 @@ enum Lane {
     /// Nothing: it is done at once.
     Free,
     /// A place among those that run; without one it waits.
-    Places,
+    Paths,
     /// A share of what may wait for processes; without one it is refused, since what ends them comes behind it.
     Processes,
 }
@@ -56,10 +56,10 @@ enum Lane {
 impl Lane {
     fn of(method: &str) -> Lane {
         match method {
-            v1::PROCESS_START | v0::method::EXEC => Lane::Places,
+            v1::PROCESS_START | v0::method::EXEC => Lane::Paths,
             v1::PROCESS_WRITE | v0::method::WRITE | v1::PROCESS_READ => Lane::Processes,
             v1::FS_CLOSE => Lane::Free,
-            method if method.starts_with("fs/") || method.starts_with("http/") => Lane::Places,
+            method if method.starts_with("fs/") || method.starts_with("http/") => Lane::Paths,
             _ => Lane::Free,
         }
     }
@@ -88,7 +88,7 @@ pub(super) struct Connection {
     outgoing: Outgoing,
     phase: Phase,
     session: Option<Box<Session>>,
-    places: Arc<Semaphore>,
+    paths: Arc<Semaphore>,
     /// Bytes of [`FOR_PROCESSES`] that are free.
     spare: Arc<Semaphore>,
     answers: LargeAnswers,
@@ -110,7 +110,7 @@ impl Connection {
             outgoing: link.outgoing.clone(),
             phase: Phase::New,
             session: None,
-            places: Arc::new(Semaphore::new(IN_FLIGHT)),
+            paths: Arc::new(Semaphore::new(IN_FLIGHT)),
             spare: Arc::new(Semaphore::new(FOR_PROCESSES)),
             answers: LargeAnswers::new(),
             waiting: VecDeque::new(),
@@ -164,14 +164,14 @@ impl Connection {
             // Who does not take answers is not asked for more.
             let is_full = peer.is_full();
             let has_room = self.waiting.len() < WAITING && self.waiting_bytes < WAITING_BYTES && !is_full;
-            let (places, is_waiting) = (self.places.clone(), !self.waiting.is_empty());
+            let (paths, is_waiting) = (self.paths.clone(), !self.waiting.is_empty());
             let then = tokio::select! {
                 biased;
                 message = incoming.recv(), if has_room => match message {
                     Some(message) => self.take(message).await,
                     None => Then::HangUp,
                 },
-                Ok(place) = places.acquire_owned(), if is_waiting && !is_full => self.next(place),
+                Ok(place) = paths.acquire_owned(), if is_waiting && !is_full => self.next(place),
                 () = peer.has_room(), if is_full => Then::GoOn,
                 then = Self::attend(self.session.as_deref_mut()) => then,
                 () = peer.closed() => Then::HangUp,
@@ -255,9 +255,9 @@ impl Connection {
     fn ask(&mut self, request: Request) {
         match Lane::of(&request.method) {
             Lane::Free => self.dispatch(request, None),
-            Lane::Places => {
+            Lane::Paths => {
                 let is_next = self.waiting.is_empty();
-                match is_next.then(|| self.places.clone().try_acquire_owned().ok()).flatten() {
+                match is_next.then(|| self.paths.clone().try_acquire_owned().ok()).flatten() {
                     Some(place) => self.dispatch(request, Some(place)),
                     None => {
                         self.waiting_bytes += request.bytes();

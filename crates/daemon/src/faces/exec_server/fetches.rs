@@ -11,8 +11,8 @@ use super::session::Session;
 impl Session {
     /// `http/request`.
     pub(super) fn fetch(&mut self, params: HttpRequest, outgoing: &Outgoing, mut answer: Answer) {
-        let guard = self.service.guard.current();
-        match self.confinement(&guard, None, None) {
+        let runtime_policy = self.service.runtime_policy.current();
+        match self.confinement(&runtime_policy, None, None) {
             // Who keeps commands from the network does not want them to reach it by asking the daemon.
             Ok(Some(confinement)) if confinement.restricts_network() => {
                 let error = ErrorObject::invalid_request("the operator's sandbox profile has no network");
@@ -22,7 +22,7 @@ impl Session {
             Err(error) => return self.reply(answer, Err::<(), _>(error)),
         }
         let (active, outgoing, cancel) = (self.fetching.clone(), outgoing.clone(), answer.cancel.clone());
-        let known = guard.clone();
+        let known = runtime_policy.clone();
         self.spawn(async move {
             let fetched = tokio::select! {
                 fetched = http::request(params, &known.environment, &active, answer.afford(http::LARGE)) => fetched,

@@ -20,13 +20,13 @@ const MOST_READ: u64 = 512 * 1024 * 1024;
 impl Session {
     /// The roots as a call with this sandbox sees them.
     pub(super) fn roots(&mut self, sandbox: Option<&FileSystemSandboxContext>) -> Result<Roots, ErrorObject> {
-        let guard = self.service.guard.current();
-        let confinement = self.confinement(&guard, sandbox, None)?;
+        let runtime_policy = self.service.runtime_policy.current();
+        let confinement = self.confinement(&runtime_policy, sandbox, None)?;
         let roots = match confinement {
             Some(confinement) => self.service.roots.guarded(confinement),
             None => self.service.roots.clone(),
         };
-        Ok(self.ruled(roots, &guard, Vec::new()))
+        Ok(self.ruled(roots, &runtime_policy, Vec::new()))
     }
 
     /// The path that a call names, as far as it may be touched.

@@ -17,21 +17,21 @@ use super::errors::failed;
 use super::processes::Start;
 use super::session::{Inquired, Session};
 use crate::core::permission::{Rules, Waits, settle};
-use crate::core::runtime_policy::Guard;
+use crate::core::runtime_policy::RuntimePolicy;
 
 impl Session {
     /// Starts it if the policy lets it, or somebody who is asked.
     pub(super) fn judge(&mut self, start: Start, mut answer: Answer) {
-        let guard = self.service.guard.current();
-        let cwd = match self.start_path(&guard, &start.cwd) {
+        let runtime_policy = self.service.runtime_policy.current();
+        let cwd = match self.start_path(&runtime_policy, &start.cwd) {
             Ok(cwd) => cwd,
             Err(error) => return self.reply(answer, Err::<(), _>(error)),
         };
         // Rules on directories hold for where it really is.
-        let place = if guard.policy.depends_on_cwd() { cwd.real().ok() } else { None };
+        let place = if runtime_policy.policy.depends_on_cwd() { cwd.real().ok() } else { None };
         let place = place.as_deref().unwrap_or(cwd.as_path());
         let operation = PolicyOperation::Run { line: CommandLine::Argv(&start.params.argv), cwd: place };
-        let decision = guard.policy.decide(&self.inquiry(operation));
+        let decision = runtime_policy.policy.decide(&self.inquiry(operation));
         answer.judged(PolicyOutcome {
             verdict: decision.verdict,
             rule: decision.rule.clone(),
@@ -40,8 +40,8 @@ impl Session {
         match decision.verdict {
             Verdict::Allow => self.launch(start, answer),
             Verdict::Ask => {
-                let request = self.request(&guard, decision, &start, place);
-                self.ask(guard, (start, answer), request);
+                let request = self.request(&runtime_policy, decision, &start, place);
+                self.ask(runtime_policy, (start, answer), request);
             }
             Verdict::Deny | Verdict::NoShell => {
                 let error = decision.into_result().map_or_else(failed, |()| ErrorObject::internal("allowed"));
@@ -50,12 +50,17 @@ impl Session {
         }
     }
 
-    fn ask(&mut self, guard: Arc<Guard>, (start, mut answer): (Start, Answer), request: ApprovalRequest) {
+    fn ask(
+        &mut self,
+        runtime_policy: Arc<RuntimePolicy>,
+        (start, mut answer): (Start, Answer),
+        request: ApprovalRequest,
+    ) {
         let cancel = CancellationToken::new();
         self.asked.insert(start.params.process_id.clone(), cancel.clone());
         let (service, over, answered) = (self.service.clone(), self.over.clone(), self.answered.clone());
         self.tasks.spawn(async move {
-            let waits = Waits { within: guard.approvals.within, cancel: &cancel, over: &over };
+            let waits = Waits { within: runtime_policy.approvals.within, cancel: &cancel, over: &over };
             let (settled, result) = settle(&service.approvals, request, waits).await;
             settled.into_iter().for_each(|settled| answer.settled(settled));
             // A session that is over drops it, and with it the answer.
@@ -77,7 +82,13 @@ impl Session {
         }
     }
 
-    fn request(&self, guard: &Guard, decision: Decision, start: &Start, cwd: &Path) -> ApprovalRequest {
+    fn request(
+        &self,
+        runtime_policy: &RuntimePolicy,
+        decision: Decision,
+        start: &Start,
+        cwd: &Path,
+    ) -> ApprovalRequest {
         let v1::ExecParams { argv, env, tty, .. } = &start.params;
         let env = env.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
         ApprovalRequest {
@@ -97,7 +108,7 @@ impl Session {
                 has_terminal: *tty,
                 is_detached: false,
             },
-            rule_fingerprint: guard.policy.rule_fingerprint(&decision.rule),
+            rule_fingerprint: runtime_policy.policy.rule_fingerprint(&decision.rule),
             rule: decision.rule.to_string(),
             reason: decision.reason,
             risk: decision.risk,
@@ -109,19 +120,28 @@ impl Session {
     }
 
     /// The directory a process starts in. A command is asked about as such, with its directory.
-    pub(super) fn start_path(&self, guard: &Arc<Guard>, cwd: &Path) -> Result<RootedPath, ErrorObject> {
-        let roots = self.ruled(self.service.roots.clone(), guard, vec![PathBuf::from("/")]);
+    pub(super) fn start_path(
+        &self,
+        runtime_policy: &Arc<RuntimePolicy>,
+        cwd: &Path,
+    ) -> Result<RootedPath, ErrorObject> {
+        let roots = self.ruled(self.service.roots.clone(), runtime_policy, vec![PathBuf::from("/")]);
         roots.admit(Path::new("/"), cwd).map_err(failed)
     }
 
     /// The same roots with the operator's rules on files. What a rule would ask about is refused: of a file call nobody
     /// can be asked on this wire, where clients give up after seconds.
-    pub(super) fn ruled(&self, roots: Roots, guard: &Arc<Guard>, approved: Vec<PathBuf>) -> Roots {
-        if !guard.policy.restricts_files() {
+    pub(super) fn ruled(
+        &self,
+        roots: Roots,
+        runtime_policy: &Arc<RuntimePolicy>,
+        approved: Vec<PathBuf>,
+    ) -> Roots {
+        if !runtime_policy.policy.restricts_files() {
             return roots;
         }
         roots.guarded(Arc::new(Rules {
-            guard: guard.clone(),
+            runtime_policy: runtime_policy.clone(),
             face: FACE,
             client: self.asker.client.clone(),
             caller: self.asker.caller.name.clone(),

@@ -42,7 +42,7 @@ use link::Link;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::core::runtime_policy::Guarding;
+use crate::core::runtime_policy::RuntimePolicyHandle;
 use crate::net::auth::Caller;
 use crate::observe::metrics::{Metrics, Transport};
 use crate::observe::traces::Traces;
@@ -62,7 +62,7 @@ pub struct Service {
     /// What the operator opened; everything, unless they said otherwise.
     pub roots: Roots,
     /// What the operator allows now.
-    pub guard: Guarding,
+    pub runtime_policy: RuntimePolicyHandle,
     /// What waits until somebody has decided.
     pub approvals: Approvals,
     /// Who keeps the record.

@@ -17,7 +17,7 @@ use super::numbers::Numbers;
 use super::pump::{Pump, Words};
 use super::session::{Managed, Session};
 use super::writes::WriteIds;
-use crate::observe::metrics::Ownership;
+use crate::observe::metrics::ProcessOwner;
 
 /// How much of what was told is kept so that it can be told again: more than can be on its way to a client.
 const KEPT_BYTES: u64 = 6 * 1024 * 1024;
@@ -75,7 +75,7 @@ impl Session {
     pub(super) fn launch(&mut self, start: Start, answer: Answer) {
         match self.launched(&start) {
             Ok((pump, starting)) => {
-                let counted = self.service.metrics.process_started(Ownership::Attached);
+                let counted = self.service.metrics.process_started(ProcessOwner::Attached);
                 let sandbox_type = convert::sandbox_type(starting.1);
                 let response = Started::new(&start, sandbox_type);
                 self.tasks.spawn(async move {
@@ -136,12 +136,12 @@ impl Session {
     }
 
     fn spec(&mut self, start: &Start) -> Result<ProcessSpec, ErrorObject> {
-        let guard = self.service.guard.current();
-        let confined = self.confined(&guard, start)?;
+        let runtime_policy = self.service.runtime_policy.current();
+        let confined = self.confined(&runtime_policy, start)?;
         let temp = confined.temp.as_deref();
-        let prescribed = &guard.policy.environment().set;
-        let env = convert::environment(&start.params, (&guard.environment, prescribed), temp);
-        let cwd = self.start_path(&guard, &start.cwd)?;
+        let prescribed = &runtime_policy.policy.environment().set;
+        let env = convert::environment(&start.params, (&runtime_policy.environment, prescribed), temp);
+        let cwd = self.start_path(&runtime_policy, &start.cwd)?;
         Ok(convert::spec(start, (cwd, env), confined.confinement))
     }
 

@@ -17,8 +17,8 @@ use super::errors::failed;
 use super::paths::native;
 use super::processes::Start;
 use super::session::Session;
-use crate::core::runtime_policy::Guard;
-use crate::core::sandbox::{Temp, real};
+use crate::core::runtime_policy::RuntimePolicy;
+use crate::core::sandbox::{SandboxTempDir, real};
 
 /// What it takes to run programs at all.
 const MINIMAL: [&str; 11] =
@@ -34,13 +34,17 @@ pub(super) struct Confined {
 
 impl Session {
     /// What confines a process.
-    pub(super) fn confined(&mut self, guard: &Arc<Guard>, start: &Start) -> Result<Confined, ErrorObject> {
+    pub(super) fn confined(
+        &mut self,
+        runtime_policy: &Arc<RuntimePolicy>,
+        start: &Start,
+    ) -> Result<Confined, ErrorObject> {
         let wish = start.params.sandbox.as_ref();
         if start.params.enforce_managed_network == Some(true) && !restricts_network(wish) {
             let reason = "a network that must go through the client's proxy cannot be held here";
             return Err(refused(reason));
         }
-        let confinement = self.confinement(guard, wish, Some(&start.cwd))?;
+        let confinement = self.confinement(runtime_policy, wish, Some(&start.cwd))?;
         let temp = match (&confinement, &self.temp) {
             (Some(confinement), Some(temp)) if confinement.permits(temp.path(), Access::Write) => {
                 let failed = |error| ErrorObject::internal(format!("{}: {error}", temp.path().display()));
@@ -55,20 +59,20 @@ impl Session {
     /// What confines whoever asks with this wish; nothing if neither they nor the operator want anything.
     pub(super) fn confinement(
         &mut self,
-        guard: &Arc<Guard>,
+        runtime_policy: &Arc<RuntimePolicy>,
         wish: Option<&FileSystemSandboxContext>,
         cwd: Option<&Path>,
     ) -> Result<Option<Arc<Confinement>>, ErrorObject> {
-        let own = guard.sandbox.own_outside(&[]);
+        let own = runtime_policy.sandbox.own_outside(&[]);
         let asked = wish.map(|wish| profile(wish, cwd, &own)).transpose()?.flatten();
-        if asked.is_none() && guard.sandbox.profile_name().is_none() {
+        if asked.is_none() && runtime_policy.sandbox.profile_name().is_none() {
             return Ok(None);
         }
         if self.temp.is_none() {
-            self.temp = Some(Temp::new().map_err(failed)?);
+            self.temp = Some(SandboxTempDir::new().map_err(failed)?);
         }
         let Some(temp) = &self.temp else { return Err(ErrorObject::internal("no temporary directory")) };
-        let operators = guard.sandbox.confinement(&[], self.service.roots.paths(), temp);
+        let operators = runtime_policy.sandbox.confinement(&[], self.service.roots.paths(), temp);
         let operators = operators.map_err(|unknown| ErrorObject::internal(unknown.to_string()))?;
         let layers = operators.iter().flat_map(|held| held.layers().iter().cloned());
         let confinement = Confinement::new(layers.chain(asked.map(Arc::new)));
@@ -100,8 +104,8 @@ pub(super) fn profile(
             profile.protect.clear();
         }
         FileSystemPolicy::Restricted { entries, .. } => {
-            let places = Places { projects: projects(wish, cwd)? };
-            places.fill(entries, &mut profile)?;
+            let paths = Paths { projects: projects(wish, cwd)? };
+            paths.fill(entries, &mut profile)?;
         }
     }
     Ok(Some(profile))
@@ -120,11 +124,11 @@ fn projects(wish: &FileSystemSandboxContext, cwd: Option<&Path>) -> Result<Vec<P
 }
 
 /// What the words for places mean.
-struct Places {
+struct Paths {
     projects: Vec<PathBuf>,
 }
 
-impl Places {
+impl Paths {
     /// Fills a profile with what the entries say. Narrower ones hold over wider ones; of two that name the same place,
     /// the later one.
     fn fill(&self, entries: &[FileSystemEntry], profile: &mut Profile) -> Result<(), ErrorObject> {
@@ -205,8 +209,8 @@ fn climbs(subpath: &str) -> bool {
     Path::new(subpath).components().any(|part| part == Component::ParentDir)
 }
 
-fn is_in(path: &Path, places: &[PathBuf]) -> bool {
-    places.iter().any(|place| path.starts_with(place))
+fn is_in(path: &Path, paths: &[PathBuf]) -> bool {
+    paths.iter().any(|place| path.starts_with(place))
 }
 
 fn cannot_hold(path: &Path, reason: &str) -> ErrorObject {

@@ -20,8 +20,8 @@ use super::missing::Missing;
 use super::numbers::Numbers;
 use super::pump::{Listener, Words};
 use super::writes::WriteIds;
-use crate::core::sandbox::{Temp, remove_temp};
-use crate::observe::metrics::HeldSession;
+use crate::core::sandbox::{SandboxTempDir, remove_temp_dir};
+use crate::observe::metrics::SessionGauge;
 
 /// How long what is known of a process is kept after its end.
 const KEPT_AFTER_END: Duration = Duration::from_secs(30);
@@ -69,10 +69,10 @@ pub(super) struct Session {
     /// What is being fetched for the client.
     pub(super) fetching: ActiveRequests,
     pub(super) missing: Option<Missing>,
-    pub(super) temp: Option<Temp>,
+    pub(super) temp: Option<SandboxTempDir>,
     pub(super) over: CancellationToken,
     pub(super) tasks: TaskTracker,
-    _counted: HeldSession,
+    _counted: SessionGauge,
 }
 
 /// A start that somebody was asked about, and what they said.
@@ -199,7 +199,7 @@ impl Session {
         self.tasks.close();
         self.tasks.wait().await;
         if let Some(temp) = &self.temp {
-            remove_temp(temp.path());
+            remove_temp_dir(temp.path());
         }
     }
 }

@@ -15,7 +15,7 @@ use wire::rexd::v1::codes;
 
 use super::FACE;
 use crate::net::auth::Caller;
-use crate::observe::metrics::{self, Metrics, Refusal, RequestTimer};
+use crate::observe::metrics::{self, Metrics, RefusalReason, RequestTimer};
 use crate::observe::traces::Span;
 
 /// Who asked, for the audit.
@@ -69,15 +69,15 @@ impl Observed {
             self.span.session(session);
         }
         match error {
-            Some(error) if error.code == codes::RESOURCE_LIMIT => self.metrics.refused(Refusal::Busy),
-            Some(error) if error.data.get("rule").is_some() => self.metrics.refused(Refusal::Policy),
+            Some(error) if error.code == codes::RESOURCE_LIMIT => self.metrics.refused(RefusalReason::Busy),
+            Some(error) if error.data.get("rule").is_some() => self.metrics.refused(RefusalReason::Policy),
             _ => {}
         }
         self.span.end(error.map(|error| error.code));
         self.timer.done(match error {
-            None => metrics::Outcome::Ok,
-            Some(error) if error.code == codes::CANCELLED => metrics::Outcome::Cancelled,
-            Some(_) => metrics::Outcome::Error,
+            None => metrics::RequestOutcome::Ok,
+            Some(error) if error.code == codes::CANCELLED => metrics::RequestOutcome::Cancelled,
+            Some(_) => metrics::RequestOutcome::Error,
         });
     }
 }

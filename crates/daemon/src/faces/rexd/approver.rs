@@ -7,20 +7,24 @@ use engine::approval::{ApprovalRequest, ApprovalUpdate, Approver};
 use tokio::sync::mpsc;
 
 use super::mailbox::{Handle, Letter, Notice};
-use crate::core::runtime_policy::Guarding;
+use crate::core::runtime_policy::RuntimePolicyHandle;
 use crate::net::auth::Scope;
 
 /// What decides whether a session may see and answer a question.
 pub(super) struct SessionApprover {
     handle: Handle,
-    guard: Guarding,
+    runtime_policy: RuntimePolicyHandle,
     /// The directories its caller is confined to, if it is.
     roots: Option<Vec<PathBuf>>,
 }
 
 impl SessionApprover {
-    pub(super) fn new(handle: Handle, guard: Guarding, roots: Option<Vec<PathBuf>>) -> SessionApprover {
-        SessionApprover { handle, guard, roots }
+    pub(super) fn new(
+        handle: Handle,
+        runtime_policy: RuntimePolicyHandle,
+        roots: Option<Vec<PathBuf>>,
+    ) -> SessionApprover {
+        SessionApprover { handle, runtime_policy, roots }
     }
 
     /// Whether everything a question is about lies where its caller may look.
@@ -31,14 +35,14 @@ impl SessionApprover {
 
     /// Nothing if it may answer, else why not.
     pub(super) fn reason_against(&self, request: &ApprovalRequest) -> Option<String> {
-        let (caller, guard) = (&self.handle.asker.caller, self.guard.current());
+        let (caller, runtime_policy) = (&self.handle.asker.caller, self.runtime_policy.current());
         if !caller.scopes.allow(Scope::Exec) {
             return Some(format!("{} may only look", caller.name));
         }
-        if !guard.approvals.approvers.iter().any(|glob| glob.matches(&caller.name)) {
+        if !runtime_policy.approvals.approvers.iter().any(|glob| glob.matches(&caller.name)) {
             return Some(format!("{} is not among approvals.approvers", caller.name));
         }
-        if !guard.approvals.self_approval && request.requester.caller == caller.name {
+        if !runtime_policy.approvals.self_approval && request.requester.caller == caller.name {
             return Some("whoever asks may not answer here (approvals.self_approval)".to_owned());
         }
         None

@@ -8,8 +8,8 @@ use engine::files::Access;
 use engine::sandbox::{Confinement, Profile, ProtectedPaths, ReadAccess};
 use engine::{Error, Roots};
 
-use crate::core::runtime_policy::Guard;
-use crate::core::sandbox::{Temp, UnknownProfile};
+use crate::core::runtime_policy::RuntimePolicy;
+use crate::core::sandbox::{SandboxTempDir, UnknownProfile};
 
 /// Confinements that a session has worked out; past it they are worked out anew.
 const WORKED_OUT: usize = 8;
@@ -21,7 +21,7 @@ pub(super) struct Confining {
     wish: Option<String>,
     roots: Roots,
     /// Named when something is first confined; most sessions never are.
-    temp: OnceCell<Temp>,
+    temp: OnceCell<SandboxTempDir>,
     has_temp: Cell<bool>,
     known: RefCell<Vec<Known>>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Confining {
 /// A confinement, for as long as the operator's mind and the wish are the same.
 #[derive(Debug)]
 struct Known {
-    guard: Arc<Guard>,
+    runtime_policy: Arc<RuntimePolicy>,
     wish: Option<String>,
     confinement: Option<Arc<Confinement>>,
 }
@@ -50,55 +50,61 @@ impl Confining {
     }
 
     /// What confines every process of the session, whatever it asks for itself.
-    pub(super) fn of_session(&self, guard: &Arc<Guard>) -> Option<Arc<Confinement>> {
-        if self.wish.is_none() && guard.sandbox.profile_name().is_none() {
+    pub(super) fn of_session(&self, runtime_policy: &Arc<RuntimePolicy>) -> Option<Arc<Confinement>> {
+        if self.wish.is_none() && runtime_policy.sandbox.profile_name().is_none() {
             return None;
         }
         // The profile it was opened with may be gone from the configuration since: then nothing may be touched.
-        self.look_up(guard, None).unwrap_or_else(|_gone| Some(Arc::new(nothing(self.wish.clone()))))
+        self.look_up(runtime_policy, None).unwrap_or_else(|_gone| Some(Arc::new(nothing(self.wish.clone()))))
     }
 
     /// What confines a process that asks for `wish`.
     pub(super) fn of_process(
         &self,
-        guard: &Arc<Guard>,
+        runtime_policy: &Arc<RuntimePolicy>,
         wish: Option<&str>,
         is_detached: bool,
     ) -> Result<Confined, Refused> {
-        if self.wish.is_none() && wish.is_none() && guard.sandbox.profile_name().is_none() {
+        if self.wish.is_none() && wish.is_none() && runtime_policy.sandbox.profile_name().is_none() {
             return Ok(Confined { confinement: None, temp: None });
         }
         if is_detached {
             // It outlives the session, and so must its directory.
-            let temp = Temp::lasting()?;
+            let temp = SandboxTempDir::for_detached()?;
             let wishes = [self.wish.as_deref(), wish];
-            let confinement = guard.sandbox.confinement(&wishes, self.roots.paths(), &temp)?;
+            let confinement = runtime_policy.sandbox.confinement(&wishes, self.roots.paths(), &temp)?;
             return confined(confinement, &temp, &Cell::new(false));
         }
-        confined(self.look_up(guard, wish)?, self.temp()?, &self.has_temp)
+        confined(self.look_up(runtime_policy, wish)?, self.temp()?, &self.has_temp)
     }
 
-    fn temp(&self) -> Result<&Temp, Error> {
+    fn temp(&self) -> Result<&SandboxTempDir, Error> {
         if let Some(temp) = self.temp.get() {
             return Ok(temp);
         }
-        let temp = Temp::new()?;
+        let temp = SandboxTempDir::new()?;
         Ok(self.temp.get_or_init(|| temp))
     }
 
-    fn look_up(&self, guard: &Arc<Guard>, wish: Option<&str>) -> Result<Option<Arc<Confinement>>, Refused> {
+    fn look_up(
+        &self,
+        runtime_policy: &Arc<RuntimePolicy>,
+        wish: Option<&str>,
+    ) -> Result<Option<Arc<Confinement>>, Refused> {
         let mut known = self.known.borrow_mut();
-        let is_it = |known: &&Known| Arc::ptr_eq(&known.guard, guard) && known.wish.as_deref() == wish;
+        let is_it = |known: &&Known| {
+            Arc::ptr_eq(&known.runtime_policy, runtime_policy) && known.wish.as_deref() == wish
+        };
         if let Some(found) = known.iter().find(is_it) {
             return Ok(found.confinement.clone());
         }
         let wishes = [self.wish.as_deref(), wish];
-        let confinement = guard.sandbox.confinement(&wishes, self.roots.paths(), self.temp()?)?;
+        let confinement = runtime_policy.sandbox.confinement(&wishes, self.roots.paths(), self.temp()?)?;
         if known.len() >= WORKED_OUT {
             known.clear();
         }
         let wish = wish.map(str::to_owned);
-        known.push(Known { guard: guard.clone(), wish, confinement: confinement.clone() });
+        known.push(Known { runtime_policy: runtime_policy.clone(), wish, confinement: confinement.clone() });
         Ok(confinement)
     }
 
@@ -137,7 +143,7 @@ impl From<Error> for Refused {
 
 fn confined(
     confinement: Option<Arc<Confinement>>,
-    temp: &Temp,
+    temp: &SandboxTempDir,
     has_temp: &Cell<bool>,
 ) -> Result<Confined, Refused> {
     let Some(confinement) = confinement else { return Ok(Confined { confinement: None, temp: None }) };

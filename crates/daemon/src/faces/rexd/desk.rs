@@ -12,7 +12,7 @@ use super::mailbox::{Asked, Handle};
 use super::methods::details;
 use super::{Arrival, Service};
 use crate::net::auth::{Caller, Scope};
-use crate::observe::metrics::Refusal;
+use crate::observe::metrics::RefusalReason;
 use crate::observe::traces;
 
 /// A request that goes no further, and what to say to it.
@@ -31,7 +31,8 @@ pub(super) fn receive(
     let Request { method, params, reply, cancel } = request;
     let call = Call::decode(&method, &params);
     let asker = Asker::new(caller.clone());
-    let asked = traces::Asked { method: &method, caller: &caller.name, transport: arrival.transport };
+    let asked =
+        traces::RequestAttributes { method: &method, caller: &caller.name, transport: arrival.transport };
     let observed = Observed {
         metrics: service.metrics.clone(),
         timer: service.metrics.request(&method),
@@ -47,7 +48,7 @@ pub(super) fn receive(
     match may(caller, &call) {
         Ok(()) => Ok((Asked::new(call, answer), handle)),
         Err(error) => {
-            service.metrics.refused(Refusal::Scope);
+            service.metrics.refused(RefusalReason::Scope);
             Err(Box::new(TurnedAway { answer, error }))
         }
     }

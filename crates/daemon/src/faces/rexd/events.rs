@@ -22,7 +22,7 @@ use super::followed::{Followed, step};
 use super::kept::{Kept, NotYet};
 use super::listener::Listener;
 use super::mailbox::{Letter, Notice};
-use crate::observe::metrics::{HeldProcess, Metrics};
+use crate::observe::metrics::{Metrics, ProcessGauge};
 
 /// Orders that wait for the events task; past it whoever gives one waits.
 const ORDERS_WAITING: usize = 64;
@@ -50,7 +50,7 @@ pub(super) struct Follow {
     /// Output is held back until then, for clients that lose what comes too early.
     pub(super) not_before: Option<Instant>,
     /// How it is counted, by whoever started it.
-    pub(super) counted: Option<HeldProcess>,
+    pub(super) counted: Option<ProcessGauge>,
 }
 
 /// Who listens, and since when.
@@ -177,7 +177,7 @@ struct Current {
     /// The process, if it waits for this reader.
     process: Option<Process>,
     /// How it is counted, if this session started it, and how far its output was.
-    counted: Option<HeldProcess>,
+    counted: Option<ProcessGauge>,
     counted_to: u64,
     _until: oneshot::Sender<()>,
 }
@@ -382,6 +382,7 @@ mod tests {
 
     use super::*;
 
+    /// ARCHITECTURE.md, invariant 27.
     #[test]
     fn no_event_is_longer_than_the_client_can_take() {
         for (encoding, byte) in [(Encoding::Utf8, 0x01), (Encoding::Utf8, 0xff), (Encoding::Base64, b'a')] {

@@ -21,12 +21,12 @@ use super::preview::{self, Pictured};
 use super::wanted::Touched;
 use super::{FACE, Service};
 use crate::core::permission::{Waits, settle};
-use crate::core::runtime_policy::Guard;
+use crate::core::runtime_policy::RuntimePolicy;
 
 /// Everything it takes to judge a request beside its session.
 pub(super) struct Judge {
     pub(super) service: Arc<Service>,
-    pub(super) guard: Arc<Guard>,
+    pub(super) runtime_policy: Arc<RuntimePolicy>,
     pub(super) asker: Asker,
     pub(super) letters: mpsc::Sender<Letter>,
     pub(super) over: CancellationToken,
@@ -129,7 +129,7 @@ impl Judge {
     }
 
     fn decide(&self, touches: &[PathAccess<'_>]) -> Decision {
-        self.guard.policy.decide(&inquiry(&self.asker, PolicyOperation::Files(touches)))
+        self.runtime_policy.policy.decide(&inquiry(&self.asker, PolicyOperation::Files(touches)))
     }
 
     pub(super) fn request(&self, call: &Call, decision: Decision, operation: Operation) -> ApprovalRequest {
@@ -143,7 +143,7 @@ impl Judge {
             method: call.method(),
             operation,
             fingerprint: preview::whole(call),
-            rule_fingerprint: self.guard.policy.rule_fingerprint(&decision.rule),
+            rule_fingerprint: self.runtime_policy.policy.rule_fingerprint(&decision.rule),
             rule: decision.rule.to_string(),
             reason: decision.reason,
             risk: decision.risk,
@@ -153,12 +153,12 @@ impl Judge {
     /// Asks, and has the request done if somebody approves.
     pub(super) async fn ask(self, mut asked: Box<Asked>, request: ApprovalRequest, permit: Permit) {
         let cancel = asked.answer.cancel.clone();
-        let waits = Waits { within: self.guard.approvals.within, cancel: &cancel, over: &self.over };
+        let waits = Waits { within: self.runtime_policy.approvals.within, cancel: &cancel, over: &self.over };
         let (settled, approved) = settle(&self.service.approvals, request, waits).await;
         settled.into_iter().for_each(|settled| asked.answer.settled(settled));
         match approved {
             Ok(()) => {
-                let (cwd, asked_under) = (Some(self.cwd.clone()), Some(self.guard.clone()));
+                let (cwd, asked_under) = (Some(self.cwd.clone()), Some(self.runtime_policy.clone()));
                 asked.permit = Some(Permit { cwd, asked_under, ..permit });
                 // A session that is over answers it as such.
                 if let Err(mpsc::error::SendError(Letter::Call(asked))) =

@@ -138,6 +138,7 @@ mod tests {
         sent
     }
 
+    /// ARCHITECTURE.md, invariant 30.
     #[test]
     fn what_was_sent_can_be_sent_again_from_where_the_client_stopped() {
         let mut kept = Kept::new(1_000);
@@ -151,6 +152,7 @@ mod tests {
         assert_eq!(kept.rewind(7), Err(NotYet));
     }
 
+    /// ARCHITECTURE.md, invariant 30.
     #[test]
     fn what_does_not_fit_is_counted_as_lost() {
         let mut kept = Kept::new(30);
@@ -190,6 +192,7 @@ mod tests {
         assert_eq!(send(&mut kept), [7, 8, 9, 10, 11]);
     }
 
+    /// ARCHITECTURE.md, invariant 30.
     #[test]
     fn nothing_is_kept_for_nobody() {
         let mut kept = Kept::new(0);

@@ -12,7 +12,7 @@ use super::errors::{session_not_found, unknown_session};
 use super::events::EventOrder;
 use super::mailbox::{Letter, Notice};
 use super::session::Session;
-use crate::core::sandbox::remove_temp;
+use crate::core::sandbox::remove_temp_dir;
 
 /// How long requests in line may take at the end of a session before its processes are ended.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -132,7 +132,7 @@ impl Session {
             over.cancel();
             if let Some(temp) = temp {
                 // Nothing that could write there is left.
-                let _removed = tokio::task::spawn_blocking(move || remove_temp(&temp)).await;
+                let _removed = tokio::task::spawn_blocking(move || remove_temp_dir(&temp)).await;
             }
             if let Some(answer) = closing {
                 answer.send(Ok(v1::OkResult::DONE)).await;

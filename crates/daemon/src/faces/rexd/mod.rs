@@ -45,7 +45,7 @@ use link::Link;
 use tokio_util::sync::CancellationToken;
 
 use crate::core::resume::Lingering;
-use crate::core::runtime_policy::Guarding;
+use crate::core::runtime_policy::RuntimePolicyHandle;
 use crate::keeper::Keepers;
 use crate::net::auth::Caller;
 use crate::observe::metrics::{Metrics, Transport};
@@ -71,7 +71,7 @@ pub struct Service {
     /// What the operator bounds.
     pub limits: Limits,
     /// What the operator allows now.
-    pub guard: Guarding,
+    pub runtime_policy: RuntimePolicyHandle,
     /// What waits until somebody has decided.
     pub approvals: Approvals,
     /// Whether writes reach the disk before they are answered.

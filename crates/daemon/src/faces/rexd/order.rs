@@ -101,6 +101,7 @@ mod tests {
 
     use super::*;
 
+    /// ARCHITECTURE.md, invariant 21.
     #[tokio::test]
     async fn a_change_waits_for_looks_and_later_looks_wait_for_it() {
         let mut order = Order::default();
@@ -115,6 +116,7 @@ mod tests {
         assert!(matches!(order.turn(Kind::Changes), Ok(Turn::Sole(_))));
     }
 
+    /// ARCHITECTURE.md, invariant 21.
     #[tokio::test]
     async fn a_scan_waits_for_its_turn_but_holds_up_nobody() {
         let mut order = Order::default();

@@ -19,8 +19,8 @@ use super::order::Turn;
 use super::preview;
 use super::session::Session;
 use super::wanted;
-use crate::core::approvals::diff::Shown;
-use crate::core::runtime_policy::Guard;
+use crate::core::approvals::diff::PreviewDigest;
+use crate::core::runtime_policy::RuntimePolicy;
 
 /// What a request may do that was judged.
 #[derive(Debug, Clone, Default)]
@@ -28,11 +28,11 @@ pub(super) struct Permit {
     /// The files that somebody approved, where they really are.
     pub(super) approved: Vec<PathBuf>,
     /// What the approver was shown; if it is no longer the truth, nothing is done.
-    pub(super) shown: Option<Shown>,
+    pub(super) shown: Option<PreviewDigest>,
     /// The session's directory when it was judged: what it names lies there, wherever the session is by now.
     pub(super) cwd: Option<PathBuf>,
     /// What held when somebody was asked. If something else holds when it is to be done, that must not deny it.
-    pub(super) asked_under: Option<Arc<Guard>>,
+    pub(super) asked_under: Option<Arc<RuntimePolicy>>,
 }
 
 impl Session {
@@ -48,7 +48,7 @@ impl Session {
                 KeyState::Claimed => self.refuse(asked.answer, rpc_error(Error::KeyInUse)),
             };
         };
-        let is_stale = |then: &Arc<Guard>| !Arc::ptr_eq(then, &self.service.guard.current());
+        let is_stale = |then: &Arc<RuntimePolicy>| !Arc::ptr_eq(then, &self.service.runtime_policy.current());
         let is_stale = permit.asked_under.as_ref().is_some_and(is_stale);
         let now = permit.cwd.clone().map(|then| std::mem::replace(&mut self.cwd, then));
         match is_stale {
@@ -60,13 +60,13 @@ impl Session {
 
     /// Does it if the policy lets it, or somebody who is asked. What was approved before is not asked about again.
     fn decide(&mut self, mut asked: Asked, turn: Turn) {
-        let guard = self.service.guard.current();
+        let runtime_policy = self.service.runtime_policy.current();
         match &asked.call {
-            Call::ExecStart(_) | Call::PtyOpen(_) => self.judge_command(asked, turn, guard),
-            call if guard.policy.restricts_files() => match self.touched(call) {
+            Call::ExecStart(_) | Call::PtyOpen(_) => self.judge_command(asked, turn, runtime_policy),
+            call if runtime_policy.policy.restricts_files() => match self.touched(call) {
                 Ok(Some(touched)) => {
                     asked.claim = asked.claim.or_else(|| self.claim(&asked.call));
-                    let judge = self.judge(guard);
+                    let judge = self.judge(runtime_policy);
                     self.spawn(async move { judge.files(Box::new(asked), turn, touched).await });
                 }
                 Ok(None) => self.perform(asked, turn),
@@ -76,7 +76,7 @@ impl Session {
         }
     }
 
-    fn judge_command(&mut self, mut asked: Asked, turn: Turn, guard: Arc<Guard>) {
+    fn judge_command(&mut self, mut asked: Asked, turn: Turn, runtime_policy: Arc<RuntimePolicy>) {
         // What cannot be a command is refused by whoever would run it.
         let Some(program) = wanted::program(&asked.call) else { return self.perform(asked, turn) };
         let cwd = match self.path(cwd(&asked.call)) {
@@ -88,10 +88,10 @@ impl Session {
             Program::Shell { line, login } => CommandLine::Shell { line, login: *login },
         };
         // Rules on directories hold for where it really is.
-        let place = if guard.policy.depends_on_cwd() { cwd.real().ok() } else { None };
+        let place = if runtime_policy.policy.depends_on_cwd() { cwd.real().ok() } else { None };
         let place = place.as_deref().unwrap_or(cwd.as_path());
         let operation = PolicyOperation::Run { line, cwd: place };
-        let decision = guard.policy.decide(&inquiry(&self.asker, operation));
+        let decision = runtime_policy.policy.decide(&inquiry(&self.asker, operation));
         let is_denied = matches!(decision.verdict, Verdict::Deny | Verdict::NoShell);
         if asked.permit.is_none() || is_denied {
             asked.answer.judged(judged(&decision));
@@ -103,7 +103,7 @@ impl Session {
                     return self.refuse(asked.answer, error);
                 }
                 let operation = preview::command(&asked.call, program, place);
-                let judge = self.judge(guard);
+                let judge = self.judge(runtime_policy);
                 let request = judge.request(&asked.call, decision, operation);
                 asked.claim = self.claim(&asked.call);
                 self.spawn(async move { judge.ask(Box::new(asked), request, Permit::default()).await });
@@ -112,10 +112,10 @@ impl Session {
         }
     }
 
-    fn judge(&self, guard: Arc<Guard>) -> Judge {
+    fn judge(&self, runtime_policy: Arc<RuntimePolicy>) -> Judge {
         Judge {
             service: self.service.clone(),
-            guard,
+            runtime_policy,
             asker: self.asker.clone(),
             letters: self.letters(),
             over: self.over.clone(),

@@ -151,6 +151,7 @@ impl Presence {
 mod tests {
     use super::*;
 
+    /// ARCHITECTURE.md, invariant 32.
     #[tokio::test(start_paused = true)]
     async fn a_session_waits_as_long_as_its_kind_says() {
         let retention = Retention::default();
@@ -183,6 +184,7 @@ mod tests {
         assert!(!presence.is_heard());
     }
 
+    /// ARCHITECTURE.md, invariant 32.
     #[tokio::test(start_paused = true)]
     async fn a_running_request_counts_as_being_there() {
         let mut presence = Presence::unheard(false);

@@ -13,7 +13,7 @@ use super::call::Call;
 use super::convert;
 use super::errors::rpc_error;
 use super::wanted::Touched;
-use crate::core::approvals::diff::{self, Preview, Shown};
+use crate::core::approvals::diff::{self, Preview, PreviewDigest};
 
 /// The most of a command's input that is shown; how much was cut off is said.
 const SHOWN_INPUT: usize = 64 * 1024;
@@ -22,7 +22,7 @@ const SHOWN_INPUT: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Pictured {
     pub(super) diff: Option<Diff>,
-    pub(super) shown: Option<Shown>,
+    pub(super) shown: Option<PreviewDigest>,
 }
 
 impl From<Preview> for Pictured {

@@ -32,7 +32,7 @@ use super::order::{Kind, Order, Turn};
 use super::permission::Permit;
 use super::presence::Presence;
 use super::quirks::Quirks;
-use crate::observe::metrics::{HeldSession, WatchedQueue};
+use crate::observe::metrics::{QueueGauge, SessionGauge};
 
 /// Processes of others that one session has within reach; past it those that have ended are forgotten.
 const GUESTS_KEPT: usize = 64;
@@ -83,9 +83,9 @@ pub(super) struct Session {
     /// Tells others since when nobody hears it.
     pub(super) silent_since: Arc<AtomicU64>,
     /// How it is counted.
-    pub(super) counted: HeldSession,
+    pub(super) counted: SessionGauge,
     /// Shows how many letters wait.
-    _watched: WatchedQueue,
+    _watched: QueueGauge,
     /// Cancelled when nothing of its own runs any more: nobody waits for what belongs to others.
     pub(super) over: CancellationToken,
     /// The answer that is due when nothing of the session is left.
@@ -128,7 +128,8 @@ impl Session {
         let may_resume = resume_token.is_some();
         let (outgoing, hang_up) = link.map(|link| (link.outgoing, link.hang_up)).unzip();
         let confined = asker.caller.roots.as_ref().map(|_| roots.paths().to_vec());
-        let approver = Arc::new(SessionApprover::new(handle.clone(), service.guard.clone(), confined));
+        let approver =
+            Arc::new(SessionApprover::new(handle.clone(), service.runtime_policy.clone(), confined));
         let manners_attend = manners.attends;
         Session {
             cwd: reported_roots.first().map_or_else(|| PathBuf::from("/"), PathBuf::from),
@@ -172,7 +173,7 @@ impl Session {
         asked.answer.keeps_busy(self.presence.asked());
         let kind = match kind(&asked.call) {
             // What is judged first, beside the session, must not be overtaken meanwhile.
-            Kind::Follows if self.service.guard.current().policy.restricts_files() => Kind::Changes,
+            Kind::Follows if self.service.runtime_policy.current().policy.restricts_files() => Kind::Changes,
             kind => kind,
         };
         match self.order.turn(kind) {

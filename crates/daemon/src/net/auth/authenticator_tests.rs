@@ -14,7 +14,7 @@ type Headers<'t> = &'t [(&'t str, &'t str)];
 fn authenticator() -> Authenticator {
     let world = World::new();
     let config = world.config(&format!("{SERVER}{}", hashed("ci", "good", "")));
-    Authenticator::new(Auth::new(&config, &world.places).unwrap(), &config.server)
+    Authenticator::new(Auth::new(&config, &world.paths).unwrap(), &config.server)
 }
 
 fn headers(list: Headers<'_>) -> HeaderMap {
@@ -36,6 +36,7 @@ fn verdict<T>(result: Result<T, AuthRejection>) -> (u16, &'static str) {
     result.map_or_else(|rejected| (rejected.status.as_u16(), rejected.reason), |_| (200, "ok"))
 }
 
+/// ARCHITECTURE.md, invariant 34.
 #[test]
 fn only_names_of_this_server_are_accepted() {
     let authenticator = authenticator();
@@ -92,6 +93,7 @@ fn only_names_of_this_server_are_accepted() {
     assert!(rejected.message.contains("public_names"), "{rejected}");
 }
 
+/// ARCHITECTURE.md, invariant 34.
 #[test]
 fn only_pages_of_this_server_are_accepted() {
     let authenticator = authenticator();
@@ -131,6 +133,7 @@ fn only_pages_of_this_server_are_accepted() {
     assert_eq!(verdict(authenticator.check_origin(&two, None, None)), (403, "foreign_origin"));
 }
 
+/// ARCHITECTURE.md, invariant 34.
 #[test]
 fn forwarding_headers_count_only_from_trusted_proxies() {
     let authenticator = authenticator();
@@ -244,6 +247,7 @@ fn a_caller_has_the_client_address_and_a_wrong_token_beats_a_certificate() {
 }
 
 proptest! {
+    /// ARCHITECTURE.md, invariant 34.
     #[test]
     fn no_headers_without_a_valid_token_make_a_caller(
         list in proptest::collection::vec((
@@ -285,6 +289,7 @@ impl engine::audit::AuditSink for RecordingSink {
     }
 }
 
+/// ARCHITECTURE.md, invariant 37.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_rejections_are_logged_in_a_few_lines() {
     let kept = Arc::new(RecordingSink::default());

@@ -34,7 +34,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, Places};
+use crate::config::{Config, Paths};
 use caller::Proof;
 use table::{CredentialTable, EnvironmentTokens};
 use token_file::TokenFile;
@@ -99,13 +99,13 @@ struct Inner {
 
 impl Auth {
     /// Reads the tokens of the environment and of the configuration.
-    pub fn new(config: &Config, places: &Places) -> Result<Self, AuthError> {
-        let environment = EnvironmentTokens { token: places.token.clone(), file: places.token_file.clone() };
+    pub fn new(config: &Config, paths: &Paths) -> Result<Self, AuthError> {
+        let environment = EnvironmentTokens { token: paths.token.clone(), file: paths.token_file.clone() };
         if environment.token.as_ref().is_some_and(|token| !token_file::is_token(token.expose())) {
             return Err(AuthError::Variable);
         }
         let table = RwLock::new(Arc::new(CredentialTable::read(&config.auth, &environment)?));
-        let own_file = own_token_file(places);
+        let own_file = own_token_file(paths);
         let needs_token = AtomicBool::new(false);
         let changes = watch::Sender::new(0);
         Ok(Self { inner: Arc::new(Inner { table, environment, own_file, changes, needs_token }) })

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::token_file::TokenFile;
 use super::{AuthError, Secret, TokenFileError};
-use crate::config::Places;
+use crate::config::Paths;
 
 /// The file of the default token.
-pub fn own_token_file(places: &Places) -> Option<PathBuf> {
-    places.state.as_ref().map(|state| state.join("token"))
+pub fn own_token_file(paths: &Paths) -> Option<PathBuf> {
+    paths.state.as_ref().map(|state| state.join("token"))
 }
 
 /// Opens the token file, and creates it if it is missing. Two daemons that start at once end with the same token.

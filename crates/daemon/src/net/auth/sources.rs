@@ -1,7 +1,7 @@
 //! Token reports: the source of each token and its problem, for `doctor` and `check-config`.
 
 use super::{FROM_VARIABLE, FROM_VARIABLE_FILE, OWN, Scopes, own_token_file, token_file};
-use crate::config::{Config, Places, TokenSource};
+use crate::config::{Config, Paths, TokenSource};
 
 /// The length below which a token is reported as weak.
 const MIN_LENGTH: usize = 16;
@@ -18,16 +18,16 @@ pub struct TokenReport {
 }
 
 /// Every token that `rexd serve` would accept.
-pub fn report(config: &Config, places: &Places) -> Vec<TokenReport> {
+pub fn report(config: &Config, paths: &Paths) -> Vec<TokenReport> {
     let mut tokens = Vec::new();
-    if let Some(token) = &places.token {
+    if let Some(token) = &paths.token {
         let weak = token.expose().len() < MIN_LENGTH;
         let problem =
             weak.then(|| format!("the token is short; use at least {MIN_LENGTH} random characters"));
         let found = described("$REXD_TOKEN", Scopes::DEFAULT);
         tokens.push(TokenReport { name: FROM_VARIABLE.to_owned(), found, problem });
     }
-    if let Some(path) = &places.token_file {
+    if let Some(path) = &paths.token_file {
         tokens.push(of_file(FROM_VARIABLE_FILE, path, Scopes::DEFAULT));
     }
     for token in &config.auth.tokens {
@@ -40,7 +40,7 @@ pub fn report(config: &Config, places: &Places) -> Vec<TokenReport> {
             },
         });
     }
-    let own = own_token_file(places).filter(|_| tokens.is_empty());
+    let own = own_token_file(paths).filter(|_| tokens.is_empty());
     tokens.extend(own.map(|path| match path.exists() {
         true => of_file(OWN, &path, Scopes::DEFAULT),
         false => TokenReport {

@@ -8,23 +8,23 @@ use std::path::Path;
 
 pub(super) struct World {
     directory: tempfile::TempDir,
-    pub(super) places: Places,
+    pub(super) paths: Paths,
 }
 
 impl World {
     pub(super) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let state = Some(directory.path().join("state/rexd"));
-        Self { directory, places: Places { state, current: "/".into(), ..Places::default() } }
+        Self { directory, paths: Paths { state, current: "/".into(), ..Paths::default() } }
     }
 
     pub(super) fn config(&self, text: &str) -> Config {
         let text = text.replace("DIR", &self.directory.path().display().to_string());
-        Config::parse(&text, Path::new("c.toml"), &ConfigArgs::default(), &self.places).unwrap()
+        Config::parse(&text, Path::new("c.toml"), &ConfigArgs::default(), &self.paths).unwrap()
     }
 
     fn auth(&self, text: &str) -> Result<Auth, AuthError> {
-        Auth::new(&self.config(text), &self.places)
+        Auth::new(&self.config(text), &self.paths)
     }
 
     fn write(&self, name: &str, text: &str, mode: u32) -> PathBuf {
@@ -86,8 +86,8 @@ fn every_invalid_token_has_its_reason() {
 #[test]
 fn tokens_of_the_environment_are_accepted() {
     let mut world = World::new();
-    world.places.token = Some(Secret::new("from-variable"));
-    world.places.token_file = Some(world.write("f", "from-file", 0o400));
+    world.paths.token = Some(Secret::new("from-variable"));
+    world.paths.token_file = Some(world.write("f", "from-file", 0o400));
     let auth = world.auth(&hashed("ci", "from-config", "")).unwrap();
     for (token, name) in
         [("from-variable", "token:env"), ("from-file", "token:env-file"), ("from-config", "token:ci")]
@@ -95,10 +95,10 @@ fn tokens_of_the_environment_are_accepted() {
         assert_eq!(&*auth.bearer(token).unwrap().name, name);
     }
     assert_eq!(auth.ensure_token().unwrap(), None, "a token is configured, so none is created");
-    assert!(!format!("{auth:?}{:?}", world.places).contains("from-"), "nothing prints a token");
-    world.places.token = Some(Secret::new("a b"));
+    assert!(!format!("{auth:?}{:?}", world.paths).contains("from-"), "nothing prints a token");
+    world.paths.token = Some(Secret::new("a b"));
     assert!(matches!(world.auth(""), Err(AuthError::Variable)));
-    world.places.token = Some(Secret::new("from-config"));
+    world.paths.token = Some(Secret::new("from-config"));
     let twins = world.auth(&hashed("ci", "from-config", "")).unwrap_err().to_string();
     assert!(twins.starts_with("token:env and token:ci are the same token"), "{twins}");
 }
@@ -121,7 +121,7 @@ fn an_unusable_token_file_is_rejected_with_its_reason() {
     let error = world.auth(&in_file("me")).unwrap_err().to_string();
     assert!(error.contains("not a regular file"), "{error}");
     let mut world = World::new();
-    world.places.token_file = Some("/nowhere/token".into());
+    world.paths.token_file = Some("/nowhere/token".into());
     let error = world.auth("").unwrap_err().to_string();
     assert_eq!(error, "token file /nowhere/token: no such file");
 }
@@ -140,7 +140,7 @@ fn without_a_token_one_is_created_and_reused() {
     assert_eq!(next.ensure_token().unwrap(), Some(path.clone()));
     assert!(next.bearer(token.trim()).is_ok(), "the next daemon uses the same token");
     assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no other file is left");
-    let homeless = Auth::new(&world.config(""), &Places::default()).unwrap();
+    let homeless = Auth::new(&world.config(""), &Paths::default()).unwrap();
     assert!(matches!(homeless.ensure_token(), Err(AuthError::NoStateDir)));
 }
 
@@ -151,7 +151,7 @@ fn daemons_that_start_at_once_end_with_one_token() {
         let starts: Vec<_> = (0..8)
             .map(|_| {
                 scope.spawn(|| {
-                    let path = own_token_file(&world.places).unwrap();
+                    let path = own_token_file(&world.paths).unwrap();
                     own::open_or_create(&path).unwrap();
                     std::fs::read_to_string(path).unwrap()
                 })
@@ -162,6 +162,7 @@ fn daemons_that_start_at_once_end_with_one_token() {
     assert!(tokens.iter().all(|token| *token == tokens[0] && token.len() == 65));
 }
 
+/// ARCHITECTURE.md, invariant 36.
 #[test]
 fn ten_thousand_wrong_tokens_change_nothing() {
     let world = World::new();
@@ -177,6 +178,7 @@ fn ten_thousand_wrong_tokens_change_nothing() {
     assert!(auth.is_valid(&caller));
 }
 
+/// ARCHITECTURE.md, invariant 35.
 #[test]
 fn a_reload_revokes_and_a_bad_one_changes_nothing() {
     let world = World::new();
@@ -203,11 +205,12 @@ fn a_reload_without_tokens_falls_back_to_the_default_token_if_a_listener_needs_i
     let auth = world.auth(&hashed("a", "token-a", "")).unwrap();
     auth.ensure_token().unwrap();
     auth.reload(&world.config("")).unwrap();
-    let own = std::fs::read_to_string(own_token_file(&world.places).unwrap()).unwrap();
+    let own = std::fs::read_to_string(own_token_file(&world.paths).unwrap()).unwrap();
     assert!(auth.bearer(own.trim()).is_ok());
     assert!(auth.bearer("token-a").is_err());
 }
 
+/// ARCHITECTURE.md, invariant 35.
 #[test]
 fn changing_or_removing_a_token_file_revokes_at_once() {
     let world = World::new();
@@ -231,6 +234,7 @@ fn changing_or_removing_a_token_file_revokes_at_once() {
     assert!(auth.bearer("again").is_ok());
 }
 
+/// ARCHITECTURE.md, invariant 35.
 #[tokio::test(start_paused = true)]
 async fn removing_a_token_file_notifies_idle_connections() {
     let world = World::new();
@@ -280,18 +284,19 @@ fn a_certificate_is_identified_by_its_names() {
     assert!(open.is_valid(&caller));
 }
 
+/// ARCHITECTURE.md, invariant 36.
 #[test]
 fn tokens_are_reported_by_name_and_never_printed() {
     let mut world = World::new();
-    world.places.token = Some(Secret::new("short"));
+    world.paths.token = Some(Secret::new("short"));
     world.write("me", "file-token", 0o644);
     let text = hashed("ci", "ci-token", "scopes = [\"read\", \"admin\"]") + &in_file("me") + &in_file("gone");
-    let found = report(&world.config(&text), &world.places);
+    let found = report(&world.config(&text), &world.paths);
     let reported: Vec<(&str, bool)> = found.iter().map(|t| (t.name.as_str(), t.problem.is_some())).collect();
     assert_eq!(reported, [("env", true), ("ci", false), ("me", true), ("gone", true)]);
     let all = format!("{found:?}");
     assert!(all.contains("read + admin") && all.contains("mode 644") && all.contains("no such file"));
     assert!(!all.contains("short\"") && !all.contains("file-token"), "{all}");
-    let none = report(&world.config(""), &Places { token: None, ..world.places.clone() });
+    let none = report(&world.config(""), &Paths { token: None, ..world.paths.clone() });
     assert!(none[0].found.contains("`rexd serve` creates"), "{none:?}");
 }

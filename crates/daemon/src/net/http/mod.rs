@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 use crate::faces::rexd::Service;
 use crate::net::auth::{Authenticator, Caller, RejectionLog};
 use crate::net::listen::ByteCounter;
-use crate::observe::metrics::{Metrics, Refusal, Transport};
+use crate::observe::metrics::{Metrics, RefusalReason, Transport};
 
 use response::ResponseBody;
 
@@ -89,8 +89,8 @@ impl HttpService for HttpFrontEnd {
 
     fn rejected(&self, rejection: ConnectionRejection) {
         self.metrics.refused(match rejection {
-            ConnectionRejection::TooMany => Refusal::Connections,
-            ConnectionRejection::Tls => Refusal::Tls,
+            ConnectionRejection::TooMany => RefusalReason::Connections,
+            ConnectionRejection::Tls => RefusalReason::Tls,
         });
     }
 }

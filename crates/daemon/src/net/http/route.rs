@@ -105,12 +105,12 @@ pub(super) fn record(
     let address = address.or_else(|| peer.map(|peer| Arc::from(peer.ip().to_canonical().to_string())));
     front_end.rejections.record("http", rejection, address.as_ref());
     front_end.metrics.refused(match rejection.reason {
-        "no_token" => metrics::Refusal::Unauthenticated,
-        "scope" => metrics::Refusal::Scope,
-        "malformed_token" => metrics::Refusal::Malformed,
-        "foreign_origin" => metrics::Refusal::Origin,
-        "bad_host" | "foreign_host" => metrics::Refusal::Host,
-        _ => metrics::Refusal::Credentials,
+        "no_token" => metrics::RefusalReason::Unauthenticated,
+        "scope" => metrics::RefusalReason::Scope,
+        "malformed_token" => metrics::RefusalReason::Malformed,
+        "foreign_origin" => metrics::RefusalReason::Origin,
+        "bad_host" | "foreign_host" => metrics::RefusalReason::Host,
+        _ => metrics::RefusalReason::Credentials,
     });
 }
 

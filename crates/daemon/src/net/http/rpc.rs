@@ -15,7 +15,7 @@ use super::{HttpExchange, encoding, route};
 use crate::faces::rexd::Arrival;
 use crate::faces::rexd::web::{self, Status};
 use crate::net::auth::Caller;
-use crate::observe::metrics::{Refusal, Transport};
+use crate::observe::metrics::{RefusalReason, Transport};
 use crate::observe::traces::TraceParent;
 
 pub(super) async fn post(
@@ -31,7 +31,7 @@ pub(super) async fn post(
         Ok(message) => message,
         Err(error) => {
             if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                front_end.metrics.refused(Refusal::TooLarge);
+                front_end.metrics.refused(RefusalReason::TooLarge);
             }
             return *error;
         }

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use link::listen::{ObservedStream, StreamObserver};
 
-use crate::observe::metrics::{Direction, HeldConnection, Metrics, Refusal, Transport};
+use crate::observe::metrics::{Direction, HeldConnection, Metrics, RefusalReason, Transport};
 
 /// A stream, or one direction of it, whose bytes are counted.
 pub type CountedStream<S> = ObservedStream<S, ByteCounter>;
@@ -48,6 +48,6 @@ impl StreamObserver for ByteCounter {
     }
 
     fn timed_out(&mut self) {
-        self.metrics.refused(Refusal::TooSlow);
+        self.metrics.refused(RefusalReason::TooSlow);
     }
 }

@@ -58,17 +58,17 @@ pub(super) fn append(batch: &mut Vec<u8>, body: &[u8], prev: &Hash) -> Hash {
 
 /// What a line says about its place in the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Links {
+pub(super) struct ChainLinks {
     pub(super) prev: Hash,
     pub(super) hash: Hash,
 }
 
 /// The links of a line (without its line end), if it is one and its hash is right.
-pub(super) fn links(line: &[u8]) -> Option<Links> {
+pub(super) fn links(line: &[u8]) -> Option<ChainLinks> {
     let (rest, hash) = field(line, HASH)?;
     // With the quote of `prev` and a brace instead of the hash, this is what was hashed.
     let (_, prev) = field(&[rest, b"}"].concat(), PREV)?;
-    (Hash::of(&[&prev.0, rest, b"}"]) == hash).then_some(Links { prev, hash })
+    (Hash::of(&[&prev.0, rest, b"}"]) == hash).then_some(ChainLinks { prev, hash })
 }
 
 /// Splits `…NAME<hash>"}` before the name.
@@ -88,8 +88,8 @@ mod tests {
         let first = append(&mut batch, br#"{"a":1"#, &Hash::START);
         let second = append(&mut batch, br#"{"b":2"#, &first);
         let lines: Vec<&[u8]> = batch.split(|byte| *byte == b'\n').collect();
-        assert_eq!(links(lines[0]), Some(Links { prev: Hash::START, hash: first }));
-        assert_eq!(links(lines[1]), Some(Links { prev: first, hash: second }));
+        assert_eq!(links(lines[0]), Some(ChainLinks { prev: Hash::START, hash: first }));
+        assert_eq!(links(lines[1]), Some(ChainLinks { prev: first, hash: second }));
         let parsed: serde_json::Value = serde_json::from_slice(lines[1]).unwrap();
         assert_eq!(parsed["prev"], first.as_str());
         assert_eq!(parsed["hash"], second.as_str());

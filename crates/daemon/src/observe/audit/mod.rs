@@ -16,11 +16,11 @@ mod show;
 mod verify;
 mod writer;
 
-pub use records::{Record, printable, read_records};
+pub use records::{AuditEntry, printable, read_records};
 pub(crate) use redact::HIDDEN;
 pub use redact::{details, is_secret_name, redact_argv, redact_text};
-pub use show::{DECISIONS, Show};
-pub use verify::{Summary, VerifyError, verify, verify_command};
+pub use show::{DECISIONS, ShowArgs};
+pub use verify::{ChainSummary, VerifyError, verify, verify_command};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +33,8 @@ use std::{fmt, io, thread};
 use engine::audit::{AuditRecord, AuditSink};
 
 use crate::config::AuditConfig;
-use crate::observe::metrics::{Metrics, WatchedQueue};
-use queue::Queue;
+use crate::observe::metrics::{Metrics, QueueGauge};
+use queue::RecordQueue;
 use writer::Writer;
 
 /// How long records gather before they are written together.
@@ -58,17 +58,17 @@ pub enum AuditError {
 
 /// The audit file of a running daemon. Dropping it writes what is left.
 pub struct AuditFile {
-    queue: Arc<Queue>,
-    writing: Mutex<Writing>,
+    queue: Arc<RecordQueue>,
+    writing: Mutex<WriterState>,
     /// Set when nobody will wait for a disk that refuses any more.
     closing: Arc<AtomicBool>,
     path: PathBuf,
     /// Shows how many records wait.
-    watched: Option<WatchedQueue>,
+    watched: Option<QueueGauge>,
 }
 
 /// Who writes.
-enum Writing {
+enum WriterState {
     /// Nobody yet.
     Not(Box<Writer>),
     /// A thread.
@@ -109,7 +109,7 @@ impl AuditFile {
         let writer = Writer::open(path, required).map_err(unwritable)?;
         Ok(Self {
             queue: Arc::default(),
-            writing: Mutex::new(Writing::Not(Box::new(writer))),
+            writing: Mutex::new(WriterState::Not(Box::new(writer))),
             closing: Arc::default(),
             path: path.to_owned(),
             watched: None,
@@ -119,8 +119,8 @@ impl AuditFile {
     /// Starts the writer, unless it runs.
     pub fn start(&self) {
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let writer = match std::mem::replace(&mut *writing, Writing::Over) {
-            Writing::Not(writer) => writer,
+        let writer = match std::mem::replace(&mut *writing, WriterState::Over) {
+            WriterState::Not(writer) => writer,
             other => {
                 *writing = other;
                 return;
@@ -129,7 +129,7 @@ impl AuditFile {
         let (records, told) = (Arc::clone(&self.queue), Arc::clone(&self.closing));
         let thread = thread::Builder::new().name("audit".to_owned());
         match thread.spawn(move || run(*writer, &records, &told)) {
-            Ok(thread) => *writing = Writing::Thread(thread),
+            Ok(thread) => *writing = WriterState::Thread(thread),
             Err(error) => {
                 tracing::error!(%error, file = %self.path.display(), "NOTHING IS BEING AUDITED: no thread")
             }
@@ -182,9 +182,9 @@ impl Drop for AuditFile {
         self.closing.store(true, Ordering::Release);
         self.queue.close();
         let writing = self.writing.get_mut().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(writing, Writing::Over) {
-            Writing::Not(writer) => run(*writer, &self.queue, &self.closing),
-            Writing::Thread(writer) => {
+        match std::mem::replace(writing, WriterState::Over) {
+            WriterState::Not(writer) => run(*writer, &self.queue, &self.closing),
+            WriterState::Thread(writer) => {
                 // It may be waiting for a disk that refuses.
                 writer.thread().unpark();
                 if writer.join().is_err() {
@@ -192,13 +192,13 @@ impl Drop for AuditFile {
                     tracing::error!(%file, "the audit writer ended early; records are missing");
                 }
             }
-            Writing::Over => {}
+            WriterState::Over => {}
         }
     }
 }
 
 /// The writer's life: wait for a record, let a batch gather, write it.
-fn run(mut writer: Writer, queue: &Queue, closing: &AtomicBool) {
+fn run(mut writer: Writer, queue: &RecordQueue, closing: &AtomicBool) {
     while let Some(batch) = queue.take(BATCH) {
         batch.records.iter().for_each(|record| writer.add(record));
         writer.lose(batch.lost);

@@ -18,7 +18,7 @@ const MUCH_BYTES: usize = MAX_BYTES / 8;
 /// Records on their way to the writer. Putting one in never waits for the disk: the lock is held only to move
 /// pointers.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct RecordQueue {
     state: Mutex<State>,
     wake: Condvar,
     /// Where losses are counted, once somebody counts.
@@ -27,7 +27,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    batch: Batch,
+    batch: RecordBatch,
     bytes: usize,
     /// Whether the writer sleeps until there is something at all.
     is_idle: bool,
@@ -36,20 +36,20 @@ struct State {
 
 /// What the writer takes at once, in its order: records, then how many after them are missing.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct RecordBatch {
     pub(super) records: Vec<AuditRecord>,
     pub(super) lost: u64,
     /// Who wants to know when all before this is written.
     pub(super) waiting: Vec<SyncSender<()>>,
 }
 
-impl Batch {
+impl RecordBatch {
     fn is_empty(&self) -> bool {
         self.records.is_empty() && self.lost == 0 && self.waiting.is_empty()
     }
 }
 
-impl Queue {
+impl RecordQueue {
     /// Puts a record in, or counts it. Once one was counted, so are all until the writer comes: the gap has one
     /// place. Tells whether it is time that somebody writes.
     pub(super) fn put(&self, mut record: AuditRecord) -> bool {
@@ -98,7 +98,7 @@ impl Queue {
 
     /// Everything that gathered: waits for a first record, and then a moment for more, so that most records wake
     /// nobody. None once the queue is closed and empty.
-    pub(super) fn take(&self, gather: Duration) -> Option<Batch> {
+    pub(super) fn take(&self, gather: Duration) -> Option<RecordBatch> {
         let mut state = self.state();
         while state.batch.is_empty() && !state.is_closed {
             state.is_idle = true;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// One record of a file.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct AuditEntry {
     /// The line it stands on, from 1.
     pub number: u64,
     /// The line as it was written.
@@ -22,7 +22,7 @@ const MAX_LINE: u64 = 4 * 1024 * 1024;
 
 /// Hands every record of a file to `each`, in their order. What is no record, such as the torn line of a crash, is
 /// passed over and counted; a file of nothing else is no audit file. `rexd audit verify` is there to tell whether the file is what was written.
-pub fn read_records(path: &Path, mut each: impl FnMut(Record) -> io::Result<()>) -> io::Result<u64> {
+pub fn read_records(path: &Path, mut each: impl FnMut(AuditEntry) -> io::Result<()>) -> io::Result<u64> {
     let mut reader = BufReader::with_capacity(256 * 1024, File::open(path)?);
     let (mut number, mut odd, mut known) = (0, 0, 0);
     let mut line = Vec::new();
@@ -39,14 +39,14 @@ pub fn read_records(path: &Path, mut each: impl FnMut(Record) -> io::Result<()>)
         let value = serde_json::from_str::<Value>(&text).ok().filter(Value::is_object);
         known += u64::from(value.is_some());
         match value {
-            Some(value) if value.get("method").is_some() => each(Record { number, line: text, value })?,
+            Some(value) if value.get("method").is_some() => each(AuditEntry { number, line: text, value })?,
             Some(_) => {}
             None => odd += 1,
         }
     }
 }
 
-impl Record {
+impl AuditEntry {
     /// A text of the record, empty when it has none.
     pub fn text(&self, name: &str) -> &str {
         self.value.get(name).and_then(Value::as_str).unwrap_or_default()

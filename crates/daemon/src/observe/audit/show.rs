@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use engine::policy::Glob;
 use serde_json::Value;
 
-use super::records::{Record, printable, read_records};
+use super::records::{AuditEntry, printable, read_records};
 
 /// Which records to show, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Show {
+pub struct ShowArgs {
     /// The file; the configured one when none is named.
     pub file: Option<PathBuf>,
     /// Whom it was asked by, as a glob.
@@ -43,10 +43,10 @@ pub struct Show {
 /// What `--decision` takes.
 pub const DECISIONS: [&str; 7] = ["allow", "deny", "ask", "approved", "denied", "timed_out", "withdrawn"];
 
-impl Show {
+impl ShowArgs {
     /// Prints what passes; returns the status to exit with.
     pub fn run(&self, file: &Path, colours: bool, out: &mut dyn Write) -> io::Result<u8> {
-        let mut last: VecDeque<Record> = VecDeque::new();
+        let mut last: VecDeque<AuditEntry> = VecDeque::new();
         let odd = read_records(file, |record| {
             if !self.passes(&record) {
                 return Ok(());
@@ -74,7 +74,7 @@ impl Show {
         Ok(0)
     }
 
-    fn passes(&self, record: &Record) -> bool {
+    fn passes(&self, record: &AuditEntry) -> bool {
         let glob =
             |glob: &Option<Glob>, name| glob.as_ref().is_none_or(|glob| glob.matches(record.text(name)));
         let time = record.text("timestamp");
@@ -92,7 +92,7 @@ impl Show {
             && (!self.failed || record.value.get("error").is_some())
     }
 
-    fn print(&self, record: &Record, colours: bool, out: &mut dyn Write) -> io::Result<()> {
+    fn print(&self, record: &AuditEntry, colours: bool, out: &mut dyn Write) -> io::Result<()> {
         if self.json {
             return writeln!(out, "{}", record.line);
         }
@@ -116,12 +116,12 @@ impl Show {
 }
 
 /// Whether the policy was asked about it at all.
-fn is_judged(record: &Record) -> bool {
+fn is_judged(record: &AuditEntry) -> bool {
     record.value.get("decision").is_some() || record.value.get("rule").is_some()
 }
 
 /// What came of it in a few words, and its colour.
-fn outcome(record: &Record) -> (String, &'static str) {
+fn outcome(record: &AuditEntry) -> (String, &'static str) {
     const RED: &str = "\u{1b}[31m";
     const YELLOW: &str = "\u{1b}[33m";
     let rule = match record.text("rule") {

@@ -113,6 +113,7 @@ fn a_later_daemon_goes_on_with_the_chain() {
     assert_eq!(lines(&fixture.path)[4]["hash"], summary.last_hash.as_str());
 }
 
+/// ARCHITECTURE.md, invariant 24.
 #[test]
 fn many_writers_share_one_chain() {
     let fixture = fixture();
@@ -132,6 +133,7 @@ fn many_writers_share_one_chain() {
     assert_eq!(verify(&fixture.path).unwrap().records, 360);
 }
 
+/// ARCHITECTURE.md, invariant 24.
 #[test]
 fn every_change_to_the_file_is_noticed() {
     let fixture = fixture();
@@ -249,6 +251,7 @@ fn a_full_disk_does_not_keep_the_daemon_from_ending() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 15.
 #[test]
 fn more_records_than_the_queue_holds_all_arrive() {
     let fixture = fixture();
@@ -309,6 +312,7 @@ fn secrets_are_hidden_in_commands() {
     assert_eq!(argv(&["bash", "-lc", "TOKEN=abc ls"]), ["bash", "-lc", "TOKEN=[hidden] ls"]);
 }
 
+/// ARCHITECTURE.md, invariant 24.
 #[test]
 fn no_content_and_no_value_of_a_variable_reaches_the_file() {
     let params = json!({

@@ -25,44 +25,44 @@ fn written() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-fn shown(show: &Show, colours: bool) -> String {
+fn shown(show: &ShowArgs, colours: bool) -> String {
     let (_directory, path) = written();
     let mut out = Vec::new();
     assert_eq!(show.run(&path, colours, &mut out).unwrap(), 0);
     String::from_utf8(out).unwrap()
 }
 
-fn count(show: Show) -> usize {
-    shown(&Show { json: true, ..show }, false).lines().count()
+fn count(show: ShowArgs) -> usize {
+    shown(&ShowArgs { json: true, ..show }, false).lines().count()
 }
 
 #[test]
 fn every_filter_lets_through_what_it_names() {
     let glob = |text: &str| Some(Glob::new(text));
     let decision = |word: &str| Some(word.to_owned());
-    assert_eq!(count(Show::default()), 4);
-    assert_eq!(count(Show { caller: glob("uid:*"), ..Show::default() }), 1);
-    assert_eq!(count(Show { client: glob("test*"), ..Show::default() }), 4);
-    assert_eq!(count(Show { face: glob("codex"), ..Show::default() }), 0);
-    assert_eq!(count(Show { session: decision("s1"), ..Show::default() }), 4);
-    assert_eq!(count(Show { operation: glob("fs.*"), ..Show::default() }), 1);
-    assert_eq!(count(Show { rule: glob("no *"), ..Show::default() }), 1);
-    assert_eq!(count(Show { decision: decision("deny"), ..Show::default() }), 1);
-    assert_eq!(count(Show { decision: decision("ask"), ..Show::default() }), 1);
-    assert_eq!(count(Show { decision: decision("approved"), ..Show::default() }), 1);
-    assert_eq!(count(Show { decision: decision("allow"), ..Show::default() }), 0);
-    assert_eq!(count(Show { failed: true, ..Show::default() }), 2);
-    assert_eq!(count(Show { limit: Some(3), ..Show::default() }), 3);
-    assert_eq!(count(Show { since: decision("2023-11-14T22:13:20"), ..Show::default() }), 4);
-    assert_eq!(count(Show { since: decision("2023-11-14T22:13:21"), ..Show::default() }), 0);
-    assert_eq!(count(Show { until: decision("2023-11-14T22:13:20"), ..Show::default() }), 0);
-    let last = shown(&Show { limit: Some(1), ..Show::default() }, false);
+    assert_eq!(count(ShowArgs::default()), 4);
+    assert_eq!(count(ShowArgs { caller: glob("uid:*"), ..ShowArgs::default() }), 1);
+    assert_eq!(count(ShowArgs { client: glob("test*"), ..ShowArgs::default() }), 4);
+    assert_eq!(count(ShowArgs { face: glob("codex"), ..ShowArgs::default() }), 0);
+    assert_eq!(count(ShowArgs { session: decision("s1"), ..ShowArgs::default() }), 4);
+    assert_eq!(count(ShowArgs { operation: glob("fs.*"), ..ShowArgs::default() }), 1);
+    assert_eq!(count(ShowArgs { rule: glob("no *"), ..ShowArgs::default() }), 1);
+    assert_eq!(count(ShowArgs { decision: decision("deny"), ..ShowArgs::default() }), 1);
+    assert_eq!(count(ShowArgs { decision: decision("ask"), ..ShowArgs::default() }), 1);
+    assert_eq!(count(ShowArgs { decision: decision("approved"), ..ShowArgs::default() }), 1);
+    assert_eq!(count(ShowArgs { decision: decision("allow"), ..ShowArgs::default() }), 0);
+    assert_eq!(count(ShowArgs { failed: true, ..ShowArgs::default() }), 2);
+    assert_eq!(count(ShowArgs { limit: Some(3), ..ShowArgs::default() }), 3);
+    assert_eq!(count(ShowArgs { since: decision("2023-11-14T22:13:20"), ..ShowArgs::default() }), 4);
+    assert_eq!(count(ShowArgs { since: decision("2023-11-14T22:13:21"), ..ShowArgs::default() }), 0);
+    assert_eq!(count(ShowArgs { until: decision("2023-11-14T22:13:20"), ..ShowArgs::default() }), 0);
+    let last = shown(&ShowArgs { limit: Some(1), ..ShowArgs::default() }, false);
     assert!(last.contains("fs.read"), "newest last: {last}");
 }
 
 #[test]
 fn people_get_columns_and_a_terminal_only_our_own_colours() {
-    let plain = shown(&Show::default(), false);
+    let plain = shown(&ShowArgs::default(), false);
     assert!(!plain.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{plain:?}");
     let lines: Vec<_> = plain.lines().collect();
     assert!(lines[0].starts_with("2023-11-14 22:13:20  token:ci (tester)"), "{}", lines[0]);
@@ -70,13 +70,13 @@ fn people_get_columns_and_a_terminal_only_our_own_colours() {
     assert!(lines[1].contains("denied by no rm  rm \\u{1b}]0;x"), "{}", lines[1]);
     assert!(lines[2].contains("approved by uid:1000"), "{}", lines[2]);
     assert!(lines[3].contains("failed: denied"), "{}", lines[3]);
-    let coloured = shown(&Show::default(), true);
+    let coloured = shown(&ShowArgs::default(), true);
     assert!(coloured.contains("\u{1b}[31mdenied by no rm\u{1b}[0m"), "{coloured:?}");
 }
 
 #[test]
 fn a_file_that_is_not_there_is_said() {
     let mut out = Vec::new();
-    assert_eq!(Show::default().run(Path::new("/nowhere/audit.log"), false, &mut out).unwrap(), 1);
+    assert_eq!(ShowArgs::default().run(Path::new("/nowhere/audit.log"), false, &mut out).unwrap(), 1);
     assert!(out.is_empty(), "what is said of it goes to standard error");
 }

@@ -12,7 +12,7 @@ use super::chain::{self, Hash};
 
 /// What a file that holds together contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
+pub struct ChainSummary {
     /// Lines of the chain.
     pub records: u64,
     /// How often bytes that were no record had to be accounted for.
@@ -40,11 +40,11 @@ pub enum VerifyError {
 }
 
 /// Checks every line of a file.
-pub fn verify(path: &Path) -> Result<Summary, VerifyError> {
+pub fn verify(path: &Path) -> Result<ChainSummary, VerifyError> {
     let scan = scan(path)?;
     match scan.broken {
         Some((line, reason)) => Err(VerifyError::Broken { line, reason }),
-        None => Ok(Summary {
+        None => Ok(ChainSummary {
             records: scan.records,
             recovered: scan.recovered,
             torn_bytes: scan.unaccounted_bytes,
@@ -146,7 +146,7 @@ impl Scanner {
         }
     }
 
-    fn record(&mut self, line: &[u8], links: chain::Links) {
+    fn record(&mut self, line: &[u8], links: chain::ChainLinks) {
         match self.first_unaccounted.take() {
             None if links.prev == self.last => {}
             None => self.breaks(self.number, "it does not follow the line before it"),

@@ -1,6 +1,6 @@
 //! Labels: the few words each dimension of a metric may take, so that no peer can make the series grow.
 
-use engine::process::{ExitCause as Ended, Stream as Written};
+use engine::process::{ExitCause, Stream};
 use wire::rexd::v1::METHODS;
 
 /// A closed set of label values.
@@ -51,7 +51,7 @@ macro_rules! label {
 
 label! {
     /// What came of a request.
-    Outcome, "outcome":
+    RequestOutcome, "outcome":
     /// It was answered with a result.
     Ok = "ok",
     /// It was answered with an error.
@@ -93,7 +93,7 @@ label! {
 
 label! {
     /// Who owns a process.
-    Ownership, "kind":
+    ProcessOwner, "kind":
     /// This daemon.
     Attached = "attached",
     /// A keeper.
@@ -102,7 +102,7 @@ label! {
 
 label! {
     /// Why a process ended.
-    Cause, "cause":
+    EndCause, "cause":
     /// By itself, or by something outside.
     Itself = "itself",
     /// Somebody asked for its end.
@@ -117,7 +117,7 @@ label! {
 
 label! {
     /// Where output came from.
-    Stream, "stream":
+    OutputStream, "stream":
     /// Standard output.
     Stdout = "stdout",
     /// Standard error.
@@ -128,7 +128,7 @@ label! {
 
 label! {
     /// Why a connection or a request was turned away.
-    Refusal, "reason":
+    RefusalReason, "reason":
     /// It came without a token or certificate.
     Unauthenticated = "unauthenticated",
     /// Its token, certificate or user is not known, or no longer.
@@ -155,24 +155,24 @@ label! {
     Policy = "policy",
 }
 
-impl From<Ended> for Cause {
-    fn from(cause: Ended) -> Cause {
+impl From<ExitCause> for EndCause {
+    fn from(cause: ExitCause) -> EndCause {
         match cause {
-            Ended::Itself => Cause::Itself,
-            Ended::Killed => Cause::Killed,
-            Ended::TimedOut => Cause::TimedOut,
-            Ended::OutputLimit => Cause::OutputLimit,
-            Ended::MemoryLimit => Cause::MemoryLimit,
+            ExitCause::Itself => EndCause::Itself,
+            ExitCause::Killed => EndCause::Killed,
+            ExitCause::TimedOut => EndCause::TimedOut,
+            ExitCause::OutputLimit => EndCause::OutputLimit,
+            ExitCause::MemoryLimit => EndCause::MemoryLimit,
         }
     }
 }
 
-impl From<Written> for Stream {
-    fn from(stream: Written) -> Stream {
+impl From<Stream> for OutputStream {
+    fn from(stream: Stream) -> OutputStream {
         match stream {
-            Written::Stdout => Stream::Stdout,
-            Written::Stderr => Stream::Stderr,
-            Written::Terminal => Stream::Terminal,
+            Stream::Stdout => OutputStream::Stdout,
+            Stream::Stderr => OutputStream::Stderr,
+            Stream::Terminal => OutputStream::Terminal,
         }
     }
 }

@@ -5,16 +5,18 @@
 //! so that no way out of a function can forget to.
 
 mod cells;
-mod held;
+mod gauges;
 mod labels;
 mod own;
 mod queues;
 mod render;
 mod text;
 
-pub use held::{HeldConnection, HeldProcess, HeldSession, RequestTimer};
-pub use labels::{Cause, Direction, Outcome, Ownership, Refusal, SessionState, Stream, Transport};
-pub use queues::WatchedQueue;
+pub use gauges::{ConnectionGauge, ProcessGauge, RequestTimer, SessionGauge};
+pub use labels::{
+    Direction, EndCause, OutputStream, ProcessOwner, RefusalReason, RequestOutcome, SessionState, Transport,
+};
+pub use queues::QueueGauge;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -44,13 +46,13 @@ struct Counts {
     sessions: Cells<SessionState>,
     sessions_opened: Cell,
     sessions_resumed: Cell,
-    processes: Cells<Ownership>,
+    processes: Cells<ProcessOwner>,
     processes_started: Cell,
-    processes_ended: Cells<Cause>,
-    output_bytes: Cells<Stream>,
+    processes_ended: Cells<EndCause>,
+    output_bytes: Cells<OutputStream>,
     lost_bytes: Cell,
     lost_events: Cell,
-    refused: Cells<Refusal>,
+    refused: Cells<RefusalReason>,
     audit_lost: Cell,
     spans_exported: Cell,
     spans_dropped: Cell,
@@ -59,7 +61,7 @@ struct Counts {
 
 #[derive(Debug, Default)]
 struct PerMethod {
-    outcomes: Cells<Outcome>,
+    outcomes: Cells<RequestOutcome>,
     durations: Histogram,
 }
 
@@ -108,8 +110,8 @@ impl Metrics {
     }
 
     /// A connection was taken. It counts as open until the guard is dropped.
-    pub fn connection(&self, transport: Transport) -> HeldConnection {
-        HeldConnection::open(self.counts.clone(), transport)
+    pub fn connection(&self, transport: Transport) -> ConnectionGauge {
+        ConnectionGauge::open(self.counts.clone(), transport)
     }
 
     /// Bytes went over a connection, as they were on the wire.
@@ -122,23 +124,23 @@ impl Metrics {
     }
 
     /// A session was opened, on a connection that holds it. It counts until the guard is dropped.
-    pub fn session_opened(&self) -> HeldSession {
-        HeldSession::open(self.counts.clone())
+    pub fn session_opened(&self) -> SessionGauge {
+        SessionGauge::open(self.counts.clone())
     }
 
     /// A process was started. It counts as running until the guard is dropped or told of the end.
-    pub fn process_started(&self, ownership: Ownership) -> HeldProcess {
+    pub fn process_started(&self, ownership: ProcessOwner) -> ProcessGauge {
         self.with(|counts| counts.processes_started.add(1));
         self.process_found(ownership)
     }
 
     /// A process that somebody else started is known from now on: a keeper's, after the daemon came back.
-    pub fn process_found(&self, ownership: Ownership) -> HeldProcess {
-        HeldProcess::running(self.counts.clone(), ownership)
+    pub fn process_found(&self, ownership: ProcessOwner) -> ProcessGauge {
+        ProcessGauge::running(self.counts.clone(), ownership)
     }
 
     /// A process wrote something.
-    pub fn output_bytes(&self, stream: impl Into<Stream>, bytes: u64) {
+    pub fn output_bytes(&self, stream: impl Into<OutputStream>, bytes: u64) {
         self.with(|counts| counts.output_bytes.add(stream.into(), bytes));
     }
 
@@ -153,7 +155,7 @@ impl Metrics {
     }
 
     /// A connection or a request was turned away.
-    pub fn refused(&self, reason: Refusal) {
+    pub fn refused(&self, reason: RefusalReason) {
         self.with(|counts| counts.refused.add(reason, 1));
     }
 
@@ -174,14 +176,10 @@ impl Metrics {
 
     /// Shows how many wait in a queue, until the guard is dropped. Queues of one name are shown as their sum.
     /// `depth` is called while the metrics are rendered: it only looks, and never waits.
-    pub fn queue(
-        &self,
-        name: &'static str,
-        depth: impl Fn() -> usize + Send + Sync + 'static,
-    ) -> WatchedQueue {
+    pub fn queue(&self, name: &'static str, depth: impl Fn() -> usize + Send + Sync + 'static) -> QueueGauge {
         match &self.counts {
             Some(counts) => counts.queues.watch(name, Box::new(depth)),
-            None => WatchedQueue::none(),
+            None => QueueGauge::none(),
         }
     }
 

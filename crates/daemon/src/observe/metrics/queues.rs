@@ -15,10 +15,10 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    pub(super) fn watch(self: &Arc<Self>, name: &'static str, depth: Depth) -> WatchedQueue {
+    pub(super) fn watch(self: &Arc<Self>, name: &'static str, depth: Depth) -> QueueGauge {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, (name, depth));
-        WatchedQueue { place: Some((self.clone(), number)) }
+        QueueGauge { place: Some((self.clone(), number)) }
     }
 
     /// The sum of the depths for each name.
@@ -45,18 +45,18 @@ impl fmt::Debug for Queues {
 /// A queue that is shown in the metrics until this is dropped.
 #[derive(Debug)]
 #[must_use = "the queue is no longer shown when this is dropped"]
-pub struct WatchedQueue {
+pub struct QueueGauge {
     place: Option<(Arc<Queues>, u64)>,
 }
 
-impl WatchedQueue {
+impl QueueGauge {
     /// Nothing is shown.
-    pub(super) fn none() -> WatchedQueue {
-        WatchedQueue { place: None }
+    pub(super) fn none() -> QueueGauge {
+        QueueGauge { place: None }
     }
 }
 
-impl Drop for WatchedQueue {
+impl Drop for QueueGauge {
     fn drop(&mut self) {
         if let Some((queues, number)) = self.place.take() {
             // What `depth` holds is dropped after the lock is free: it may be anything.

@@ -1,6 +1,6 @@
 //! What the page says after things have happened.
 
-use engine::process::Stream as Written;
+use engine::process::Stream;
 use testkit::prometheus::{Exposition, parse};
 use wire::rexd::v1::METHODS;
 
@@ -50,8 +50,8 @@ fn a_fresh_page_is_well_formed_and_names_every_family() {
 fn requests_are_counted_by_method_and_outcome_and_timed() {
     let metrics = Metrics::new();
     let open = metrics.request("exec.start");
-    metrics.request("exec.start").done(Outcome::Ok);
-    metrics.request("exec.start").done(Outcome::Error);
+    metrics.request("exec.start").done(RequestOutcome::Ok);
+    metrics.request("exec.start").done(RequestOutcome::Error);
     drop(metrics.request("exec.start"));
     let page = page(&metrics);
     for (outcome, count) in [("ok", 1.0), ("error", 1.0), ("cancelled", 1.0)] {
@@ -61,17 +61,18 @@ fn requests_are_counted_by_method_and_outcome_and_timed() {
     assert_eq!(page.value("rexd_requests_in_flight", &[]), Some(1.0));
     let labels = [("method", "exec.start")];
     assert_eq!(page.value("rexd_request_duration_seconds_count", &labels), Some(3.0));
-    open.done(Outcome::Ok);
+    open.done(RequestOutcome::Ok);
     let after = self::page(&metrics);
     assert_eq!(after.value("rexd_requests_in_flight", &[]), Some(0.0));
     assert_eq!(after.follows(&page), Ok(()));
 }
 
+/// ARCHITECTURE.md, invariant 45.
 #[test]
 fn no_peer_can_make_the_page_grow() {
     let metrics = Metrics::new();
     for number in 0..1_000 {
-        metrics.request(&format!("made.up.{number}\"\n")).done(Outcome::Error);
+        metrics.request(&format!("made.up.{number}\"\n")).done(RequestOutcome::Error);
     }
     let page = page(&metrics);
     let methods = page.label_values("rexd_requests_total", "method");
@@ -99,13 +100,13 @@ fn what_goes_up_comes_down_with_its_guard() {
     let connection = metrics.connection(Transport::Ws);
     let mut session = metrics.session_opened();
     session.waits();
-    let started = metrics.process_started(Ownership::Attached);
-    let found = metrics.process_found(Ownership::Detached);
-    let held = page(&metrics);
-    assert_eq!(held.value("rexd_connections", &[("transport", "ws")]), Some(1.0));
-    assert_eq!(held.value("rexd_sessions", &[("state", "attached")]), Some(0.0));
-    assert_eq!(held.value("rexd_sessions", &[("state", "waiting")]), Some(1.0));
-    assert_eq!(held.sum("rexd_processes_running", &[]), 2.0);
+    let started = metrics.process_started(ProcessOwner::Attached);
+    let found = metrics.process_found(ProcessOwner::Detached);
+    let gauges = page(&metrics);
+    assert_eq!(gauges.value("rexd_connections", &[("transport", "ws")]), Some(1.0));
+    assert_eq!(gauges.value("rexd_sessions", &[("state", "attached")]), Some(0.0));
+    assert_eq!(gauges.value("rexd_sessions", &[("state", "waiting")]), Some(1.0));
+    assert_eq!(gauges.sum("rexd_processes_running", &[]), 2.0);
     session.resumed();
     started.ended(engine::process::ExitCause::TimedOut);
     drop((connection, found));
@@ -126,13 +127,13 @@ fn what_goes_up_comes_down_with_its_guard() {
 fn bytes_losses_and_refusals_are_told_apart() {
     type Labels = &'static [(&'static str, &'static str)];
     let metrics = Metrics::new();
-    metrics.output_bytes(Written::Stderr, 5);
+    metrics.output_bytes(Stream::Stderr, 5);
     metrics.link_bytes(Transport::Unix, Direction::Received, 7);
     metrics.link_bytes(Transport::Unix, Direction::Sent, 8);
     metrics.lost_bytes(9);
     metrics.lost_events(10);
     metrics.audit_lost(11);
-    metrics.refused(Refusal::Origin);
+    metrics.refused(RefusalReason::Origin);
     metrics.spans_exported(12);
     metrics.spans_dropped(13);
     let page = page(&metrics);
@@ -169,9 +170,9 @@ fn queues_of_one_name_are_summed_until_they_go() {
 fn what_is_off_says_nothing() {
     let metrics = Metrics::off();
     let _queue = metrics.queue("events", || panic!("nobody asks"));
-    metrics.request("exec.start").done(Outcome::Ok);
+    metrics.request("exec.start").done(RequestOutcome::Ok);
     metrics.session_opened().waits();
-    metrics.process_started(Ownership::Attached).ended(Cause::Itself);
+    metrics.process_started(ProcessOwner::Attached).ended(EndCause::Itself);
     assert_eq!(metrics.render(), "");
 }
 
@@ -180,7 +181,7 @@ fn counting_from_many_threads_loses_nothing() {
     let metrics = Metrics::new();
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| (0..1_000).for_each(|_| metrics.request("fs.read").done(Outcome::Ok)));
+            scope.spawn(|| (0..1_000).for_each(|_| metrics.request("fs.read").done(RequestOutcome::Ok)));
         }
     });
     let labels = [("method", "fs.read"), ("outcome", "ok")];

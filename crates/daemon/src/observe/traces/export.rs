@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::otlp;
-use super::settings::Settings;
-use super::span::Ended;
-use crate::observe::metrics::{Metrics, WatchedQueue};
+use super::settings::TraceSettings;
+use super::span::FinishedSpan;
+use crate::observe::metrics::{Metrics, QueueGauge};
 
 /// The most spans in one request to the collector; more go into the next.
 const BATCH: usize = 512;
@@ -20,17 +20,17 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The running export.
 #[derive(Debug)]
-pub struct Exporting {
+pub struct ExporterHandle {
     task: JoinHandle<()>,
-    ending: Arc<Ending>,
+    ending: Arc<Shutdown>,
     farewell: Duration,
-    _watched: WatchedQueue,
+    _watched: QueueGauge,
 }
 
-impl Exporting {
-    pub(super) fn spawn(exporter: Exporter, watched: WatchedQueue) -> Exporting {
+impl ExporterHandle {
+    pub(super) fn spawn(exporter: Exporter, watched: QueueGauge) -> ExporterHandle {
         let (ending, farewell) = (exporter.ending.clone(), exporter.settings.pace.farewell);
-        Exporting { task: tokio::spawn(exporter.run()), ending, farewell, _watched: watched }
+        ExporterHandle { task: tokio::spawn(exporter.run()), ending, farewell, _watched: watched }
     }
 
     /// Sends what is left, for at most [`super::Pace::farewell`].
@@ -46,13 +46,13 @@ impl Exporting {
 
 /// The end of the daemon, as the task sees it.
 #[derive(Debug, Default)]
-struct Ending {
+struct Shutdown {
     stop: CancellationToken,
     /// When the time for last words is up; set before `stop`.
     until: OnceLock<Instant>,
 }
 
-impl Ending {
+impl Shutdown {
     /// Returns when no attempt may go on any more.
     async fn is_over(&self) {
         self.stop.cancelled().await;
@@ -65,16 +65,16 @@ impl Ending {
 /// What the task has.
 #[derive(Debug)]
 pub(super) struct Exporter {
-    settings: Settings,
+    settings: TraceSettings,
     metrics: Metrics,
-    waiting: mpsc::Receiver<Ended>,
-    ending: Arc<Ending>,
+    waiting: mpsc::Receiver<FinishedSpan>,
+    ending: Arc<Shutdown>,
     /// Whether the last batch was lost, so that a collector that is away is told of once.
     is_failing: bool,
 }
 
 /// What came of one attempt.
-enum Attempt {
+enum ExportResult {
     /// The collector took it, all but this many spans.
     Taken(u64),
     /// It may take it later; perhaps it said when.
@@ -84,7 +84,11 @@ enum Attempt {
 }
 
 impl Exporter {
-    pub(super) fn new(settings: Settings, metrics: Metrics, waiting: mpsc::Receiver<Ended>) -> Exporter {
+    pub(super) fn new(
+        settings: TraceSettings,
+        metrics: Metrics,
+        waiting: mpsc::Receiver<FinishedSpan>,
+    ) -> Exporter {
         Exporter { settings, metrics, waiting, ending: Arc::default(), is_failing: false }
     }
 
@@ -106,7 +110,7 @@ impl Exporter {
     }
 
     /// Waits for a span, and then a little for others. `batch` keeps what came if this is dropped.
-    async fn gather(&mut self, batch: &mut Vec<Ended>) -> bool {
+    async fn gather(&mut self, batch: &mut Vec<FinishedSpan>) -> bool {
         if batch.is_empty() && self.waiting.recv_many(batch, BATCH).await == 0 {
             return false;
         }
@@ -123,19 +127,19 @@ impl Exporter {
 
     /// Tries until the collector has it, or the batch is given up. At the end of the daemon an attempt under way goes
     /// on, because a collector that already has the batch would get it twice; no other is made.
-    async fn send(&mut self, batch: &mut Vec<Ended>) {
+    async fn send(&mut self, batch: &mut Vec<FinishedSpan>) {
         let body = self.body(batch);
         let ending = self.ending.clone();
         let mut pause = self.settings.pace.back_off;
         for attempt in 1..=self.settings.pace.attempts {
             let came = tokio::select! {
                 came = self.attempt(&body) => came,
-                () = ending.is_over() => Attempt::Never("the daemon ends".to_owned()),
+                () = ending.is_over() => ExportResult::Never("the daemon ends".to_owned()),
             };
             let (asked, why) = match came {
-                Attempt::Taken(rejected) => return self.taken(batch, rejected),
-                Attempt::Later(asked, why) if attempt < self.settings.pace.attempts => (asked, why),
-                Attempt::Later(_, why) | Attempt::Never(why) => return self.give_up(batch, &why),
+                ExportResult::Taken(rejected) => return self.taken(batch, rejected),
+                ExportResult::Later(asked, why) if attempt < self.settings.pace.attempts => (asked, why),
+                ExportResult::Later(_, why) | ExportResult::Never(why) => return self.give_up(batch, &why),
             };
             tracing::debug!(%why, attempt, "the collector did not take spans; they are sent again");
             tokio::select! {
@@ -148,7 +152,7 @@ impl Exporter {
     }
 
     /// The last words: everything that waits, tried once each, until the time is up. The rest is counted as dropped.
-    async fn part(mut self, mut batch: Vec<Ended>) {
+    async fn part(mut self, mut batch: Vec<FinishedSpan>) {
         let until = *self.ending.until.get_or_init(|| Instant::now() + self.settings.pace.farewell);
         self.waiting.close();
         loop {
@@ -162,29 +166,29 @@ impl Exporter {
             }
             let body = self.body(&batch);
             match timeout_at(until, self.attempt(&body)).await {
-                Ok(Attempt::Taken(rejected)) => self.taken(&mut batch, rejected),
-                Ok(Attempt::Later(_, why) | Attempt::Never(why)) => self.give_up(&mut batch, &why),
+                Ok(ExportResult::Taken(rejected)) => self.taken(&mut batch, rejected),
+                Ok(ExportResult::Later(_, why) | ExportResult::Never(why)) => self.give_up(&mut batch, &why),
                 Err(_late) => self.give_up(&mut batch, "the daemon ends"),
             }
         }
     }
 
-    async fn attempt(&self, body: &[u8]) -> Attempt {
+    async fn attempt(&self, body: &[u8]) -> ExportResult {
         let posting = self.settings.endpoint.post(&self.settings.headers, body);
         match timeout(self.settings.pace.attempt, posting).await {
-            Err(_late) => Attempt::Later(None, "no answer in time".to_owned()),
-            Ok(Err(error)) => Attempt::Later(None, error.to_string()),
+            Err(_late) => ExportResult::Later(None, "no answer in time".to_owned()),
+            Ok(Err(error)) => ExportResult::Later(None, error.to_string()),
             Ok(Ok(answer)) => match answer.status {
-                200..300 => Attempt::Taken(rejected(&answer.body)),
+                200..300 => ExportResult::Taken(rejected(&answer.body)),
                 status @ (429 | 502 | 503 | 504) => {
-                    Attempt::Later(answer.retry_after, format!("status {status}"))
+                    ExportResult::Later(answer.retry_after, format!("status {status}"))
                 }
-                status => Attempt::Never(format!("status {status}")),
+                status => ExportResult::Never(format!("status {status}")),
             },
         }
     }
 
-    fn taken(&mut self, batch: &mut Vec<Ended>, rejected: u64) {
+    fn taken(&mut self, batch: &mut Vec<FinishedSpan>, rejected: u64) {
         if std::mem::take(&mut self.is_failing) {
             tracing::info!("the collector takes spans again");
         }
@@ -197,7 +201,7 @@ impl Exporter {
         batch.clear();
     }
 
-    fn give_up(&mut self, batch: &mut Vec<Ended>, why: &str) {
+    fn give_up(&mut self, batch: &mut Vec<FinishedSpan>, why: &str) {
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::warn!(%why, "spans are dropped: the collector does not take them");
         }
@@ -205,7 +209,7 @@ impl Exporter {
         batch.clear();
     }
 
-    fn body(&self, batch: &[Ended]) -> Vec<u8> {
+    fn body(&self, batch: &[FinishedSpan]) -> Vec<u8> {
         otlp::request(&self.settings.resource, batch).to_string().into_bytes()
     }
 }

@@ -7,7 +7,7 @@ use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Method};
 use link::dial::{self, DialError, Request};
 
-use super::settings::SettingsError;
+use super::settings::TraceSettingsError;
 
 /// The most that is read of an answer; a collector has no reason to say more.
 const MAX_ANSWER: usize = 64 * 1024;
@@ -21,7 +21,7 @@ pub struct Endpoint {
 
 /// What a collector answered.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct CollectorResponse {
     pub(super) status: u16,
     /// How long it asks to be left alone.
     pub(super) retry_after: Option<Duration>,
@@ -30,12 +30,12 @@ pub(super) struct Answer {
 
 impl Endpoint {
     /// Reads an `http://` URL.
-    pub fn parse(url: &str) -> Result<Endpoint, SettingsError> {
-        let wrong = || SettingsError::Endpoint(url.to_owned());
+    pub fn parse(url: &str) -> Result<Endpoint, TraceSettingsError> {
+        let wrong = || TraceSettingsError::Endpoint(url.to_owned());
         let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
         match scheme.as_deref() {
             Some("http") => {}
-            Some("https") => return Err(SettingsError::Https(url.to_owned())),
+            Some("https") => return Err(TraceSettingsError::Https(url.to_owned())),
             _ => return Err(wrong()),
         }
         let (_, rest) = url.split_once("://").ok_or_else(wrong)?;
@@ -56,7 +56,11 @@ impl Endpoint {
     }
 
     /// Posts JSON and reads the answer. The caller bounds the time.
-    pub(super) async fn post(&self, headers: &[(String, String)], body: &[u8]) -> Result<Answer, DialError> {
+    pub(super) async fn post(
+        &self,
+        headers: &[(String, String)],
+        body: &[u8],
+    ) -> Result<CollectorResponse, DialError> {
         let mut request = Request::new(Method::POST, self.url.as_str());
         request.body = Bytes::copy_from_slice(body);
         request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -69,7 +73,7 @@ impl Endpoint {
         let answer = dial::http(request).await?;
         let retry_after =
             answer.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.trim().parse().ok());
-        Ok(Answer {
+        Ok(CollectorResponse {
             status: answer.status.as_u16(),
             retry_after: retry_after.map(Duration::from_secs),
             body: answer.bytes(MAX_ANSWER).await?,
@@ -123,7 +127,7 @@ mod tests {
             "http://[::1]x",
             "http://a:70000",
         ]) {
-            assert_eq!(Endpoint::parse(url), Err(SettingsError::Endpoint(url.to_owned())), "{url}");
+            assert_eq!(Endpoint::parse(url), Err(TraceSettingsError::Endpoint(url.to_owned())), "{url}");
         }
     }
 }

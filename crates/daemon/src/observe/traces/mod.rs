@@ -12,10 +12,10 @@ mod settings;
 mod span;
 
 pub use context::TraceParent;
-pub use export::Exporting;
+pub use export::ExporterHandle;
 pub use http::Endpoint;
-pub use settings::{Pace, Settings, SettingsError};
-pub use span::{Asked, Span};
+pub use settings::{ExportTiming, TraceSettings, TraceSettingsError};
+pub use span::{RequestAttributes, Span};
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use crate::observe::metrics::Metrics;
 use context::Ids;
 use export::Exporter;
-use span::Ended;
+use span::FinishedSpan;
 
 /// Spans that wait for the exporter; past it new ones are dropped and counted.
 pub const SPANS_WAITING: usize = 2_048;
@@ -32,12 +32,12 @@ pub const SPANS_WAITING: usize = 2_048;
 /// Where requests get their spans from. Clones share one queue.
 #[derive(Debug, Clone)]
 pub struct Traces {
-    queue: Option<Arc<Queue>>,
+    queue: Option<Arc<SpanQueue>>,
 }
 
 #[derive(Debug)]
-struct Queue {
-    spans: mpsc::Sender<Ended>,
+struct SpanQueue {
+    spans: mpsc::Sender<FinishedSpan>,
     ids: Ids,
     metrics: Metrics,
 }
@@ -48,8 +48,8 @@ impl Traces {
         Traces { queue: None }
     }
 
-    /// Starts exporting. Must be called within a runtime; [`Exporting::finish`] sends the rest at the end.
-    pub fn start(settings: Settings, metrics: Metrics) -> std::io::Result<(Traces, Exporting)> {
+    /// Starts exporting. Must be called within a runtime; [`ExporterHandle::finish`] sends the rest at the end.
+    pub fn start(settings: TraceSettings, metrics: Metrics) -> std::io::Result<(Traces, ExporterHandle)> {
         let (spans, waiting) = mpsc::channel(SPANS_WAITING);
         let ids = Ids::seeded()?;
         let watched = {
@@ -57,8 +57,8 @@ impl Traces {
             let depth = move || spans.upgrade().map_or(0, |spans| spans.max_capacity() - spans.capacity());
             metrics.queue("spans", depth)
         };
-        let exporting = Exporting::spawn(Exporter::new(settings, metrics.clone(), waiting), watched);
-        Ok((Traces { queue: Some(Arc::new(Queue { spans, ids, metrics })) }, exporting))
+        let exporting = ExporterHandle::spawn(Exporter::new(settings, metrics.clone(), waiting), watched);
+        Ok((Traces { queue: Some(Arc::new(SpanQueue { spans, ids, metrics })) }, exporting))
     }
 
     /// Whether anybody wants spans: then it is worth looking for a parent.
@@ -67,7 +67,7 @@ impl Traces {
     }
 
     /// Begins the span of a request. Whoever made `parent` decides whether it is kept.
-    pub fn begin(&self, asked: Asked<'_>, parent: Option<&TraceParent>) -> Span {
+    pub fn begin(&self, asked: RequestAttributes<'_>, parent: Option<&TraceParent>) -> Span {
         match &self.queue {
             Some(queue) if parent.is_none_or(TraceParent::is_sampled) => {
                 Span::begin(queue.clone(), asked, parent)
@@ -77,9 +77,9 @@ impl Traces {
     }
 }
 
-impl Queue {
+impl SpanQueue {
     /// Never waits: a span that finds no room is dropped and counted.
-    fn put(&self, span: Ended) {
+    fn put(&self, span: FinishedSpan) {
         if self.spans.try_send(span).is_err() {
             self.metrics.spans_dropped(1);
         }

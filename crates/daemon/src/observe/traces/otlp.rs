@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 
-use super::span::{Came, Ended};
+use super::span::{FinishedSpan, SpanOutcome};
 use crate::observe::metrics::Transport;
 
 /// `SPAN_KIND_SERVER`.
@@ -18,7 +18,7 @@ const STATUS_ERROR: u8 = 2;
 const CANCELLED: i64 = -32_800;
 
 /// One request with all of these spans.
-pub(super) fn request(resource: &[(String, String)], spans: &[Ended]) -> Value {
+pub(super) fn request(resource: &[(String, String)], spans: &[FinishedSpan]) -> Value {
     let attributes: Vec<Value> = resource.iter().map(|(key, value)| text(key, value)).collect();
     let spans: Vec<Value> = spans.iter().map(span).collect();
     json!({
@@ -32,7 +32,7 @@ pub(super) fn request(resource: &[(String, String)], spans: &[Ended]) -> Value {
     })
 }
 
-fn span(ended: &Ended) -> Value {
+fn span(ended: &FinishedSpan) -> Value {
     let mut span = Map::new();
     let mut put = |key: &str, value: Value| span.insert(key.to_owned(), value);
     put("traceId", ended.trace_id.as_str().into());
@@ -48,15 +48,15 @@ fn span(ended: &Ended) -> Value {
     put("endTimeUnixNano", nanos(ended.end).into());
     put("attributes", attributes(ended).into());
     let status = match &ended.result {
-        Came::Done => json!({}),
-        Came::Failed(code) => json!({ "code": STATUS_ERROR, "message": format!("error {code}") }),
-        Came::Cancelled => json!({ "code": STATUS_ERROR, "message": "cancelled" }),
+        SpanOutcome::Done => json!({}),
+        SpanOutcome::Failed(code) => json!({ "code": STATUS_ERROR, "message": format!("error {code}") }),
+        SpanOutcome::Cancelled => json!({ "code": STATUS_ERROR, "message": "cancelled" }),
     };
     put("status", status);
     Value::Object(span)
 }
 
-fn attributes(ended: &Ended) -> Vec<Value> {
+fn attributes(ended: &FinishedSpan) -> Vec<Value> {
     let mut attributes = vec![
         text("rpc.system", "jsonrpc"),
         text("rpc.jsonrpc.version", "2.0"),
@@ -67,9 +67,9 @@ fn attributes(ended: &Ended) -> Vec<Value> {
     ];
     attributes.extend(ended.session.as_deref().map(|session| text("rexd.session", session)));
     let code = match ended.result {
-        Came::Done => None,
-        Came::Failed(code) => Some(code),
-        Came::Cancelled => Some(CANCELLED),
+        SpanOutcome::Done => None,
+        SpanOutcome::Failed(code) => Some(code),
+        SpanOutcome::Cancelled => Some(CANCELLED),
     };
     if let Some(code) = code {
         attributes

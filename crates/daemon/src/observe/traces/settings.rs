@@ -10,17 +10,17 @@ const NAME: &str = "service.name";
 
 /// Where traces go and what they say about their sender.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct TraceSettings {
     pub(super) endpoint: Endpoint,
     pub(super) headers: Vec<(String, String)>,
     pub(super) resource: Vec<(String, String)>,
     /// How patient the exporter is.
-    pub pace: Pace,
+    pub pace: ExportTiming,
 }
 
 /// How patient the exporter is.
 #[derive(Debug, Clone)]
-pub struct Pace {
+pub struct ExportTiming {
     /// How long spans gather before they are sent.
     pub gather: Duration,
     /// How long one attempt to send may take.
@@ -33,9 +33,9 @@ pub struct Pace {
     pub farewell: Duration,
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace {
+impl Default for ExportTiming {
+    fn default() -> ExportTiming {
+        ExportTiming {
             gather: Duration::from_secs(1),
             attempt: TIMEOUT,
             back_off: Duration::from_secs(1),
@@ -47,7 +47,7 @@ impl Default for Pace {
 
 /// Why there can be no traces although somebody asked for them.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum SettingsError {
+pub enum TraceSettingsError {
     /// The collector wants TLS.
     #[error(
         "traces cannot be sent to {0}: rexd speaks plain http to collectors; run a collector on this machine \
@@ -70,13 +70,13 @@ pub enum SettingsError {
     },
 }
 
-impl Settings {
+impl TraceSettings {
     /// Reads the variables; the environment goes before `configured`, the endpoint in the configuration. Nothing if
     /// no endpoint is named, or traces are switched off by name.
     pub fn read(
         configured: Option<&str>,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Option<Settings>, SettingsError> {
+    ) -> Result<Option<TraceSettings>, TraceSettingsError> {
         let variable = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let is_off = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
             || variable("OTEL_TRACES_EXPORTER").is_some_and(|value| value == "none");
@@ -92,19 +92,19 @@ impl Settings {
         let either = |traces: &str, all: &str| variable(traces).or_else(|| variable(all));
         let protocol = either("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL");
         if let Some(protocol) = protocol.filter(|protocol| !protocol.starts_with("http/")) {
-            return Err(SettingsError::Protocol(protocol));
+            return Err(TraceSettingsError::Protocol(protocol));
         }
         let headers = either("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS");
         let timeout = either("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT");
         let resource =
             resource(variable("OTEL_SERVICE_NAME"), variable("OTEL_RESOURCE_ATTRIBUTES").as_deref())?;
-        let pace = Pace { attempt: attempt(timeout.as_deref())?, ..Pace::default() };
-        Ok(Some(Settings { endpoint, headers: sent_headers(headers.as_deref())?, resource, pace }))
+        let pace = ExportTiming { attempt: attempt(timeout.as_deref())?, ..ExportTiming::default() };
+        Ok(Some(TraceSettings { endpoint, headers: sent_headers(headers.as_deref())?, resource, pace }))
     }
 }
 
 /// What traces say about their sender: ours, then what the operator adds or replaces.
-fn resource(name: Option<String>, more: Option<&str>) -> Result<Vec<(String, String)>, SettingsError> {
+fn resource(name: Option<String>, more: Option<&str>) -> Result<Vec<(String, String)>, TraceSettingsError> {
     let mut resource = vec![
         (NAME.to_owned(), "rexd".to_owned()),
         ("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
@@ -123,7 +123,7 @@ fn resource(name: Option<String>, more: Option<&str>) -> Result<Vec<(String, Str
     Ok(resource)
 }
 
-fn sent_headers(text: Option<&str>) -> Result<Vec<(String, String)>, SettingsError> {
+fn sent_headers(text: Option<&str>) -> Result<Vec<(String, String)>, TraceSettingsError> {
     const VARIABLE: &str = "OTEL_EXPORTER_OTLP_HEADERS";
     let headers = pairs(VARIABLE, text)?;
     let is_name =
@@ -131,13 +131,13 @@ fn sent_headers(text: Option<&str>) -> Result<Vec<(String, String)>, SettingsErr
     let is_value = |value: &str| value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     match headers.iter().all(|(name, value)| is_name(name) && is_value(value)) {
         true => Ok(headers),
-        false => Err(SettingsError::Variable { name: VARIABLE, reason: "a header has odd characters" }),
+        false => Err(TraceSettingsError::Variable { name: VARIABLE, reason: "a header has odd characters" }),
     }
 }
 
-fn attempt(text: Option<&str>) -> Result<Duration, SettingsError> {
+fn attempt(text: Option<&str>) -> Result<Duration, TraceSettingsError> {
     let Some(text) = text else { return Ok(TIMEOUT) };
-    let wrong = SettingsError::Variable {
+    let wrong = TraceSettingsError::Variable {
         name: "OTEL_EXPORTER_OTLP_TIMEOUT",
         reason: "it is no number of milliseconds above 0",
     };
@@ -145,8 +145,8 @@ fn attempt(text: Option<&str>) -> Result<Duration, SettingsError> {
 }
 
 /// `key=value,key=value`, values percent-encoded.
-fn pairs(name: &'static str, text: Option<&str>) -> Result<Vec<(String, String)>, SettingsError> {
-    let wrong = |reason| SettingsError::Variable { name, reason };
+fn pairs(name: &'static str, text: Option<&str>) -> Result<Vec<(String, String)>, TraceSettingsError> {
+    let wrong = |reason| TraceSettingsError::Variable { name, reason };
     let mut pairs = Vec::new();
     for item in text.unwrap_or_default().split(',').map(str::trim).filter(|item| !item.is_empty()) {
         let (key, value) = item.split_once('=').ok_or_else(|| wrong("it is no list of key=value"))?;

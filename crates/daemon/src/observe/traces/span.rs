@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use super::Queue;
+use super::SpanQueue;
 use super::context::TraceParent;
 use crate::observe::metrics::Transport;
 
@@ -12,7 +12,7 @@ const MAX_TEXT: usize = 256;
 
 /// What a span says about its request from the start.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct RequestAttributes<'a> {
     /// The method as the peer wrote it.
     pub method: &'a str,
     /// Who asked, as proven.
@@ -25,19 +25,19 @@ pub struct Asked<'a> {
 #[derive(Debug)]
 #[must_use = "the request counts as cancelled when this is dropped"]
 pub struct Span {
-    open: Option<Box<Open>>,
+    open: Option<Box<OpenSpan>>,
 }
 
 #[derive(Debug)]
-struct Open {
-    queue: Arc<Queue>,
-    span: Ended,
+struct OpenSpan {
+    queue: Arc<SpanQueue>,
+    span: FinishedSpan,
     since: Instant,
 }
 
 /// A span as it is exported.
 #[derive(Debug, Clone)]
-pub(super) struct Ended {
+pub(super) struct FinishedSpan {
     pub(super) trace_id: String,
     pub(super) span_id: String,
     pub(super) parent: Option<String>,
@@ -47,12 +47,12 @@ pub(super) struct Ended {
     pub(super) session: Option<String>,
     pub(super) start: SystemTime,
     pub(super) end: SystemTime,
-    pub(super) result: Came,
+    pub(super) result: SpanOutcome,
 }
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum SpanOutcome {
     Done,
     Failed(i64),
     Cancelled,
@@ -63,10 +63,14 @@ impl Span {
         Span { open: None }
     }
 
-    pub(super) fn begin(queue: Arc<Queue>, asked: Asked<'_>, parent: Option<&TraceParent>) -> Span {
+    pub(super) fn begin(
+        queue: Arc<SpanQueue>,
+        asked: RequestAttributes<'_>,
+        parent: Option<&TraceParent>,
+    ) -> Span {
         let (own_trace, span_id) = queue.ids.next();
         let start = SystemTime::now();
-        let span = Ended {
+        let span = FinishedSpan {
             trace_id: parent.map_or(own_trace, |parent| parent.trace_id.clone()),
             span_id,
             parent: parent.map(|parent| parent.span_id.clone()),
@@ -76,9 +80,9 @@ impl Span {
             session: None,
             start,
             end: start,
-            result: Came::Cancelled,
+            result: SpanOutcome::Cancelled,
         };
-        Span { open: Some(Box::new(Open { queue, span, since: Instant::now() })) }
+        Span { open: Some(Box::new(OpenSpan { queue, span, since: Instant::now() })) }
     }
 
     /// The session the request belongs to.
@@ -90,12 +94,12 @@ impl Span {
 
     /// The request is answered: with a result, or with an error of this code.
     pub fn end(mut self, error_code: Option<i64>) {
-        self.finish(error_code.map_or(Came::Done, Came::Failed));
+        self.finish(error_code.map_or(SpanOutcome::Done, SpanOutcome::Failed));
     }
 
-    fn finish(&mut self, result: Came) {
+    fn finish(&mut self, result: SpanOutcome) {
         let Some(open) = self.open.take() else { return };
-        let Open { queue, mut span, since } = *open;
+        let OpenSpan { queue, mut span, since } = *open;
         // A clock that was set meanwhile does not make the request longer or shorter.
         span.end = span.start + since.elapsed();
         span.result = result;
@@ -105,7 +109,7 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        self.finish(Came::Cancelled);
+        self.finish(SpanOutcome::Cancelled);
     }
 }
 

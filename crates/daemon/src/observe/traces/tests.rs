@@ -59,26 +59,26 @@ fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
     headers.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
-fn settings(variables: &[(&str, &str)]) -> Result<Option<Settings>, SettingsError> {
+fn settings(variables: &[(&str, &str)]) -> Result<Option<TraceSettings>, TraceSettingsError> {
     let variables: HashMap<&str, &str> = variables.iter().copied().collect();
-    Settings::read(None, |name| variables.get(name).map(|value| value.to_string()))
+    TraceSettings::read(None, |name| variables.get(name).map(|value| value.to_string()))
 }
 
 /// Quick enough for a test, patient enough for a busy machine.
-fn quick(url: &str) -> Settings {
+fn quick(url: &str) -> TraceSettings {
     let settings = settings(&[("OTEL_EXPORTER_OTLP_ENDPOINT", url)]).unwrap().unwrap();
-    let pace = Pace {
+    let pace = ExportTiming {
         gather: Duration::from_millis(1),
         attempt: Duration::from_secs(60),
         back_off: Duration::from_millis(1),
         attempts: 3,
         farewell: Duration::from_secs(60),
     };
-    Settings { pace, ..settings }
+    TraceSettings { pace, ..settings }
 }
 
-fn asked(method: &str) -> Asked<'_> {
-    Asked { method, caller: "token:ci", transport: Transport::Ws }
+fn asked(method: &str) -> RequestAttributes<'_> {
+    RequestAttributes { method, caller: "token:ci", transport: Transport::Ws }
 }
 
 fn spans(body: &Value) -> &Vec<Value> {
@@ -218,6 +218,7 @@ async fn what_a_collector_rejects_of_a_batch_is_not_counted_as_sent() {
     assert_eq!(value(&metrics, "rexd_spans_exported_total"), 1.0);
 }
 
+/// ARCHITECTURE.md, invariant 45.
 #[tokio::test]
 async fn a_full_queue_drops_spans_and_never_waits() {
     let (url, _posted) = collector(&[]).await;
@@ -296,7 +297,7 @@ fn the_variables_of_opentelemetry_are_honoured() {
     assert_eq!(read.pace.attempt, Duration::from_millis(1_500));
     let own = settings(&[url, ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://d/x")]).unwrap().unwrap();
     assert_eq!(own.endpoint, endpoint("http://d/x"));
-    let configured = Settings::read(Some("http://c"), |_| None).unwrap().unwrap();
+    let configured = TraceSettings::read(Some("http://c"), |_| None).unwrap().unwrap();
     assert_eq!(configured.endpoint, endpoint("http://c/v1/traces"));
 }
 

@@ -58,6 +58,7 @@ fn every_simple_command_is_found() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 23.
 #[test]
 fn text_that_shells_read_differently_is_refused() {
     let table = [
@@ -137,6 +138,7 @@ fn deep_nesting_ends_in_a_refusal_and_not_in_a_crash() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
+    /// ARCHITECTURE.md, invariant 25.
     #[test]
     fn no_text_makes_the_parser_panic(text in "\\PC*") {
         parse(&text).map(drop).unwrap_or_default();

@@ -16,8 +16,8 @@ use super::super::session::Session;
 use super::attach::{Position, attached, may_see};
 use super::exec::follow;
 use super::launch::remember;
-use crate::keeper::{Keepers, Listed};
-use crate::observe::metrics::Ownership;
+use crate::keeper::{Keepers, ListedProcess};
+use crate::observe::metrics::ProcessOwner;
 
 /// A kept process that a session takes up, and what follows from it.
 pub(in super::super) struct Adopting {
@@ -30,7 +30,7 @@ pub(in super::super) enum Then {
     /// It was started just now.
     Started { answer: Answer, key: Option<keys::Kept>, started_at: SystemTime },
     /// Somebody follows it.
-    Attached { answer: Answer, listed: Box<Listed>, position: Position },
+    Attached { answer: Answer, listed: Box<ListedProcess>, position: Position },
 }
 
 impl Adopting {
@@ -98,7 +98,7 @@ impl Session {
         let (events, metrics) = (self.events(), self.service.metrics.clone());
         match then {
             Then::Started { answer, key, started_at } => self.spawn(async move {
-                let counted = metrics.process_started(Ownership::Detached);
+                let counted = metrics.process_started(ProcessOwner::Detached);
                 match process.description().has_terminal {
                     true => told(answer, key, opened(process.id(), started_at)).await,
                     false => told(answer, key, began(process.id(), started_at)).await,

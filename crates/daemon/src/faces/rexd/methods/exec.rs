@@ -26,7 +26,7 @@ use super::attach::may_see;
 use super::detached::Detaching;
 use super::launch::{Saying, remember};
 use crate::config::OFF;
-use crate::observe::metrics::{HeldProcess, Ownership};
+use crate::observe::metrics::{ProcessGauge, ProcessOwner};
 
 impl Session {
     /// `exec.start`: answered when the program runs or could not be started.
@@ -51,7 +51,7 @@ impl Session {
                 started_at: timestamp(process.description().started_at),
             };
             if let Some(running) = launch.running(answer, turn, kept, result, Saying::Queued).await {
-                let counted = metrics.process_started(Ownership::Attached);
+                let counted = metrics.process_started(ProcessOwner::Attached);
                 follow(&events, running, None, Some(counted)).await;
             }
         });
@@ -105,9 +105,9 @@ impl Session {
 
     /// What confines a process that asks for this profile.
     pub(super) fn confined(&self, wish: Option<&str>, is_detached: bool) -> Result<Confined, RpcError> {
-        let guard = self.service.guard.current();
+        let runtime_policy = self.service.runtime_policy.current();
         let wish = wish.filter(|wish| *wish != OFF);
-        self.confining.of_process(&guard, wish, is_detached).map_err(|refused| match refused {
+        self.confining.of_process(&runtime_policy, wish, is_detached).map_err(|refused| match refused {
             Refused::Unknown(unknown) => invalid("sandbox", &unknown.to_string()),
             Refused::Failed(error) => rpc_error(error),
         })
@@ -128,12 +128,12 @@ impl Session {
         {
             return Err(invalid(&format!("env.{name}"), "a value cannot contain NUL"));
         }
-        let guard = self.service.guard.current();
-        let inherited = guard.environment.iter().cloned();
+        let runtime_policy = self.service.runtime_policy.current();
+        let inherited = runtime_policy.environment.iter().cloned();
         let mut env = if asked.is_empty() {
             inherited.collect()
         } else {
-            guard.policy.environment().apply(inherited, asked)
+            runtime_policy.policy.environment().apply(inherited, asked)
         };
         if !asked.contains_key("PWD") {
             env.retain(|(name, _)| name != "PWD");
@@ -290,7 +290,7 @@ pub(super) async fn follow(
     events: &Events,
     (process, reader): (Process, LogReader),
     not_before: Option<Instant>,
-    counted: Option<HeldProcess>,
+    counted: Option<ProcessGauge>,
 ) {
     let order = EventOrder::Follow(Box::new(Follow { process, reader, not_before, counted }));
     // A session that is gone tells nothing any more.

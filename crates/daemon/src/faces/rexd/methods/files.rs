@@ -15,7 +15,7 @@ use super::super::order::Turn;
 use super::super::session::Session;
 use super::content::{Reading, Wanted};
 use super::launch::remember;
-use crate::core::approvals::diff::{self, Preview, Shown};
+use crate::core::approvals::diff::{self, Preview, PreviewDigest};
 
 /// Reads up to this size are first tried on this thread, where they can be had without waiting for a disk.
 const SMALL_READ: u64 = 64 * 1024;
@@ -293,7 +293,7 @@ impl Session {
 
 /// Whether what somebody approved is still what would be done: the files may have changed while it waited.
 fn still_as_shown(
-    shown: Option<Shown>,
+    shown: Option<PreviewDigest>,
     path: &RootedPath,
     preview: impl FnOnce() -> Result<Preview, Error>,
 ) -> Result<(), RpcError> {

@@ -13,7 +13,7 @@ use super::super::session::Session;
 use super::detached::Detaching;
 use super::exec::{follow, no_nul};
 use super::launch::Saying;
-use crate::observe::metrics::Ownership;
+use crate::observe::metrics::ProcessOwner;
 
 impl Session {
     /// `pty.open`. Clients that lose early output get it a little later.
@@ -41,7 +41,7 @@ impl Session {
             };
             let saying = if hold.is_some() { Saying::Written } else { Saying::Queued };
             if let Some(running) = launch.running(answer, turn, kept, result, saying).await {
-                let counted = metrics.process_started(Ownership::Attached);
+                let counted = metrics.process_started(ProcessOwner::Attached);
                 let not_before = hold.map(|hold| Instant::now() + hold);
                 follow(&events, running, not_before, Some(counted)).await;
             }

@@ -22,7 +22,7 @@ use super::super::session::{Manners, Opening, Session};
 use super::super::{FACE, Service};
 use crate::config::OFF;
 use crate::core::permission::Rules;
-use crate::core::runtime_policy::Guard;
+use crate::core::runtime_policy::RuntimePolicy;
 use crate::net::auth::Caller;
 
 /// What this server can do beyond opening a session.
@@ -170,7 +170,7 @@ fn make_room(service: &Service, caller: &Caller, error: engine::Error) -> RpcErr
 /// What confines the processes of a session, if it names a profile that there is.
 fn confining(service: &Service, params: &v1::SessionOpen, roots: &Roots) -> Result<Confining, RpcError> {
     if let Some(wish) = &params.sandbox {
-        let sandbox = &service.guard.current().sandbox;
+        let sandbox = &service.runtime_policy.current().sandbox;
         sandbox.check(wish).map_err(|unknown| invalid("sandbox", &unknown.to_string()))?;
     }
     let wish = params.sandbox.clone().filter(|wish| wish != OFF);
@@ -230,7 +230,7 @@ impl Session {
     }
 
     fn sandbox_report(&self) -> Option<v1::SandboxReport> {
-        let confinement = self.confining.of_session(&self.service.guard.current())?;
+        let confinement = self.confining.of_session(&self.service.runtime_policy.current())?;
         let gaps = self.service.engine.gaps(&confinement);
         Some(v1::SandboxReport {
             profile: confinement.name(),
@@ -292,37 +292,37 @@ impl Session {
 
     /// The roots, with what confines the session and the rules on files, if there are any.
     pub(super) fn ruled_roots(&self) -> Roots {
-        let guard = self.service.guard.current();
-        let roots = match self.confining.of_session(&guard) {
+        let runtime_policy = self.service.runtime_policy.current();
+        let roots = match self.confining.of_session(&runtime_policy) {
             Some(confinement) => self.roots.guarded(confinement),
             None => self.roots.clone(),
         };
-        self.with_rules(roots, guard)
+        self.with_rules(roots, runtime_policy)
     }
 
     /// The directory a process starts in. What confines it is the kernel's to hold there.
     pub(super) fn start_path(&self, asked: Option<&str>) -> Result<engine::RootedPath, RpcError> {
-        let guard = self.service.guard.current();
+        let runtime_policy = self.service.runtime_policy.current();
         let mut roots = self.roots.clone();
-        if guard.policy.restricts_files() {
+        if runtime_policy.policy.restricts_files() {
             // A command is asked about as such, with its directory: nobody is asked about the directory alone.
             let approved = vec![PathBuf::from("/")];
-            roots = roots.guarded(Arc::new(self.rules(guard, approved)));
+            roots = roots.guarded(Arc::new(self.rules(runtime_policy, approved)));
         }
         convert::path(&roots, &self.cwd, asked.unwrap_or_default()).map_err(|error| self.hint(error))
     }
 
-    fn with_rules(&self, roots: Roots, guard: Arc<Guard>) -> Roots {
-        if !guard.policy.restricts_files() {
+    fn with_rules(&self, roots: Roots, runtime_policy: Arc<RuntimePolicy>) -> Roots {
+        if !runtime_policy.policy.restricts_files() {
             return roots;
         }
         let approved = self.permit.approved.clone();
-        roots.guarded(Arc::new(self.rules(guard, approved)))
+        roots.guarded(Arc::new(self.rules(runtime_policy, approved)))
     }
 
-    fn rules(&self, guard: Arc<Guard>, approved: Vec<PathBuf>) -> Rules {
+    fn rules(&self, runtime_policy: Arc<RuntimePolicy>, approved: Vec<PathBuf>) -> Rules {
         let (client, caller) = (self.asker.client.clone(), self.asker.caller.name.clone());
-        Rules { guard, face: FACE, client, caller, approved }
+        Rules { runtime_policy, face: FACE, client, caller, approved }
     }
 
     /// Adds what to do about it to an error that comes from missing configuration.

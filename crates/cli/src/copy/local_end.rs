@@ -1,0 +1,194 @@
+//! Files on this machine. Short calls that wait for a disk at most; whoever reads much does it on a thread of its own.
+
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use super::endpoint::{FileKind, FileMeta, ListedEntry};
+use super::error::CopyError;
+use super::{hash, names};
+
+/// Who may do what with a file, without what is beyond.
+const PERMISSIONS: u32 = 0o777;
+/// The mode of a file whose source does not tell its own.
+const DEFAULT_MODE: u32 = 0o644;
+
+/// What a name is; a link is not followed.
+pub(super) fn stat(path: &str) -> Result<Option<FileMeta>, CopyError> {
+    describe(path, fs::symlink_metadata(path))
+}
+
+/// What a path leads to.
+pub(super) fn follow(path: &str) -> Result<Option<FileMeta>, CopyError> {
+    describe(path, fs::metadata(path))
+}
+
+fn describe(path: &str, found: io::Result<Metadata>) -> Result<Option<FileMeta>, CopyError> {
+    match found {
+        Ok(found) => Ok(Some(meta(&found))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(CopyError::local("look at", path)(error)),
+    }
+}
+
+fn meta(found: &Metadata) -> FileMeta {
+    let kind = match found.file_type() {
+        kind if kind.is_file() => FileKind::File,
+        kind if kind.is_dir() => FileKind::Dir,
+        kind if kind.is_symlink() => FileKind::Link,
+        _ => FileKind::Other,
+    };
+    FileMeta { kind, size: found.len(), mode: Some(found.mode() & PERMISSIONS) }
+}
+
+/// What is in a directory. Names that are no text cannot be sent anywhere: they come back as what is error.
+pub(super) fn list(path: &str) -> Result<Vec<Result<ListedEntry, CopyError>>, CopyError> {
+    let cannot = || CopyError::local("list", path);
+    let mut all = Vec::new();
+    for entry in fs::read_dir(if path.is_empty() { "." } else { path }).map_err(cannot())? {
+        let entry = entry.map_err(cannot())?;
+        let name = match entry.file_name().into_string() {
+            Ok(name) => name,
+            Err(odd) => {
+                let odd = names::join(path, &odd.to_string_lossy());
+                let error = CopyError::file(format!("cannot copy {odd}: its name is not UTF-8"));
+                all.push(Err(error.hint("rename it; names travel as text")));
+                continue;
+            }
+        };
+        match entry.metadata() {
+            Ok(found) => all.push(Ok(ListedEntry { name, meta: meta(&found) })),
+            // Gone since the directory was read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => all.push(Err(CopyError::local("look at", &names::join(path, &name))(error))),
+        }
+    }
+    Ok(all)
+}
+
+/// A file that is being read, and how it was when that began.
+#[derive(Debug)]
+pub(super) struct SourceFile {
+    pub(super) file: File,
+    pub(super) path: String,
+    before: Metadata,
+}
+
+impl SourceFile {
+    pub(super) fn open(path: &str) -> Result<SourceFile, CopyError> {
+        let cannot = || CopyError::local("read", path);
+        let file = File::open(path).map_err(cannot())?;
+        let before = file.metadata().map_err(cannot())?;
+        Ok(SourceFile { file, path: path.to_owned(), before })
+    }
+
+    pub(super) fn meta(&self) -> FileMeta {
+        meta(&self.before)
+    }
+
+    /// Refuses what has changed since it was opened: nobody can say what was copied then.
+    pub(super) fn check(&self) -> Result<(), CopyError> {
+        let after = self.file.metadata().map_err(CopyError::local("read", &self.path))?;
+        let print = |found: &Metadata| (found.len(), found.mtime(), found.mtime_nsec());
+        match print(&self.before) == print(&after) {
+            true => Ok(()),
+            false => Err(changed(&self.path)),
+        }
+    }
+}
+
+/// The source is not what it was when its copy began.
+pub(super) fn changed(path: &str) -> CopyError {
+    CopyError::file(format!("{path} changed while it was copied; the copy was not put in commit"))
+        .hint("copy it again when nobody writes to it")
+}
+
+/// A whole file, which must not change meanwhile.
+pub(super) fn read_whole(path: &str) -> Result<(Vec<u8>, FileMeta), CopyError> {
+    let source = SourceFile::open(path)?;
+    let meta = source.meta();
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.size).unwrap_or(0) + 1);
+    (&source.file).read_to_end(&mut bytes).map_err(CopyError::local("read", path))?;
+    source.check()?;
+    match bytes.len() as u64 == meta.size {
+        true => Ok((bytes, meta)),
+        false => Err(changed(path)),
+    }
+}
+
+/// Puts a whole file in commit, in one step.
+pub(super) fn put(path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), CopyError> {
+    let target = resolve_link(path);
+    let part = names::part(&target);
+    let cannot = || CopyError::local("write", path);
+    let mut file = match open_part(&part, true) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            mkdir(names::parent(&target))?;
+            open_part(&part, true)
+        }
+        opened => opened,
+    }
+    .map_err(cannot())?;
+    file.write_all(bytes).map_err(cannot())?;
+    commit(&file, (&part, &target), mode)
+}
+
+/// Opens what is put together, anew or to go on. Nobody else may read it before it has its mode.
+pub(super) fn open_part(part: &str, anew: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(anew).mode(0o600).read(true).write(true).open(part)
+}
+
+/// Gives what is complete its mode and its name.
+pub(super) fn commit(file: &File, (part, target): (&str, &str), mode: Option<u32>) -> Result<(), CopyError> {
+    let cannot = || CopyError::local("write", target);
+    file.set_permissions(Permissions::from_mode(mode.unwrap_or(DEFAULT_MODE))).map_err(cannot())?;
+    fs::rename(part, target).map_err(cannot())
+}
+
+/// Where a path leads that may be a link to a file: the link stays.
+pub(super) fn resolve_link(path: &str) -> String {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    let real = is_link.then(|| fs::canonicalize(path).ok()).flatten();
+    real.and_then(|real| real.to_str().map(str::to_owned)).unwrap_or_else(|| path.to_owned())
+}
+
+/// Makes a directory and those above it.
+pub(super) fn mkdir(path: &str) -> Result<(), CopyError> {
+    match path {
+        "" => Ok(()),
+        path => fs::create_dir_all(path).map_err(CopyError::local("make", path)),
+    }
+}
+
+/// Sets who may do what.
+pub(super) fn set_mode(path: &str, mode: u32) -> Result<(), CopyError> {
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(CopyError::local("write", path))
+}
+
+/// Removes a file that need not be remote.
+pub(super) fn remove(path: &str) -> Result<(), CopyError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(CopyError::local("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a link leads to where it lies in, so that following it would never end.
+pub(super) fn is_cyclic_link(link: &str) -> bool {
+    let parent = names::parent(link);
+    let parent = Path::new(if parent.is_empty() { "." } else { parent });
+    match (fs::canonicalize(link), fs::canonicalize(parent)) {
+        (Ok(leads), Ok(lies)) => lies.starts_with(leads),
+        _ => false,
+    }
+}
+
+/// The hash of a whole file, and its permission bits.
+pub(super) fn hash(path: &str) -> Result<(String, Option<u32>), CopyError> {
+    let source = SourceFile::open(path)?;
+    let meta = source.meta();
+    let hashed = hash::of_first(&source.file, meta.size).map_err(CopyError::local("read", path))?;
+    Ok((hashed.ok_or_else(|| changed(path))?.text(), meta.mode))
+}

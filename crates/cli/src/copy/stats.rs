@@ -1,0 +1,136 @@
+//! CopyStats: what a copy has done so far, for its progress and for its last word.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::error::CopyError;
+use crate::output;
+
+/// What a copy has done so far.
+#[derive(Debug)]
+pub(super) struct CopyStats {
+    started: Instant,
+    json: bool,
+    /// Bytes there are to copy, and those dealt with.
+    total: AtomicU64,
+    passed: AtomicU64,
+    files: AtomicU64,
+    bytes: AtomicU64,
+    skipped: AtomicU64,
+    left_out: AtomicU64,
+    failed: AtomicU64,
+    /// One line at a time, and none into the middle of a progress line.
+    shown: Mutex<bool>,
+}
+
+/// The last word, as `--json` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct CopySummary {
+    /// Files that were copied.
+    pub(super) files: u64,
+    /// Bytes in them.
+    pub(super) bytes: u64,
+    /// Files that were the same already.
+    pub(super) skipped: u64,
+    /// Links and special files that were left out.
+    pub(super) left_out: u64,
+    /// Files that could not be copied.
+    pub(super) failed: u64,
+    /// How long it took.
+    pub(super) seconds: f64,
+}
+
+impl CopyStats {
+    pub(super) fn new(json: bool) -> CopyStats {
+        CopyStats {
+            started: Instant::now(),
+            json,
+            total: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
+            files: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            left_out: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            shown: Mutex::new(false),
+        }
+    }
+
+    pub(super) fn expects(&self, bytes: u64) {
+        self.total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that need no more work.
+    pub(super) fn passed(&self, bytes: u64) {
+        self.passed.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn copied(&self, bytes: u64) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn skipped(&self) {
+        self.skipped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn failed(&self, error: &CopyError) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.clear();
+        match self.json {
+            true => output::stderr_line(error.failure.to_json()),
+            false => match &error.failure.hint {
+                Some(hint) => output::note(format!("{} ({hint})", error.failure.message)),
+                None => output::note(&error.failure.message),
+            },
+        }
+    }
+
+    /// Something that is not copied, and why.
+    pub(super) fn left_out(&self, path: &str, why: &str) {
+        self.left_out.fetch_add(1, Ordering::Relaxed);
+        self.note(format!("left out {path}: {why}"));
+    }
+
+    /// A word on stderr.
+    pub(super) fn note(&self, text: impl std::fmt::Display) {
+        self.clear();
+        output::note(text);
+    }
+
+    /// Shows a progress line in commit of the one before.
+    pub(super) fn show(&self, line: &str) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        output::draw_line(line);
+        *shown = true;
+    }
+
+    /// Takes the progress line away.
+    pub(super) fn clear(&self) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut *shown) {
+            output::draw_line("");
+        }
+    }
+
+    pub(super) fn progress(&self) -> (u64, u64, f64) {
+        let seconds = self.started.elapsed().as_secs_f64();
+        (self.passed.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed), seconds)
+    }
+
+    pub(super) fn summary(&self) -> CopySummary {
+        let number = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
+        CopySummary {
+            files: number(&self.files),
+            bytes: number(&self.bytes),
+            skipped: number(&self.skipped),
+            left_out: number(&self.left_out),
+            failed: number(&self.failed),
+            seconds: (self.started.elapsed().as_secs_f64() * 1e3).round() / 1e3,
+        }
+    }
+}

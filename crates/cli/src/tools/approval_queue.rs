@@ -1,0 +1,105 @@
+//! ApprovalQueue: what policy leaves to somebody to decide, handed to the call that waits for it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use client::{ApprovalEvent, ApprovalSubscription, Session, v1};
+use tokio::sync::Notify;
+
+/// ApprovalQueue that wait; past it the oldest is left to run out.
+const MAX_QUEUED: usize = 256;
+
+/// What waits for a decision, of all sessions of a toolbox.
+#[derive(Debug, Default)]
+pub struct ApprovalQueue {
+    waiting: Mutex<VecDeque<QueuedApproval>>,
+    status: Notify,
+}
+
+#[derive(Debug, Clone)]
+struct QueuedApproval {
+    session: Session,
+    request: Arc<v1::ApprovalRequested>,
+}
+
+/// A question that somebody has taken. Dropped without an answer it goes to whoever asks next.
+#[derive(Debug)]
+pub struct ClaimedApproval {
+    waiting: Option<QueuedApproval>,
+    approval_queue: Arc<ApprovalQueue>,
+}
+
+impl ApprovalQueue {
+    /// Takes in what is asked in one session, until it ends.
+    pub(super) async fn listen(self: Arc<ApprovalQueue>, mut approvals: ApprovalSubscription) {
+        while let Some(event) = approvals.next().await {
+            match event {
+                ApprovalEvent::Requested(request) => {
+                    let session = approvals.session().clone();
+                    self.put(QueuedApproval { session, request: Arc::from(request) });
+                }
+                ApprovalEvent::Decided(decided) => {
+                    self.waiting().retain(|waiting| waiting.request.approval_id != decided.approval_id);
+                }
+            }
+        }
+    }
+
+    /// The next question that fits.
+    pub async fn next(
+        self: &Arc<ApprovalQueue>,
+        fits: impl Fn(&v1::ApprovalRequested) -> bool,
+    ) -> ClaimedApproval {
+        loop {
+            let status = self.status.notified();
+            tokio::pin!(status);
+            // From here on nothing slips through between looking and waiting.
+            status.as_mut().enable();
+            let found = {
+                let mut waiting = self.waiting();
+                let at = waiting.iter().position(|waiting| fits(&waiting.request));
+                at.and_then(|at| waiting.remove(at))
+            };
+            if let Some(waiting) = found {
+                return ClaimedApproval { waiting: Some(waiting), approval_queue: self.clone() };
+            }
+            status.await;
+        }
+    }
+
+    fn put(&self, waiting: QueuedApproval) {
+        let mut all = self.waiting();
+        if all.len() >= MAX_QUEUED {
+            all.pop_front();
+        }
+        all.push_back(waiting);
+        drop(all);
+        self.status.notify_waiters();
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<QueuedApproval>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClaimedApproval {
+    /// What is asked.
+    pub fn request(&self) -> Option<&v1::ApprovalRequested> {
+        self.waiting.as_ref().map(|waiting| waiting.request.as_ref())
+    }
+
+    /// Decides it. That somebody else was quicker is no failure.
+    pub async fn decide(mut self, approve: bool, scope: Option<&str>) {
+        if let Some(QueuedApproval { session, request }) = self.waiting.take() {
+            session.decide(&request.approval_id, approve, scope).await.ok();
+        }
+    }
+}
+
+impl Drop for ClaimedApproval {
+    fn drop(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            self.approval_queue.put(waiting);
+        }
+    }
+}

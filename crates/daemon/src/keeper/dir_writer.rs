@@ -1,0 +1,112 @@
+//! The directory of one keeper, as the keeper makes and fills it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use engine::session::random_name;
+use rustix::fs::FlockOperation;
+use serde::Serialize;
+
+use super::dir::{KeeperDir, LIFE, LOG, RECORD, SOCKET, STATUS, STATUS_DRAFT, UNFINISHED};
+use super::record::{EndRecord, ProcessRecord};
+use crate::core::state::{create_private_dir, private_dir_builder};
+
+/// Room that is kept for the status.
+const STATUS_BYTES: usize = 4096;
+
+/// A directory that this process made and holds the lock of.
+#[derive(Debug)]
+pub(super) struct KeeperDirWriter {
+    keepers: PathBuf,
+    dir: KeeperDir,
+    life: File,
+    record: File,
+    draft: File,
+}
+
+impl KeeperDirWriter {
+    /// Makes the directory under a name that nobody takes for complete, locked from the start, with everything in it
+    /// that takes the disk's time.
+    pub(super) fn make(keepers: &Path) -> io::Result<KeeperDirWriter> {
+        create_private_dir(keepers)?;
+        let name = random_name().map_err(io::Error::other)?;
+        let dir = KeeperDir { path: keepers.join(format!("{UNFINISHED}{name}")) };
+        private_dir_builder().create(&dir.path)?;
+        match KeeperDirWriter::furnish(keepers, dir.clone()) {
+            Ok(dir_writer) => Ok(dir_writer),
+            Err(error) => {
+                // The reason why it could not be made is worth more than why it could not be removed.
+                let _removed = dir.remove();
+                Err(error)
+            }
+        }
+    }
+
+    fn furnish(keepers: &Path, dir: KeeperDir) -> io::Result<KeeperDirWriter> {
+        let life = private_file(&dir.path.join(LIFE))?;
+        rustix::fs::flock(&life, FlockOperation::NonBlockingLockExclusive)?;
+        life.write_all_at(&[0; 8], 0)?;
+        let record = private_file(&dir.path.join(RECORD))?;
+        let draft = private_file(&dir.path.join(STATUS_DRAFT))?;
+        draft.write_all_at(&[b' '; STATUS_BYTES], 0)?;
+        private_dir_builder().create(dir.path.join(LOG))?;
+        Ok(KeeperDirWriter { keepers: keepers.to_owned(), dir, life, record, draft })
+    }
+
+    pub(super) fn dir(&self) -> &KeeperDir {
+        &self.dir
+    }
+
+    /// The file that says how far the log goes.
+    pub(super) fn life(&self) -> io::Result<File> {
+        self.life.try_clone()
+    }
+
+    /// Listens on the socket. Its path may be longer than the kernel takes, so it is named through a descriptor.
+    pub(super) fn listen(&self) -> io::Result<UnixListener> {
+        let dir = self.dir.open()?;
+        let listener = UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd()))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    }
+
+    /// Writes the record down and gives the directory its name: from now on it is listed.
+    pub(super) fn announce(&mut self, id: &str, record: &ProcessRecord) -> io::Result<()> {
+        self.record.write_all_at(&json(record)?, 0)?;
+        let named = self.keepers.join(id);
+        std::fs::rename(&self.dir.path, &named)?;
+        self.dir.path = named;
+        Ok(())
+    }
+
+    /// Writes down how it ended, into the room that was kept for it.
+    pub(super) fn close(&self, status: &EndRecord) -> io::Result<()> {
+        let text = json(status)?;
+        self.draft.write_all_at(&text, 0)?;
+        self.draft.set_len(text.len() as u64)?;
+        std::fs::rename(self.dir.path.join(STATUS_DRAFT), self.dir.path.join(STATUS))
+    }
+
+    /// Nobody listens any more.
+    pub(super) fn stop_listening(&self) {
+        // If it stays, connecting to it is refused all the same.
+        let _removed = std::fs::remove_file(self.dir.path.join(SOCKET));
+    }
+
+    /// Removes the directory of a process that never ran.
+    pub(super) fn never_ran(self) {
+        let _removed = self.dir.remove();
+    }
+}
+
+fn private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn json(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(io::Error::from)
+}

@@ -1,0 +1,300 @@
+//! Reading the log of a kept process from disk, from any cursor on.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use bytes::{Bytes, BytesMut};
+use engine::process::Stream;
+
+use super::segments::{self, HEADER_BYTES, LARGEST_SEGMENT, Segment};
+
+/// Read at once.
+const BLOCK_BYTES: usize = 256 * 1024;
+
+/// What stands at the reader's place.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SegmentItem {
+    /// Output.
+    Output {
+        /// Where it starts.
+        start: u64,
+        /// Where it came from.
+        stream: Stream,
+        /// What was written.
+        bytes: Bytes,
+    },
+    /// Nothing is kept before `next`.
+    Gap {
+        /// Where it goes on.
+        next: u64,
+    },
+    /// Nothing more is on disk.
+    End,
+}
+
+/// One reader of a log on disk. What it opened it can read to its end, even if it is removed meanwhile.
+#[derive(Debug)]
+pub(super) struct SegmentReader {
+    dir: PathBuf,
+    at: u64,
+    open: Option<OpenSegment>,
+    /// A frame that was looked at and is not due yet.
+    put_back: Option<Frame>,
+}
+
+#[derive(Debug)]
+struct OpenSegment {
+    first: u64,
+    file: File,
+    /// Where in the file the block ends.
+    offset: u64,
+    /// What was read and not used yet.
+    block: BytesMut,
+}
+
+#[derive(Debug)]
+struct Frame {
+    start: u64,
+    stream: Option<Stream>,
+    bytes: Bytes,
+}
+
+impl SegmentReader {
+    /// A reader of the segments in `directory` at `from`.
+    pub(super) fn new(dir: &Path, from: u64) -> SegmentReader {
+        SegmentReader { dir: dir.to_owned(), at: from, open: None, put_back: None }
+    }
+
+    /// Where it stands.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// What comes next, up to about `max` bytes of one stream.
+    pub(super) fn next(&mut self, max: usize) -> io::Result<SegmentItem> {
+        let mut gathered: Option<(u64, Stream, BytesMut)> = None;
+        loop {
+            let Some(frame) = self.frame(gathered.is_none())? else { break };
+            let end = frame.start + frame.bytes.len() as u64;
+            let Some(stream) = frame.stream.filter(|_| end > self.at) else { continue };
+            if frame.start > self.at {
+                if gathered.is_some() {
+                    self.put_back = Some(frame);
+                    break;
+                }
+                self.at = frame.start;
+                self.put_back = Some(frame);
+                return Ok(SegmentItem::Gap { next: self.at });
+            }
+            let skip = usize::try_from(self.at - frame.start).unwrap_or(usize::MAX);
+            let bytes = frame.bytes.slice(skip.min(frame.bytes.len())..);
+            match &mut gathered {
+                None if bytes.len() >= max / 2 => {
+                    let start = std::mem::replace(&mut self.at, end);
+                    return Ok(SegmentItem::Output { start, stream, bytes });
+                }
+                None => gathered = Some((self.at, stream, BytesMut::from(&bytes[..]))),
+                Some((_, same, all)) if *same == stream && all.len() + bytes.len() <= max => {
+                    all.extend_from_slice(&bytes);
+                }
+                Some(_) => {
+                    self.put_back = Some(frame);
+                    break;
+                }
+            }
+            self.at = end;
+        }
+        Ok(match gathered {
+            Some((start, stream, all)) => SegmentItem::Output { start, stream, bytes: all.freeze() },
+            None => SegmentItem::End,
+        })
+    }
+
+    /// The next frame. What was gathered so far is not held up by a look for another segment.
+    fn frame(&mut self, may_go_on: bool) -> io::Result<Option<Frame>> {
+        if let Some(frame) = self.put_back.take() {
+            return Ok(Some(frame));
+        }
+        loop {
+            if let Some(open) = &mut self.open
+                && let Some(frame) = open.frame()?
+            {
+                return Ok(Some(frame));
+            }
+            if !may_go_on || !self.go_on()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Opens the segment in which the reader's place is, or the next one.
+    fn go_on(&mut self) -> io::Result<bool> {
+        let segments = segments::list(&self.dir);
+        let next = match &self.open {
+            Some(open) => segments.iter().find(|segment| segment.first > open.first),
+            None => {
+                let behind = segments.partition_point(|segment| segment.first <= self.at);
+                segments.get(behind.saturating_sub(1))
+            }
+        };
+        let Some(Segment { first, path, .. }) = next else { return Ok(false) };
+        let file = match File::open(path) {
+            // Removed since it was listed: what follows it is there.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.go_on(),
+            file => file?,
+        };
+        self.open = Some(OpenSegment { first: *first, file, offset: 0, block: BytesMut::new() });
+        Ok(true)
+    }
+}
+
+impl OpenSegment {
+    fn frame(&mut self) -> io::Result<Option<Frame>> {
+        if !self.fill(HEADER_BYTES)? {
+            return Ok(None);
+        }
+        let Some((start, stream, length)) = header(&self.block) else { return Ok(None) };
+        // A keeper that was killed while it wrote leaves a frame that is cut short: what is there is good.
+        self.fill(HEADER_BYTES + length)?;
+        let length = length.min(self.block.len() - HEADER_BYTES);
+        if length == 0 {
+            return Ok(None);
+        }
+        let mut frame = self.block.split_to(HEADER_BYTES + length);
+        let bytes = frame.split_off(HEADER_BYTES).freeze();
+        Ok(Some(Frame { start, stream, bytes }))
+    }
+
+    /// Whether at least `wanted` bytes are at hand, after reading more if not.
+    fn fill(&mut self, wanted: usize) -> io::Result<bool> {
+        while self.block.len() < wanted {
+            let held = self.block.len();
+            self.block.resize(held + BLOCK_BYTES.max(wanted - held), 0);
+            let room = self.block.get_mut(held..).unwrap_or_default();
+            let count = match self.file.read_at(room, self.offset) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                Err(error) => {
+                    self.block.truncate(held);
+                    return Err(error);
+                }
+                Ok(0) => {
+                    self.block.truncate(held);
+                    return Ok(false);
+                }
+                Ok(count) => count,
+            };
+            self.block.truncate(held + count);
+            self.offset += count as u64;
+        }
+        Ok(true)
+    }
+}
+
+/// Start, stream and length of a frame; a stream of another version is passed over.
+fn header(block: &[u8]) -> Option<(u64, Option<Stream>, usize)> {
+    let (start, rest) = block.split_first_chunk::<8>()?;
+    let (stream, rest) = rest.split_first()?;
+    let (length, _) = rest.split_first_chunk::<4>()?;
+    let stream = match stream {
+        1 => Some(Stream::Stdout),
+        2 => Some(Stream::Stderr),
+        3 => Some(Stream::Terminal),
+        _ => None,
+    };
+    let (start, length) = (u64::from_le_bytes(*start), u32::from_le_bytes(*length));
+    // No frame is larger than a segment, and every one ends where a cursor can be.
+    let is_ours = u64::from(length) <= LARGEST_SEGMENT && start.checked_add(length.into()).is_some();
+    Some((start, stream, usize::try_from(length).ok()?)).filter(|_| is_ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+
+    use proptest::prelude::*;
+
+    use super::super::quota::Quota;
+    use super::super::segments::Segments;
+    use super::*;
+
+    fn write(dir: &Path, log_bytes: u64, chunks: &[(u64, Stream, Vec<u8>)]) {
+        let quota = Quota { keepers: dir.join("none"), bytes: u64::MAX };
+        let life = File::create(dir.join("life")).unwrap();
+        let mut segments = Segments::new(dir.to_owned(), life, log_bytes, quota);
+        for (start, stream, bytes) in chunks {
+            segments.append(*start, *stream, bytes);
+        }
+    }
+
+    /// Everything from `from` on, byte by byte, with nothing where it is lost.
+    fn read(dir: &Path, from: u64, max: usize) -> Vec<Option<(Stream, u8)>> {
+        let (mut stored, mut seen) = (SegmentReader::new(dir, from), Vec::new());
+        loop {
+            match stored.next(max).unwrap() {
+                SegmentItem::Output { start, stream, bytes } => {
+                    assert_eq!(start, from + seen.len() as u64, "output where it belongs");
+                    seen.extend(bytes.iter().map(|byte| Some((stream, *byte))));
+                }
+                SegmentItem::Gap { next } => {
+                    assert!(next > from + seen.len() as u64, "a gap is never empty");
+                    seen.resize(usize::try_from(next - from).unwrap(), None);
+                }
+                SegmentItem::End => return seen,
+            }
+        }
+    }
+
+    fn chunk() -> impl Strategy<Value = (u64, Stream, Vec<u8>)> {
+        let gap = prop_oneof![9 => Just(0_u64), 1 => 1_u64..50];
+        let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)];
+        (gap, stream, prop::collection::vec(any::<u8>(), 1..3000))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn what_was_written_is_read_from_any_place_and_gaps_are_found(
+            chunks in prop::collection::vec(chunk(), 1..20),
+            max in 1_usize..5000,
+            place in 0.0_f64..1.0,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let (mut at, mut placed, mut expected) = (0, Vec::new(), Vec::new());
+            for (gap, stream, bytes) in chunks {
+                expected.resize(expected.len() + usize::try_from(gap).unwrap(), None);
+                expected.extend(bytes.iter().map(|byte| Some((stream, *byte))));
+                placed.push((at + gap, stream, bytes.clone()));
+                at += gap + bytes.len() as u64;
+            }
+            // Small segments, none of which has to go.
+            write(dir.path(), 16 * 8 * 1024, &placed);
+            let from = (at as f64 * place) as u64;
+            prop_assert_eq!(&read(dir.path(), from, max)[..], &expected[usize::try_from(from).unwrap()..]);
+        }
+    }
+
+    #[test]
+    fn a_frame_that_was_cut_short_gives_what_is_there_and_what_follows_it_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), u64::MAX, &[(0, Stream::Stdout, b"hello world".to_vec())]);
+        let path = segments::list(dir.path()).remove(0).path;
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        for (left, text) in [(HEADER_BYTES + 5, "hello"), (HEADER_BYTES, ""), (3, "")] {
+            file.set_len(left as u64).unwrap();
+            let seen: Vec<u8> = read(dir.path(), 0, 99).into_iter().flatten().map(|(_, byte)| byte).collect();
+            assert_eq!(seen, text.as_bytes());
+        }
+        write(dir.path(), u64::MAX, &[(11, Stream::Stdout, b"!".to_vec())]);
+        let mut stored = SegmentReader::new(dir.path(), 0);
+        assert_eq!(stored.next(99).unwrap(), SegmentItem::Gap { next: 11 });
+    }
+
+    #[test]
+    fn bytes_that_are_no_log_end_it_without_harm() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("00000000000000000000.seg"), vec![0xff; 100]).unwrap();
+        assert_eq!(SegmentReader::new(dir.path(), 0).next(99).unwrap(), SegmentItem::End);
+    }
+}

@@ -1,0 +1,20 @@
+//! Reference pages that are generated from the source code: modules, limits, and the tests of each invariant.
+
+mod arithmetic;
+pub(crate) mod invariants;
+mod limits;
+mod modules;
+
+use anyhow::Result;
+
+use crate::tree::Tree;
+
+/// Every page with its text.
+pub(crate) fn files() -> Result<Vec<(String, String)>> {
+    let tree = Tree::read()?;
+    Ok(vec![
+        (invariants::PAGE.to_owned(), invariants::page(&tree)?),
+        (limits::PAGE.to_owned(), limits::page(&tree)?),
+        (modules::PAGE.to_owned(), modules::page(&tree)?),
+    ])
+}
