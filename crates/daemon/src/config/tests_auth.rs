@@ -3,7 +3,7 @@
 use super::tests::{paths, read, refusal};
 use super::*;
 use crate::cli::args::{CliCommand, ServeArgs};
-use crate::net::auth::{TokenDigest, Scopes};
+use crate::net::auth::{Scopes, TokenDigest};
 
 const HEX: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 

@@ -41,7 +41,9 @@ pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) 
             writeln!(out, "ws://{}", listener.local_addr()?)?;
             out.flush()?;
             drop(out);
-            WebSocketFrontEnd::server(service.clone(), auth, config.server.max_connections).run(listener).await;
+            WebSocketFrontEnd::server(service.clone(), auth, config.server.max_connections)
+                .run(listener)
+                .await;
         }
     }
     shut_down(&shared, &service, &ending).await;

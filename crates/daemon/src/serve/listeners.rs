@@ -158,11 +158,7 @@ fn traces(config: &Config, metrics: &Metrics) -> anyhow::Result<(Traces, Option<
 }
 
 /// Opens every listener, and tells where each is.
-async fn open(
-    sockets: &Sockets,
-    listeners: &Listeners,
-    passed: Vec<OwnedFd>,
-) -> anyhow::Result<Vec<String>> {
+async fn open(sockets: &Sockets, listeners: &Listeners, passed: Vec<OwnedFd>) -> anyhow::Result<Vec<String>> {
     let is_encrypted = sockets.http.tls.is_some();
     let scheme = if is_encrypted { "https" } else { "http" };
     let mut urls = Vec::new();

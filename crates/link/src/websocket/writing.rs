@@ -198,9 +198,11 @@ impl Framing for Framer {
             return frame(self.role, OpCode::Data(Data::Binary), bytes, written);
         }
         let packed = match self.compression.is_on() {
-            true => {
-                pack(&bytes).inspect_err(|error| tracing::warn!(%error, "compressing a message failed; sending it uncompressed")).ok()
-            }
+            true => pack(&bytes)
+                .inspect_err(
+                    |error| tracing::warn!(%error, "compressing a message failed; sending it uncompressed"),
+                )
+                .ok(),
             false => None,
         };
         match packed {
