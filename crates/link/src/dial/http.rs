@@ -19,9 +19,9 @@ use super::endpoint::Endpoint;
 use super::{DialError, Tls};
 
 /// The limit on followed redirects.
-const MOST_REDIRECTS: usize = 10;
+const MAX_REDIRECTS: usize = 10;
 /// Effectively no deadline.
-const AGES: Duration = Duration::from_secs(365 * 24 * 3_600);
+const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// An HTTP request.
 #[derive(Debug, Clone)]
@@ -51,9 +51,9 @@ pub enum Redirects {
     Stop,
 }
 
-/// A response. Its body is read with [`Answer::chunk`]; dropping it ends the connection.
+/// A response. Its body is read with [`HttpResponse::chunk`]; dropping it ends the connection.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The HTTP status.
     pub status: StatusCode,
     /// The response headers.
@@ -82,21 +82,21 @@ impl Request {
 }
 
 /// Sends a request and waits for the head of the response. Must be called within a tokio runtime.
-pub async fn http(mut request: Request) -> Result<Answer, DialError> {
-    let patience = request.timeout.unwrap_or(AGES);
-    let deadline = Instant::now() + patience.min(AGES);
-    for _ in 0..=MOST_REDIRECTS {
+pub async fn http(mut request: Request) -> Result<HttpResponse, DialError> {
+    let limit = request.timeout.unwrap_or(NO_DEADLINE);
+    let deadline = Instant::now() + limit.min(NO_DEADLINE);
+    for _ in 0..=MAX_REDIRECTS {
         let endpoint = Endpoint::parse(&request.url, ("http", "https"))?;
-        let answered = timeout_at(deadline, ask(&endpoint, &request)).await;
-        let (answer, connection) = answered.map_err(|_| DialError::Late(patience))??;
+        let answered = timeout_at(deadline, send(&endpoint, &request)).await;
+        let (response, connection) = answered.map_err(|_| DialError::Late(limit))??;
         let next = match request.redirects {
-            Redirects::Follow => elsewhere(&endpoint, answer.status(), answer.headers()),
+            Redirects::Follow => redirect_target(&endpoint, response.status(), response.headers()),
             Redirects::Stop => None,
         };
         let Some(next) = next else {
-            let (head, body) = answer.into_parts();
-            let deadline = (deadline, patience);
-            return Ok(Answer {
+            let (head, body) = response.into_parts();
+            let deadline = (deadline, limit);
+            return Ok(HttpResponse {
                 status: head.status,
                 headers: head.headers,
                 body,
@@ -104,12 +104,12 @@ pub async fn http(mut request: Request) -> Result<Answer, DialError> {
                 _connection: connection,
             });
         };
-        redirect(&mut request, answer.status(), &endpoint, next);
+        redirect(&mut request, response.status(), &endpoint, next);
     }
-    Err(DialError::Broken(format!("more than {MOST_REDIRECTS} redirects")))
+    Err(DialError::Broken(format!("more than {MAX_REDIRECTS} redirects")))
 }
 
-async fn ask(
+async fn send(
     endpoint: &Endpoint,
     request: &Request,
 ) -> Result<(http::Response<Incoming>, ConnectionTask), DialError> {
@@ -124,49 +124,49 @@ async fn ask(
     let mut wanted = http::Request::new(Full::new(request.body.clone()));
     *wanted.method_mut() = request.method.clone();
     *wanted.uri_mut() =
-        endpoint.path.parse().map_err(|_| DialError::Broken("the path is none".to_owned()))?;
+        endpoint.path.parse().map_err(|_| DialError::Broken("invalid path".to_owned()))?;
     *wanted.headers_mut() = request.headers.clone();
     let host = HeaderValue::from_str(&endpoint.authority);
     wanted.headers_mut().entry(HOST).or_insert(host.map_err(|error| DialError::Header(error.to_string()))?);
-    let answer = sender.send_request(wanted).await.map_err(broken)?;
-    Ok((answer, connection))
+    let response = sender.send_request(wanted).await.map_err(broken)?;
+    Ok((response, connection))
 }
 
 /// The target of a redirect, if the response is one.
-fn elsewhere(from: &Endpoint, status: StatusCode, headers: &HeaderMap) -> Option<String> {
+fn redirect_target(from: &Endpoint, status: StatusCode, headers: &HeaderMap) -> Option<String> {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
     // The fragment is not sent to the server.
-    let place = headers.get(LOCATION)?.to_str().ok()?.split('#').next().unwrap_or_default();
+    let location = headers.get(LOCATION)?.to_str().ok()?.split('#').next().unwrap_or_default();
     let scheme = if from.is_encrypted { "https" } else { "http" };
     let here = format!("{scheme}://{}", from.authority);
     let (path, _query) = from.path.split_once('?').unwrap_or((&from.path, ""));
-    Some(match place {
+    Some(match location {
         "" => format!("{here}{}", from.path),
-        _ if has_scheme(place) => place.to_owned(),
-        _ if place.starts_with("//") => format!("{scheme}:{place}"),
-        _ if place.starts_with('?') => format!("{here}{path}{place}"),
-        _ if place.starts_with('/') => format!("{here}{}", without_dots(place)),
+        _ if has_scheme(location) => location.to_owned(),
+        _ if location.starts_with("//") => format!("{scheme}:{location}"),
+        _ if location.starts_with('?') => format!("{here}{path}{location}"),
+        _ if location.starts_with('/') => format!("{here}{}", without_dots(location)),
         _ => {
-            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            format!("{here}{}", without_dots(&format!("{folder}/{place}")))
+            let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+            format!("{here}{}", without_dots(&format!("{directory}/{location}")))
         }
     })
 }
 
 /// True if a location begins with a scheme, and so is absolute.
-fn has_scheme(place: &str) -> bool {
+fn has_scheme(location: &str) -> bool {
     let is_scheme = |text: &str| {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
         text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(is_part)
     };
-    place.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme))
+    location.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme))
 }
 
 /// A path with `.` and `..` resolved.
-fn without_dots(place: &str) -> String {
-    let (path, query) = place.split_at(place.find('?').unwrap_or(place.len()));
+fn without_dots(location: &str) -> String {
+    let (path, query) = location.split_at(location.find('?').unwrap_or(location.len()));
     let mut parts = Vec::new();
     let mut rest = path.split('/').skip(1).peekable();
     while let Some(part) = rest.next() {
@@ -204,14 +204,14 @@ fn redirect(request: &mut Request, status: StatusCode, from: &Endpoint, next: St
     request.url = next;
 }
 
-impl Answer {
+impl HttpResponse {
     /// The next piece of the body; `None` at its end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, DialError> {
-        let (deadline, patience) = self.deadline;
+        let (deadline, limit) = self.deadline;
         loop {
             let frame = timeout_at(deadline, self.body.frame()).await;
-            let Some(frame) = frame.map_err(|_| DialError::Late(patience))? else { return Ok(None) };
-            let frame = frame.map_err(|error| DialError::Broken(format!("the answer broke off: {error}")))?;
+            let Some(frame) = frame.map_err(|_| DialError::Late(limit))? else { return Ok(None) };
+            let frame = frame.map_err(|error| DialError::Broken(format!("the response broke off: {error}")))?;
             if let Ok(data) = frame.into_data() {
                 return Ok(Some(data));
             }
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_place_is_read_from_where_it_was_said() {
         let from = Endpoint::parse("https://h:1/a/b?page=1", ("http", "https")).unwrap();
-        for (place, next) in [
+        for (location, next) in [
             ("http://other/x?y", "http://other/x?y"),
             ("HTTPS://other/", "HTTPS://other/"),
             ("//other/x", "https://other/x"),
@@ -253,22 +253,22 @@ mod tests {
             ("/c#part", "https://h:1/c"),
             ("#part", "https://h:1/a/b?page=1"),
         ] {
-            let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(place))]);
-            assert_eq!(elsewhere(&from, StatusCode::FOUND, &headers).as_deref(), Some(next), "{place}");
+            let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(location))]);
+            assert_eq!(redirect_target(&from, StatusCode::FOUND, &headers).as_deref(), Some(next), "{location}");
         }
-        assert_eq!(elsewhere(&from, StatusCode::FOUND, &HeaderMap::new()), None);
+        assert_eq!(redirect_target(&from, StatusCode::FOUND, &HeaderMap::new()), None);
     }
 
     #[test]
     fn another_host_gets_no_secrets() {
         let from = Endpoint::parse("https://h/a", ("http", "https")).unwrap();
-        for (next, is_told) in [("https://h/b", true), ("https://other/b", false), ("http://h/b", false)] {
+        for (next, has_secrets) in [("https://h/b", true), ("https://other/b", false), ("http://h/b", false)] {
             let mut request = Request::new(Method::GET, "https://h/a");
             for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
                 request.headers.insert(name, HeaderValue::from_static("secret"));
             }
             redirect(&mut request, StatusCode::FOUND, &from, next.to_owned());
-            assert_eq!(request.headers.len(), if is_told { 3 } else { 0 }, "{next}");
+            assert_eq!(request.headers.len(), if has_secrets { 3 } else { 0 }, "{next}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use link::listen::{ObservedStream, StreamObserver};
 
-use crate::observe::metrics::{Direction, HeldConnection, Metrics, RefusalReason, Transport};
+use crate::observe::metrics::{Direction, ConnectionGauge, Metrics, RefusalReason, Transport};
 
 /// A stream, or one direction of it, whose bytes are counted.
 pub type CountedStream<S> = ObservedStream<S, ByteCounter>;
@@ -16,7 +16,7 @@ pub struct ByteCounter {
     metrics: Metrics,
     transport: Transport,
     /// Counts the connection itself while this exists.
-    _connection: Option<HeldConnection>,
+    _connection: Option<ConnectionGauge>,
 }
 
 /// Counts the bytes that pass through `stream` from now on.
