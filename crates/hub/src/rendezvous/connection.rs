@@ -131,7 +131,13 @@ impl RelayConnection {
             reason = ended => (reason, PendingFrames::Discard),
             () = outgoing.closed() => (CloseReason::LOST, PendingFrames::Discard),
         };
-        ClosingConnection { reason, pending, closer, writing, _http: http }
+        // Before `outgoing` is dropped, which ends the writer.
+        let close = Close::new(reason.code, reason.text);
+        match pending {
+            PendingFrames::Deliver => closer.set_reason(close),
+            PendingFrames::Discard => closer.close(close),
+        }
+        ClosingConnection { reason, writing, _http: http }
     }
 }
 
@@ -140,21 +146,14 @@ impl RelayConnection {
 #[must_use = "the peer receives its close frame in `finish`"]
 pub(super) struct ClosingConnection {
     pub(super) reason: CloseReason,
-    pending: PendingFrames,
-    closer: Closer,
     writing: Writing,
     _http: Arc<HttpConnection>,
 }
 
 impl ClosingConnection {
-    /// Sends the close frame and waits up to 2 seconds for the peer to close. Call it after the router is informed,
+    /// Waits up to 2 seconds until the close frame is sent and the peer has closed. Call it after the router is informed,
     /// because it may take that long.
     pub(super) async fn finish(self) {
-        let close = Close::new(self.reason.code, self.reason.text);
-        match self.pending {
-            PendingFrames::Deliver => self.closer.set_reason(close),
-            PendingFrames::Discard => self.closer.close(close),
-        }
         // A peer that does not read its close frame is cut off.
         timeout(CLOSING, self.writing.finished()).await.ok();
     }
