@@ -51,9 +51,9 @@ pub enum Redirects {
     Stop,
 }
 
-/// A response. Its body is read with [`HttpResponse::chunk`]; dropping it ends the connection.
+/// A response. Its body is read with [`DialResponse::chunk`]; dropping it ends the connection.
 #[derive(Debug)]
-pub struct HttpResponse {
+pub struct DialResponse {
     /// The HTTP status.
     pub status: StatusCode,
     /// The response headers.
@@ -82,7 +82,7 @@ impl Request {
 }
 
 /// Sends a request and waits for the head of the response. Must be called within a tokio runtime.
-pub async fn http(mut request: Request) -> Result<HttpResponse, DialError> {
+pub async fn http(mut request: Request) -> Result<DialResponse, DialError> {
     let limit = request.timeout.unwrap_or(NO_DEADLINE);
     let deadline = Instant::now() + limit.min(NO_DEADLINE);
     for _ in 0..=MAX_REDIRECTS {
@@ -96,7 +96,7 @@ pub async fn http(mut request: Request) -> Result<HttpResponse, DialError> {
         let Some(next) = next else {
             let (head, body) = response.into_parts();
             let deadline = (deadline, limit);
-            return Ok(HttpResponse {
+            return Ok(DialResponse {
                 status: head.status,
                 headers: head.headers,
                 body,
@@ -204,7 +204,7 @@ fn redirect(request: &mut Request, status: StatusCode, from: &Endpoint, next: St
     request.url = next;
 }
 
-impl HttpResponse {
+impl DialResponse {
     /// The next piece of the body; `None` at its end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, DialError> {
         let (deadline, limit) = self.deadline;

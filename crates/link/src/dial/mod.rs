@@ -10,7 +10,7 @@ use std::io;
 
 use ::http::StatusCode;
 
-pub use self::http::{HttpResponse, Redirects, Request, http};
+pub use self::http::{DialResponse, Redirects, Request, http};
 pub use backoff::Backoff;
 pub use tls::Tls;
 pub use websocket::{Socket, websocket};
