@@ -123,8 +123,7 @@ async fn send(
     let connection = OwnedTask::spawn(connection);
     let mut wanted = http::Request::new(Full::new(request.body.clone()));
     *wanted.method_mut() = request.method.clone();
-    *wanted.uri_mut() =
-        endpoint.path.parse().map_err(|_| DialError::Broken("invalid path".to_owned()))?;
+    *wanted.uri_mut() = endpoint.path.parse().map_err(|_| DialError::Broken("invalid path".to_owned()))?;
     *wanted.headers_mut() = request.headers.clone();
     let host = HeaderValue::from_str(&endpoint.authority);
     wanted.headers_mut().entry(HOST).or_insert(host.map_err(|error| DialError::Header(error.to_string()))?);
@@ -211,7 +210,8 @@ impl DialResponse {
         loop {
             let frame = timeout_at(deadline, self.body.frame()).await;
             let Some(frame) = frame.map_err(|_| DialError::Late(limit))? else { return Ok(None) };
-            let frame = frame.map_err(|error| DialError::Broken(format!("the response broke off: {error}")))?;
+            let frame =
+                frame.map_err(|error| DialError::Broken(format!("the response broke off: {error}")))?;
             if let Ok(data) = frame.into_data() {
                 return Ok(Some(data));
             }
@@ -254,7 +254,11 @@ mod tests {
             ("#part", "https://h:1/a/b?page=1"),
         ] {
             let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(location))]);
-            assert_eq!(redirect_target(&from, StatusCode::FOUND, &headers).as_deref(), Some(next), "{location}");
+            assert_eq!(
+                redirect_target(&from, StatusCode::FOUND, &headers).as_deref(),
+                Some(next),
+                "{location}"
+            );
         }
         assert_eq!(redirect_target(&from, StatusCode::FOUND, &HeaderMap::new()), None);
     }
@@ -262,7 +266,8 @@ mod tests {
     #[test]
     fn another_host_gets_no_secrets() {
         let from = Endpoint::parse("https://h/a", ("http", "https")).unwrap();
-        for (next, has_secrets) in [("https://h/b", true), ("https://other/b", false), ("http://h/b", false)] {
+        for (next, has_secrets) in [("https://h/b", true), ("https://other/b", false), ("http://h/b", false)]
+        {
             let mut request = Request::new(Method::GET, "https://h/a");
             for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
                 request.headers.insert(name, HeaderValue::from_static("secret"));

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use link::listen::{ObservedStream, StreamObserver};
 
-use crate::observe::metrics::{Direction, ConnectionGauge, Metrics, RefusalReason, Transport};
+use crate::observe::metrics::{ConnectionGauge, Direction, Metrics, RefusalReason, Transport};
 
 /// A stream, or one direction of it, whose bytes are counted.
 pub type CountedStream<S> = ObservedStream<S, ByteCounter>;
