@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use hub::config::Limits;
 use serde_json::{Value, json};
-use support::{Peer, Running, Received, hub_with_tokens};
+use support::{Peer, Received, Running, hub_with_tokens};
 use testkit::daemon::PATIENCE;
 
 /// The path of its program, which `make setup` downloads.
