@@ -203,7 +203,7 @@ impl Numbers {
 
 /// A tree of files with the expected search results.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct FileTree {
     /// The directory of the tree.
     pub(crate) directory: PathBuf,
     /// Number of files.
@@ -219,7 +219,7 @@ pub(crate) struct Tree {
 /// The text that searches look for.
 pub(crate) const NEEDLE: &str = "fn needle_in_the_tree";
 
-impl Tree {
+impl FileTree {
     /// Writes the tree: ten directories, each with directories of a hundred small files.
     pub(crate) fn grow(world: &World) -> Result<Self> {
         let directory = world.directory.join("tree");

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::json;
-use super::peer::{Dialect, Meaning, Peer, Streams};
+use super::peer::{Dialect, JsonPeer, Meaning, StdioKind};
 use super::websocket::{WebSocket, WebSocketAddress};
 use super::wire::Wire;
 use crate::watchdog::{Server, tied};
@@ -71,14 +71,14 @@ pub(crate) fn spawn(
     directory: &Path,
     transport: Transport,
     concurrent: usize,
-) -> Result<Peer<Codex>> {
+) -> Result<JsonPeer<Codex>> {
     let (program, more) = (program(home)?, ["--concurrent-requests".to_owned(), concurrent.to_string()]);
     let name = if concurrent > 1 { format!(" c{concurrent}") } else { String::new() };
     serve((&program, &more), directory, transport, &|transport| format!("codex {transport}{name}"))
 }
 
 /// Starts `rexd exec-server` and does the handshake.
-pub(crate) fn ours(rexd: &Path, directory: &Path, transport: Transport) -> Result<Peer<Codex>> {
+pub(crate) fn ours(rexd: &Path, directory: &Path, transport: Transport) -> Result<JsonPeer<Codex>> {
     let name = |transport: &str| format!("rexd exec-server {transport}");
     let mut peer =
         serve((rexd, &[]), directory, transport, &name).context("rexd exec-server did not start")?;
@@ -87,11 +87,11 @@ pub(crate) fn ours(rexd: &Path, directory: &Path, transport: Transport) -> Resul
 }
 
 /// Another connection to the server of a peer that has a WebSocket.
-pub(crate) fn another(of: &Peer<Codex>) -> Result<Peer<Codex>> {
+pub(crate) fn another(of: &JsonPeer<Codex>) -> Result<JsonPeer<Codex>> {
     let address = of.dialect.address.clone().context("it has no address")?;
     let wire = WebSocket::connect(&WebSocketAddress { address, path: "/", token: None, acknowledges: true })?;
     let dialect = Codex { ending: HashMap::new(), ..of.dialect.clone() };
-    let mut peer = Peer::new(dialect, of.server.clone(), Wire::WebSocket(wire));
+    let mut peer = JsonPeer::new(dialect, of.server.clone(), Wire::WebSocket(wire));
     peer.greet()?;
     Ok(peer)
 }
@@ -101,7 +101,7 @@ fn serve(
     directory: &Path,
     transport: Transport,
     name: &dyn Fn(&str) -> String,
-) -> Result<Peer<Codex>> {
+) -> Result<JsonPeer<Codex>> {
     let state = directory.join("codex-home");
     std::fs::create_dir_all(&state)?;
     let listen = if transport == Transport::Stdio { "stdio" } else { "ws://127.0.0.1:0" };
@@ -136,7 +136,7 @@ fn serve(
         }
     };
     let server = Rc::new(server.ends_with_stdin());
-    Ok(Peer::new(
+    Ok(JsonPeer::new(
         Codex {
             name,
             directory: directory.to_owned(),
@@ -155,14 +155,14 @@ pub(crate) fn start(
     directory: &Path,
     transport: Transport,
     concurrent: usize,
-) -> Result<Peer<Codex>> {
+) -> Result<JsonPeer<Codex>> {
     let mut peer =
         spawn(home, directory, transport, concurrent).context("Codex did not start: run bench/setup.sh")?;
     peer.greet()?;
     Ok(peer)
 }
 
-impl Peer<Codex> {
+impl JsonPeer<Codex> {
     /// From now on commands run under a profile that reads everything and writes in the directory, without a network.
     pub(crate) fn confine(mut self) -> Self {
         self.dialect.is_confined = true;
@@ -170,7 +170,7 @@ impl Peer<Codex> {
         self
     }
 
-    /// The handshake.
+    /// Performs the exec-server handshake.
     pub(crate) fn greet(&mut self) -> Result<()> {
         self.call("initialize", &json!({"clientName": "rexd-bench"}))?;
         self.send_raw(json!({"method": "initialized"}).to_string())
@@ -224,10 +224,10 @@ impl Dialect for Codex {
         json!({"id": id, "method": method, "params": params}).to_string()
     }
 
-    fn start(&self, number: u64, argv: &[&str], streams: Streams) -> (&'static str, Value) {
+    fn start(&self, number: u64, argv: &[&str], streams: StdioKind) -> (&'static str, Value) {
         let mut params = json!({
             "processId": number.to_string(), "argv": argv, "cwd": uri(&self.directory), "env": {},
-            "tty": streams == Streams::Terminal, "pipeStdin": false, "arg0": null,
+            "tty": streams == StdioKind::Terminal, "pipeStdin": false, "arg0": null,
         });
         if self.is_confined {
             params["sandbox"] = self.sandbox();

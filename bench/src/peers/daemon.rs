@@ -9,9 +9,9 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use super::peer::Peer;
+use super::peer::JsonPeer;
 use super::rexd::{Encoding, Rexd, Setup};
-use super::rexd_http::{Ending, RexdHttp};
+use super::rexd_http::{ExitSource, RexdHttp};
 use super::websocket::{WebSocket, WebSocketAddress};
 use super::wire::Wire;
 use crate::watchdog::{Server, tied};
@@ -64,37 +64,37 @@ impl Daemon {
     }
 
     /// A client on the unix socket, with a session.
-    pub(crate) fn unix(&self) -> Result<Peer<Rexd>> {
+    pub(crate) fn unix(&self) -> Result<JsonPeer<Rexd>> {
         self.opened("unix", Wire::unix(&self.unix)?)
     }
 
     /// A client on a WebSocket, with a session.
-    pub(crate) fn websocket(&self) -> Result<Peer<Rexd>> {
+    pub(crate) fn websocket(&self) -> Result<JsonPeer<Rexd>> {
         self.opened("ws", self.socket(self.port)?)
     }
 
     /// A WebSocket client without a session, on the port of a proxy or of the daemon.
-    pub(crate) fn through(&self, port: u16, label: &str, encoding: Encoding) -> Result<Peer<Rexd>> {
-        Ok(Peer::new(Rexd::new(label, encoding), self.server.clone(), self.socket(port)?))
+    pub(crate) fn through(&self, port: u16, label: &str, encoding: Encoding) -> Result<JsonPeer<Rexd>> {
+        Ok(JsonPeer::new(Rexd::new(label, encoding), self.server.clone(), self.socket(port)?))
     }
 
     /// A client over HTTP, with a session.
-    pub(crate) fn http(&self, ending: Ending) -> Result<RexdHttp> {
+    pub(crate) fn http(&self, ending: ExitSource) -> Result<RexdHttp> {
         RexdHttp::open(self.server.clone(), self.port, CREDENTIALS, ending)
     }
 
     fn socket(&self, port: u16) -> Result<Wire> {
         let address = format!("127.0.0.1:{port}");
-        let door = WebSocketAddress { address, path: "/ws", token: Some(TOKEN), acknowledges: false };
-        Ok(Wire::WebSocket(WebSocket::connect(&door)?))
+        let address = WebSocketAddress { address, path: "/ws", token: Some(TOKEN), acknowledges: false };
+        Ok(Wire::WebSocket(WebSocket::connect(&address)?))
     }
 
-    fn opened(&self, label: &str, wire: Wire) -> Result<Peer<Rexd>> {
+    fn opened(&self, label: &str, wire: Wire) -> Result<JsonPeer<Rexd>> {
         let label = match self.setup.encoding {
             Encoding::Base64 => label.to_owned(),
             Encoding::Utf8 => format!("{label} utf8"),
         };
-        let mut peer = Peer::new(Rexd::new(&label, self.setup.encoding), self.server.clone(), wire);
+        let mut peer = JsonPeer::new(Rexd::new(&label, self.setup.encoding), self.server.clone(), wire);
         peer.open(json!({})).with_context(|| self.setup.complaint())?;
         Ok(peer)
     }

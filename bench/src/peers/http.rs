@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::wire::Inbox;
+use super::wire::MessageReader;
 
 /// A connection that is kept.
 #[derive(Debug)]
 pub(crate) struct Http {
     stream: TcpStream,
-    output: Inbox<TcpStream>,
+    output: MessageReader<TcpStream>,
     port: u16,
     /// The authorization header.
     credentials: &'static str,
@@ -27,7 +27,7 @@ impl Http {
     pub(crate) fn connect(port: u16, credentials: &'static str) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
-        let output = Inbox::new(stream.try_clone()?);
+        let output = MessageReader::new(stream.try_clone()?);
         Ok(Self { stream, output, port, credentials, used: Instant::now() })
     }
 
@@ -86,7 +86,7 @@ impl Http {
 #[derive(Debug)]
 pub(crate) struct Chunks {
     _stream: TcpStream,
-    output: Inbox<TcpStream>,
+    output: MessageReader<TcpStream>,
 }
 
 impl Chunks {

@@ -33,7 +33,7 @@ impl Splitter {
         }
     }
 
-    /// Splits one message.
+    /// Splits one message into its parts.
     pub(crate) fn split<'a>(&'a mut self, message: &'a [u8]) -> Result<Split<'a>> {
         // The only large string of a message begins near its front.
         let front = &message[..message.len().min(FRONT)];
@@ -123,7 +123,7 @@ pub(crate) fn encode_into<'a>(bytes: &[u8], buffer: &'a mut Vec<u8>) -> &'a [u8]
     STANDARD.encode(bytes, buffer.as_mut_slice().as_out())
 }
 
-/// Bytes as base64.
+/// Encodes bytes as base64.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     STANDARD.encode_to_string(bytes)
 }

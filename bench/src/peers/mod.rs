@@ -26,7 +26,7 @@ use anyhow::Result;
 /// Receives the bytes of a stream.
 pub(crate) type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
-/// Runs commands.
+/// A peer that runs commands.
 pub(crate) trait Commands {
     /// The name in the tables.
     fn name(&self) -> String;

@@ -14,7 +14,7 @@ use crate::watchdog::Server;
 
 /// Whether a command gets pipes or a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Streams {
+pub(crate) enum StdioKind {
     /// Pipes for output and errors.
     Pipes,
     /// A terminal that echoes.
@@ -43,7 +43,7 @@ pub(crate) trait Dialect {
     /// A request as text.
     fn request(&self, id: u64, method: &str, params: &Value) -> String;
     /// Method and params that start a command; `number` is fresh.
-    fn start(&self, number: u64, argv: &[&str], streams: Streams) -> (&'static str, Value);
+    fn start(&self, number: u64, argv: &[&str], streams: StdioKind) -> (&'static str, Value);
     /// The name of the process, from the answer to `start` with that number.
     fn started(&self, number: u64, answer: &Value) -> Option<String>;
     /// The name under which a terminal takes input, from the answer to `start`.
@@ -66,7 +66,7 @@ pub(crate) trait Dialect {
 
 /// A server, the connection to it, and its dialect.
 #[derive(Debug)]
-pub(crate) struct Peer<D> {
+pub(crate) struct JsonPeer<D> {
     /// How it is spoken to.
     pub(crate) dialect: D,
     // Dropped before the server, which then sees the end of its stdin.
@@ -79,7 +79,7 @@ pub(crate) struct Peer<D> {
     terminal: Option<String>,
 }
 
-impl<D: Dialect> Peer<D> {
+impl<D: Dialect> JsonPeer<D> {
     /// A peer over an open connection; the caller does the handshake.
     pub(crate) fn new(dialect: D, server: Rc<Server>, wire: Wire) -> Self {
         let splitter = Splitter::new(dialect.openings());
@@ -122,7 +122,7 @@ impl<D: Dialect> Peer<D> {
     }
 
     /// Starts a command and returns the name of its process.
-    pub(crate) fn start(&mut self, argv: &[&str], streams: Streams) -> Result<String> {
+    pub(crate) fn start(&mut self, argv: &[&str], streams: StdioKind) -> Result<String> {
         let (number, (method, params)) = self.prepare(argv, streams);
         let answer = self.call(method, &params)?;
         self.dialect.started(number, &answer).context("no process in the answer")
@@ -145,7 +145,7 @@ impl<D: Dialect> Peer<D> {
 
     /// Starts a command without waiting for the answer.
     pub(crate) fn begin(&mut self, argv: &[&str]) -> Result<()> {
-        let (_, (method, params)) = self.prepare(argv, Streams::Pipes);
+        let (_, (method, params)) = self.prepare(argv, StdioKind::Pipes);
         self.send(method, &params).map(drop)
     }
 
@@ -165,7 +165,7 @@ impl<D: Dialect> Peer<D> {
         self.last_id
     }
 
-    fn prepare(&mut self, argv: &[&str], streams: Streams) -> (u64, (&'static str, Value)) {
+    fn prepare(&mut self, argv: &[&str], streams: StdioKind) -> (u64, (&'static str, Value)) {
         let number = self.fresh();
         (number, self.dialect.start(number, argv, streams))
     }
@@ -178,13 +178,13 @@ fn result(message: &mut Value) -> Result<Value> {
     }
 }
 
-impl<D: Dialect> Commands for Peer<D> {
+impl<D: Dialect> Commands for JsonPeer<D> {
     fn name(&self) -> String {
         self.dialect.name()
     }
 
     fn run(&mut self, argv: &[&str], out: Sink<'_>) -> Result<i64> {
-        let (number, (method, params)) = self.prepare(argv, Streams::Pipes);
+        let (number, (method, params)) = self.prepare(argv, StdioKind::Pipes);
         let id = self.send(method, &params)?;
         let (mut process, mut exit) = (None, None);
         loop {
@@ -215,7 +215,7 @@ impl<D: Dialect> Commands for Peer<D> {
         let mut outgoing = Vec::new();
         while ended < total {
             while begun < total && begun - ended < flight {
-                let (_, (method, params)) = self.prepare(argv, Streams::Pipes);
+                let (_, (method, params)) = self.prepare(argv, StdioKind::Pipes);
                 let id = self.fresh();
                 outgoing.push(self.dialect.request(id, method, &params));
                 begun += 1;
@@ -241,7 +241,7 @@ impl<D: Dialect> Commands for Peer<D> {
     }
 }
 
-impl<D: Dialect> Files for Peer<D> {
+impl<D: Dialect> Files for JsonPeer<D> {
     fn name(&self) -> String {
         self.dialect.name()
     }
@@ -278,7 +278,7 @@ impl<D: Dialect> Files for Peer<D> {
     }
 }
 
-impl<D: Dialect> Terminals for Peer<D> {
+impl<D: Dialect> Terminals for JsonPeer<D> {
     fn name(&self) -> String {
         self.dialect.name()
     }
@@ -288,7 +288,7 @@ impl<D: Dialect> Terminals for Peer<D> {
             let (method, params) = self.dialect.close(&old);
             self.call(method, &params)?;
         }
-        let (number, (method, params)) = self.prepare(&["/bin/cat"], Streams::Terminal);
+        let (number, (method, params)) = self.prepare(&["/bin/cat"], StdioKind::Terminal);
         let answer = self.call(method, &params)?;
         self.terminal = self.dialect.terminal(number, &answer);
         ensure!(self.terminal.is_some(), "no terminal in the answer");

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::peer::{Dialect, Meaning, Peer, Streams};
+use super::peer::{Dialect, JsonPeer, Meaning, StdioKind};
 use super::wire::Wire;
 use crate::watchdog::Server;
 
@@ -105,26 +105,26 @@ impl Setup {
     }
 
     /// Starts rexd and opens the session that everything runs in.
-    pub(crate) fn start(&self) -> Result<Peer<Rexd>> {
+    pub(crate) fn start(&self) -> Result<JsonPeer<Rexd>> {
         self.start_with(&mut self.command()?)
     }
 
     /// The same with a prepared command, for a running clock.
-    pub(crate) fn start_with(&self, command: &mut Command) -> Result<Peer<Rexd>> {
+    pub(crate) fn start_with(&self, command: &mut Command) -> Result<JsonPeer<Rexd>> {
         let mut server = Server::start(command)?;
         let wire = Wire::lines(server.stdin()?, server.stdout()?);
         let dialect = Rexd::new(self.encoding.word(), self.encoding);
-        let mut peer = Peer::new(dialect, Rc::new(server.ends_with_stdin()), wire);
+        let mut peer = JsonPeer::new(dialect, Rc::new(server.ends_with_stdin()), wire);
         peer.open(json!({})).with_context(|| self.complaint())?;
         Ok(peer)
     }
 
     /// Starts rexd with a session whose commands run under this profile.
-    pub(crate) fn start_confined(&self, profile: &str) -> Result<Peer<Rexd>> {
+    pub(crate) fn start_confined(&self, profile: &str) -> Result<JsonPeer<Rexd>> {
         let mut server = Server::start(&mut self.command()?)?;
         let wire = Wire::lines(server.stdin()?, server.stdout()?);
         let dialect = Rexd::new(profile, self.encoding);
-        let mut peer = Peer::new(dialect, Rc::new(server.ends_with_stdin()), wire);
+        let mut peer = JsonPeer::new(dialect, Rc::new(server.ends_with_stdin()), wire);
         peer.open(json!({ "sandbox": profile })).with_context(|| self.complaint())?;
         Ok(peer)
     }
@@ -152,7 +152,7 @@ impl Rexd {
     }
 }
 
-impl Peer<Rexd> {
+impl JsonPeer<Rexd> {
     /// Opens the session for all requests with additional params; returns the result.
     pub(crate) fn open(&mut self, wishes: Value) -> Result<Value> {
         let answer = self.open_with(wishes)?;
@@ -186,10 +186,10 @@ impl Dialect for Rexd {
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
     }
 
-    fn start(&self, _number: u64, argv: &[&str], streams: Streams) -> (&'static str, Value) {
+    fn start(&self, _number: u64, argv: &[&str], streams: StdioKind) -> (&'static str, Value) {
         match streams {
-            Streams::Pipes => ("exec.start", json!({"session_id": self.session, "argv": argv})),
-            Streams::Terminal => {
+            StdioKind::Pipes => ("exec.start", json!({"session_id": self.session, "argv": argv})),
+            StdioKind::Terminal => {
                 ("pty.open", json!({"session_id": self.session, "argv": argv, "cols": 80, "rows": 24}))
             }
         }

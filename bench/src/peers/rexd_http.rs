@@ -11,7 +11,7 @@ use crate::watchdog::Server;
 
 /// How a client receives the exit of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ExitSource {
     /// By a second request, `exec.wait`.
     Waited,
     /// By the event `exec.exit`, on a second connection that stays open.
@@ -33,14 +33,14 @@ impl RexdHttp {
         server: Rc<Server>,
         port: u16,
         credentials: &'static str,
-        ending: Ending,
+        ending: ExitSource,
     ) -> Result<Self> {
         let mut http = Http::connect(port, credentials)?;
         let opened = call(&mut http, "session.open", &json!({"client_name": "rexd-bench"}))?;
         let session = opened["session_id"].as_str().context("no session_id")?.to_owned();
         let events = match ending {
-            Ending::Waited => None,
-            Ending::Heard => {
+            ExitSource::Waited => None,
+            ExitSource::Heard => {
                 let path = format!("/events?session_id={session}");
                 Some(Http::connect(port, credentials)?.stream(&path)?)
             }

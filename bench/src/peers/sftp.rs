@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::ssh::{Purpose, Session};
-use super::wire::Inbox;
+use super::wire::MessageReader;
 use super::{Files, Sink};
 
 const INIT: u8 = 1;
@@ -37,7 +37,7 @@ pub(crate) struct Sftp {
     /// Whether writes are synced.
     pub(crate) durable: bool,
     stdin: std::io::PipeWriter,
-    output: Inbox<std::io::PipeReader>,
+    output: MessageReader<std::io::PipeReader>,
     // The control socket must stay open while the session lives.
     _session: std::os::unix::net::UnixStream,
     last_id: u32,
@@ -53,7 +53,7 @@ impl Sftp {
     /// Opens the subsystem on the master behind the control socket.
     pub(crate) fn start(control: &Path) -> Result<Self> {
         let (session, stdin, stdout) = Session::open(control, Purpose::Subsystem, "sftp")?.into_parts();
-        let output = Inbox::new(stdout);
+        let output = MessageReader::new(stdout);
         let mut sftp = Self { durable: false, stdin, output, _session: session, last_id: 0 };
         sftp.stdin.write_all(&[0, 0, 0, 5, INIT, 0, 0, 0, 3])?;
         let size = sftp.size()?;

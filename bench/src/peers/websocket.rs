@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::wire::{Inbox, write_parts};
+use super::wire::{MessageReader, write_parts};
 
 /// Capacity for one decompressed message.
 const UNPACKED_BYTES: usize = 4 << 20;
@@ -32,15 +32,15 @@ pub(crate) struct WebSocketAddress {
 #[derive(Debug)]
 pub(crate) struct WebSocket {
     stream: TcpStream,
-    output: Inbox<TcpStream>,
+    output: MessageReader<TcpStream>,
     acknowledges: bool,
     unpacked: Vec<u8>,
 }
 
 impl WebSocket {
-    /// Connects and upgrades.
-    pub(crate) fn connect(door: &WebSocketAddress) -> Result<Self> {
-        let WebSocketAddress { address, path, token, acknowledges } = door;
+    /// Connects and upgrades to WebSocket.
+    pub(crate) fn connect(address: &WebSocketAddress) -> Result<Self> {
+        let WebSocketAddress { address, path, token, acknowledges } = address;
         let mut stream = TcpStream::connect(address).with_context(|| format!("no answer from {address}"))?;
         stream.set_nodelay(true)?;
         let bearer = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
@@ -49,7 +49,7 @@ impl WebSocket {
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: cmV4ZC1iZW5jaC1yZXhkLQ==\r\n\r\n"
         );
         stream.write_all(request.as_bytes())?;
-        let mut output = Inbox::new(stream.try_clone()?);
+        let mut output = MessageReader::new(stream.try_clone()?);
         let head = output.until(b"\r\n\r\n")?;
         ensure!(
             head.starts_with(b"HTTP/1.1 101"),

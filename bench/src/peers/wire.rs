@@ -18,7 +18,7 @@ const READ_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) enum Wire {
     /// One message per line.
-    Lines { input: File, output: Inbox<File> },
+    Lines { input: File, output: MessageReader<File> },
     /// One message per frame.
     WebSocket(WebSocket),
 }
@@ -26,7 +26,7 @@ pub(crate) enum Wire {
 impl Wire {
     /// Lines over two descriptors: the pipes of a child.
     pub(crate) fn lines(input: impl Into<OwnedFd>, output: impl Into<OwnedFd>) -> Self {
-        Self::Lines { input: File::from(input.into()), output: Inbox::new(File::from(output.into())) }
+        Self::Lines { input: File::from(input.into()), output: MessageReader::new(File::from(output.into())) }
     }
 
     /// Lines over a unix socket.
@@ -89,14 +89,14 @@ pub(super) fn write_parts(writer: &mut impl Write, parts: [&[u8]; 5]) -> Result<
 
 /// A read buffer that grows to the largest message seen and hands messages out without copying them.
 #[derive(Debug)]
-pub(crate) struct Inbox<R> {
+pub(crate) struct MessageReader<R> {
     reader: R,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl<R: Read> Inbox<R> {
+impl<R: Read> MessageReader<R> {
     /// An empty buffer over a reader.
     pub(crate) fn new(reader: R) -> Self {
         Self { reader, buffer: vec![0; READ_BYTES], start: 0, end: 0 }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn messages_survive_any_split() {
         let text: Vec<u8> = (0..500_000u32).flat_map(|n| format!("{n}\n").into_bytes()).collect();
-        let mut inbox = Inbox::new(text.as_slice());
+        let mut inbox = MessageReader::new(text.as_slice());
         for n in 0..500_000u32 {
             assert_eq!(inbox.until(b"\n").unwrap(), n.to_string().as_bytes());
         }
@@ -169,7 +169,7 @@ mod tests {
     fn a_message_larger_than_the_buffer_arrives_whole() {
         let mut text = vec![b'x'; 5 << 20];
         text.extend_from_slice(b"\nrest\n");
-        let mut inbox = Inbox::new(text.as_slice());
+        let mut inbox = MessageReader::new(text.as_slice());
         assert_eq!(inbox.until(b"\n").unwrap().len(), 5 << 20);
         assert_eq!(inbox.until(b"\n").unwrap(), b"rest");
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{median, table};
 use crate::peers::Commands;
 use crate::peers::daemon::Daemon;
-use crate::peers::peer::Peer;
+use crate::peers::peer::JsonPeer;
 use crate::peers::rexd::{Encoding, Rexd};
 use crate::peers::throttle::throttle;
 use crate::report::{Bound, Findings, compare};
@@ -23,7 +23,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     let size = world.amount(SIZE, SIZE / 16);
     let (path, block) = world.sources(size)?;
     let path = path.to_str().context("a path that is not text")?.to_owned();
-    let client = |label: &str, encoding, wishes, is_slow| -> Result<Peer<Rexd>> {
+    let client = |label: &str, encoding, wishes, is_slow| -> Result<JsonPeer<Rexd>> {
         let port = if is_slow { throttle(daemon.port, LINK)? } else { daemon.port };
         let mut peer = daemon.through(port, label, encoding)?;
         let answer = peer.open(wishes)?;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{median, table};
 use crate::peers::daemon::Daemon;
-use crate::peers::peer::{Dialect, Peer};
+use crate::peers::peer::{Dialect, JsonPeer};
 use crate::peers::rexd::Rexd;
 use crate::proc::{lives, memory, parent};
 use crate::report::{Bound, Findings, compare, limit};
@@ -64,7 +64,7 @@ fn line(what: &str, values: Vec<f64>) -> Vec<String> {
     vec![what.to_owned(), mib(mean), mib(values.into_iter().fold(0.0, f64::max))]
 }
 
-fn starts(world: &World, peer: &mut Peer<Rexd>) -> Result<(Vec<String>, Vec<Samples>)> {
+fn starts(world: &World, peer: &mut JsonPeer<Rexd>) -> Result<(Vec<String>, Vec<Samples>)> {
     let mut ways = WAYS;
     let each = world.amount(5, 2);
     let samples = interleave(&mut ways, world.amount(20, 2), |way| {
@@ -84,20 +84,20 @@ fn starts(world: &World, peer: &mut Peer<Rexd>) -> Result<(Vec<String>, Vec<Samp
     Ok((WAYS.iter().map(|way| way.name.to_owned()).collect(), samples))
 }
 
-fn start(peer: &mut Peer<Rexd>, detach: bool) -> Result<String> {
+fn start(peer: &mut JsonPeer<Rexd>, detach: bool) -> Result<String> {
     let session = peer.dialect.session.clone();
     let params = json!({"session_id": session, "argv": ["/bin/sleep", "60"], "detach": detach});
     let answer = peer.call("exec.start", &params)?;
     answer["process_id"].as_str().map(str::to_owned).context("no process_id")
 }
 
-fn kill(peer: &mut Peer<Rexd>, process: &str) -> Result<()> {
+fn kill(peer: &mut JsonPeer<Rexd>, process: &str) -> Result<()> {
     let (method, params) = peer.dialect.kill(process);
     peer.call(method, &params).map(drop)
 }
 
 /// Memory of the keepers of ten processes; kills the processes afterwards.
-fn keepers(peer: &mut Peer<Rexd>) -> Result<Vec<crate::proc::Memory>> {
+fn keepers(peer: &mut JsonPeer<Rexd>) -> Result<Vec<crate::proc::Memory>> {
     let processes = (0..KEEPERS).map(|_| start(peer, true)).collect::<Result<Vec<String>>>()?;
     std::thread::sleep(Duration::from_millis(500));
     let pids = pids(peer, &processes)?;
@@ -111,7 +111,7 @@ fn keepers(peer: &mut Peer<Rexd>) -> Result<Vec<crate::proc::Memory>> {
 }
 
 /// The process ids of these processes.
-fn pids(peer: &mut Peer<Rexd>, processes: &[String]) -> Result<Vec<u32>> {
+fn pids(peer: &mut JsonPeer<Rexd>, processes: &[String]) -> Result<Vec<u32>> {
     let session = peer.dialect.session.clone();
     let listed = peer.call("exec.list", &json!({"session_id": session}))?;
     let listed = listed["processes"].as_array().context("no list")?;

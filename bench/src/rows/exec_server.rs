@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use super::{median, table};
 use crate::peers::codex::{self, Codex, Transport};
 use crate::peers::floor::Floor;
-use crate::peers::peer::Peer;
+use crate::peers::peer::JsonPeer;
 use crate::peers::{Commands, Terminals, ignore};
 use crate::report::{Bound, Findings, compare};
 use crate::stats::{interleave, rate, time, timed};
@@ -26,11 +26,11 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     Ok(findings)
 }
 
-fn ours(world: &World, transport: Transport) -> Result<Peer<Codex>> {
+fn ours(world: &World, transport: Transport) -> Result<JsonPeer<Codex>> {
     codex::ours(&world.rexd, &world.directory, transport)
 }
 
-fn theirs(world: &World, transport: Transport, concurrent: usize) -> Result<Peer<Codex>> {
+fn theirs(world: &World, transport: Transport, concurrent: usize) -> Result<JsonPeer<Codex>> {
     codex::start(&world.home, &world.directory, transport, concurrent)
 }
 

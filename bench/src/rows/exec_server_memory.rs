@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::peers::codex::{self, Codex, Transport};
-use crate::peers::peer::Peer;
+use crate::peers::peer::JsonPeer;
 use crate::peers::{Commands, ignore};
 use crate::proc::memory;
 use crate::report::{Bound, Findings, compare};
@@ -34,7 +34,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
 }
 
 /// Memory after one command, and with many connections after the handshake.
-fn measure(mut peer: Peer<Codex>, count: usize) -> Result<[f64; 2]> {
+fn measure(mut peer: JsonPeer<Codex>, count: usize) -> Result<[f64; 2]> {
     let settle = || std::thread::sleep(Duration::from_millis(500));
     peer.run(&["/bin/true"], &mut ignore)?;
     settle();

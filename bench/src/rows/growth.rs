@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::peers::floor::Floor;
-use crate::peers::peer::Streams;
+use crate::peers::peer::StdioKind;
 use crate::proc::memory;
 use crate::report::{Bound, Findings, compare};
 use crate::stats::{Samples, time, timed, times};
@@ -35,7 +35,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     for &count in counts {
         let floor = floor(count)?;
         let mut peer = world.setup().start()?;
-        let process = climb(count, peer.server.id(), || peer.start(&IDLE, Streams::Pipes).map(drop))?;
+        let process = climb(count, peer.server.id(), || peer.start(&IDLE, StdioKind::Pipes).map(drop))?;
         drop(peer);
         let mut peer = world.setup().start()?;
         let session = climb(count, peer.server.id(), || peer.open_session().map(drop))?;

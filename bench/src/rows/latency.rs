@@ -6,7 +6,7 @@ use super::{median, table};
 use crate::peers::codex::{self, Transport};
 use crate::peers::daemon::Daemon;
 use crate::peers::floor::Floor;
-use crate::peers::rexd_http::Ending;
+use crate::peers::rexd_http::ExitSource;
 use crate::peers::ssh::Ssh;
 use crate::peers::sshd::Sshd;
 use crate::peers::swerex::Swerex;
@@ -24,8 +24,8 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
         Box::new(world.setup().start()?),
         Box::new(daemon.unix()?),
         Box::new(daemon.websocket()?),
-        Box::new(daemon.http(Ending::Waited)?),
-        Box::new(daemon.http(Ending::Heard)?),
+        Box::new(daemon.http(ExitSource::Waited)?),
+        Box::new(daemon.http(ExitSource::Heard)?),
         Box::new(codex::start(&world.home, &world.directory, Transport::Stdio, 1)?),
         Box::new(codex::start(&world.home, &world.directory, Transport::WebSocket, 1)?),
         Box::new(Ssh::new(sshd.control())),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::peers::codex::{self, Transport};
-use crate::peers::peer::Streams;
+use crate::peers::peer::StdioKind;
 use crate::peers::ssh::Ssh;
 use crate::peers::sshd::Sshd;
 use crate::peers::swerex::Swerex;
@@ -58,7 +58,7 @@ fn rexd(world: &World) -> Result<[Memory; 3]> {
     settle();
     let idle = memory(peer.server.id())?;
     for _ in 0..PROCESSES {
-        peer.start(&IDLE, Streams::Pipes)?;
+        peer.start(&IDLE, StdioKind::Pipes)?;
     }
     settle();
     let processes = memory(peer.server.id())?;
@@ -77,7 +77,7 @@ fn codex(world: &World) -> Result<[Option<Memory>; 3]> {
     settle();
     let idle = memory(peer.server.id())?;
     for _ in 0..PROCESSES {
-        peer.start(&IDLE, Streams::Pipes)?;
+        peer.start(&IDLE, StdioKind::Pipes)?;
     }
     settle();
     Ok([Some(idle), Some(memory(peer.server.id())?), None])

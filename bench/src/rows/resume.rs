@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{median, table};
 use crate::peers::daemon::Daemon;
-use crate::peers::peer::{Peer, Streams};
+use crate::peers::peer::{JsonPeer, StdioKind};
 use crate::peers::rexd::{Encoding, Rexd};
 use crate::proc::cpu;
 use crate::report::{Bound, Findings, compare, fact};
@@ -102,7 +102,7 @@ impl Turn<'_> {
         let opened = peer.open(json!({"resume": way == Way::Resumed}))?;
         let argv = ["/bin/sh", "-c", script.as_str()];
         if way == Way::Streamed {
-            let (process, seconds) = (peer.start(&argv, Streams::Pipes)?, self.follow(load));
+            let (process, seconds) = (peer.start(&argv, StdioKind::Pipes)?, self.follow(load));
             return seconds(&mut peer, &process, None);
         }
         let session = peer.dialect.session.clone();
@@ -129,7 +129,7 @@ impl Turn<'_> {
         Ok(format!("sleep 0.2; cat {}; touch {}", text.display(), mark.display()))
     }
 
-    fn client(&self) -> Result<Peer<Rexd>> {
+    fn client(&self) -> Result<JsonPeer<Rexd>> {
         self.daemon.through(self.daemon.port, "ws", Encoding::Base64)
     }
 
@@ -138,7 +138,7 @@ impl Turn<'_> {
     fn follow<'a>(
         &'a self,
         load: &'a mut Load,
-    ) -> impl FnOnce(&mut Peer<Rexd>, &str, Option<(&'static str, Value)>) -> Result<f64> + 'a {
+    ) -> impl FnOnce(&mut JsonPeer<Rexd>, &str, Option<(&'static str, Value)>) -> Result<f64> + 'a {
         move |peer, process, asking| {
             let mut expected = self.world.expect();
             let pids = [self.daemon.server.id(), std::process::id()];

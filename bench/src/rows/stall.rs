@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::peers::codex::{self, Transport};
-use crate::peers::peer::{Dialect, Peer, Streams};
+use crate::peers::peer::{Dialect, JsonPeer, StdioKind};
 use crate::peers::rexd::LOG_BYTES;
 use crate::peers::{Commands, ignore};
 use crate::proc::{lives, memory};
@@ -78,14 +78,14 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     Ok(findings)
 }
 
-fn measure<D: Dialect>(world: &World, mut peer: Peer<D>) -> Result<Outcome> {
+fn measure<D: Dialect>(world: &World, mut peer: JsonPeer<D>) -> Result<Outcome> {
     let name = Commands::name(&peer);
     let text = world.text(world.amount(TEXT_BYTES, TEXT_BYTES / 8))?;
     let size = fs::metadata(&text)?.len();
     let text = text.to_str().context("a path that is not text")?;
     peer.run(&["/bin/cat", text], &mut ignore)?;
     let before = memory(peer.server.id())?.rss;
-    let printer = peer.start(&[&["/bin/cat"][..], &[text; COPIES as usize]].concat(), Streams::Pipes)?;
+    let printer = peer.start(&[&["/bin/cat"][..], &[text; COPIES as usize]].concat(), StdioKind::Pipes)?;
     let stall = Instant::now();
     let (mut peak, mut touched) = (before, None);
     while stall.elapsed() < world.amount(Duration::from_secs(10), Duration::from_secs(2)) {
@@ -105,18 +105,18 @@ fn measure<D: Dialect>(world: &World, mut peer: Peer<D>) -> Result<Outcome> {
 }
 
 /// Starts a command without reading its response, and waits for the file that it creates.
-fn touch<D: Dialect>(peer: &mut Peer<D>, mark: &Path) -> Result<Option<Duration>> {
+fn touch<D: Dialect>(peer: &mut JsonPeer<D>, mark: &Path) -> Result<Option<Duration>> {
     let mark_text = mark.to_str().context("a path that is not text")?;
     peer.begin(&["/usr/bin/touch", mark_text])?;
     Ok(within(PATIENCE, || mark.exists()))
 }
 
 /// Kills a process with unread output, and waits for its end.
-fn kill<D: Dialect>(peer: &mut Peer<D>, world: &World, text: &str) -> Result<Option<Duration>> {
+fn kill<D: Dialect>(peer: &mut JsonPeer<D>, world: &World, text: &str) -> Result<Option<Duration>> {
     let note = world.directory.join("printer.pid");
     drop(fs::remove_file(&note));
     let script = format!("echo $$ > {}; exec cat {text} {text} {text} {text}", note.display());
-    let printer = peer.start(&["/bin/sh", "-c", &script], Streams::Pipes)?;
+    let printer = peer.start(&["/bin/sh", "-c", &script], StdioKind::Pipes)?;
     let pid = || fs::read_to_string(&note).unwrap_or_default();
     within(PATIENCE, || pid().ends_with('\n')).context("the printer did not start")?;
     std::thread::sleep(Duration::from_secs(1));

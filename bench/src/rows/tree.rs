@@ -6,12 +6,12 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::table;
-use crate::peers::peer::Peer;
+use crate::peers::peer::JsonPeer;
 use crate::peers::rexd::Rexd;
 use crate::peers::rg;
 use crate::report::{Bound, Findings, compare};
 use crate::stats::{interleave, time, timed};
-use crate::world::{NEEDLE, Tree, World};
+use crate::world::{FileTree, NEEDLE, World};
 
 /// A limit above the size of the tree.
 const NO_LIMIT: u64 = 1_000_000;
@@ -43,12 +43,12 @@ struct Search {
 /// The program that searches.
 enum Who {
     Rg,
-    Rexd(Box<Peer<Rexd>>),
+    Rexd(Box<JsonPeer<Rexd>>),
 }
 
 /// Measures this row and returns its findings.
 pub(crate) fn run(world: &World) -> Result<Findings> {
-    let tree = Tree::grow(world)?;
+    let tree = FileTree::grow(world)?;
     let mut who = [Who::Rg, Who::Rexd(Box::new(world.setup().start()?))];
     let names = ["rg".to_owned(), "rexd".to_owned()];
     let mut findings = Findings::new(&format!("A tree of {} files", tree.files));
@@ -73,7 +73,7 @@ pub(crate) fn run(world: &World) -> Result<Findings> {
     Ok(findings)
 }
 
-fn searches(tree: &Tree, session: &str) -> [Search; 3] {
+fn searches(tree: &FileTree, session: &str) -> [Search; 3] {
     let path = &tree.directory;
     let everything = tree.files + tree.directories;
     [
@@ -105,7 +105,7 @@ fn searches(tree: &Tree, session: &str) -> [Search; 3] {
 }
 
 impl Who {
-    fn find(&mut self, search: &Search, tree: &Tree) -> Result<usize> {
+    fn find(&mut self, search: &Search, tree: &FileTree) -> Result<usize> {
         match self {
             Self::Rg => rg::lines(&search.rg, &tree.directory),
             Self::Rexd(peer) => {
