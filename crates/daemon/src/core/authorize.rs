@@ -39,7 +39,7 @@ impl Authorization {
     /// Whether a change is still the one that its approver saw; also true if nobody was asked.
     pub fn still_holds(&self, preview: &PreviewFn) -> Result<bool, Error> {
         match self.0.get().and_then(|granted| granted.preview) {
-            Some(shown) => Ok(preview()?.shown == shown),
+            Some(shown) => Ok(preview()?.digest == shown),
             None => Ok(true),
         }
     }
@@ -163,7 +163,7 @@ impl PolicyCheck<'_> {
             }
         }
         let preview = effects.preview.as_ref().map(|preview| preview()).transpose()?;
-        let (diff, shown) = preview.map(|preview| (preview.diff, preview.shown)).unzip();
+        let (diff, shown) = preview.map(|preview| (preview.diff, preview.digest)).unzip();
         let operation = Operation::Files {
             action: effects.action,
             paths: resolved.paths.clone(),

@@ -49,13 +49,16 @@ impl Responder {
         (label, method): (Option<&'static str>, String),
         (reply, cancel): (Reply, CancellationToken),
     ) -> Responder {
+        let (face, name) = (requester.face, label.unwrap_or(metrics::OTHER_METHOD));
         let request = traces::RequestAttributes {
+            face,
+            name,
             method: &method,
             caller: &connection.caller.name,
             transport: connection.transport,
         };
         let record = Record {
-            timer: core.metrics.request(label.unwrap_or("other")),
+            timer: core.metrics.request(face, name),
             span: core.traces.begin(request, connection.parent.as_ref()),
             core: core.clone(),
             requester,

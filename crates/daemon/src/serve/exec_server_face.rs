@@ -10,11 +10,11 @@ use tokio_util::task::TaskTracker;
 use super::{core, open_audit, shut_down as shut_down_core, signals, sink};
 use crate::cli::args::{ExecServerArgs, WsAuthFlags};
 use crate::config::{Config, Listeners, Paths};
+use crate::faces::exec_server::listen::{ExecServerTransport, WebSocketFrontEnd, WsAuth, bind};
+use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::core::Core;
 use crate::core::request::ConnectionContext;
 use crate::core::session::Face as _;
-use crate::faces::exec_server::listen::{ExecServerTransport, WebSockets, WsAuth, bind};
-use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::faces::exec_server::{self, ExecServer};
 use crate::net::auth::Caller;
 use crate::observe::metrics::{Metrics, Transport};
@@ -41,7 +41,9 @@ pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) 
             writeln!(out, "ws://{}", listener.local_addr()?)?;
             out.flush()?;
             drop(out);
-            WebSockets::new(service.clone(), auth, config.server.max_connections).run(listener).await;
+            WebSocketFrontEnd::server(service.clone(), auth, config.server.max_connections)
+                .run(listener)
+                .await;
         }
     }
     shut_down(&core, &service, &ending).await;
@@ -72,7 +74,10 @@ async fn shut_down(core: &Core, face: &ExecServer, ending: &signals::Ending) {
 }
 
 /// An engine for this face alone, the face over it, and what signals ask for: a terminal that closes is one.
-fn alone(config: &Config, paths: &Paths) -> anyhow::Result<(Arc<Core>, Arc<ExecServer>, signals::Ending)> {
+fn alone(
+    config: &Config,
+    paths: &Paths,
+) -> anyhow::Result<(Arc<Core>, Arc<ExecServer>, signals::Ending)> {
     engine::process::raise_open_file_limit();
     let ending = signals::ending(true)?;
     let stop = ending.stop.clone();
@@ -138,7 +143,7 @@ impl ExecServerFace {
         if let Some((address, auth)) = self.listen {
             let listener = bind(address, &auth).await?;
             url = Some(format!("ws://{}", listener.local_addr()?));
-            let sockets = WebSockets::new(service.clone(), auth, self.most);
+            let sockets = WebSocketFrontEnd::server(service.clone(), auth, self.most);
             tasks.spawn(sockets.run(listener));
         }
         if let Some(executor) = self.executor {

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use link::listen::accept;
 use link::stdio::Streams;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,8 +22,8 @@ use tokio_util::task::TaskTracker;
 use crate::core::request::ConnectionContext;
 use crate::core::session::{Face, SessionHandle, SessionRegistry};
 use crate::core::state;
-use crate::net::auth::{Caller, Refusals};
-use crate::net::listen::{accept, peer};
+use crate::net::auth::{Caller, RejectionLog};
+use crate::net::listen::peer_caller;
 use crate::observe::metrics::Transport;
 use socket::ResumeSocket;
 
@@ -112,11 +113,11 @@ impl ResumeWait {
 
     /// Accepts connections of this user to one session.
     async fn accept<F: ServeResumed>(&self, socket: &ResumeSocket, face: &Arc<F>, session: &Arc<str>) {
-        let (refusals, connections) = (Refusals::new(face.core().audit.clone()), TaskTracker::new());
+        let (rejections, connections) = (RejectionLog::new(face.core().audit.clone()), TaskTracker::new());
         loop {
             let (stream, _unnamed) = accept(|| socket.accept(), || {}).await;
-            if let Err(refusal) = peer(&stream) {
-                refusals.note("resume", &refusal, None);
+            if let Err(rejection) = peer_caller(&stream) {
+                rejections.record("resume", &rejection, None);
                 continue;
             }
             if connections.len() >= MAX_CONNECTIONS {

@@ -107,12 +107,12 @@ impl<F: Face> Session<F> {
 
     /// Counts the session as resumed.
     pub fn count_resumed(&mut self) {
-        self.gauge.resumed();
+        self.gauge.set_resumed();
     }
 
     /// Counts the session as subscribed to.
     pub fn count_subscribed(&mut self) {
-        self.gauge.heard();
+        self.gauge.set_attached();
     }
 
     /// The connection is gone.
@@ -148,7 +148,7 @@ impl<F: Face> Session<F> {
         if !self.connections.liveness.is_subscribed() {
             let since = self.face.sessions().next_disconnection();
             self.handle.disconnected_since.store(since, Ordering::Relaxed);
-            self.gauge.waits();
+            self.gauge.set_waiting();
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use link::Outgoing;
-use link::dial::{self, Answer, DialError, Redirects, Request};
+use link::dial::{self, DialError, DialResponse, Redirects, Request};
 use wire::exec_server::http::{
     HTTP_BODY_DELTA, HttpBodyDelta, HttpHeader, HttpRequest, HttpRequestHeader, HttpResponse,
     MAX_DELTA_BYTES, RedirectPolicy,
@@ -111,7 +111,7 @@ impl Drop for ActiveRequest {
 /// The body of a streamed response, to be sent after the response itself.
 #[derive(Debug)]
 pub struct BodyStream {
-    response: Answer,
+    response: DialResponse,
     active: ActiveRequest,
 }
 
