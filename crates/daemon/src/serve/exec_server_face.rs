@@ -10,11 +10,11 @@ use tokio_util::task::TaskTracker;
 use super::{core, open_audit, shut_down as shut_down_core, signals, sink};
 use crate::cli::args::{ExecServerArgs, WsAuthFlags};
 use crate::config::{Config, Listeners, Paths};
-use crate::faces::exec_server::listen::{ExecServerTransport, WebSocketFrontEnd, WsAuth, bind};
-use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::core::Core;
 use crate::core::request::ConnectionContext;
 use crate::core::session::Face as _;
+use crate::faces::exec_server::listen::{ExecServerTransport, WebSocketFrontEnd, WsAuth, bind};
+use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
 use crate::faces::exec_server::{self, ExecServer};
 use crate::net::auth::Caller;
 use crate::observe::metrics::{Metrics, Transport};
@@ -74,10 +74,7 @@ async fn shut_down(core: &Core, face: &ExecServer, ending: &signals::Ending) {
 }
 
 /// An engine for this face alone, the face over it, and what signals ask for: a terminal that closes is one.
-fn alone(
-    config: &Config,
-    paths: &Paths,
-) -> anyhow::Result<(Arc<Core>, Arc<ExecServer>, signals::Ending)> {
+fn alone(config: &Config, paths: &Paths) -> anyhow::Result<(Arc<Core>, Arc<ExecServer>, signals::Ending)> {
     engine::process::raise_open_file_limit();
     let ending = signals::ending(true)?;
     let stop = ending.stop.clone();

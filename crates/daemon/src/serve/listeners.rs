@@ -267,12 +267,7 @@ async fn end_revoked(server: &HttpFrontEnd, stop: CancellationToken) {
 }
 
 /// Ends sessions and connections; at once if asked a second time.
-async fn drain(
-    sockets: &Sockets,
-    exec_server: Option<&ExecServer>,
-    patience: Duration,
-    ending: &Ending,
-) {
+async fn drain(sockets: &Sockets, exec_server: Option<&ExecServer>, patience: Duration, ending: &Ending) {
     let (face, core) = (&sockets.front_end().face, sockets.front_end().face.core());
     let drained = async {
         sockets.tasks.close();
