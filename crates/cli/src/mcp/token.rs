@@ -1,26 +1,28 @@
-//! The token of the HTTP server: from the environment, or from a private file.
+//! The token of the HTTP server: from the environment, or from a file that only its owner can read.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use link::listen::Secret;
+
 use crate::failure::Failure;
 use crate::output;
 
 const VARIABLE: &str = "REX_MCP_TOKEN";
 
-/// The token. If it is not from the environment, its file is printed on stderr.
+/// The token. Prints the path of its file on stderr, unless it comes from the environment.
 pub(super) fn token() -> Result<String, Failure> {
     if let Some(token) = std::env::var(VARIABLE).ok().filter(|token| !token.is_empty()) {
         return Ok(token);
     }
     let file = file()?;
-    let token = kept_in(&file).map_err(|error| {
-        Failure::new(format!("cannot use the token file {}: {error}", file.display()))
+    let token = open_or_create(&file).map_err(|error| {
+        Failure::new(format!("token file {}: {error}", file.display()))
             .hint(format!("set {VARIABLE} to a token"))
     })?;
-    output::note(format_args!("token file: {}", file.display()));
+    output::note(format_args!("the token is in {}", file.display()));
     Ok(token)
 }
 
@@ -28,26 +30,26 @@ fn file() -> Result<PathBuf, Failure> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
     state.map(|state| state.join("rex/mcp-token")).ok_or_else(|| {
-        Failure::new("no path for the token file: neither XDG_STATE_HOME nor HOME is set")
+        Failure::new("no directory for the token file: neither XDG_STATE_HOME nor HOME is set")
             .hint(format!("set {VARIABLE} to a token"))
     })
 }
 
-/// Reads the token from a file, or creates one.
-fn kept_in(file: &Path) -> std::io::Result<String> {
-    if let Some(dir) = file.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+/// Reads the token from a file, and creates it with a new token if it does not exist.
+fn open_or_create(file: &Path) -> std::io::Result<String> {
+    if let Some(directory) = file.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
-        Ok(mut made) => {
-            let token = random()?;
-            made.write_all(format!("{token}\n").as_bytes())?;
+        Ok(mut created) => {
+            let token = Secret::random().map_err(std::io::Error::other)?.expose().to_owned();
+            created.write_all(format!("{token}\n").as_bytes())?;
             Ok(token)
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             if fs::metadata(file)?.permissions().mode() & 0o077 != 0 {
                 return Err(std::io::Error::other(
-                    "other users can read it; run `chmod 600` on it, or remove it",
+                    "other users can read it; run chmod 600 on it, or remove it",
                 ));
             }
             let token = fs::read_to_string(file)?.trim().to_owned();
@@ -62,25 +64,19 @@ fn kept_in(file: &Path) -> std::io::Result<String> {
     }
 }
 
-fn random() -> std::io::Result<String> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
-    Ok(hex::encode(bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_created_once_in_a_private_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("a/b/token");
-        let token = kept_in(&file).unwrap();
+    fn a_token_is_created_once_and_only_its_owner_can_read_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("a/b/token");
+        let token = open_or_create(&file).unwrap();
         assert_eq!(token.len(), 64);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(kept_in(&file).unwrap(), token);
+        assert_eq!(open_or_create(&file).unwrap(), token);
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(kept_in(&file).is_err());
+        assert!(open_or_create(&file).is_err());
     }
 }
