@@ -9,7 +9,7 @@ use ssh::Machine;
 use support::{rex, run};
 use testkit::sandbox::Sandbox;
 
-/// What `rex` says when it fails, with the sandbox's folder left out.
+/// The error output of `rex`, without the path of the sandbox.
 fn refusal(sandbox: &Sandbox, arguments: &[&str]) -> String {
     let output = run(sandbox, arguments);
     assert_eq!(output.status.code(), Some(255), "{output:?}");

@@ -1,4 +1,4 @@
-//! `rex cp` when something ends in the middle: the link, `rex` itself, or somebody changes what is copied.
+//! `rex cp` when the connection breaks, `rex` is killed, or the source changes during the copy.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 #[allow(unreachable_pub, reason = "shared with other tests")]
@@ -127,7 +127,7 @@ fn a_part_that_is_not_how_the_source_begins_is_not_continued() {
     for (source, target, name, part, _) in WAYS {
         world.kills(source, target, part);
         let file = OpenOptions::new().write(true).open(world.sandbox.path(part)).unwrap();
-        file.write_all_at(b"somebody else", 1 << 20).unwrap();
+        file.write_all_at(b"another one!!", 1 << 20).unwrap();
         world.copies(source, target);
         assert!(world.is_whole(name));
         world.sandbox.write(part, noise(SIZE + 1));
