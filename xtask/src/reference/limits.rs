@@ -1,7 +1,8 @@
 //! The table of limits: every queue, buffer and wait with its value and the behaviour when it is reached.
 //!
 //! A constant, or a field of a struct `Limits`, is in the table if its doc comment has the form `what is limited; what happens
-//! when the limit is reached`. The value is read from the code.
+//! when the limit is reached`. For a field and a constant `MAX_…` the second half may be the second sentence. The value is read
+//! from the code.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -111,13 +112,6 @@ fn limits(file: &File) -> Vec<Limit> {
 }
 
 fn limit(comment: &[&str], item: &str) -> Option<Limit> {
-    let comment = comment.join(" ");
-    let sentence = comment.split(". ").next()?;
-    let (name, reached) = sentence.split_once("; ")?;
-    let mut words = reached.split(|c: char| !c.is_alphanumeric());
-    if !words.any(|word| EFFECTS.contains(&word)) {
-        return None;
-    }
     let item = item.strip_prefix("pub").map_or(item, |rest| match rest.strip_prefix('(') {
         Some(inside) => inside.split_once(") ").map_or(rest, |(_, rest)| rest),
         None => rest.trim_start(),
@@ -129,12 +123,22 @@ fn limit(comment: &[&str], item: &str) -> Option<Limit> {
     };
     let kind = kind.trim_start_matches("Option<").trim_end_matches('>');
     let is_identifier = item.chars().all(|c| c.is_alphanumeric() || c == '_');
-    (TYPES.contains(&kind) && is_identifier).then(|| Limit {
-        name: name.to_owned(),
-        reached: reached.trim_end_matches('.').to_owned(),
-        item: item.to_owned(),
-        expression,
-    })
+    if !TYPES.contains(&kind) || !is_identifier {
+        return None;
+    }
+    let is_limit = expression.is_none() || item.starts_with("MAX_");
+    let (name, reached) = halves(&comment.join(" "), is_limit)?;
+    Some(Limit { name, reached, item: item.to_owned(), expression })
+}
+
+/// What is limited, and what happens when the limit is reached.
+fn halves(comment: &str, may_be_two_sentences: bool) -> Option<(String, String)> {
+    let (first, rest) = comment.split_once(". ").unwrap_or((comment, ""));
+    let second = rest.split(". ").next().filter(|_| may_be_two_sentences);
+    let (name, reached) = first.split_once("; ").or_else(|| Some((first, second?)))?;
+    let mut words = reached.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
+    let has_effect = words.any(|word| EFFECTS.contains(&word.as_str()));
+    has_effect.then(|| (name.trim_end_matches('.').to_owned(), reached.trim_end_matches('.').to_owned()))
 }
 
 /// The value that a constructor in the file gives a field: `field: value,`.
