@@ -173,3 +173,28 @@ fn constants(tree: &Tree) -> BTreeMap<String, String> {
     constants.retain(|name, _| !ambiguous.contains(name));
     constants
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_found_by_their_comments_and_have_the_value_of_the_code() {
+        let text = "/// Messages in the inbox; senders wait when it is full.\npub const INBOX: usize = 256;\n\
+                    /// The first id; ids count from there.\nconst FIRST_ID: u64 = 1;\n\
+                    /// Bytes of a line. A longer line is refused.\nconst MAX_LINE: usize = 64 << 20;\n\
+                    pub struct Limits {\n    /// How long a session is kept; then it ends.\n    pub kept: Duration,\n}\n\
+                    Limits {\n    kept: Duration::from_secs(30),\n}\n";
+        let file = File { path: "crates/a/src/b.rs".to_owned(), text: text.to_owned() };
+        let page = page(&Tree { files: vec![file] }).unwrap();
+        let rows: Vec<&str> = page.lines().filter(|line| line.contains(" in `b.rs` |")).collect();
+        assert_eq!(
+            rows,
+            [
+                "| Messages in the inbox | 256 | senders wait when it is full | `INBOX` in `b.rs` |",
+                "| Bytes of a line | 64 MiB | A longer line is refused | `MAX_LINE` in `b.rs` |",
+                "| How long a session is kept | 30 s | then it ends | `kept` in `b.rs` |",
+            ]
+        );
+    }
+}
