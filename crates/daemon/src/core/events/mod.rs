@@ -78,6 +78,15 @@ pub struct EventOptions {
     pub while_away: WhileAway,
 }
 
+impl EventOptions {
+    /// Chunks of 64 KiB; up to this many bytes of events are replayed to a client that resumes.
+    pub fn replaying(bytes: usize) -> EventOptions {
+        let chunk_bytes = 64 * 1024;
+        // The longest escape of a byte in JSON has six characters.
+        EventOptions { chunk_bytes, line_bytes: 6 * chunk_bytes + 1024, while_away: WhileAway::Replay(bytes) }
+    }
+}
+
 /// A process whose log is to be published.
 pub struct Follow<E> {
     /// The process.

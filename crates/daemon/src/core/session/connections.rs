@@ -1,12 +1,15 @@
 //! The connections of a session: the one it is on, the next one that resumes it, and event streams.
 
 use link::Outgoing;
+use serde::Serialize;
 use std::sync::atomic::Ordering;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::liveness::{SessionLiveness, Subscriber, SubscriptionId};
-use super::{Face, FirstListener, Session};
+use super::{Face, FirstListener, Session, SessionMessage};
 use crate::core::events::{Gap, Listener, NotYet};
+use crate::core::responder::Responder;
 
 /// A connection as a session has it.
 pub struct SessionConnection {
@@ -58,6 +61,35 @@ pub struct Resumption {
     pub gap: futures_util::future::BoxFuture<'static, Option<Result<Gap, NotYet>>>,
     /// Closes the connections that this one replaces.
     pub replaced: Vec<CancellationToken>,
+}
+
+impl<F: Face> SessionMessage<F> {
+    /// Resumes the session on a connection after the last event that the client has seen. The response is `result` of
+    /// the number of lost events; events follow it. Also returns where the id of the connection arrives.
+    pub fn resume<T: Serialize + Send + 'static>(
+        connection: SessionConnection,
+        seen: u64,
+        responder: Responder,
+        result: impl FnOnce(u64) -> T + Send + 'static,
+    ) -> (SessionMessage<F>, oneshot::Receiver<SubscriptionId>) {
+        let (taken, id) = oneshot::channel();
+        let message = SessionMessage::complete(responder, move |session: &mut Session<F>, responder| {
+            let resumption = session.connect(connection, Some(seen));
+            taken.send(resumption.id).ok();
+            session.count_resumed();
+            let closed = F::session_closed(&session.id);
+            session.spawn(async move {
+                match resumption.gap.await {
+                    Some(Ok(gap)) => {
+                        responder.send(Ok(result(gap.lost))).await;
+                        drop(gap);
+                    }
+                    Some(Err(NotYet)) | None => responder.send(Err::<(), _>(closed)).await,
+                }
+            });
+        });
+        (message, id)
+    }
 }
 
 impl<F: Face> Session<F> {

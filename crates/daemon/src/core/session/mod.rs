@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::approval::{ApprovalUpdate, ApproverRegistration};
 use engine::files::PathGuard;
-use engine::process::ProcessId;
+use engine::process::{Cursor, Process, ProcessId, ProcessSpec};
 use engine::{Limits, RootedPath, Roots};
 use futures_util::FutureExt as _;
 use link::Outgoing;
@@ -42,13 +42,14 @@ use wire::jsonrpc::RpcError;
 use super::Core;
 use super::authorize::Authorization;
 use super::effects::{Effects, FileEffects};
-use super::events::{EventOptions, ProcessEvents, PublisherHandle};
+use super::events::{EventOptions, Follow, ProcessEvents, PublisherHandle, PublisherMessage};
 use super::path_rules::PathRules;
-use super::request::{RequestContext, Requester};
+use super::request::{Request, RequestContext, Requester};
 use super::responder::Responder;
 use super::sandbox::SessionSandbox;
 use super::table::Method;
-use crate::observe::metrics::{QueueGauge, SessionGauge};
+use crate::net::auth::Caller;
+use crate::observe::metrics::{ProcessOwner, QueueGauge, SessionGauge};
 use keys::IdempotencyKeys;
 use scheduler::{RequestScheduler, SchedulerGuard};
 
@@ -131,6 +132,36 @@ pub struct SessionOptions<F: Face> {
     pub is_resumable: bool,
     /// What the protocol adds.
     pub state: F::State,
+}
+
+impl<F: Face> SessionOptions<F> {
+    /// A resumable session of this caller with the operator's roots and limits, whose events are replayed.
+    pub fn new(
+        face: &Arc<F>,
+        caller: &Arc<Caller>,
+        state: F::State,
+    ) -> Result<SessionOptions<F>, engine::Error> {
+        let (core, id) = (face.core(), engine::session::random_name()?);
+        Ok(SessionOptions {
+            face: face.clone(),
+            requester: Requester { session: Some(id.into()), ..Requester::new(F::NAME, caller.clone()) },
+            engine: core.engine.open_session()?,
+            roots: core.roots.clone(),
+            cwd: core.roots.paths().first().cloned().unwrap_or_default(),
+            limits: core.limits.clone(),
+            sandbox: SessionSandbox::new(None, core.roots.clone()),
+            events: EventOptions::replaying(face.retention().resume_bytes),
+            can_approve: false,
+            is_resumable: true,
+            state,
+        })
+    }
+
+    /// Opens the session on a connection.
+    pub fn open(self, connection: SessionConnection) -> SessionHandle<F> {
+        let (session, inbox) = Session::new(self, Some(connection));
+        session.start(inbox)
+    }
 }
 
 /// A session. Its own task drives it, message by message.
@@ -361,6 +392,34 @@ impl<F: Face> Session<F> {
     /// Responds with an error.
     pub fn reject(&self, responder: Responder, error: RpcError) {
         self.respond(responder, Err::<(), _>(error));
+    }
+
+    /// Starts a process, responds with `result` when it runs, and publishes its log from the first byte.
+    pub fn start_process<T: Serialize + Send + 'static>(
+        &mut self,
+        spec: ProcessSpec,
+        events: F::Events,
+        request: Request,
+        result: impl FnOnce(&Process) -> T + Send + 'static,
+    ) {
+        let starting = match self.engine.start(spec) {
+            Ok(starting) => starting,
+            Err(error) => return self.spawn(request.finish(Err::<(), _>(F::error(error)))),
+        };
+        // Before the program runs, so that its output is kept for this reader.
+        let reader = starting.process().primary_reader(Cursor(0));
+        let (publisher, metrics) = (self.events().clone(), self.core.metrics.clone());
+        self.spawn(async move {
+            match starting.running().await {
+                Ok(process) => {
+                    request.finish(Ok(result(&process))).await;
+                    let gauge = Some(metrics.process_started(ProcessOwner::Attached));
+                    let follow = Follow { process, reader, events, not_before: None, gauge };
+                    publisher.send(PublisherMessage::Follow(Box::new(follow))).await;
+                }
+                Err(error) => request.finish(Err::<(), _>(F::error(error))).await,
+            }
+        });
     }
 
     /// Ends the session after the current message, and responds with `result` when nothing of it is left.

@@ -1,0 +1,216 @@
+//! A complete face: it opens a session, runs a command, streams its output, and resumes after a disconnect.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use daemon::core::Core;
+use daemon::core::dispatch::{Dispatch, dispatch};
+use daemon::core::effects::{CommandEffects, Effects};
+use daemon::core::events::{self, LogEntry};
+use daemon::core::request::{ConnectionContext, Details, RequestContext, Requester};
+use daemon::core::session::{
+    self, Face, Retention, SessionConnection, SessionMessage, SessionOptions, SessionRegistry, SubscriptionId,
+};
+use daemon::core::table::{ConnectionRow, Method, Prepared, Row, Schedule, detail, no_details};
+use daemon::net::auth::Scope;
+use engine::process::{ExitStatus, Item, Process, ProcessId, ProcessSpec, Program, Stdin};
+use link::Link;
+use link::rpc::{Params, Requests, RpcLimits};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use wire::jsonrpc::RpcError;
+
+// The wire: what a real face has in `crates/wire/src/NAME/`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Open {}
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Resume {
+    session: String,
+    last_event: u64,
+}
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Run {
+    session: String,
+    argv: Vec<String>,
+}
+
+// The table: one row per method.
+static TABLE: &[&dyn Method<Demo>] = &[
+    &ConnectionRow::<Demo, Open> {
+        name: "open",
+        scope: Scope::Read,
+        audit: no_details,
+        call: DemoCall::Open,
+    },
+    &ConnectionRow::<Demo, Resume> {
+        name: "resume",
+        scope: Scope::Read,
+        audit: |params| detail("session", &params.session),
+        call: DemoCall::Resume,
+    },
+    &Row::<Demo, Run> {
+        name: "run",
+        scope: Scope::Exec,
+        schedule: Schedule::Read,
+        session: |params| Some(&params.session),
+        audit: |params| detail("argv", &params.argv.join(" ")),
+        key: None,
+        prepare: run,
+    },
+];
+
+pub enum DemoCall {
+    Open(Open),
+    Resume(Resume),
+}
+
+/// The face: what all its connections share.
+pub struct Demo {
+    core: Arc<Core>,
+    sessions: SessionRegistry<Demo>,
+    retention: Retention,
+}
+
+impl Demo {
+    pub fn new(core: Arc<Core>) -> Demo {
+        Demo { core, sessions: SessionRegistry::default(), retention: Retention::default() }
+    }
+}
+
+impl Face for Demo {
+    const NAME: &'static str = "demo";
+    const IDENTITY_PARAMS: &'static [&'static str] = &["session"];
+    type State = ();
+    type ConnectionCall = DemoCall;
+    type Events = DemoEvents;
+
+    fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+    fn sessions(&self) -> &SessionRegistry<Demo> {
+        &self.sessions
+    }
+    fn retention(&self) -> &Retention {
+        &self.retention
+    }
+    fn table() -> &'static [&'static dyn Method<Demo>] {
+        TABLE
+    }
+    fn decode<P: DeserializeOwned>(params: &Params) -> Result<P, RpcError> {
+        params.decode()
+    }
+    fn error(error: engine::Error) -> RpcError {
+        RpcError::new(-32001, error.to_string())
+    }
+    fn session_closed(id: &str) -> RpcError {
+        RpcError::invalid_params(format!("no session {id}"))
+    }
+    fn key_in_use() -> RpcError {
+        RpcError::invalid_params("key in use")
+    }
+    fn process_closed(session: &mut Session, process: &ProcessId) {
+        session.engine.remove(process)
+    }
+}
+
+type Session = session::Session<Demo>;
+
+// The first conversion: from parameters to effects and an action.
+fn run(params: &Arc<Run>, session: &Session, context: &RequestContext) -> Result<Prepared<Demo>, RpcError> {
+    if params.argv.is_empty() {
+        return Err(RpcError::invalid_params("argv is empty"));
+    }
+    let program = Program::Argv(params.argv.clone());
+    let cwd = session.start_directory(&session.admit(context, "").map_err(Demo::error)?);
+    let effects = CommandEffects {
+        program: program.clone(),
+        cwd: cwd.clone(),
+        env: Vec::new(),
+        stdin: Bytes::new(),
+        has_terminal: false,
+        is_detached: false,
+    };
+    Ok(Prepared::with_effects(Effects::Command(Box::new(effects)), move |session, request| {
+        let spec = ProcessSpec {
+            program,
+            arg0: None,
+            cwd,
+            env: session.core.policy.current().environment.clone(),
+            terminal: None,
+            stdin: Stdin::Empty,
+            stop_after: None,
+            output_limit: None,
+            origin: Demo::NAME.into(),
+            confinement: None,
+        };
+        let result = |process: &Process| json!({ "process": process.id().0 });
+        session.start_process(spec, DemoEvents, request, result);
+    }))
+}
+
+// The second conversion: from log entries to events.
+#[derive(Debug)]
+pub struct DemoEvents;
+
+impl events::ProcessEvents for DemoEvents {
+    fn encode(&mut self, entry: &LogEntry<'_>, id: u64) -> Vec<Bytes> {
+        let event = match entry.item {
+            Item::Output { bytes, .. } => json!({ "event": id, "output": String::from_utf8_lossy(bytes) }),
+            Item::Closed(closed) => json!({ "event": id, "exit": match closed.exit {
+                ExitStatus::Code(code) => code,
+                ExitStatus::Signal(signal) => 128 + signal.number(),
+            }}),
+            Item::Lost { bytes, .. } => json!({ "event": id, "lost": bytes }),
+            Item::Exited { .. } | Item::Disconnected => return Vec::new(),
+        };
+        vec![Bytes::from(json!({ "jsonrpc": "2.0", "method": "event", "params": event }).to_string())]
+    }
+
+    fn audit_end(&self, process: &Process) -> (&'static str, Details) {
+        ("end", detail("process", &process.id().0))
+    }
+}
+
+/// Serves one connection; its sessions are kept for the next one.
+pub async fn serve(face: Arc<Demo>, link: Link, context: ConnectionContext, stop: CancellationToken) {
+    let outgoing = link.outgoing.clone();
+    let mut requests = Requests::new(link.incoming, link.outgoing, RpcLimits::default());
+    let mut sessions = Vec::new();
+    while let Some(Some(request)) = stop.run_until_cancelled(requests.next()).await {
+        let connection = SessionConnection { outgoing: outgoing.clone(), hang_up: None };
+        let find = |id: Option<&str>| face.sessions.find(id?, &context.caller);
+        let requester = Requester::new(Demo::NAME, context.caller.clone());
+        match dispatch::<Demo>(&face.core, &context, requester, request, find) {
+            Ok(Dispatch::Connection(DemoCall::Open(_), responder)) => {
+                match SessionOptions::new(&face, &context.caller, ()) {
+                    Ok(options) => {
+                        let handle = options.open(connection);
+                        responder.send(Ok(json!({ "session": &*handle.id }))).await;
+                        sessions.push((handle, SubscriptionId::FIRST));
+                    }
+                    Err(error) => responder.send(Err::<(), _>(Demo::error(error))).await,
+                }
+            }
+            Ok(Dispatch::Connection(DemoCall::Resume(params), responder)) => {
+                let Some(handle) = face.sessions.find(&params.session, &context.caller) else {
+                    responder.send(Err::<(), _>(Demo::session_closed(&params.session))).await;
+                    continue;
+                };
+                let result = |lost| json!({ "lost": lost });
+                let (message, id) = SessionMessage::resume(connection, params.last_event, responder, result);
+                handle.send(message).await;
+                sessions.extend(id.await.map(|id| (handle, id)));
+            }
+            Ok(Dispatch::Session(request, handle)) => drop(handle.request(request).await),
+            Ok(Dispatch::NoSession(id, responder)) => {
+                responder.send(Err::<(), _>(Demo::session_closed(&id.unwrap_or_default()))).await;
+            }
+            Err(rejected) => rejected.respond().await,
+        }
+    }
+    for (handle, id) in sessions {
+        handle.send(SessionMessage::Disconnected(id)).await;
+    }
+}
