@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daemon::config::{Config, ConfigArgs, Paths};
+use daemon::core::session::Retention;
+use daemon::faces::rexd::Rexd;
 use daemon::net::auth::{Auth, Authenticator, RejectionLog, Secret};
 use daemon::net::http::{HEARTBEAT, HttpFrontEnd};
 use daemon::observe::metrics::Metrics;
@@ -28,10 +30,11 @@ fn server_at(root: &Path, paths: Paths) -> Arc<HttpServer<HttpFrontEnd>> {
     let config = Config::parse("", Path::new(""), &args, &paths).unwrap();
     let stop = CancellationToken::new();
     let front_end = HttpFrontEnd {
-        service: Arc::new(
-            daemon::serve::service(&config, &paths, (Arc::new(NoAudit), Metrics::off()), stop.clone())
-                .unwrap(),
-        ),
+        face: {
+            let sinks = (Arc::new(NoAudit) as _, Metrics::off());
+            let core = daemon::serve::core(&config, &paths, sinks, stop.clone()).unwrap();
+            Arc::new(Rexd::new(Arc::new(core), Some(Retention::default()), None))
+        },
         authenticator: Authenticator::new(Auth::new(&config, &paths).unwrap(), &config.server),
         rejections: RejectionLog::new(Arc::new(NoAudit)),
         metrics: Metrics::off(),
