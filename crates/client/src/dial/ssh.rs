@@ -192,10 +192,7 @@ mod tests {
         for (command, hint) in [
             (None, r#"`ssh h 'PATH="/usr/local/bin:$HOME/.local/bin:$PATH" rexd doctor'`"#),
             (Some(RemoteCommand::Line("/opt/rexd --stdio".to_owned())), "`ssh h /opt/rexd doctor`"),
-            (
-                Some(RemoteCommand::Line("'/a b/rexd' --stdio".to_owned())),
-                r#"`ssh h "'/a b/rexd' doctor"`"#,
-            ),
+            (Some(RemoteCommand::Line("'/a b/rexd' --stdio".to_owned())), r#"`ssh h "'/a b/rexd' doctor"`"#),
             (
                 Some(argv(&["/opt/rexd", "--stdio", "--config", "/etc/r.toml"])),
                 "`ssh h /opt/rexd doctor --config /etc/r.toml`",
