@@ -55,9 +55,9 @@ impl Engine {
     pub fn open_session(&self) -> Result<Session, Error> {
         let shared = &self.shared;
         let limit = shared.settings.max_sessions;
-        let place = Place::take(&shared.sessions, limit)
+        let slot = SessionSlot::take(&shared.sessions, limit)
             .ok_or(Error::LimitReached { what: "concurrent sessions", limit: limit as u64 })?;
-        self.session(shared.settings.process_limits.clone(), Some(place))
+        self.session(shared.settings.process_limits.clone(), Some(slot))
     }
 
     /// Opens a session for somebody who bounds sessions and their output in their own way: it takes none of the places.
@@ -67,10 +67,10 @@ impl Engine {
         self.session(bounds, None)
     }
 
-    fn session(&self, bounds: ProcessLimits, place: Option<Place>) -> Result<Session, Error> {
+    fn session(&self, bounds: ProcessLimits, slot: Option<SessionSlot>) -> Result<Session, Error> {
         let shared = &self.shared;
         let stop = shared.stop.child_token();
-        Session::new(bounds, shared.launcher.clone(), shared.registry.clone(), stop, place)
+        Session::new(bounds, shared.launcher.clone(), shared.registry.clone(), stop, slot)
     }
 
     /// Every process of every session that is still remembered.
@@ -102,16 +102,19 @@ impl fmt::Debug for Engine {
 
 /// One of the places for sessions; free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<AtomicUsize>);
+pub(crate) struct SessionSlot(Arc<AtomicUsize>);
 
-impl Place {
-    fn take(taken: &Arc<AtomicUsize>, limit: usize) -> Option<Place> {
+impl SessionSlot {
+    fn take(taken: &Arc<AtomicUsize>, limit: usize) -> Option<SessionSlot> {
         let add = |count: usize| (count < limit).then_some(count + 1);
-        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok().map(|_before| Place(taken.clone()))
+        taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+            .ok()
+            .map(|_before| SessionSlot(taken.clone()))
     }
 }
 
-impl Drop for Place {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -116,17 +116,22 @@ impl Limits {
 
     /// These limits with a session's wish applied: each value can only become smaller, and no default
     /// exceeds its ceiling.
-    pub fn lowered(&self, wish: &LimitsRequest) -> Self {
-        let hard_timeout = lower(self.hard_timeout, wish.hard_timeout);
-        let hard_output_bytes = lower(self.hard_output_bytes, wish.hard_output_bytes);
-        let sessions = wish.max_concurrent_sessions.unwrap_or(usize::MAX);
-        let processes = wish.max_processes_per_session.unwrap_or(usize::MAX);
+    pub fn lowered(&self, request: &LimitsRequest) -> Self {
+        let hard_timeout = lower(self.hard_timeout, request.hard_timeout);
+        let hard_output_bytes = lower(self.hard_output_bytes, request.hard_output_bytes);
+        let sessions = request.max_concurrent_sessions.unwrap_or(usize::MAX);
+        let processes = request.max_processes_per_session.unwrap_or(usize::MAX);
         Self {
-            default_timeout: lower(lower(self.default_timeout, wish.default_timeout), hard_timeout),
+            default_timeout: lower(lower(self.default_timeout, request.default_timeout), hard_timeout),
             hard_timeout,
-            max_output_bytes: lower(lower(self.max_output_bytes, wish.max_output_bytes), hard_output_bytes),
+            max_output_bytes: lower(
+                lower(self.max_output_bytes, request.max_output_bytes),
+                hard_output_bytes,
+            ),
             hard_output_bytes,
-            max_file_read_bytes: self.max_file_read_bytes.min(wish.max_file_read_bytes.unwrap_or(u64::MAX)),
+            max_file_read_bytes: self
+                .max_file_read_bytes
+                .min(request.max_file_read_bytes.unwrap_or(u64::MAX)),
             max_processes_per_session: self.max_processes_per_session.min(processes),
             max_concurrent_sessions: self.max_concurrent_sessions.min(sessions),
             ..self.clone()
@@ -164,7 +169,7 @@ mod tests {
     /// ARCHITECTURE.md, invariant 22.
     #[test]
     fn a_session_lowers_limits_and_never_raises_them() {
-        let wish = LimitsRequest {
+        let request = LimitsRequest {
             default_timeout: Some(Duration::from_secs(900)),
             hard_timeout: Some(Duration::from_secs(10)),
             max_output_bytes: Some(10),
@@ -172,7 +177,7 @@ mod tests {
             max_processes_per_session: Some(2),
             ..LimitsRequest::default()
         };
-        let lowered = Limits::seed().lowered(&wish);
+        let lowered = Limits::seed().lowered(&request);
         assert_eq!(lowered.default_timeout, Some(Duration::from_secs(10)), "no default above its ceiling");
         assert_eq!(lowered.hard_timeout, Some(Duration::from_secs(10)));
         assert_eq!(lowered.max_output_bytes, Some(10));
@@ -191,8 +196,9 @@ mod tests {
 
     #[test]
     fn a_wish_binds_where_nothing_was_bound() {
-        let wish = LimitsRequest { hard_timeout: Some(Duration::from_secs(1)), ..LimitsRequest::default() };
-        let lowered = Limits::open().lowered(&wish);
+        let request =
+            LimitsRequest { hard_timeout: Some(Duration::from_secs(1)), ..LimitsRequest::default() };
+        let lowered = Limits::open().lowered(&request);
         assert_eq!(lowered.default_timeout, Some(Duration::from_secs(1)));
         assert_eq!(lowered.timeout(Some(Duration::from_secs(5))), Some(Duration::from_secs(1)));
     }

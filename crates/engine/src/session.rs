@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::engine::Place;
+use crate::engine::SessionSlot;
 use crate::process::{
-    self, KeptProcess, Launcher, LogReader, Moment, PendingStart, Process, ProcessId, ProcessLimits,
-    ProcessSpec,
+    self, KeptProcess, Launcher, LogReader, PendingStart, Process, ProcessId, ProcessLimits, ProcessSpec,
+    StartTime,
 };
 use crate::registry::Registry;
 
@@ -24,20 +24,20 @@ pub struct Session {
     bounds: ProcessLimits,
     launcher: Arc<Launcher>,
     registry: Registry,
-    processes: HashMap<ProcessId, Known>,
+    processes: HashMap<ProcessId, SessionProcess>,
     finished: VecDeque<Finished>,
     finished_bytes: usize,
     /// What the marks of all its processes start with.
     mark: String,
     /// Just before the first of them was started.
-    started: Option<Moment>,
+    started: Option<StartTime>,
     tasks: TaskTracker,
     stop: CancellationToken,
-    _place: Option<Place>,
+    _slot: Option<SessionSlot>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct SessionProcess {
     process: Process,
     /// Whether it is among the finished ones; a process may be followed to its end more than once.
     is_finished: bool,
@@ -65,7 +65,7 @@ impl Session {
         launcher: Arc<Launcher>,
         registry: Registry,
         stop: CancellationToken,
-        place: Option<Place>,
+        slot: Option<SessionSlot>,
     ) -> Result<Session, Error> {
         Ok(Session {
             bounds,
@@ -78,18 +78,18 @@ impl Session {
             started: None,
             tasks: TaskTracker::new(),
             stop,
-            _place: place,
+            _slot: slot,
         })
     }
 
     /// Registers a process and begins to start it. From now on it can be killed.
     pub fn start(&mut self, spec: ProcessSpec) -> Result<PendingStart, Error> {
         let name = random_name()?;
-        self.started.get_or_insert_with(Moment::now);
+        self.started.get_or_insert_with(StartTime::now);
         let id = (ProcessId(format!("p_{name}")), format!("{}{name}", self.mark));
         let life = (&self.tasks, self.stop.clone());
         let starting = Process::begin(id, spec, &self.bounds, (&self.launcher, &self.registry), life);
-        self.know(starting.process().clone());
+        self.insert(starting.process().clone());
         Ok(starting)
     }
 
@@ -97,17 +97,17 @@ impl Session {
     /// reader is not dropped the keeper waits for it. The end of the session leaves the process alone.
     pub fn adopt(&mut self, kept: KeptProcess) -> (Process, LogReader) {
         let (process, reader) = Process::adopt(kept, &self.bounds, (&self.tasks, self.stop.clone()));
-        self.know(process.clone());
+        self.insert(process.clone());
         (process, reader)
     }
 
-    fn know(&mut self, process: Process) {
+    fn insert(&mut self, process: Process) {
         let id = process.id().clone();
-        let before = self.processes.insert(id.clone(), Known { process, is_finished: false });
+        let before = self.processes.insert(id.clone(), SessionProcess { process, is_finished: false });
         // It begins anew: what was kept of it before is not what makes room later.
         if before.is_some_and(|known| known.is_finished)
-            && let Some(place) = self.finished.iter().position(|finished| finished.id == id)
-            && let Some(finished) = self.finished.remove(place)
+            && let Some(slot) = self.finished.iter().position(|finished| finished.id == id)
+            && let Some(finished) = self.finished.remove(slot)
         {
             self.finished_bytes -= finished.bytes;
         }

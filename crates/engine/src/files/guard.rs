@@ -17,7 +17,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::path::{RootedPath, Roots};
-use super::resolve::Place;
+use super::resolve::ResolvedName;
 use crate::Error;
 
 /// What the kernel puts behind the path of something that has lost its name.
@@ -60,9 +60,9 @@ pub trait PathGuard: Send + Sync {
 }
 
 /// Two guards that must both agree.
-pub(super) struct Both(pub(super) Arc<dyn PathGuard>, pub(super) Arc<dyn PathGuard>);
+pub(super) struct CombinedGuard(pub(super) Arc<dyn PathGuard>, pub(super) Arc<dyn PathGuard>);
 
-impl PathGuard for Both {
+impl PathGuard for CombinedGuard {
     fn check(&self, real: &Path, access: Access) -> Result<(), Error> {
         self.0.check(real, access)?;
         self.1.check(real, access)
@@ -102,7 +102,7 @@ pub(super) fn check_open(guard: &dyn PathGuard, object: impl AsFd, access: Acces
     guard.check(&real, access)
 }
 
-impl Place {
+impl ResolvedName {
     /// Where the place is now.
     pub(super) fn real(&self) -> Result<PathBuf, Error> {
         let dir = real_path(&self.dir)?;
@@ -119,7 +119,7 @@ impl RootedPath {
             Err(Error::File { source, .. }) if leads_nowhere(&source) => {
                 match (self.parent(), self.as_path().file_name()) {
                     (Some(parent), Some(name)) => Ok(parent.real()?.join(name)),
-                    _ => Ok(resolved(self.roots().root(self.spot.root))),
+                    _ => Ok(resolved(self.roots().root(self.location.root))),
                 }
             }
             Err(error) => Err(error),
@@ -136,12 +136,12 @@ impl RootedPath {
 
     /// Whether a guard would let it be written, by where it leads now: for those who write later and would hear it then.
     pub fn may_write(&self) -> Result<(), Error> {
-        self.foresee(Access::Write)
+        self.check_ahead(Access::Write)
     }
 
     /// Refuses, by where the path leads now, what would be refused once it is opened. It says so before anything is
     /// changed on the way; the check that counts is the one on the descriptor.
-    pub(super) fn foresee(&self, access: Access) -> Result<(), Error> {
+    pub(super) fn check_ahead(&self, access: Access) -> Result<(), Error> {
         match self.roots().guard() {
             Some(guard) => guard.check(&self.real()?, access),
             None => Ok(()),
@@ -149,8 +149,8 @@ impl RootedPath {
     }
 
     /// The error for a path that could not be opened: of a refused place nobody learns whether it exists.
-    pub(super) fn hushed(&self, error: Error, access: Access) -> Error {
-        match (&error, self.foresee(access)) {
+    pub(super) fn hide_if_denied(&self, error: Error, access: Access) -> Error {
+        match (&error, self.check_ahead(access)) {
             (Error::File { .. }, Err(guarded @ Error::Guarded { .. })) => guarded,
             _ => error,
         }
@@ -163,7 +163,7 @@ fn leads_nowhere(error: &std::io::Error) -> bool {
 }
 
 /// Leaves the refused names of one directory out of a scan.
-pub(super) enum Sieve<'a> {
+pub(super) enum EntryFilter<'a> {
     /// Nobody guards it.
     Open,
     /// Where the directory is cannot be told, so nothing of it is.
@@ -172,14 +172,14 @@ pub(super) enum Sieve<'a> {
     Guarded(&'a dyn PathGuard, PathBuf),
 }
 
-impl<'a> Sieve<'a> {
+impl<'a> EntryFilter<'a> {
     pub(super) fn new(roots: &'a Roots, dir: impl AsFd) -> Self {
         let Some(guard) = roots.guard() else { return Self::Open };
         real_path(dir).map_or(Self::Shut, |real| Self::Guarded(guard, real))
     }
 
     /// Whether a name in it, or a path further down, may be told.
-    pub(super) fn passes(&self, below: impl AsRef<Path>) -> bool {
+    pub(super) fn allows(&self, below: impl AsRef<Path>) -> bool {
         match self {
             Self::Open => true,
             Self::Shut => false,

@@ -20,6 +20,7 @@
 
 mod atomic;
 mod change;
+mod cleanup;
 mod copy;
 mod edit;
 mod glob;
@@ -36,7 +37,6 @@ mod read;
 mod resolve;
 mod scan;
 mod stat;
-mod stray;
 mod walk;
 mod watch;
 mod watch_batch;

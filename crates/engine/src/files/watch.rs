@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use notify::{Config, RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::guard::Sieve;
+use super::guard::EntryFilter;
 use super::path::{RootedPath, Roots};
-use super::watch_batch::{Batch, FileEventBatch};
+use super::watch_batch::{EventBuffer, FileEventBatch};
 use crate::Error;
 
 /// How long changes are gathered after the first of a batch.
@@ -91,7 +91,7 @@ impl Pinned {
     /// A path as the caller spells it; nothing for one that a guard refuses.
     fn spell(&self, path: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.through).ok()?;
-        if !Sieve::new(&self.roots, &self.object).passes(below) {
+        if !EntryFilter::new(&self.roots, &self.object).allows(below) {
             return None;
         }
         Some(if below.as_os_str().is_empty() { self.spelled.clone() } else { self.spelled.join(below) })
@@ -117,7 +117,7 @@ fn gather(
     pinned: &Pinned,
     mut sink: impl FnMut(FileEventBatch),
 ) {
-    let mut batch = Batch::default();
+    let mut batch = EventBuffer::default();
     while let Ok(first) = waiting.recv() {
         batch.add(&first, |path| pinned.spell(path));
         let end = Instant::now() + WINDOW;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use notify::event::{EventKind, ModifyKind, RenameMode};
 use rustix::io::Errno;
 
-use super::stray::is_temporary;
+use super::cleanup::is_temporary;
 
 /// Events in one batch; past it the rest is dropped and the batch says so.
 const MOST_CHANGES: usize = 4096;
@@ -53,7 +53,7 @@ impl FileEventBatch {
 
 /// Gathers events into a batch.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct EventBuffer {
     changes: Vec<Option<FileEvent>>,
     latest: HashMap<PathBuf, usize>,
     /// Names that went away by a rename whose other half has not come.
@@ -61,7 +61,7 @@ pub(super) struct Batch {
     overflow: bool,
 }
 
-impl Batch {
+impl EventBuffer {
     /// Takes in one event; `spell` gives a path as the caller knows it.
     pub(super) fn add(&mut self, event: &notify::Event, spell: impl Fn(&Path) -> Option<PathBuf>) {
         if event.need_rescan() {
@@ -167,6 +167,6 @@ impl Batch {
 fn is_unseen(path: &Path) -> bool {
     let Some(name) = path.file_name() else { return false };
     let number = name.to_str().and_then(|name| name.strip_prefix('#'));
-    let nameless = number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
-    is_temporary(name) || (nameless && matches!(rustix::fs::lstat(path), Err(Errno::NOENT)))
+    let unnamed = number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    is_temporary(name) || (unnamed && matches!(rustix::fs::lstat(path), Err(Errno::NOENT)))
 }

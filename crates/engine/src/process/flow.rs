@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ProcessLimits;
-use super::log::{OutputLog, Room};
+use super::log::{Capacity, OutputLog};
 use super::spill::Spill;
 
 /// A reader that took nothing for this long while the log was full has stopped.
@@ -20,7 +20,7 @@ const STOPPED_AFTER: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct Flow {
     log: Arc<OutputLog>,
-    folder: PathBuf,
+    dir: PathBuf,
     quota: u64,
     full_since: Option<Instant>,
     has_stopped: bool,
@@ -31,10 +31,10 @@ pub(super) struct Flow {
 
 impl Flow {
     pub(super) fn new(log: Arc<OutputLog>, bounds: &ProcessLimits) -> Flow {
-        let folder = bounds.spill_dir.clone();
+        let dir = bounds.spill_dir.clone();
         Flow {
             log,
-            folder,
+            dir,
             quota: bounds.spill_bytes,
             full_since: None,
             has_stopped: false,
@@ -50,13 +50,13 @@ impl Flow {
 
     /// Output was added.
     pub(super) fn pushed(&mut self) {
-        if self.log.room() == Room::Full {
+        if self.log.capacity() == Capacity::Full {
             self.full_since = Some(Instant::now());
         }
     }
 
     /// Waits until the reader moves or has clearly stopped. Safe to drop while it waits.
-    pub(super) async fn room_or_stall(&self) {
+    pub(super) async fn capacity_or_stall(&self) {
         let Some(since) = self.full_since else { return };
         if self.disk_is_full {
             return self.log.taken().await;
@@ -70,30 +70,30 @@ impl Flow {
         }
     }
 
-    /// Acts on what `room_or_stall` waited for: reads go on, or the oldest output goes to disk.
+    /// Acts on what `capacity_or_stall` waited for: reads go on, or the oldest output goes to disk.
     pub(super) async fn relieve(&mut self) {
-        if self.log.room() == Room::Yes {
+        if self.log.capacity() == Capacity::Available {
             self.full_since = None;
             self.has_stopped = false;
             self.disk_is_full = false;
             return;
         }
         let is_stalled = self.has_stopped
-            || self.log.is_away()
+            || self.log.is_primary_disconnected()
             || self.full_since.is_some_and(|since| since.elapsed() >= STOPPED_AFTER);
         if !is_stalled {
             return;
         }
         self.has_stopped = true;
         if self.spill_oldest().await {
-            if self.log.room() == Room::Yes {
+            if self.log.capacity() == Capacity::Available {
                 self.full_since = None;
             }
-        } else if self.log.is_away() {
+        } else if self.log.is_primary_disconnected() {
             // Nobody would make room by reading.
             self.disk_is_full = false;
-            self.log.give_up_oldest();
-            if self.log.room() == Room::Yes {
+            self.log.drop_oldest();
+            if self.log.capacity() == Capacity::Available {
                 self.full_since = None;
             }
         } else {
@@ -104,9 +104,9 @@ impl Flow {
     /// Moves the oldest chunk to disk; whether there was room for it.
     async fn spill_oldest(&mut self) -> bool {
         let Some((start, stream, bytes)) = self.log.oldest() else { return true };
-        let folder = self.folder.clone();
-        let Ok(mut spill) = self.log.spill(|| Spill::create(&folder)) else { return false };
-        if !spill.has_room(bytes.len(), self.quota) {
+        let dir = self.dir.clone();
+        let Ok(mut spill) = self.log.spill(|| Spill::create(&dir)) else { return false };
+        if !spill.has_capacity(bytes.len(), self.quota) {
             return false;
         }
         let write = move || spill.append(start, stream, &bytes).map(|()| spill);

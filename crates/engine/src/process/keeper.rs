@@ -16,10 +16,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::log::{Cursor, OutputLog, Room};
+use super::log::{Capacity, Cursor, OutputLog};
 use super::spec::{ExitCause, ExitStatus, ProcessId, ProcessSummary, Stream, TerminalSize};
 use super::stdin::InputRequest;
-use super::supervisor::Command;
+use super::supervisor::SupervisorCommand;
 use super::tree::KillOutcome;
 use super::{Description, Signal};
 use crate::Error;
@@ -92,7 +92,7 @@ pub struct KeptProcess {
 pub(super) struct Relay {
     pub(super) keeper: Box<dyn Keeper>,
     pub(super) log: Arc<OutputLog>,
-    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) commands: mpsc::Receiver<SupervisorCommand>,
     pub(super) inputs: mpsc::Receiver<InputRequest>,
     pub(super) stop: CancellationToken,
     pub(super) started_at: SystemTime,
@@ -109,7 +109,7 @@ impl Relay {
             if !has_handles && !self.log.is_claimed() {
                 return self.log.leave();
             }
-            let has_room = self.log.room() == Room::Yes;
+            let has_capacity = self.log.capacity() == Capacity::Available;
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return self.log.leave(),
@@ -121,25 +121,25 @@ impl Relay {
                 Some(_passed) = under_way.join_next(), if !under_way.is_empty() => {}
                 _passed = wait(&mut input), if input.is_some() => input = None,
                 Some(request) = self.inputs.recv(), if input.is_none() => input = Some(self.feed(request)),
-                told = self.keeper.next(), if has_room && !is_closed => is_closed = self.record(told),
+                told = self.keeper.next(), if has_capacity && !is_closed => is_closed = self.record(told),
                 // Without handles, the end of the reader is the end of this.
-                () = self.log.taken(), if !has_room || !has_handles => {}
+                () = self.log.taken(), if !has_capacity || !has_handles => {}
             }
         }
     }
 
-    fn pass_on(&self, command: Command, under_way: &mut JoinSet<()>) {
+    fn pass_on(&self, command: SupervisorCommand, under_way: &mut JoinSet<()>) {
         match command {
-            Command::Kill { signal, reply } => {
+            SupervisorCommand::Kill { signal, reply } => {
                 let answer = self.keeper.kill(signal);
                 under_way.spawn(async move {
-                    let _heard = reply.send(answer.await);
+                    let _sent = reply.send(answer.await);
                 });
             }
-            Command::Resize { size, reply } => {
+            SupervisorCommand::Resize { size, reply } => {
                 let answer = self.keeper.resize(size);
                 under_way.spawn(async move {
-                    let _heard = reply.send(answer.await);
+                    let _sent = reply.send(answer.await);
                 });
             }
         }
@@ -150,7 +150,7 @@ impl Relay {
         let InputRequest { bytes, is_last, reply } = request;
         let answer = self.keeper.input(bytes, is_last);
         Box::pin(async move {
-            let _heard = reply.send(answer.await);
+            let _sent = reply.send(answer.await);
             Ok(())
         })
     }
@@ -177,13 +177,13 @@ impl Relay {
 
     /// The end of a process whose keeper was killed, and which therefore was killed as well.
     fn killed(&self) -> ProcessSummary {
-        let facts = self.log.state().borrow().clone();
+        let state = self.log.state().borrow().clone();
         ProcessSummary {
             exit: ExitStatus::Signal(Signal::KILL),
             cause: ExitCause::Itself,
             duration: self.started_at.elapsed().unwrap_or(Duration::ZERO),
-            stdout_bytes: facts.stdout_bytes,
-            stderr_bytes: facts.stderr_bytes,
+            stdout_bytes: state.stdout_bytes,
+            stderr_bytes: state.stderr_bytes,
             truncated_bytes: 0,
             held_by: Vec::new(),
             processes_refused: 0,

@@ -95,15 +95,15 @@ pub(super) struct ExitEntry {
 
 /// Whether the writer may push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum Capacity {
     /// There is room, or only bytes that nobody waits for would go.
-    Yes,
+    Available,
     /// The primary reader has not taken what would have to go.
     Full,
 }
 
 /// How much is given up at once when the disk is full, so that it does not happen for every chunk.
-const GIVEN_UP_AT_ONCE: u64 = 1024 * 1024;
+const DROP_AT_ONCE: u64 = 1024 * 1024;
 
 /// Chunks below this are told together with those that follow.
 const SMALL_CHUNK: usize = 4 * 1024;
@@ -142,14 +142,14 @@ struct Held {
     /// How many primary readers there have been; the number of the one that counts.
     claims: u64,
     /// The primary reader has left and may come back: it is kept what fits, and the process does not wait for it.
-    is_away: bool,
+    is_primary_disconnected: bool,
 }
 
 /// The log itself. Shared between the supervisor and the readers; the lock is held for moments and never across a wait.
 #[derive(Debug)]
 pub(super) struct OutputLog {
     held: Mutex<Held>,
-    facts: watch::Sender<ProcessState>,
+    state: watch::Sender<ProcessState>,
     taken: Notify,
     memory_limit: usize,
 }
@@ -164,7 +164,7 @@ impl OutputLog {
     pub(super) fn starting_at(start: Cursor, memory_limit: usize) -> OutputLog {
         OutputLog {
             held: Mutex::new(Held { first: start.0, end: start.0, ..Held::default() }),
-            facts: watch::Sender::new(ProcessState { end: start, ..ProcessState::default() }),
+            state: watch::Sender::new(ProcessState { end: start, ..ProcessState::default() }),
             taken: Notify::new(),
             memory_limit,
         }
@@ -172,7 +172,7 @@ impl OutputLog {
 
     /// The facts so far, and a way to wait for more of them.
     pub(super) fn state(&self) -> watch::Receiver<ProcessState> {
-        self.facts.subscribe()
+        self.state.subscribe()
     }
 
     /// The oldest position still held.
@@ -201,11 +201,11 @@ impl OutputLog {
         }
         if from.0 >= held.end {
             drop(held);
-            let facts = self.facts.borrow();
-            return match &facts.closed {
+            let state = self.state.borrow();
+            return match &state.closed {
                 // Without its exit, the end was appended a moment ago: the next look finds both.
-                Some(closed) if from >= facts.end && is_past_exit => Found::Closed(closed.clone()),
-                None if facts.is_disconnected => Found::Disconnected,
+                Some(closed) if from >= state.end && is_past_exit => Found::Closed(closed.clone()),
+                None if state.is_disconnected => Found::Disconnected,
                 _ => Found::Nothing,
             };
         }
@@ -229,8 +229,8 @@ impl OutputLog {
     }
 
     /// Gives up what is on disk and cannot be read back.
-    pub(super) fn forget_spilled(&self) {
-        self.held().forget_spilled_before(u64::MAX);
+    pub(super) fn drop_spilled(&self) {
+        self.held().drop_spilled_before(u64::MAX);
     }
 
     /// Whether what stands at `from` is still held; what was loaded from disk is only true if it is.
@@ -242,7 +242,7 @@ impl OutputLog {
     pub(super) fn claim(&self, from: Cursor) -> u64 {
         let mut held = self.held();
         held.primary = Some(from.0);
-        held.is_away = false;
+        held.is_primary_disconnected = false;
         held.claims += 1;
         let claim = held.claims;
         drop(held);
@@ -255,7 +255,7 @@ impl OutputLog {
         let mut held = self.held();
         if held.claims == claim && held.primary.is_some_and(|at| at < cursor.0) {
             held.primary = Some(cursor.0);
-            held.forget_spilled_before(cursor.0);
+            held.drop_spilled_before(cursor.0);
             drop(held);
             self.taken.notify_one();
         }
@@ -286,35 +286,35 @@ impl OutputLog {
     }
 
     /// The primary reader has left for a while, or is back.
-    pub(super) fn set_away(&self, is_away: bool) {
-        self.held().is_away = is_away;
+    pub(super) fn set_primary_disconnected(&self, is_primary_disconnected: bool) {
+        self.held().is_primary_disconnected = is_primary_disconnected;
         self.taken.notify_one();
     }
 
     /// Whether the primary reader has left for a while.
-    pub(super) fn is_away(&self) -> bool {
-        self.held().is_away
+    pub(super) fn is_primary_disconnected(&self) -> bool {
+        self.held().is_primary_disconnected
     }
 
     /// Gives up the oldest output: nobody is there who could take it, and whoever comes back is told.
-    pub(super) fn give_up_oldest(&self) {
+    pub(super) fn drop_oldest(&self) {
         let mut held = self.held();
         if let Some(first) = held.spill.as_ref().and_then(Spill::first) {
-            held.forget_spilled_before(first.saturating_add(GIVEN_UP_AT_ONCE));
+            held.drop_spilled_before(first.saturating_add(DROP_AT_ONCE));
         } else if let Some(oldest) = held.chunks.pop_front() {
             held.memory -= oldest.cost();
             held.first = oldest.end();
         }
     }
 
-    pub(super) fn room(&self) -> Room {
+    pub(super) fn capacity(&self) -> Capacity {
         let held = self.held();
         if held.memory < self.memory_limit {
-            return Room::Yes;
+            return Capacity::Available;
         }
         match (held.chunks.front(), held.primary) {
-            (Some(oldest), Some(primary)) if oldest.end() > primary => Room::Full,
-            _ => Room::Yes,
+            (Some(oldest), Some(primary)) if oldest.end() > primary => Capacity::Full,
+            _ => Capacity::Available,
         }
     }
 
@@ -338,12 +338,12 @@ impl OutputLog {
             held.evict(self.memory_limit);
             held.end
         };
-        self.facts.send_modify(|facts| {
-            let added = end - facts.end.0;
-            facts.end = Cursor(end);
+        self.state.send_modify(|state| {
+            let added = end - state.end.0;
+            state.end = Cursor(end);
             match stream {
-                Stream::Stdout | Stream::Terminal => facts.stdout_bytes += added,
-                Stream::Stderr => facts.stderr_bytes += added,
+                Stream::Stdout | Stream::Terminal => state.stdout_bytes += added,
+                Stream::Stderr => state.stderr_bytes += added,
             }
         });
     }
@@ -371,11 +371,11 @@ impl OutputLog {
             }
             held.end = next.0;
         }
-        self.facts.send_modify(|facts| facts.end = next);
+        self.state.send_modify(|state| state.end = next);
     }
 
     pub(super) fn running(&self, pid: i32) {
-        self.facts.send_modify(|facts| facts.pid = Some(pid));
+        self.state.send_modify(|state| state.pid = Some(pid));
     }
 
     /// Hands out the oldest chunk so that the writer can put it on disk, off the event loop.
@@ -394,7 +394,7 @@ impl OutputLog {
         }
         held.spill = Some(spill);
         if let Some(primary) = held.primary {
-            held.forget_spilled_before(primary);
+            held.drop_spilled_before(primary);
         }
     }
 
@@ -408,7 +408,7 @@ impl OutputLog {
 
     /// Publishes the exit while output that comes before its entry is still to be appended.
     pub(super) fn exited(&self, status: ExitStatus) {
-        self.facts.send_modify(|facts| facts.exited = Some(status));
+        self.state.send_modify(|state| state.exited = Some(status));
     }
 
     /// Appends the entry of the exit behind the output so far. Only the first one counts.
@@ -419,15 +419,15 @@ impl OutputLog {
 
     /// Nobody tells any more what happens to the process.
     pub(super) fn leave(&self) {
-        self.facts.send_modify(|facts| facts.is_disconnected = true);
+        self.state.send_modify(|state| state.is_disconnected = true);
     }
 
     /// Appends the end, and the exit before it if its place was not known.
     pub(super) fn close(&self, closed: ProcessSummary) {
         self.held().insert_exit(closed.exit, closed.denied.is_some());
-        self.facts.send_modify(|facts| {
-            facts.exited = Some(closed.exit);
-            facts.closed = Some(Arc::new(closed));
+        self.state.send_modify(|state| {
+            state.exited = Some(closed.exit);
+            state.closed = Some(Arc::new(closed));
         });
     }
 
@@ -470,9 +470,9 @@ impl Held {
     }
 
     /// Gives up what the primary reader has taken from disk: a file that is read once need not be kept.
-    fn forget_spilled_before(&mut self, cursor: u64) {
+    fn drop_spilled_before(&mut self, cursor: u64) {
         let Some(spill) = &mut self.spill else { return };
-        spill.forget_before(cursor);
+        spill.drop_before(cursor);
         if spill.bytes() == 0 {
             self.spill = None;
         }

@@ -3,7 +3,6 @@
 //! A [`Process`] is a handle. The child belongs to its supervisor, a task of its own; whoever holds a handle asks the
 //! supervisor for things and reads the log.
 
-mod apart;
 mod cgroup;
 mod child;
 mod drain;
@@ -12,16 +11,17 @@ mod keeper;
 mod launch;
 pub mod limits;
 mod log;
-mod newer;
 mod open_files;
 mod orphans;
-mod passed;
 mod proc;
 mod reader;
+mod session_leader;
 mod signal;
+mod socket_activation;
 mod spawn;
 mod spec;
 mod spill;
+mod start_time;
 mod stdin;
 mod streams;
 mod supervisor;
@@ -40,20 +40,20 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use apart::spawn_session_leader;
 pub use keeper::{Keeper, KeeperEvent, KeeperReply, KeptProcess, NextKeeperEvent};
 pub use launch::Containment;
 pub(crate) use launch::Launcher;
 pub use log::{Cursor, ProcessState};
-pub(crate) use newer::Moment;
 pub use open_files::raise_open_file_limit;
-pub use passed::activation_sockets;
 pub use reader::{Item, LogReader};
+pub use session_leader::spawn_session_leader;
 pub use signal::Signal;
+pub use socket_activation::activation_sockets;
 pub use spec::{
     ExitCause, ExitStatus, OutputLimit, ProcessId, ProcessSpec, ProcessSummary, Program, Stdin, Stream,
     TerminalSize,
 };
+pub(crate) use start_time::StartTime;
 pub use tree::{KillOutcome, TreeMember};
 
 use crate::Error;
@@ -61,7 +61,7 @@ use crate::registry::Registry;
 use log::OutputLog;
 use proc::Marked;
 use stdin::InputRequest;
-use supervisor::{Assignment, Command};
+use supervisor::{Assignment, SupervisorCommand};
 
 /// Inputs that wait for one supervisor, beside what it has queued for the program itself. One: with more slots, an
 /// input that waited and was woken can be overtaken by one that comes later and finds a slot free.
@@ -118,7 +118,7 @@ struct Shared {
     id: ProcessId,
     description: Description,
     log: Arc<OutputLog>,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<SupervisorCommand>,
     inputs: mpsc::Sender<InputRequest>,
 }
 
@@ -245,8 +245,8 @@ impl Process {
 
     /// The primary reader has left and may come back, or is back. While it is away the process does not wait for it:
     /// what it misses is kept as far as memory and disk go, then the oldest is given up and declared.
-    pub fn set_reader_disconnected(&self, is_away: bool) {
-        self.shared.log.set_away(is_away);
+    pub fn set_reader_disconnected(&self, is_primary_disconnected: bool) {
+        self.shared.log.set_primary_disconnected(is_primary_disconnected);
     }
 
     /// A reader that may fall behind and is then told what it lost.
@@ -257,10 +257,10 @@ impl Process {
     /// Waits until nothing follows; gone if nothing more is heard of it here. Dropping this future leaves the process
     /// as it is.
     pub async fn closed(&self) -> Result<Arc<ProcessSummary>, Error> {
-        let mut facts = self.shared.log.state();
-        let is_over = |facts: &ProcessState| facts.closed.is_some() || facts.is_disconnected;
-        let facts = facts.wait_for(is_over).await.map_err(|_gone| Error::Gone)?;
-        facts.closed.clone().ok_or(Error::Gone)
+        let mut state = self.shared.log.state();
+        let is_over = |state: &ProcessState| state.closed.is_some() || state.is_disconnected;
+        let state = state.wait_for(is_over).await.map_err(|_gone| Error::Gone)?;
+        state.closed.clone().ok_or(Error::Gone)
     }
 
     /// Waits until nothing is left of it, the background jobs of its leader included. Dropping this future leaves
@@ -272,7 +272,11 @@ impl Process {
     /// TERM and KILL end the whole tree and say who died; any other signal goes once to the group.
     pub async fn kill(&self, signal: Signal) -> Result<KillOutcome, Error> {
         let (reply, answer) = oneshot::channel();
-        self.shared.commands.send(Command::Kill { signal, reply }).await.map_err(|_ended| Error::Gone)?;
+        self.shared
+            .commands
+            .send(SupervisorCommand::Kill { signal, reply })
+            .await
+            .map_err(|_ended| Error::Gone)?;
         answer.await.map_err(|_ended| Error::Gone)?
     }
 
@@ -287,7 +291,11 @@ impl Process {
     /// Changes the size of its terminal. A side of 0 stays as it is.
     pub async fn resize(&self, size: TerminalSize) -> Result<(), Error> {
         let (reply, answer) = oneshot::channel();
-        self.shared.commands.send(Command::Resize { size, reply }).await.map_err(|_ended| Error::Gone)?;
+        self.shared
+            .commands
+            .send(SupervisorCommand::Resize { size, reply })
+            .await
+            .map_err(|_ended| Error::Gone)?;
         answer.await.map_err(|_ended| Error::Gone)?
     }
 }
@@ -304,7 +312,7 @@ impl WeakProcess {
 
 /// Ends whatever still carries a mark that starts with `prefix`: members that got away from their trees.
 /// None of them is older than `since`.
-pub(crate) async fn end_runaways(prefix: String, since: Moment) {
+pub(crate) async fn end_runaways(prefix: String, since: StartTime) {
     if let Some(few) = since.numbers_since() {
         let is_clear = sweep(&prefix, &since, &mut few.clone());
         // What came into being meanwhile may be of them.
@@ -325,7 +333,7 @@ pub(crate) async fn end_runaways(prefix: String, since: Moment) {
 }
 
 /// Ends those that carry the mark. Tells whether there were none, and none that could not be told.
-fn sweep(prefix: &str, since: &Moment, pids: &mut dyn Iterator<Item = i32>) -> bool {
+fn sweep(prefix: &str, since: &StartTime, pids: &mut dyn Iterator<Item = i32>) -> bool {
     let mut is_clear = true;
     for pid in pids {
         match proc::marked(pid, launch::MARK, prefix) {

@@ -44,7 +44,7 @@ pub enum Item {
 #[derive(Debug)]
 pub struct LogReader {
     log: Arc<OutputLog>,
-    facts: watch::Receiver<ProcessState>,
+    state: watch::Receiver<ProcessState>,
     at: Position,
     /// Its number, if it is the one that must not lose anything.
     claim: Option<u64>,
@@ -58,12 +58,12 @@ impl LogReader {
     pub(super) fn primary(log: Arc<OutputLog>, from: Cursor) -> LogReader {
         let claim = Some(log.claim(from));
         let at = Position { cursor: from, is_past_exit: false };
-        LogReader { facts: log.state(), log, at, claim, keep: 0, is_held: false }
+        LogReader { state: log.state(), log, at, claim, keep: 0, is_held: false }
     }
 
     pub(super) fn viewer(log: Arc<OutputLog>, from: Cursor) -> LogReader {
         let at = Position { cursor: from, is_past_exit: false };
-        LogReader { facts: log.state(), log, at, claim: None, keep: 0, is_held: false }
+        LogReader { state: log.state(), log, at, claim: None, keep: 0, is_held: false }
     }
 
     pub(super) fn keeping(mut self, keep: u64) -> LogReader {
@@ -100,7 +100,7 @@ impl LogReader {
     pub async fn next(&mut self, max: usize) -> Item {
         loop {
             // Marked as seen before looking: whatever is added after this wakes the wait below.
-            self.facts.mark_unchanged();
+            self.state.mark_unchanged();
             match self.log.look(self.at, max) {
                 Found::Output { stream, bytes, next } => {
                     self.advance(next);
@@ -126,12 +126,12 @@ impl LogReader {
                     // Given up while it was loaded, or the disk failed: what is still held is found by looking again,
                     // and a disk that fails for good is declared as loss.
                     if self.log.holds(start) {
-                        self.log.forget_spilled();
+                        self.log.drop_spilled();
                     }
                 }
                 Found::Nothing => {
                     // The log outlives its readers' interest: a closed channel cannot happen while we hold it.
-                    let _changed = self.facts.changed().await;
+                    let _changed = self.state.changed().await;
                 }
             }
         }

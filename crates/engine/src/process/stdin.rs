@@ -10,7 +10,7 @@ use super::streams::Input;
 use crate::Error;
 
 /// Waiting bytes beyond which further input is not taken from its sender.
-const ENOUGH_WAITING: usize = 256 * 1024;
+const MAX_QUEUED_BYTES: usize = 256 * 1024;
 
 /// Bytes for a process, or the end of them.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ impl StdinQueue {
         StdinQueue { waiting_bytes: waiting.iter().map(Bytes::len).sum(), waiting, is_last }
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.waiting_bytes < ENOUGH_WAITING
+    pub(super) fn has_capacity(&self) -> bool {
+        self.waiting_bytes < MAX_QUEUED_BYTES
     }
 
     /// Whether there is something to write, or an end to tell.
@@ -50,7 +50,7 @@ impl StdinQueue {
         let InputRequest { mut bytes, is_last, reply } = request;
         let accepted = bytes.len();
         let Some(open) = input.as_ref().filter(|_| !self.is_last) else {
-            let _heard = reply.send(Err(Error::InputClosed));
+            let _sent = reply.send(Err(Error::InputClosed));
             return;
         };
         if self.waiting.is_empty() && !bytes.is_empty() {
@@ -59,7 +59,7 @@ impl StdinQueue {
                 Ok(None) => {}
                 Err(_closed) => {
                     *input = None;
-                    let _heard = reply.send(Err(Error::InputClosed));
+                    let _sent = reply.send(Err(Error::InputClosed));
                     return;
                 }
             }
@@ -70,7 +70,7 @@ impl StdinQueue {
         }
         self.is_last = is_last;
         self.close_if_done(input);
-        let _heard = reply.send(Ok(accepted));
+        let _sent = reply.send(Ok(accepted));
     }
 
     /// Waits for room and writes the oldest bytes. Safe to drop while it waits.

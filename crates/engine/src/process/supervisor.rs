@@ -16,14 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::drain::Drain;
 use super::flow::Flow;
-use super::launch::{Launched, Launcher};
+use super::launch::{Launcher, RunningChild};
 use super::limits::Counted;
 use super::log::OutputLog;
 use super::spec::{ExitCause, ExitStatus, ProcessSpec, ProcessSummary, Stdin, Stream, TerminalSize};
 use super::stdin::{InputRequest, StdinQueue};
 use super::streams::Output;
 use super::tree::KillOutcome;
-use super::waits::{discard, next_output, step_back, wait_ending, wait_exit};
+use super::waits::{discard, next_output, wait_ending, wait_exit, yield_to_ready_tasks};
 use super::{ProcessLimits, Signal, WeakProcess};
 use crate::Error;
 use crate::limits::OnOutputLimit;
@@ -32,7 +32,7 @@ use crate::sandbox::{Denial, DenialDetector, StandIns};
 
 /// What others may ask of a supervisor.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(super) enum SupervisorCommand {
     /// End the tree, or tell its group something; the answer comes when it is done.
     Kill { signal: Signal, reply: oneshot::Sender<Result<KillOutcome, Error>> },
     /// Change the size of the terminal.
@@ -50,7 +50,7 @@ pub(super) struct Assignment {
     pub(super) log: Arc<OutputLog>,
     pub(super) bounds: ProcessLimits,
     pub(super) launcher: Arc<Launcher>,
-    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) commands: mpsc::Receiver<SupervisorCommand>,
     pub(super) inputs: mpsc::Receiver<InputRequest>,
     pub(super) started: oneshot::Sender<Result<i32, Error>>,
     /// The session has ended, and its processes with it.
@@ -58,34 +58,34 @@ pub(super) struct Assignment {
 }
 
 /// What can happen next.
-enum Happening {
+enum SupervisorEvent {
     Output { index: usize, bytes: Option<Bytes> },
     Exited(ExitStatus),
-    Command(Command),
+    Command(SupervisorCommand),
     Input(InputRequest),
     InputMoved(io::Result<usize>),
     Ended(KillOutcome),
     TimeIsUp,
     Drained,
-    RoomOrStall,
+    CapacityOrStall,
     Stop,
 }
 
-pub(super) type Ending = Pin<Box<dyn Future<Output = KillOutcome> + Send>>;
+pub(super) type KillFuture = Pin<Box<dyn Future<Output = KillOutcome> + Send>>;
 
 pub(super) struct Supervisor {
     log: Arc<OutputLog>,
     launcher: Arc<Launcher>,
     bounds: ProcessLimits,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<SupervisorCommand>,
     inputs: mpsc::Receiver<InputRequest>,
     stop: CancellationToken,
-    live: Launched,
+    live: RunningChild,
     /// Outputs that came to their end, closed once nobody waits any more.
     ended: Vec<Output>,
     stdin: StdinQueue,
     flow: Flow,
-    ending: Option<Ending>,
+    ending: Option<KillFuture>,
     waiting: Vec<oneshot::Sender<Result<KillOutcome, Error>>>,
     is_stopping: bool,
     started_at: Instant,
@@ -121,7 +121,7 @@ pub(super) async fn supervise(assignment: Assignment) {
         Ok(live) => live,
         Err(error) => {
             // The starter hears it, or has gone and does not care.
-            let _heard = started.send(Err(error));
+            let _sent = started.send(Err(error));
             return;
         }
     };
@@ -160,7 +160,7 @@ pub(super) async fn supervise(assignment: Assignment) {
             .map(|confinement| DenialDetector::new(confinement, spec.cwd.as_path().to_owned())),
     };
     supervisor.log.running(pid);
-    let _heard = started.send(Ok(pid));
+    let _sent = started.send(Ok(pid));
     registry.add(process).await;
     supervisor.run().await;
 }
@@ -168,8 +168,8 @@ pub(super) async fn supervise(assignment: Assignment) {
 impl Supervisor {
     async fn run(mut self) {
         while !self.is_closed() {
-            let happening = self.next().await;
-            self.handle(happening).await;
+            let event = self.next().await;
+            self.handle(event).await;
         }
         // Who hears that it ended finds no trace of it, unless something of it still runs.
         if !self.live.stand_ins.is_empty() && self.live.tree.is_gone().await {
@@ -178,10 +178,10 @@ impl Supervisor {
         self.close().await;
         // Whoever waits for the end hears of it before the cleaning up: one turn for the reader, one for the writer.
         for _ in 0..3 {
-            step_back().await;
+            yield_to_ready_tasks().await;
         }
         self.ended.clear();
-        self.mind_the_background().await;
+        self.supervise_background().await;
     }
 
     /// Closed once the leader has ended, its output is drained, and whoever wanted the tree's end has an answer.
@@ -191,7 +191,7 @@ impl Supervisor {
     }
 
     /// Waits for one thing to happen. Control comes first, so that no flood of output delays a kill.
-    async fn next(&mut self) -> Happening {
+    async fn next(&mut self) -> SupervisorEvent {
         let has_input = self.stdin.wants_to_write();
         let reads = self.flow.may_read();
         let drains = self.drain.is_some() && reads;
@@ -199,36 +199,38 @@ impl Supervisor {
         let time_is_up = self.stop_at.unwrap_or(self.started_at);
         tokio::select! {
             biased;
-            Some(command) = self.commands.recv() => Happening::Command(command),
-            () = self.stop.cancelled(), if !self.is_stopping => Happening::Stop,
-            exit = wait_exit(&self.live.leader), if self.exit.is_none() => Happening::Exited(exit),
-            ended = wait_ending(&mut self.ending), if self.ending.is_some() => Happening::Ended(ended),
-            Some(request) = self.inputs.recv(), if self.stdin.has_room() => Happening::Input(request),
-            moved = self.stdin.write(&self.live.input), if has_input => Happening::InputMoved(moved),
-            (index, bytes) = next_output(&mut self.live.outputs), if reads => Happening::Output { index, bytes },
-            () = self.flow.room_or_stall(), if !reads => Happening::RoomOrStall,
-            () = sleep_until(time_is_up), if self.stop_at.is_some() && self.exit.is_none() => Happening::TimeIsUp,
-            () = sleep_until(idle_until), if drains => Happening::Drained,
+            Some(command) = self.commands.recv() => SupervisorEvent::Command(command),
+            () = self.stop.cancelled(), if !self.is_stopping => SupervisorEvent::Stop,
+            exit = wait_exit(&self.live.leader), if self.exit.is_none() => SupervisorEvent::Exited(exit),
+            ended = wait_ending(&mut self.ending), if self.ending.is_some() => SupervisorEvent::Ended(ended),
+            Some(request) = self.inputs.recv(), if self.stdin.has_capacity() => SupervisorEvent::Input(request),
+            moved = self.stdin.write(&self.live.input), if has_input => SupervisorEvent::InputMoved(moved),
+            (index, bytes) = next_output(&mut self.live.outputs), if reads => SupervisorEvent::Output { index, bytes },
+            () = self.flow.capacity_or_stall(), if !reads => SupervisorEvent::CapacityOrStall,
+            () = sleep_until(time_is_up), if self.stop_at.is_some() && self.exit.is_none() => SupervisorEvent::TimeIsUp,
+            () = sleep_until(idle_until), if drains => SupervisorEvent::Drained,
         }
     }
 
-    async fn handle(&mut self, happening: Happening) {
-        match happening {
-            Happening::Output { index, bytes: Some(bytes) } => self.take_output(index, bytes),
-            Happening::Output { index, bytes: None } => self.end_output(index),
-            Happening::Exited(exit) => self.leader_ended(exit),
-            Happening::Command(command) => self.obey(command),
-            Happening::Input(request) => self.stdin.accept(request, &mut self.live.input),
-            Happening::InputMoved(moved) => self.stdin.moved(moved, &mut self.live.input),
-            Happening::Ended(ended) => self.tree_ended(&ended),
-            Happening::TimeIsUp => {
+    async fn handle(&mut self, event: SupervisorEvent) {
+        match event {
+            SupervisorEvent::Output { index, bytes: Some(bytes) } => self.take_output(index, bytes),
+            SupervisorEvent::Output { index, bytes: None } => self.end_output(index),
+            SupervisorEvent::Exited(exit) => self.leader_ended(exit),
+            SupervisorEvent::Command(command) => self.handle_command(command),
+            SupervisorEvent::Input(request) => self.stdin.accept(request, &mut self.live.input),
+            SupervisorEvent::InputMoved(moved) => self.stdin.moved(moved, &mut self.live.input),
+            SupervisorEvent::Ended(ended) => self.tree_ended(&ended),
+            SupervisorEvent::TimeIsUp => {
                 self.stop_at = None;
                 self.end_tree(ExitCause::TimedOut, Some(self.bounds.kill_grace));
             }
-            Happening::Drained => self.drain.iter_mut().for_each(|drain| drain.quiet(&self.live.outputs)),
-            Happening::RoomOrStall => self.flow.relieve().await,
-            Happening::Stop => {
-                self.session_ends();
+            SupervisorEvent::Drained => {
+                self.drain.iter_mut().for_each(|drain| drain.quiet(&self.live.outputs))
+            }
+            SupervisorEvent::CapacityOrStall => self.flow.relieve().await,
+            SupervisorEvent::Stop => {
+                self.end_with_session();
             }
         }
     }
@@ -316,9 +318,9 @@ impl Supervisor {
         self.denial_detector.as_ref().and_then(|detector| detector.denial(exit))
     }
 
-    fn obey(&mut self, command: Command) {
+    fn handle_command(&mut self, command: SupervisorCommand) {
         match command {
-            Command::Kill { signal, reply } if signal.ends() => {
+            SupervisorCommand::Kill { signal, reply } if signal.ends() => {
                 let grace = (signal == Signal::TERM).then_some(self.bounds.kill_grace);
                 self.waiting.push(reply);
                 // A KILL does not wait for the grace of an earlier TERM.
@@ -326,17 +328,17 @@ impl Supervisor {
                     self.end_tree(ExitCause::Killed, grace);
                 }
             }
-            Command::Kill { signal, reply } => {
+            SupervisorCommand::Kill { signal, reply } => {
                 self.live.tree.tell(signal);
-                let _heard = reply.send(Ok(KillOutcome::default()));
+                let _sent = reply.send(Ok(KillOutcome::default()));
             }
-            Command::Resize { size, reply } => {
+            SupervisorCommand::Resize { size, reply } => {
                 let resized = match self.live.outputs.iter().find(|output| output.stream == Stream::Terminal)
                 {
                     Some(terminal) => terminal.resize(size).map_err(|_gone| Error::Gone),
                     None => Err(Error::Gone),
                 };
-                let _heard = reply.send(resized);
+                let _sent = reply.send(resized);
             }
         }
     }
@@ -353,7 +355,7 @@ impl Supervisor {
     }
 
     /// The session ends, and looks itself for whoever left the tree.
-    fn session_ends(&mut self) {
+    fn end_with_session(&mut self) {
         self.is_stopping = true;
         self.live.tree = self.live.tree.of_ending_session();
         self.end_tree(ExitCause::Killed, Some(self.bounds.kill_grace));
@@ -362,7 +364,7 @@ impl Supervisor {
     fn tree_ended(&mut self, ended: &KillOutcome) {
         self.ending = None;
         for reply in self.waiting.drain(..) {
-            let _heard = reply.send(Ok(ended.clone()));
+            let _sent = reply.send(Ok(ended.clone()));
         }
     }
 
@@ -378,7 +380,7 @@ impl Supervisor {
         while let Ok(request) = self.inputs.try_recv() {
             self.stdin.accept(request, &mut self.live.input);
         }
-        let facts = self.log.state().borrow().clone();
+        let state = self.log.state().borrow().clone();
         let counted = self.counted();
         // A command that coped with the end of one of its parts has not ended because of it.
         if self.cause == ExitCause::Itself && counted.memory_kills > 0 && exit != ExitStatus::Code(0) {
@@ -388,8 +390,8 @@ impl Supervisor {
             exit,
             cause: self.cause,
             duration,
-            stdout_bytes: facts.stdout_bytes,
-            stderr_bytes: facts.stderr_bytes,
+            stdout_bytes: state.stdout_bytes,
+            stderr_bytes: state.stderr_bytes,
             truncated_bytes: self.truncated_bytes,
             held_by,
             processes_refused: counted.processes_refused,
@@ -405,7 +407,7 @@ impl Supervisor {
     }
 
     /// Keeps what the leader left behind: its output is read and discarded, since closing the pipe would kill it.
-    async fn mind_the_background(mut self) {
+    async fn supervise_background(mut self) {
         while self.ending.is_some() || !self.live.tree.is_gone().await {
             if self.is_stopping && self.ending.is_none() {
                 // Ended as far as it can be: what is left is stuck in the kernel.
@@ -414,9 +416,9 @@ impl Supervisor {
             let tree = self.live.tree.clone();
             tokio::select! {
                 biased;
-                Some(command) = self.commands.recv() => self.obey(command),
+                Some(command) = self.commands.recv() => self.handle_command(command),
                 () = self.stop.cancelled(), if !self.is_stopping => {
-                    self.session_ends();
+                    self.end_with_session();
                 }
                 ended = wait_ending(&mut self.ending), if self.ending.is_some() => {
                     self.tree_ended(&ended);

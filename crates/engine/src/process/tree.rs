@@ -45,12 +45,12 @@ pub(super) struct Tree {
     pub(super) cgroup: Option<Arc<Lease>>,
     /// Set once the leader was reaped.
     pub(super) is_reaped: Arc<AtomicBool>,
-    pub(super) reach: Reach,
+    pub(super) scope: MemberScope,
 }
 
 /// Where the members of a tree are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Reach {
+pub(super) enum MemberScope {
     /// Wherever they may have gone: looks at every process there is.
     #[default]
     Everywhere,
@@ -74,7 +74,7 @@ impl Tree {
     /// This tree for a session that ends: it looks once for all who left their cgroups, so that a thousand trees do
     /// not each look at every process there is.
     pub(super) fn of_ending_session(&self) -> Tree {
-        Tree { reach: Reach::Cgroup, ..self.clone() }
+        Tree { scope: MemberScope::Cgroup, ..self.clone() }
     }
 
     fn number(&self) -> proc::Number {
@@ -83,7 +83,7 @@ impl Tree {
 
     /// The numbers of everything alive in the tree. Reads many files: keep off the event loop.
     fn pids(&self) -> Vec<i32> {
-        if let (Some(lease), Reach::Cgroup) = (&self.cgroup, self.reach) {
+        if let (Some(lease), MemberScope::Cgroup) = (&self.cgroup, self.scope) {
             return lease.members();
         }
         let mut pids = proc::tree(self.leader(), self.number(), &self.mark);

@@ -9,12 +9,12 @@ use tokio::io::unix::AsyncFd;
 use super::Signal;
 use super::spec::ExitStatus;
 use super::streams::Output;
-use super::supervisor::Ending;
+use super::supervisor::KillFuture;
 use super::tree::KillOutcome;
 
 /// Lets every task that is ready go first. Unlike the runtime's own yield it does not look for new I/O before, which
 /// would put the cleaning up in front of the next request.
-pub(super) async fn step_back() {
+pub(super) async fn yield_to_ready_tasks() {
     let mut has_stepped = false;
     std::future::poll_fn(|context| {
         if std::mem::replace(&mut has_stepped, true) {
@@ -35,7 +35,7 @@ pub(super) async fn discard(outputs: &mut Vec<Output>) {
     }
 }
 
-pub(super) async fn wait_ending(ending: &mut Option<Ending>) -> KillOutcome {
+pub(super) async fn wait_ending(ending: &mut Option<KillFuture>) -> KillOutcome {
     match ending {
         Some(ending) => ending.await,
         None => std::future::pending().await,

@@ -12,15 +12,15 @@ const FEW: i32 = 32;
 
 /// A moment, as the numbers of processes know it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub(crate) struct StartTime {
     at: Instant,
     last_number: Option<i32>,
 }
 
-impl Moment {
+impl StartTime {
     /// This one.
-    pub(crate) fn now() -> Moment {
-        Moment { at: Instant::now(), last_number: proc::last_number() }
+    pub(crate) fn now() -> StartTime {
+        StartTime { at: Instant::now(), last_number: proc::last_number() }
     }
 
     /// Every number that a process which is newer can have; nothing if it is too long ago, or if they are too many.
@@ -47,7 +47,7 @@ mod tests {
     fn a_child_has_one_of_the_newer_numbers() {
         // Others start processes too, and then more than a few are newer.
         let found = (0..50).find_map(|_| {
-            let moment = Moment::now();
+            let moment = StartTime::now();
             let mut child = std::process::Command::new("true").spawn().unwrap();
             let numbers = moment.numbers_since().map(Iterator::collect::<Vec<_>>);
             child.wait().unwrap();

@@ -9,7 +9,7 @@ use rustix::fs::{FileType, fstat};
 /// The first one.
 const FIRST: RawFd = 3;
 /// More than anybody passes.
-const MOST: RawFd = 1_024;
+const MAX_SOCKETS: RawFd = 1_024;
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -19,7 +19,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 pub fn activation_sockets() -> io::Result<Vec<OwnedFd>> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<RawFd>().ok());
     let is_for_us = number("LISTEN_PID") == i32::try_from(std::process::id()).ok();
-    let count = number("LISTEN_FDS").filter(|count| (1..=MOST).contains(count));
+    let count = number("LISTEN_FDS").filter(|count| (1..=MAX_SOCKETS).contains(count));
     let Some(count) = count.filter(|_| is_for_us && !TAKEN.swap(true, Ordering::SeqCst)) else {
         return Ok(Vec::new());
     };

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, Mode, Stat};
 
 use super::resolve::LISTING;
-use super::walk::Reader;
+use super::walk::DirReader;
 
 const PREFIX: &str = ".rexd-";
 const SUFFIX: &str = ".tmp";
@@ -39,9 +39,9 @@ pub(super) fn is_temporary(name: &OsStr) -> bool {
 /// Which directories were swept, and when they last changed by us. Reading every name of a directory
 /// before each write to it would cost more than the write.
 #[derive(Debug, Default)]
-pub(super) struct Swept(Mutex<HashMap<(u64, u64), (i64, u64)>>);
+pub(super) struct CleanupCache(Mutex<HashMap<(u64, u64), (i64, u64)>>);
 
-impl Swept {
+impl CleanupCache {
     /// Removes strays from a directory, unless it is as our last write left it.
     pub(super) fn sweep(&self, dir: impl AsFd) {
         let Ok(stat) = rustix::fs::fstat(dir.as_fd()) else { return };
@@ -78,7 +78,7 @@ fn changed(stat: &Stat) -> (i64, u64) {
 fn remove_strays(dir: std::os::fd::BorrowedFd<'_>) {
     // A directory that may be written but not read keeps its strays.
     let Ok(listing) = rustix::fs::openat(dir, ".", LISTING, Mode::empty()) else { return };
-    let Ok(names) = Reader::new().names(&listing) else { return };
+    let Ok(names) = DirReader::new().names(&listing) else { return };
     for (name, _) in names.iter().filter(|(name, _)| name.starts_with(PREFIX.as_bytes())) {
         let Some(maker) = std::str::from_utf8(name).ok().and_then(Maker::from_name) else { continue };
         let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
