@@ -1,14 +1,14 @@
-//! Every process of this engine, across sessions: one task owns the list, everyone else asks it.
+//! The registry of all processes of an engine, across sessions: one task owns the list and answers queries.
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::process::{Process, WeakProcess};
 
-/// Notices that wait for the registry; past it a supervisor waits, after its process runs already.
+/// Messages queued for the registry: 256; senders wait when it is full, which delays no running process.
 const MAX_PENDING_MESSAGES: usize = 256;
 
-/// A way to the task that knows all processes.
+/// A handle to the task that owns the list of processes.
 #[derive(Debug, Clone)]
 pub(crate) struct Registry {
     messages: mpsc::Sender<RegistryMessage>,
@@ -27,9 +27,9 @@ impl Registry {
         Registry { messages }
     }
 
-    /// Adds a process. It is listed for as long as somebody remembers it.
+    /// Adds a process. It is listed for as long as a session holds it.
     pub(crate) async fn add(&self, process: WeakProcess) {
-        // Only a runtime that shuts down has no registry, and it lists nothing any more.
+        // Fails only while the runtime shuts down, when nothing is listed any more.
         let _added = self.messages.send(RegistryMessage::Started(process)).await;
     }
 
@@ -42,7 +42,7 @@ impl Registry {
     }
 }
 
-/// Ends when the last way to it is gone.
+/// Runs until the last handle is dropped.
 async fn keep(mut inbox: mpsc::Receiver<RegistryMessage>) {
     let mut known: Vec<WeakProcess> = Vec::new();
     let mut sweep_at = 64;

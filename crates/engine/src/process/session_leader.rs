@@ -1,4 +1,4 @@
-//! Starting a program apart: a session leader of its own that nobody's end takes along.
+//! Starting a program as an independent session leader, which outlives this process.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,8 +14,8 @@ use super::limits::MAX_JOINED_GROUPS;
 use super::spawn::{self, SpawnRequest, SpawnedChild};
 use super::sys;
 
-/// Starts a program with exactly this environment, in a session of its own, in `/`, with nothing open but the three
-/// streams. Returns its number once it executes. It lives on when this process ends; if it ends first, it is reaped.
+/// Starts a program with exactly this environment, as the leader of a new session, in `/`, with no descriptors but the
+/// three streams. Returns its pid once it executes. It outlives this process; if it ends first, it is reaped.
 pub async fn spawn_session_leader(
     argv: &[String],
     env: &[(OsString, OsString)],

@@ -1,4 +1,4 @@
-//! Sockets that a service manager opened and passed on: descriptors 3 and up, as `LISTEN_FDS` counts them.
+//! Socket activation: sockets opened by a service manager, descriptors 3 and up, counted by `LISTEN_FDS`.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FileType, fstat};
 
-/// The first one.
+/// The first descriptor of the protocol.
 const FIRST: RawFd = 3;
-/// More than anybody passes.
+/// Sockets accepted: 1,024; a larger count is ignored.
 const MAX_SOCKETS: RawFd = 1_024;
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -40,7 +40,7 @@ pub fn activation_sockets() -> io::Result<Vec<OwnedFd>> {
 
 fn close_on_exec(socket: &OwnedFd) -> io::Result<()> {
     if FileType::from_raw_mode(fstat(socket)?.st_mode) != FileType::Socket {
-        return Err(io::Error::other("it is no socket"));
+        return Err(io::Error::other("not a socket"));
     }
     Ok(rustix::io::fcntl_setfd(socket, rustix::io::FdFlags::CLOEXEC)?)
 }
