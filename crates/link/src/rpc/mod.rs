@@ -1,4 +1,4 @@
-//! The server side of JSON-RPC over a link: requests out of messages, and answers that cannot go wrong.
+//! The server side of JSON-RPC over a link: requests from messages, and replies that are sent exactly once.
 //!
 //! ```
 //! # async fn serve(link: link::Link) {
@@ -20,5 +20,5 @@ mod reply;
 mod requests;
 
 pub use in_flight::InFlight;
-pub use reply::Reply;
+pub use reply::{Dialect, Reply};
 pub use requests::{Params, Request, Requests, RpcLimits};

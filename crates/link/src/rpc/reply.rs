@@ -1,22 +1,35 @@
-//! Reply: the one answer to a request.
+//! The reply to a request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde::Serialize;
+use wire::exec_server::{ErrorObject, envelope};
 use wire::jsonrpc::{self, Id, RpcError};
 
 use super::in_flight::Slot;
-use crate::lanes::Refused;
+use crate::lanes::TryRespondError;
+use crate::task::OwnedTask;
 use crate::{Closed, Outgoing};
 
-/// Answers one request, once. A reply that is dropped answers with an internal error, so that no caller waits for
-/// ever; a reply to a notification says nothing.
+/// Answers one request exactly once. A dropped reply answers with an internal error, so that no caller waits forever; a
+/// reply to a notification sends nothing.
 #[derive(Debug)]
 pub struct Reply {
+    dialect: Dialect,
     to: To,
     outgoing: Outgoing,
     _slot: Option<Slot>,
+}
+
+/// How a protocol writes its responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    /// JSON-RPC 2.0, with its version member and `data` in every error.
+    #[default]
+    Versioned,
+    /// The same without a version member, as exec-server writes it.
+    Unversioned,
 }
 
 #[derive(Debug)]
@@ -28,17 +41,22 @@ enum To {
         batch: Arc<Batch>,
         place: usize,
     },
-    /// The answer is made and waits for room in the lane.
+    /// The response is encoded and waits for capacity in the lane.
     Due(Bytes),
 }
 
 impl Reply {
+    /// The reply to a request that was not read by [`super::Requests`].
+    pub fn new(dialect: Dialect, id: Id, outgoing: Outgoing) -> Reply {
+        Reply { dialect, to: To::Caller(id), outgoing, _slot: None }
+    }
+
     pub(super) fn nobody(outgoing: Outgoing, slot: Option<Slot>) -> Reply {
-        Reply { to: To::Nobody, outgoing, _slot: slot }
+        Reply { dialect: Dialect::Versioned, to: To::Nobody, outgoing, _slot: slot }
     }
 
     pub(super) fn caller(id: Id, outgoing: Outgoing, slot: Option<Slot>) -> Reply {
-        Reply { to: To::Caller(id), outgoing, _slot: slot }
+        Reply { dialect: Dialect::Versioned, to: To::Caller(id), outgoing, _slot: slot }
     }
 
     pub(super) fn batch(
@@ -48,41 +66,41 @@ impl Reply {
         outgoing: Outgoing,
         slot: Option<Slot>,
     ) -> Reply {
-        Reply { to: To::Batch { id, batch, place }, outgoing, _slot: slot }
+        Reply { dialect: Dialect::Versioned, to: To::Batch { id, batch, place }, outgoing, _slot: slot }
     }
 
-    /// Whether anybody waits for the answer.
+    /// True if the caller expects a response.
     pub fn is_wanted(&self) -> bool {
         !matches!(self.to, To::Nobody)
     }
 
-    /// Answers. An answer that nobody can read any more is dropped: the reading side learns that the link is gone.
+    /// Sends the response. If the link has ended, it is dropped; the reading side reports the end.
     pub async fn send<T: Serialize>(self, answer: Result<T, RpcError>) {
         self.deliver(answer, Wait::Queued).await.ok();
     }
 
-    /// Answers, and waits until the kernel has the answer. In a batch it only waits for its turn.
+    /// Sends the response and waits until the kernel has it. In a batch it does not wait for the others.
     pub async fn send_written<T: Serialize>(self, answer: Result<T, RpcError>) -> Result<(), Closed> {
         self.deliver(answer, Wait::Written).await
     }
 
-    /// Answers with a result.
+    /// Responds with a result.
     pub async fn ok(self, result: impl Serialize) {
         self.send(Ok(result)).await;
     }
 
-    /// Answers with an error.
+    /// Responds with an error.
     pub async fn error(self, error: RpcError) {
         self.send(Err::<(), _>(error)).await;
     }
 
-    /// Answers with text that is a whole response already, for results too large to be encoded twice. The text must
-    /// carry the id that [`Reply::id`] gives.
+    /// Responds with an encoded response, for results too large to be encoded twice. It must contain the id of
+    /// [`Reply::id`].
     pub async fn raw(mut self, response: Vec<u8>) {
         self.forward(response, Wait::Queued).await.ok();
     }
 
-    /// The id to answer to, if an answer is wanted.
+    /// The id of the request, if a response is expected.
     pub fn id(&self) -> Option<&Id> {
         match &self.to {
             To::Nobody | To::Due(_) => None,
@@ -90,9 +108,9 @@ impl Reply {
         }
     }
 
-    /// The line that answers, to be sent by whoever asked for it; nothing while a batch waits for others.
+    /// The encoded response, for the caller to send; `None` while a batch waits for others.
     pub(super) fn into_line<T: Serialize>(mut self, answer: Result<T, RpcError>) -> Option<Bytes> {
-        let response = encode(self.id()?, answer);
+        let response = self.dialect.encode(self.id()?, answer);
         let line = self.to.line(response);
         self.to = To::Nobody;
         line
@@ -100,16 +118,23 @@ impl Reply {
 
     async fn deliver<T: Serialize>(mut self, answer: Result<T, RpcError>, wait: Wait) -> Result<(), Closed> {
         let Some(id) = self.id() else { return Ok(()) };
-        let response = encode(id, answer);
+        let response = self.dialect.encode(id, answer);
         self.forward(response, wait).await
     }
 
-    async fn forward(&mut self, response: Vec<u8>, wait: Wait) -> Result<(), Closed> {
+    async fn forward(&mut self, mut response: Vec<u8>, wait: Wait) -> Result<(), Closed> {
+        let (bytes, limit) = (response.len(), self.outgoing.largest());
+        if let Some(id) = self.id().filter(|_| bytes > limit) {
+            // A longer message would end the connection for every request on it.
+            let message =
+                format!("response too large: {bytes} bytes (limit {limit}); request less at a time");
+            response = self.dialect.encode(id, Err::<(), _>(RpcError::internal(message)));
+        }
         let Some(line) = self.to.line(response) else {
             self.to = To::Nobody;
             return Ok(());
         };
-        // From here on the answer exists: if this future is dropped while the lane is full, it is still sent.
+        // If this future is dropped from here on, the response is still sent.
         self.to = To::Due(line.clone());
         match wait {
             Wait::Queued => {
@@ -126,17 +151,24 @@ impl Reply {
     }
 }
 
-/// How far an answer must have come before its sender goes on.
+/// When a sender continues.
 #[derive(Debug, Clone, Copy)]
 enum Wait {
     Queued,
     Written,
 }
 
-fn encode<T: Serialize>(id: &Id, answer: Result<T, RpcError>) -> Vec<u8> {
-    match answer {
-        Ok(result) => jsonrpc::response(Some(id), &result),
-        Err(error) => jsonrpc::error_response(Some(id), &error),
+impl Dialect {
+    fn encode<T: Serialize>(self, id: &Id, answer: Result<T, RpcError>) -> Vec<u8> {
+        match (self, answer) {
+            (Dialect::Versioned, Ok(result)) => jsonrpc::response(Some(id), &result),
+            (Dialect::Versioned, Err(error)) => jsonrpc::error_response(Some(id), &error),
+            (Dialect::Unversioned, Ok(result)) => envelope::response(id, &result),
+            (Dialect::Unversioned, Err(RpcError { code, message, data })) => {
+                let data = Some(data).filter(|data| data.as_object().is_none_or(|data| !data.is_empty()));
+                envelope::error_response(id, &ErrorObject { code, message, data })
+            }
+        }
     }
 }
 
@@ -146,7 +178,7 @@ impl Drop for Reply {
             return send_from_drop(&self.outgoing, line.clone());
         }
         let Some(id) = self.id() else { return };
-        let response = jsonrpc::error_response(Some(id), &RpcError::internal("the request was given up"));
+        let response = self.dialect.encode(id, Err::<(), _>(RpcError::internal("request abandoned")));
         if let Some(line) = self.to.line(response) {
             send_from_drop(&self.outgoing, line);
         }
@@ -154,7 +186,7 @@ impl Drop for Reply {
 }
 
 impl To {
-    /// The line to send for this answer; nothing while a batch waits for others.
+    /// The line to send; `None` while a batch waits for others.
     fn line(&self, response: Vec<u8>) -> Option<Bytes> {
         match self {
             To::Nobody | To::Due(_) => None,
@@ -164,16 +196,16 @@ impl To {
     }
 }
 
-/// Dropping cannot wait. A full lane is waited for by a task that lives as long as the link.
+/// Sends from a `Drop`, which cannot wait: if the lane is full, on a task that ends with the link at the latest.
 fn send_from_drop(outgoing: &Outgoing, line: Bytes) {
-    let Err(Refused::Full(line)) = outgoing.try_respond(line) else { return };
+    let Err(TryRespondError::Full(line)) = outgoing.try_respond(line) else { return };
     let outgoing = outgoing.clone();
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(async move { outgoing.respond(line).await });
+    if tokio::runtime::Handle::try_current().is_ok() {
+        OwnedTask::spawn(async move { outgoing.respond(line).await }).detach();
     }
 }
 
-/// The answers of one batch, in the order of its calls.
+/// The responses of one batch, in the order of its calls.
 #[derive(Debug)]
 pub(super) struct Batch {
     state: Mutex<BatchState>,
@@ -186,12 +218,12 @@ struct BatchState {
 }
 
 impl Batch {
-    /// A batch that waits for `wanted` answers.
+    /// A batch of `wanted` responses.
     pub(super) fn new(wanted: usize) -> Batch {
         Batch { state: Mutex::new(BatchState { answers: vec![None; wanted], missing: wanted }) }
     }
 
-    /// Puts an answer in its place; with the last one the line is whole.
+    /// Stores a response; returns the whole line with the last one.
     pub(super) fn put(&self, place: usize, answer: Vec<u8>) -> Option<Bytes> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let free = state.answers.get_mut(place).filter(|free| free.is_none())?;
