@@ -37,13 +37,13 @@ pub enum WriteStep {
     NameSynced,
 }
 
-/// Someone who is told each step as it is done; crash tests end the process there.
+/// Observes the steps of an atomic write; crash tests end the process at one of them.
 pub trait WriteObserver {
     /// Called after the step was done.
     fn done(&self, step: WriteStep);
 }
 
-/// Nobody is told.
+/// An observer that does nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoObserver;
 
@@ -88,7 +88,7 @@ pub(super) struct CreateOptions<'a> {
 pub(super) type Fill<'a> = dyn FnMut(BorrowedFd<'_>) -> Result<(), Errno> + 'a;
 
 impl StagedFile {
-    /// Prepares new content for a place whose present file is `old`.
+    /// Prepares new content for a name whose current file is `old`.
     pub(super) fn new(
         place: ResolvedName,
         old: Option<Stat>,
@@ -119,7 +119,7 @@ impl StagedFile {
             match self.take_free_name() {
                 Ok(()) => return self.sync_name(create),
                 Err(Errno::EXIST) if exclusive => return Err(Error::Exists { path: self.path.clone() }),
-                // Someone was quicker; a replacement replaces that too, unless it was to be new.
+                // Another process created it meanwhile; a replacement replaces that file too.
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(refused("create", &self.path)(errno)),
             }
@@ -221,7 +221,7 @@ impl Drop for StagedFile {
     }
 }
 
-/// What tells whether a file is still the one seen: its inode, size and time of change to the nanosecond.
+/// Identifies a version of a file: device, inode, time of change in nanoseconds, and size.
 pub(super) fn fingerprint(stat: &Stat) -> (u64, u64, i64, i64, u64) {
     (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
 }
@@ -239,7 +239,7 @@ pub(super) fn sync_directory(dir: impl AsFd) -> Result<(), Errno> {
     }
 }
 
-/// Opens a new file, nameless where the file system can, and says its temporary name otherwise.
+/// Opens a new file, unnamed where the file system supports it, else with the temporary name that is returned.
 fn open_new(place: &ResolvedName, mode: Mode, unnamed: bool) -> Result<(OwnedFd, Option<OsString>), Errno> {
     if unnamed && can_name_nameless() {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;

@@ -20,7 +20,7 @@ use crate::Error;
 pub fn make_directory(path: &RootedPath, parents: bool) -> Result<(), Error> {
     if parents {
         make_all(path)?;
-        // What is there may be a file; then this says so.
+        // Fails with the right error if a file has that name.
         return path.open_directory().map(|_| ());
     }
     let place = path.place(Access::Write)?;
@@ -75,7 +75,7 @@ pub fn rename(from: &RootedPath, to: &RootedPath, overwrite: bool) -> Result<(),
     }
 }
 
-/// The place of a path that must be a name inside a root.
+/// The directory and name of a path that must not be a root itself.
 pub(super) fn named(path: &RootedPath, access: Access) -> Result<ResolvedName, Error> {
     if path.is_root() {
         return Err(Error::BadPath { path: path.as_path().to_owned(), reason: "path is a root itself" });
@@ -96,7 +96,7 @@ impl Level {
     }
 }
 
-/// Empties a directory, by descriptors all the way: a link put in a directory's place is unlinked, not entered.
+/// Empties a directory through descriptors only: a link that replaces a directory is unlinked, not followed.
 fn remove_inside(top: OwnedFd, asked: &Path, scan: &ScanBudget) -> Result<(), Error> {
     let error = |errno| refused("remove", asked)(errno);
     let mut reader = DirReader::new();

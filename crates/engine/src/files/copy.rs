@@ -208,7 +208,7 @@ fn duplicate(fd: &OwnedFd) -> Result<OwnedFd, Errno> {
     rustix::io::fcntl_dupfd_cloexec(fd, 0)
 }
 
-/// Copies all bytes in the cheapest way that works, as long as `go_on` says so.
+/// Copies all bytes in the cheapest way that works, while `go_on` returns true.
 fn contents(
     from: &OwnedFd,
     stat: &Stat,
@@ -218,7 +218,7 @@ fn contents(
     if rustix::fs::ioctl_ficlone(to, from).is_ok() {
         return Ok(());
     }
-    // A file without a size, as in `/proc`, has content only for those who read it.
+    // A file without a size, as in `/proc`, has content only when it is read.
     let mut in_kernel = stat.st_size > 0;
     let mut buffer = Vec::new();
     loop {

@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 /// Bounds of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GlobOptions {
-    /// How many matches to give at most.
+    /// Limit on the number of matches.
     pub max_matches: Option<usize>,
 }
 

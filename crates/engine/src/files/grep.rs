@@ -59,7 +59,7 @@ pub struct GrepOptions {
     pub hidden: bool,
     /// Whether ignore files are disregarded.
     pub no_ignore: bool,
-    /// How many matches to give at most.
+    /// Limit on the number of matches.
     pub max_matches: usize,
     /// Lines longer than this are given cut; the search sees all of them.
     pub max_line_bytes: usize,
@@ -135,7 +135,7 @@ pub fn grep(
     Ok(GrepResult { matches: Vec::new(), truncated })
 }
 
-/// Searches all files below a directory; says whether there is more than was given.
+/// Searches all files below a directory; returns whether matches were left out.
 fn search_tree(
     path: &RootedPath,
     top: OwnedFd,
@@ -167,7 +167,7 @@ fn search_tree(
     Ok(truncated.into_inner())
 }
 
-/// Opens the files of a tree beneath the directory that was asked for.
+/// Opens the files of a tree beneath the searched directory.
 struct Opener<'a> {
     path: &'a RootedPath,
     top: OwnedFd,

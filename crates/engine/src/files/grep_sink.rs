@@ -26,7 +26,7 @@ pub struct Match {
     pub column: u64,
     /// The line without its ending.
     pub text: String,
-    /// The lines before it, as many as were asked for and exist.
+    /// The lines before it, as many as were requested and exist.
     pub before: Vec<String>,
     /// The lines behind it.
     pub after: Vec<String>,

@@ -1,4 +1,4 @@
-//! Guards: which places inside the roots may be touched, held against what descriptors really are.
+//! Path guards: which paths inside the roots may be accessed, checked on the descriptors that are used.
 //!
 //! A guard never sees the path a caller spelled. It sees where an open descriptor is, asked of the kernel after every
 //! link was followed, and that descriptor is then used: to swap a link in between gains nothing. A name that is
@@ -23,7 +23,7 @@ use crate::Error;
 /// What the kernel puts behind the path of something that has lost its name.
 const DELETED: &[u8] = b" (deleted)";
 
-/// What is done to a place.
+/// How a path is accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Its content or its names are looked at.
@@ -103,7 +103,7 @@ pub(super) fn check_open(guard: &dyn PathGuard, object: impl AsFd, access: Acces
 }
 
 impl ResolvedName {
-    /// Where the place is now.
+    /// The current real path of this name.
     pub(super) fn real(&self) -> Result<PathBuf, Error> {
         let dir = real_path(&self.dir)?;
         Ok(if self.is_root() { dir } else { dir.join(&self.name) })
@@ -134,7 +134,7 @@ impl RootedPath {
         }
     }
 
-    /// Whether a guard would let it be written, by where it leads now: for those who write later and would hear it then.
+    /// Whether the guard permits a write to the path that it currently resolves to, for a caller that writes later.
     pub fn may_write(&self) -> Result<(), Error> {
         self.check_ahead(Access::Write)
     }
@@ -148,7 +148,7 @@ impl RootedPath {
         }
     }
 
-    /// The error for a path that could not be opened: of a refused place nobody learns whether it exists.
+    /// The error for a path that could not be opened: for a denied path it does not reveal whether the path exists.
     pub(super) fn hide_if_denied(&self, error: Error, access: Access) -> Error {
         match (&error, self.check_ahead(access)) {
             (Error::File { .. }, Err(guarded @ Error::Guarded { .. })) => guarded,
@@ -166,9 +166,9 @@ fn leads_nowhere(error: &std::io::Error) -> bool {
 pub(super) enum EntryFilter<'a> {
     /// Nobody guards it.
     Open,
-    /// Where the directory is cannot be told, so nothing of it is.
+    /// The real path of the directory is unknown, so all of its names are hidden.
     Shut,
-    /// The directory's place, and who is asked.
+    /// The real path of the directory, and the guard.
     Guarded(&'a dyn PathGuard, PathBuf),
 }
 
@@ -178,7 +178,7 @@ impl<'a> EntryFilter<'a> {
         real_path(dir).map_or(Self::Shut, |real| Self::Guarded(guard, real))
     }
 
-    /// Whether a name in it, or a path further down, may be told.
+    /// Whether a name in it, or a path below it, may be listed.
     pub(super) fn allows(&self, below: impl AsRef<Path>) -> bool {
         match self {
             Self::Open => true,

@@ -16,7 +16,7 @@ use super::stat::FileKind;
 use super::walk::{DirNames, DirReader, MAX_DEPTH, open_child};
 use crate::Error;
 
-/// Refuses when something beneath a place may not be accessed in one of these ways.
+/// Fails if the guard denies one of these accesses to any entry of a tree.
 pub(super) fn check_tree(
     path: &RootedPath,
     place: &ResolvedName,
@@ -65,7 +65,7 @@ struct Level {
     next: usize,
 }
 
-/// Calls `look` with the way down to every entry beneath a place, by descriptors and through no link.
+/// Calls `look` with the relative path of every entry of a tree, through descriptors and without following links.
 fn each_beneath(
     asked: &Path,
     place: &ResolvedName,

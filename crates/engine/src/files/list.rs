@@ -25,7 +25,7 @@ pub struct ListOptions {
     pub recursive: bool,
     /// Whether names and kinds suffice; much faster, as no file is looked at.
     pub names_only: bool,
-    /// How many entries to give at most.
+    /// Limit on the number of entries.
     pub max_entries: Option<usize>,
 }
 
@@ -38,7 +38,7 @@ pub struct DirEntry {
     pub kind: FileKind,
     /// Size of a file or link; none for directories, or if only names were asked for.
     pub size: Option<u64>,
-    /// When it was last modified, in milliseconds since the epoch; none if only names were asked for.
+    /// When it was last modified, in milliseconds since the epoch; none if only names were requested.
     pub mtime_ms: Option<i64>,
 }
 

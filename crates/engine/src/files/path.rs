@@ -1,4 +1,4 @@
-//! Roots and RootedPath: the only way to a path.
+//! Roots and RootedPath: every path is checked against the roots when it is created.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::cleanup::CleanupCache;
 use super::guard::{CombinedGuard, PathGuard};
 use crate::Error;
 
-/// The directories that files may be touched in. Cheap to clone.
+/// The directories in which files may be accessed. Cheap to clone.
 ///
 /// A root need not exist yet, may itself be a link, and may be `/`, which permits everything.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ pub struct RootedPath {
     path: PathBuf,
 }
 
-/// A place below a root: which root, and the cleaned way down from it (empty for the root itself).
+/// A path relative to a root: the index of the root, and the normalised path below it (empty for the root itself).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RootLocation {
     pub(super) root: usize,
@@ -147,7 +147,7 @@ impl Roots {
         (0..self.0.roots.len()).find_map(|root| Some(RootLocation { root, below: real(root)? }))
     }
 
-    /// Where a root really is, when it exists. Only text: whoever opens it checks again.
+    /// The real path of a root, if it exists. Only text: opening it checks again.
     pub(super) fn real(&self, root: usize) -> Option<PathBuf> {
         std::fs::canonicalize(self.0.roots.get(root)?).ok()
     }
@@ -196,7 +196,11 @@ impl RootedPath {
 
     /// The same path, checked by one more guard when it is opened.
     pub fn guarded(&self, guard: Arc<dyn PathGuard>) -> RootedPath {
-        RootedPath { roots: self.roots.guarded(guard), spot: self.spot.clone(), path: self.path.clone() }
+        RootedPath {
+            roots: self.roots.guarded(guard),
+            location: self.location.clone(),
+            path: self.path.clone(),
+        }
     }
 
     /// A path further down, spelled with `relative`.

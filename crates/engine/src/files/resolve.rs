@@ -1,4 +1,4 @@
-//! Resolving: how a rooted path is opened without a moment in which a link could lead it astray.
+//! Resolving: opening a rooted path without a race in which a link could lead outside the roots.
 //!
 //! The kernel does it in one call (`openat2` beneath the root). It refuses links that are absolute or
 //! climb past the root even when they lead into a root again; then, and where the call is missing, the
@@ -26,14 +26,14 @@ pub(super) const SAFE_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::CLOEXEC).un
 pub(super) const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// A directory to list.
 pub(super) const LISTING: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// How often the kernel may say that something was renamed under it before we walk ourselves.
+/// Attempts with `openat2` while other processes rename; then the path is walked component by component.
 const TRIES: usize = 4;
 
 /// A name in an open directory: what operations on the name itself act on.
 #[derive(Debug)]
 pub(super) struct ResolvedName {
     pub(super) dir: OwnedFd,
-    /// `.` when the place is a root itself.
+    /// `.` if it is a root itself.
     pub(super) name: OsString,
 }
 
@@ -59,7 +59,7 @@ impl RootedPath {
         self.open_with(LISTING)
     }
 
-    /// Opens what must be a regular file, and says what it is.
+    /// Opens a regular file and returns its metadata.
     pub(super) fn open_regular(&self, access: OFlags) -> Result<(OwnedFd, Stat), Error> {
         let file = self.open_with(access | SAFE_FLAGS).map_err(|error| not_regular(error, self.as_path()))?;
         let stat = rustix::fs::fstat(&file).map_err(refused("stat", self.as_path()))?;
@@ -109,7 +109,7 @@ impl RootedPath {
         }
     }
 
-    /// Opens to read. The guard is asked about what was opened.
+    /// Opens for reading. The guard checks the opened descriptor.
     fn open_with(&self, flags: OFlags) -> Result<OwnedFd, Error> {
         let opened = open(&self.roots, &self.location, flags, self.as_path());
         let Some(guard) = self.roots.guard() else { return opened };
@@ -151,13 +151,13 @@ impl ResolvedName {
         }
     }
 
-    /// Whether the place is a root rather than a name inside one.
+    /// Whether it is a root rather than a name inside one.
     pub(super) fn is_root(&self) -> bool {
         self.name == "."
     }
 }
 
-/// Opens a place below a root.
+/// Opens a path below a root.
 fn open(roots: &Roots, location: &RootLocation, flags: OFlags, asked: &Path) -> Result<OwnedFd, Error> {
     if roots.strategy() == ResolveStrategy::Kernel {
         let root = open_root(roots, location.root, asked)?;
@@ -191,7 +191,7 @@ pub(super) fn open_beneath(
 fn open_root(roots: &Roots, root: usize, asked: &Path) -> Result<OwnedFd, Error> {
     let path = roots.root(root);
     match roots.outer() {
-        // Unguarded: the guard is asked about what is opened in the end.
+        // Unguarded: the guard checks the final descriptor.
         Some(outer) => {
             let root = outer.admit(Path::new("/"), path)?;
             open(outer, &root.location, DIRECTORY, root.as_path())
@@ -219,7 +219,7 @@ pub(super) fn require_regular(stat: &Stat, asked: &Path) -> Result<(), Error> {
     }
 }
 
-/// A socket cannot be opened at all, nor a FIFO without a reader for writing: both say ENXIO.
+/// A socket cannot be opened, nor a FIFO without a reader for writing: both fail with ENXIO.
 fn not_regular(error: Error, asked: &Path) -> Error {
     match error {
         Error::File { ref source, .. } if source.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {

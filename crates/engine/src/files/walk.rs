@@ -28,7 +28,7 @@ struct Name {
 }
 
 impl DirNames {
-    /// Each name with its kind, in the order they are held.
+    /// Each name with its kind, in the order of the directory.
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], FileKind)> {
         self.entries.iter().map(|name| (self.bytes(*name), name.kind))
     }

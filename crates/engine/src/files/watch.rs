@@ -1,4 +1,4 @@
-//! Watching: told what changes in a directory, in short batches, until the watch is dropped.
+//! Watching a directory: changes are delivered in short batches until the watcher is dropped.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::Error;
 
 /// How long changes are gathered after the first of a batch.
 const WINDOW: Duration = Duration::from_millis(50);
-/// Events waiting to be gathered; past it they are dropped and the next batch says so.
+/// Events queued for the next batch; beyond it they are dropped and the batch is marked as incomplete.
 const MOST_WAITING: usize = 16 * 1024;
 
 /// A running watch. Dropping it stops it without waiting for its thread, whose sink may be waiting for whoever drops
@@ -66,7 +66,7 @@ impl FileWatcher {
     }
 }
 
-/// The watched object, held open: the watch is put on what was checked, not on what has its name later.
+/// The watched object, kept open: the watch is set on the checked object, not on a later one of the same name.
 struct Pinned {
     object: OwnedFd,
     through: PathBuf,
@@ -110,7 +110,7 @@ fn queue(
     }
 }
 
-/// Gathers events into batches until the watcher is gone.
+/// Collects events into batches until the watcher is dropped.
 fn gather(
     waiting: &Receiver<notify::Event>,
     lost: &AtomicBool,

@@ -1,4 +1,4 @@
-//! Writing: a whole file at once, atomically unless told otherwise, or more at its end.
+//! Writing: replacing a whole file, atomically by default, or appending to it.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -109,7 +109,7 @@ pub fn write_from(path: &RootedPath, source: &File, durability: Durability) -> R
     Ok(WriteResult { bytes, mtime_ms, created })
 }
 
-/// A file without a name, for content that has none yet. It is gone when it is closed.
+/// An unnamed temporary file. The kernel removes it when it is closed.
 pub fn unnamed_file() -> Result<File, Error> {
     let directory = std::env::temp_dir();
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
@@ -130,7 +130,7 @@ fn copy_all(source: &File, file: BorrowedFd<'_>) -> Result<u64, Errno> {
     }
 }
 
-/// [`write()`], telling each step of an atomic write as it is done.
+/// [`write()`] with an observer of the steps of an atomic write.
 pub fn write_observed(
     path: &RootedPath,
     bytes: &[u8],
@@ -161,7 +161,7 @@ pub fn write_observed(
     }
 }
 
-/// Stages new content and commits it; says when it was modified and whether the file is new.
+/// Stages new content and commits it; returns the time of modification and whether the file is new.
 pub(super) fn replace(
     path: &RootedPath,
     (place, old): (ResolvedName, Option<Stat>),
@@ -230,7 +230,7 @@ fn append(
     finish(&place, &file, bytes, created, (asked, options))
 }
 
-/// Writes into the file as it stands; whoever reads meanwhile may see some of both.
+/// Writes into the existing file; a concurrent reader may see a mix of old and new content.
 fn in_place(
     place: ResolvedName,
     bytes: &[u8],
@@ -263,7 +263,7 @@ fn finish(
     Ok(WriteResult { bytes: bytes.len() as u64, mtime_ms: mtime_ms(&stat), created })
 }
 
-/// Opens the file at a place, making it if missing, and says whether it was made.
+/// Opens a file, creating it if it is missing; returns whether it was created.
 fn open_for_writing(
     place: &ResolvedName,
     how: OFlags,

@@ -1,8 +1,8 @@
-//! Whether a process may be read from: back pressure first, disk when its reader has stopped, back pressure again.
+//! Flow control of output: back pressure first, disk when the primary reader has stopped, back pressure again.
 //!
-//! A reader that keeps up a little slower than the process writes slows the process through its pipe, which costs
-//! nothing. A reader that has stopped altogether must not stop the process: then the oldest output goes to disk, up
-//! to a quota, and only then does the pipe fill up.
+//! A reader that is a little slower than the process slows the process through its pipe, which costs nothing. A reader
+//! that has stopped must not stop the process: the oldest output is moved to disk, up to a quota, and only then does the
+//! pipe fill up.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct Flow {
     full_since: Option<Instant>,
     has_stopped: bool,
     disk_is_full: bool,
-    /// Said once per process: what cannot be written cannot be written for every chunk.
+    /// Whether the failure to write was logged; once per process is enough.
     has_warned: bool,
 }
 
@@ -43,19 +43,19 @@ impl Flow {
         }
     }
 
-    /// Whether there is room for more output.
+    /// Whether the log can take more output.
     pub(super) fn may_read(&self) -> bool {
         self.full_since.is_none()
     }
 
-    /// Output was added.
+    /// Notes that output was appended.
     pub(super) fn pushed(&mut self) {
         if self.log.capacity() == Capacity::Full {
             self.full_since = Some(Instant::now());
         }
     }
 
-    /// Waits until the reader moves or has clearly stopped. Safe to drop while it waits.
+    /// Waits until the primary reader advances, or has stopped for 200 ms. Cancel safe.
     pub(super) async fn capacity_or_stall(&self) {
         let Some(since) = self.full_since else { return };
         if self.disk_is_full {
@@ -70,7 +70,7 @@ impl Flow {
         }
     }
 
-    /// Acts on what `capacity_or_stall` waited for: reads go on, or the oldest output goes to disk.
+    /// Continues after `capacity_or_stall`: allows reads again, or moves the oldest output to disk.
     pub(super) async fn relieve(&mut self) {
         if self.log.capacity() == Capacity::Available {
             self.full_since = None;
@@ -90,7 +90,7 @@ impl Flow {
                 self.full_since = None;
             }
         } else if self.log.is_primary_disconnected() {
-            // Nobody would make room by reading.
+            // No reader is connected that could free memory by reading.
             self.disk_is_full = false;
             self.log.drop_oldest();
             if self.log.capacity() == Capacity::Available {
@@ -101,7 +101,7 @@ impl Flow {
         }
     }
 
-    /// Moves the oldest chunk to disk; whether there was room for it.
+    /// Moves the oldest chunk to disk; returns whether the quota allowed it.
     async fn spill_oldest(&mut self) -> bool {
         let Some((start, stream, bytes)) = self.log.oldest() else { return true };
         let dir = self.dir.clone();
@@ -117,7 +117,7 @@ impl Flow {
             }
             Ok(Err(error)) => {
                 if !std::mem::replace(&mut self.has_warned, true) {
-                    tracing::warn!(%error, "output cannot go to disk: it waits for its reader, or is lost and declared");
+                    tracing::warn!(%error, "cannot write output to disk: it waits for its reader, or is dropped and reported as lost");
                 }
                 false
             }

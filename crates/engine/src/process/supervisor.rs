@@ -1,7 +1,7 @@
 //! The supervisor: the one task that owns a child. It alone writes the child's log, signals it and reaps it.
 //!
-//! A process goes through three phases. It runs; its leader ends and its output is drained; it is closed. What its
-//! leader left behind in the background lives on, watched by the same task, until it ends or the session does.
+//! A process goes through three phases. It runs; its leader exits and its output is drained; it is closed. Background
+//! jobs of the leader continue, watched by the same task, until they end or the session does.
 
 use std::future::Future;
 use std::io;
@@ -30,21 +30,21 @@ use crate::limits::OnOutputLimit;
 use crate::registry::Registry;
 use crate::sandbox::{Denial, DenialDetector, StandIns};
 
-/// What others may ask of a supervisor.
+/// A command to a supervisor.
 #[derive(Debug)]
 pub(super) enum SupervisorCommand {
-    /// End the tree, or tell its group something; the answer comes when it is done.
+    /// End the tree, or signal its process group; the reply is sent when that is done.
     Kill { signal: Signal, reply: oneshot::Sender<Result<KillOutcome, Error>> },
     /// Change the size of the terminal.
     Resize { size: TerminalSize, reply: oneshot::Sender<Result<(), Error>> },
 }
 
-/// Everything a supervisor is given.
+/// The arguments of a supervisor.
 #[derive(Debug)]
 pub(super) struct Assignment {
-    /// What every process of the tree carries in its environment.
+    /// The mark in the environment of every process of the tree.
     pub(super) mark: String,
-    /// Where the process is listed once it runs.
+    /// The registry, and the handle that is added to it once the process runs.
     pub(super) registration: (Registry, WeakProcess),
     pub(super) spec: ProcessSpec,
     pub(super) log: Arc<OutputLog>,
@@ -53,11 +53,11 @@ pub(super) struct Assignment {
     pub(super) commands: mpsc::Receiver<SupervisorCommand>,
     pub(super) inputs: mpsc::Receiver<InputRequest>,
     pub(super) started: oneshot::Sender<Result<i32, Error>>,
-    /// The session has ended, and its processes with it.
+    /// Cancelled when the session ends, and its processes with it.
     pub(super) stop: CancellationToken,
 }
 
-/// What can happen next.
+/// An event that a supervisor waits for.
 enum SupervisorEvent {
     Output { index: usize, bytes: Option<Bytes> },
     Exited(ExitStatus),
@@ -81,7 +81,7 @@ pub(super) struct Supervisor {
     inputs: mpsc::Receiver<InputRequest>,
     stop: CancellationToken,
     live: RunningChild,
-    /// Outputs that came to their end, closed once nobody waits any more.
+    /// Outputs that ended; their descriptors are closed after the end was published.
     ended: Vec<Output>,
     stdin: StdinQueue,
     flow: Flow,
@@ -98,12 +98,12 @@ pub(super) struct Supervisor {
     is_exit_logged: bool,
     drain: Option<Drain>,
     truncated_bytes: u64,
-    /// Listens to a confined process, to say why it failed.
+    /// Observes the output of a confined process, to report a denial.
     denial_detector: Option<DenialDetector>,
 }
 
-/// Starts the child and sees it through to its end. Returns when nothing of it is left, or when the session stopped
-/// and nothing more can be done.
+/// Starts the child and supervises it. Returns when its tree is gone, or when the session stopped and the remaining
+/// members cannot be killed.
 pub(super) async fn supervise(assignment: Assignment) {
     let Assignment {
         mark,
@@ -120,7 +120,7 @@ pub(super) async fn supervise(assignment: Assignment) {
     let live = match launcher.launch(&spec, &mark).await {
         Ok(live) => live,
         Err(error) => {
-            // The starter hears it, or has gone and does not care.
+            // Fails if the caller dropped the start.
             let _sent = started.send(Err(error));
             return;
         }
@@ -171,12 +171,12 @@ impl Supervisor {
             let event = self.next().await;
             self.handle(event).await;
         }
-        // Who hears that it ended finds no trace of it, unless something of it still runs.
+        // Removed before the end is published, unless a member of the tree still runs.
         if !self.live.stand_ins.is_empty() && self.live.tree.is_gone().await {
             self.live.stand_ins = StandIns::default();
         }
         self.close().await;
-        // Whoever waits for the end hears of it before the cleaning up: one turn for the reader, one for the writer.
+        // The end is delivered before the cleanup: one turn for the reader, one for the writer.
         for _ in 0..3 {
             yield_to_ready_tasks().await;
         }
@@ -184,13 +184,13 @@ impl Supervisor {
         self.supervise_background().await;
     }
 
-    /// Closed once the leader has ended, its output is drained, and whoever wanted the tree's end has an answer.
+    /// Closed once the leader has exited, its output is drained, and no kill is in progress.
     fn is_closed(&self) -> bool {
         let is_drained = self.live.outputs.is_empty() || self.drain.as_ref().is_some_and(Drain::is_over);
         self.exit.is_some() && is_drained && self.ending.is_none()
     }
 
-    /// Waits for one thing to happen. Control comes first, so that no flood of output delays a kill.
+    /// Waits for the next event. Commands come first, so that no flood of output delays a kill.
     async fn next(&mut self) -> SupervisorEvent {
         let has_input = self.stdin.wants_to_write();
         let reads = self.flow.may_read();
@@ -256,7 +256,7 @@ impl Supervisor {
         }
     }
 
-    /// Puts output into the log, exactly up to the limit.
+    /// Appends output to the log, exactly up to the output limit.
     fn record(&mut self, stream: Stream, mut bytes: Bytes) {
         if let Some(left) = self.may_write {
             let fits = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
@@ -348,13 +348,13 @@ impl Supervisor {
             self.cause = cause;
         }
         if self.ending.is_some() && grace.is_some() {
-            // It is being ended already; to begin anew would only give it more time.
+            // A kill is in progress; a new one would only extend the grace.
             return;
         }
         self.ending = Some(Box::pin(self.live.tree.clone().end(grace)));
     }
 
-    /// The session ends, and looks itself for whoever left the tree.
+    /// Kills the tree because its session ends. The session itself searches for members that left the tree.
     fn end_with_session(&mut self) {
         self.is_stopping = true;
         self.live.tree = self.live.tree.of_ending_session();
@@ -375,14 +375,14 @@ impl Supervisor {
         let held_by = if names.is_empty() { Vec::new() } else { self.live.tree.holders(names).await };
         self.record_rests();
         self.stdin.close(&mut self.live.input);
-        // Nobody looks at these again: who waits hears that it is too late, and so does who comes later.
+        // Pending and later inputs are refused.
         self.inputs.close();
         while let Ok(request) = self.inputs.try_recv() {
             self.stdin.accept(request, &mut self.live.input);
         }
         let state = self.log.state().borrow().clone();
         let counted = self.counted();
-        // A command that coped with the end of one of its parts has not ended because of it.
+        // A command that exited with 0 has handled the kill of one of its processes.
         if self.cause == ExitCause::Itself && counted.memory_kills > 0 && exit != ExitStatus::Code(0) {
             self.cause = ExitCause::MemoryLimit;
         }
@@ -399,18 +399,18 @@ impl Supervisor {
         });
     }
 
-    /// What the kernel counted because of its limits.
+    /// The counters that the kernel keeps for its limits.
     fn counted(&self) -> Counted {
         let Some(held) = &self.live.held else { return Counted::default() };
         let cgroup = self.live.tree.cgroup.as_ref();
         held.counted() + cgroup.map_or_else(Counted::default, |lease| lease.counted())
     }
 
-    /// Keeps what the leader left behind: its output is read and discarded, since closing the pipe would kill it.
+    /// Supervises background jobs after the end: their output is read and discarded, since closing the pipe would kill them.
     async fn supervise_background(mut self) {
         while self.ending.is_some() || !self.live.tree.is_gone().await {
             if self.is_stopping && self.ending.is_none() {
-                // Ended as far as it can be: what is left is stuck in the kernel.
+                // The remaining members are stuck in the kernel and cannot be killed.
                 return;
             }
             let tree = self.live.tree.clone();

@@ -143,7 +143,7 @@ fn delete(change: &FileChange, durability: Durability, undo: &mut Vec<Undo>) -> 
     Ok(())
 }
 
-/// Puts everything back, newest first. What cannot be put back is logged: there is nobody better to tell.
+/// Restores all changed files, newest first. A file that cannot be restored is logged.
 fn take_back(undo: &[Undo], made: &[RootedPath]) {
     for undo in undo.iter().rev() {
         if let Err(errno) = undo.restore() {
