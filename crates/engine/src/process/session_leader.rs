@@ -1,0 +1,62 @@
+//! Starting a program as an independent session leader, which outlives this process.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{WaitId, WaitIdOptions};
+use tokio::io::Interest;
+
+use super::child::SessionMode;
+use super::launch::{LEADERS, discard, verdict};
+use super::limits::MAX_JOINED_GROUPS;
+use super::spawn::{self, SpawnRequest, SpawnedChild};
+use super::sys;
+
+/// Starts a program with exactly this environment, as the leader of a new session, in `/`, with no descriptors but the
+/// three streams. Returns its pid once it executes. It outlives this process; if it ends first, it is reaped.
+pub async fn spawn_session_leader(
+    argv: &[String],
+    env: &[(OsString, OsString)],
+    stdio: [OwnedFd; 3],
+) -> io::Result<i32> {
+    let cwd = rustix::fs::open("/", OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let order = SpawnRequest {
+        argv,
+        arg0: None,
+        env,
+        mark: None,
+        cwd: cwd.as_fd(),
+        stdio: stdio.each_ref().map(AsFd::as_fd),
+        session_mode: SessionMode::Session,
+        cgroup: None,
+        joins: [None; MAX_JOINED_GROUPS],
+        rlimits: &[],
+        dies_with_parent: false,
+        confined: None,
+    };
+    let SpawnedChild { pid, pidfd, pending } = LEADERS.hold(|| spawn::start(&order))?;
+    drop(stdio);
+    let ended = match sys::watch(pidfd, Interest::READABLE) {
+        Ok(ended) => ended,
+        Err(error) => {
+            discard(pid).await;
+            return Err(error);
+        }
+    };
+    if let Err(error) = verdict(pending).await {
+        discard(pid).await;
+        return Err(error.into());
+    }
+    let number = pid.as_raw_nonzero().get();
+    // Lives as long as the runtime, which has nothing to do for a child that outlives it.
+    tokio::spawn(async move {
+        // An error here only means that there is nothing to wait for.
+        let _ended = ended.readable().await;
+        let handle = WaitId::PidFd(ended.get_ref().as_fd());
+        let _status = rustix::process::waitid(handle, WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        LEADERS.forget(number);
+    });
+    Ok(number)
+}
