@@ -195,7 +195,7 @@ impl<M> Inbox<M> {
 
 /// The connection and inbox of one task, and the notification that a slow reader has caught up.
 #[derive(Debug)]
-pub(crate) struct Endpoint<M> {
+pub(crate) struct DriverEndpoint<M> {
     connection: Connection,
     inbox: Inbox<M>,
     drained: Arc<Notify>,
@@ -229,9 +229,9 @@ pub(crate) enum EndpointEvent<M> {
     Ended(LinkEnd),
 }
 
-impl<M> Endpoint<M> {
-    pub(crate) fn new(connection: Connection, inbox: Inbox<M>, drained: Arc<Notify>) -> Endpoint<M> {
-        Endpoint { connection, inbox, drained }
+impl<M> DriverEndpoint<M> {
+    pub(crate) fn new(connection: Connection, inbox: Inbox<M>, drained: Arc<Notify>) -> DriverEndpoint<M> {
+        DriverEndpoint { connection, inbox, drained }
     }
 
     /// Waits for the next event. Cancel-safe.

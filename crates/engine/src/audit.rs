@@ -1,7 +1,7 @@
-//! Audit: what is recorded about every request and every end of a process, and the seam to whoever keeps it.
+//! Audit: the record of every request and of every process that ended, and the sink that stores it.
 //!
-//! The request path only fills in a small struct and hands it over; formatting, hiding secrets and hashing are
-//! the sink's business, on its own thread. Contents never enter a record: [`Detail::Hidden`] carries a size.
+//! The request path only fills in a small struct; formatting, redaction and hashing are done by the sink, on its own
+//! thread. Contents never enter a record: [`Detail::Hidden`] carries a size.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,80 +10,80 @@ use std::time::{Duration, SystemTime};
 use crate::policy::Verdict;
 use crate::process::ExitStatus;
 
-/// Keeps records. Never makes the caller wait, and never loses a record silently: a loss is counted and recorded.
+/// Stores records. Never blocks the caller, and never loses a record silently: a loss is counted and recorded.
 pub trait AuditSink: Send + Sync {
-    /// Takes one record over.
+    /// Accepts one record, without waiting.
     fn record(&self, record: AuditRecord);
 }
 
 /// One request that was answered, or one process that ended.
 #[derive(Debug, Clone)]
 pub struct AuditRecord {
-    /// When it ended.
+    /// When the request or the process ended.
     pub time: SystemTime,
-    /// Who asked, by what they proved, such as `token:ci` or `uid:1000`.
+    /// The authenticated caller, such as `token:ci` or `uid:1000`.
     pub caller: Arc<str>,
-    /// Where they called from, if that is another machine.
+    /// The address of the caller, if that is another machine.
     pub address: Option<Arc<str>>,
-    /// The name the client gave itself.
+    /// The client name sent by the client.
     pub client: Arc<str>,
-    /// The front end it came through.
+    /// The face that served the request.
     pub face: &'static str,
     /// The session it belongs to, if one was open.
     pub session: Option<Arc<str>>,
-    /// What was asked for, in the word of the front end.
+    /// The method name in the protocol of the face.
     pub operation: Cow<'static, str>,
-    /// What it was asked with. The sink hides what looks like a secret.
+    /// The parameters. The sink redacts values that look like secrets.
     pub details: Vec<(Cow<'static, str>, Detail)>,
-    /// What came of it.
+    /// The result of the request.
     pub outcome: AuditOutcome,
     /// How the process ended, in the record of its end.
     pub exit: Option<ExitStatus>,
-    /// How long it took.
+    /// How long the request or the process took.
     pub duration: Duration,
-    /// What the policy said, when it was asked.
+    /// The decision of the policy, if one was made.
     pub decision: Option<PolicyOutcome>,
 }
 
-/// What a policy said about an operation, and what came of asking.
+/// The decision of the policy about an operation, and the result of the approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyOutcome {
-    /// What it said.
+    /// The verdict of the policy.
     pub verdict: Verdict,
-    /// The rule that decided, or the name of what decides when none does.
+    /// The rule that decided, or the name of the default.
     pub rule: Arc<str>,
-    /// How the question ended, when one was asked.
+    /// How the approval request ended, if there was one.
     pub approval: Option<ApprovalRecord>,
 }
 
-/// How a question to a person ended.
+/// The approval of an operation by a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalRecord {
-    /// The question; nothing when an earlier answer held for this operation too.
+    /// The id of the approval request; `None` if an earlier decision covers this operation.
     pub id: Option<Arc<str>>,
-    /// Who answered, by what they proved; nobody when it ended without an answer.
+    /// The authenticated approver; `None` if it ended without an answer.
     pub by: Option<Arc<str>>,
-    /// How far an approval reaches, in the word of the answer.
+    /// The scope of the approval, as named in the answer.
     pub scope: Option<&'static str>,
-    /// How it ended.
+    /// How the approval request ended.
     pub outcome: ApprovalOutcome,
 }
 
-/// How a question to a person ended.
+/// How an approval request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalOutcome {
     /// It was approved.
     Approved,
     /// It was denied.
     Denied,
-    /// Nobody answered in time.
+    /// No approver answered in time.
     TimedOut,
-    /// Whoever asked went away, or the daemon stopped.
+    /// The requester disconnected, or the daemon stopped.
     Withdrawn,
 }
 
 impl ApprovalOutcome {
-    /// The word in the audit.
+    /// The value in the audit log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Approved => "approved",
@@ -99,29 +99,29 @@ impl ApprovalOutcome {
 pub enum Detail {
     /// A path, a name, a pattern.
     Text(String),
-    /// A program and its arguments; secrets among them are hidden word by word.
+    /// A program and its arguments; secrets among them are redacted one by one.
     Argv(Vec<String>),
-    /// Text for a shell; secrets within are hidden.
+    /// A command line for a shell; secrets in it are redacted.
     Shell(String),
     /// Several plain texts, such as the names of variables (never their values).
     List(Vec<String>),
     /// A count, a size, a time.
     Number(i64),
-    /// A switch.
+    /// A boolean option.
     Flag(bool),
-    /// Contents, input, secrets: only their size is kept.
+    /// Contents, input or secrets: only their size is recorded.
     Hidden {
         /// How many bytes there were.
         bytes: u64,
     },
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuditOutcome {
-    /// It was done; a few words on the result, such as `12 entries`.
+    /// Success, with a short summary such as `12 entries`.
     Done(Cow<'static, str>),
-    /// It failed, with the front end's code and the message the client saw.
+    /// Failure, with the code and the message that the client received.
     Failed {
         /// The code the client got.
         code: i64,
@@ -130,7 +130,7 @@ pub enum AuditOutcome {
     },
 }
 
-/// A sink that keeps nothing, for engines whose operator switched auditing off.
+/// A sink that discards all records, used when auditing is switched off.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoAudit;
 

@@ -13,16 +13,16 @@ use crate::registry::Registry;
 use crate::sandbox::{self, Confinement, Gap};
 use crate::session::Session;
 
-/// What an engine is made of.
+/// Settings that an engine is started with.
 #[derive(Debug, Clone)]
 pub struct EngineSettings {
-    /// The bounds of every process.
+    /// Limits of every process.
     pub process_limits: ProcessLimits,
-    /// How trees are held together.
+    /// How the members of a process tree are found again.
     pub containment: Containment,
     /// Sessions that may be open at the same time.
     pub max_sessions: usize,
-    /// How processes are confined that have a confinement.
+    /// The sandbox of processes that have a confinement.
     pub sandbox: sandbox::SandboxSettings,
 }
 
@@ -55,40 +55,41 @@ impl Engine {
     pub fn open_session(&self) -> Result<Session, Error> {
         let shared = &self.shared;
         let limit = shared.settings.max_sessions;
-        let place = Place::take(&shared.sessions, limit)
+        let slot = SessionSlot::take(&shared.sessions, limit)
             .ok_or(Error::LimitReached { what: "concurrent sessions", limit: limit as u64 })?;
-        self.session(shared.settings.process_limits.clone(), Some(place))
+        self.session(shared.settings.process_limits.clone(), Some(slot))
     }
 
-    /// Opens a session for somebody who bounds sessions and their output in their own way: it takes none of the places.
+    /// Opens a session that does not count for `max_sessions`, with adjusted process limits: for a face that limits its
+    /// sessions itself.
     pub fn open_uncounted_session(&self, adjust: impl FnOnce(&mut ProcessLimits)) -> Result<Session, Error> {
         let mut bounds = self.shared.settings.process_limits.clone();
         adjust(&mut bounds);
         self.session(bounds, None)
     }
 
-    fn session(&self, bounds: ProcessLimits, place: Option<Place>) -> Result<Session, Error> {
+    fn session(&self, bounds: ProcessLimits, slot: Option<SessionSlot>) -> Result<Session, Error> {
         let shared = &self.shared;
         let stop = shared.stop.child_token();
-        Session::new(bounds, shared.launcher.clone(), shared.registry.clone(), stop, place)
+        Session::new(bounds, shared.launcher.clone(), shared.registry.clone(), stop, slot)
     }
 
-    /// Every process of every session that is still remembered.
+    /// All processes of all sessions, finished ones included while their session retains them.
     pub async fn processes(&self) -> Vec<Process> {
         self.shared.registry.list().await
     }
 
-    /// Whether cgroups hold trees together here; looks it up if nothing was started yet.
+    /// Whether process trees are held in cgroups. Probes the system if nothing was started yet.
     pub fn uses_cgroups(&self) -> bool {
         self.shared.launcher.uses_cgroups()
     }
 
-    /// What this kernel cannot hold of a confinement.
+    /// The parts of a confinement that this kernel cannot enforce.
     pub fn gaps(&self, confinement: &Confinement) -> Vec<Gap> {
         confinement.gaps(&self.shared.settings.sandbox.features())
     }
 
-    /// Ends the processes of all sessions. Sessions that are closed afterwards wait until they are gone.
+    /// Kills the processes of all sessions. [`Session::close`] then waits until they are gone.
     pub fn shut_down(&self) {
         self.shared.stop.cancel();
     }
@@ -102,16 +103,19 @@ impl fmt::Debug for Engine {
 
 /// One of the places for sessions; free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<AtomicUsize>);
+pub(crate) struct SessionSlot(Arc<AtomicUsize>);
 
-impl Place {
-    fn take(taken: &Arc<AtomicUsize>, limit: usize) -> Option<Place> {
+impl SessionSlot {
+    fn take(taken: &Arc<AtomicUsize>, limit: usize) -> Option<SessionSlot> {
         let add = |count: usize| (count < limit).then_some(count + 1);
-        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok().map(|_before| Place(taken.clone()))
+        taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+            .ok()
+            .map(|_before| SessionSlot(taken.clone()))
     }
 }
 
-impl Drop for Place {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Error: one variant per thing attempted. Each face translates it exhaustively, so a new variant is a decision everywhere.
+//! Error: one variant per failed operation. Each face converts it exhaustively, so that a new variant must be handled everywhere.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,14 +9,14 @@ use crate::approval::Resolution;
 use crate::files::Access;
 use crate::process::ProcessId;
 
-/// What the engine could not do. The message says what was tried; `source` keeps the cause.
+/// A failed operation of the engine. The message names the operation; `source` is the cause.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The process is not known to this session, or was forgotten after its retention.
+    /// The session has no such process, or removed it after its retention.
     #[error("no process {0}")]
     NoSuchProcess(ProcessId),
-    /// The process ended before it took the command.
-    #[error("the process ended before it took the command")]
+    /// The process ended before it received the command.
+    #[error("the process ended before it received the command")]
     Gone,
     /// Standard input was closed, by the caller or by the program.
     #[error("standard input is closed")]
@@ -24,7 +24,7 @@ pub enum Error {
     /// The program could not be started.
     #[error("could not start {program}: {}", errno_text(source))]
     Spawn {
-        /// The program as it was asked for.
+        /// The program as it was requested.
         program: String,
         /// Why the kernel refused.
         source: io::Error,
@@ -33,17 +33,17 @@ pub enum Error {
     /// The path lies outside the roots, by its text or by what it resolves to.
     #[error("{} is outside the allowed roots", path.display())]
     OutsideRoots {
-        /// The path that was asked for, absolute and cleaned.
+        /// The requested path, absolute and normalised.
         path: PathBuf,
-        /// Where it leads, when links made the difference.
+        /// The path it resolves to, if links lead outside.
         resolved: Option<PathBuf>,
-        /// The roots it was held against.
+        /// The roots of the session.
         roots: Vec<PathBuf>,
     },
-    /// The path can name nothing: empty where a name is needed, or with a NUL inside.
+    /// An invalid path: empty where a name is needed, or with a NUL byte.
     #[error("{reason}")]
     BadPath {
-        /// The path that was asked for.
+        /// The requested path.
         path: PathBuf,
         /// What is wrong with it.
         reason: &'static str,
@@ -61,29 +61,29 @@ pub enum Error {
     /// The path names a FIFO, socket or device where a regular file is needed.
     #[error("{} is not a regular file", path.display())]
     NotRegular {
-        /// The path that was asked for.
+        /// The requested path.
         path: PathBuf,
     },
     /// Something already exists where something new was to be made.
     #[error("{} exists already", path.display())]
     Exists {
-        /// The path that was asked for.
+        /// The requested path.
         path: PathBuf,
     },
-    /// The file is not the one the caller last saw.
+    /// The file was changed since the caller last read it.
     #[error("{} has changed since it was last seen", path.display())]
     Conflict {
-        /// The path that was asked for.
+        /// The requested path.
         path: PathBuf,
         /// Milliseconds since the epoch that the caller expected.
         expected_ms: i64,
         /// Milliseconds since the epoch found, or nothing when the file is missing.
         found_ms: Option<i64>,
     },
-    /// An edit that cannot be made as asked.
+    /// An edit that cannot be made.
     #[error(transparent)]
     Edit(#[from] EditError),
-    /// A patch that cannot be applied; nothing of it was.
+    /// A patch that cannot be applied; no file was changed.
     #[error(transparent)]
     Patch(#[from] PatchError),
     /// A glob or a regular expression that does not parse.
@@ -91,19 +91,19 @@ pub enum Error {
     Pattern {
         /// The pattern as it was given.
         pattern: String,
-        /// What the parser said.
+        /// The message of the parser.
         reason: String,
     },
 
-    /// The process could not be confined as its profile says, so it was not started.
+    /// The process could not be confined as its profile requires, so it was not started.
     #[error("sandbox {profile}: {reason}")]
     Sandbox {
-        /// The profiles that were to hold.
+        /// The names of the profiles.
         profile: String,
-        /// What could not be done, and what to do about it.
+        /// The reason, and what to do about it.
         reason: String,
     },
-    /// The program lies where its own confinement lets nobody look.
+    /// The sandbox of the program denies access to the program itself.
     #[error("{} cannot be executed inside the sandbox", path.display())]
     SandboxDenied {
         /// The program.
@@ -114,58 +114,58 @@ pub enum Error {
     Denied {
         /// Name of the rule that decided.
         rule: String,
-        /// What the rule says to the caller.
+        /// The reason given by the rule.
         reason: String,
     },
-    /// Somebody has to be asked, and nobody can be.
+    /// The policy requires an approval, and no approver is available.
     #[error("not approved: {reason}")]
     NoApprover {
-        /// Name of the rule that asks.
+        /// Name of the rule that requires the approval.
         rule: String,
-        /// Why nobody can be asked.
+        /// Why no approver is available.
         reason: String,
     },
-    /// Somebody was asked and said no.
-    #[error("not approved: {by} said no")]
+    /// An approver denied the request.
+    #[error("not approved: denied by {by}")]
     Refused {
-        /// Name of the rule that asked.
+        /// Name of the rule that requires the approval.
         rule: String,
-        /// The question, by its name; nothing if the answer was given before for everything of its kind.
+        /// The id of the approval request; `None` if an earlier decision covers this request.
         approval: Option<Arc<str>>,
-        /// Who said no.
+        /// The approver who denied it.
         by: Arc<str>,
     },
-    /// Somebody was asked and did not answer in time.
-    #[error("not approved: nobody answered within {} ms", after.as_millis())]
+    /// No approver answered in time.
+    #[error("not approved: no answer within {} ms", after.as_millis())]
     Unanswered {
-        /// Name of the rule that asked.
+        /// Name of the rule that requires the approval.
         rule: String,
-        /// The question, by its name.
+        /// The id of the approval request.
         approval: Arc<str>,
-        /// How long an answer was waited for.
+        /// How long the request was pending.
         after: Duration,
     },
-    /// No question of this name waits for this caller.
+    /// No approval request with this id is pending for this caller.
     #[error("no approval {0}")]
     NoSuchApproval(String),
-    /// The question was settled before this answer came.
-    #[error("the approval {id} is settled already: {outcome}")]
+    /// The approval request was settled before this answer arrived.
+    #[error("approval {id} is already settled: {outcome}")]
     AlreadySettled {
-        /// The question, by its name.
+        /// The id of the approval request.
         id: String,
         /// How it was settled.
         outcome: Resolution,
     },
-    /// A guard on files refuses the place that the path leads to.
+    /// The path guard denies access to the path that this one resolves to.
     #[error("{} {} is not permitted: {reason}", access.as_str(), path.display())]
     Guarded {
-        /// The place, with all links resolved.
+        /// The path with all links resolved.
         path: PathBuf,
-        /// What was to be done to it.
+        /// The access that was denied.
         access: Access,
-        /// Name of the rule or profile that refuses it.
+        /// Name of the rule or profile that denies it.
         rule: String,
-        /// What the rule says to the caller.
+        /// The reason given by the rule.
         reason: String,
     },
     /// The operator switched a capability off, or this build or kernel lacks it.
@@ -176,15 +176,15 @@ pub enum Error {
         /// Why, and what would enable it.
         reason: String,
     },
-    /// A configured bound was reached.
+    /// A configured limit was reached.
     #[error("{what} limit reached ({limit})")]
     LimitReached {
-        /// What is bounded.
+        /// What is limited.
         what: &'static str,
-        /// The bound.
+        /// The value of the limit.
         limit: u64,
     },
-    /// The operation ran past its deadline; what it changed so far is stated by the operation.
+    /// The operation exceeded its deadline; the operation documents what it has changed by then.
     #[error("{what} did not finish within {} ms", after.as_millis())]
     Deadline {
         /// The operation.
@@ -229,7 +229,7 @@ pub enum PatchError {
     /// The envelope is empty.
     #[error("patch does not contain any hunks")]
     NoHunks,
-    /// A line that has no place where it stands.
+    /// An unexpected line.
     #[error("invalid patch format: line {line}: {reason}")]
     Syntax {
         /// Line number within the patch text, from 1.
@@ -261,7 +261,7 @@ pub enum PatchError {
     },
 }
 
-/// The operating system's words for an error, in lower case as C's `strerror` has them on most systems:
+/// The message of the operating system for an error, in lower case as `strerror` returns it on most systems:
 /// clients recognise a missing file by the text `no such file`.
 pub fn errno_text(error: &io::Error) -> String {
     let text = error.to_string();

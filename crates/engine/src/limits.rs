@@ -1,62 +1,63 @@
-//! Limits: every bound the engine keeps, handed in as one value. Nothing reads a global.
+//! Limits: all configurable limits of the engine, passed in as one value. No code reads a global.
 
 use std::time::Duration;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// Every bound the engine keeps. `None` means "no bound".
+/// All configurable limits of the engine. `None` means "no limit".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a command may run when its request names no time.
+    /// How long a command may run if its request has no timeout.
     pub default_timeout: Option<Duration>,
-    /// The longest time any request may ask for.
+    /// The largest timeout that a request may set.
     pub hard_timeout: Option<Duration>,
-    /// Output of both streams together when its request names no bound.
+    /// Output of both streams together if its request has no limit.
     pub max_output_bytes: Option<u64>,
-    /// The largest output bound any request may ask for.
+    /// The largest output limit that a request may set.
     pub hard_output_bytes: Option<u64>,
-    /// What one file read returns at most.
+    /// Bytes that one file read returns.
     pub max_file_read_bytes: u64,
     /// Processes of one session that may run at the same time; the next start is refused.
     pub max_processes_per_session: usize,
     /// Sessions that may be open at the same time; the next one is refused.
     pub max_concurrent_sessions: usize,
-    /// What happens when a process reaches its output bound.
+    /// What happens when a process reaches its output limit.
     pub on_output_limit: OnOutputLimit,
-    /// Output kept in memory per process; past it the log spills to disk.
+    /// Output kept in memory per process; beyond it the log spills to disk.
     pub log_bytes: usize,
-    /// Output kept on disk per process; past it the primary reader slows the process, without one the oldest goes.
+    /// Output kept on disk per process; beyond it the process waits for its primary reader, or drops the oldest output if
+    /// there is none.
     pub spill_bytes: u64,
-    /// Finished processes remembered per session; past it the oldest is forgotten.
+    /// Finished processes retained per session; beyond it the oldest is removed.
     pub finished_kept: usize,
-    /// How long a finished process is remembered.
+    /// How long a finished process is retained.
     pub finished_for: Duration,
-    /// Input that may come with a start request; more is refused, later input is not bounded by this.
+    /// Input in a start request; more is rejected. Does not limit later input.
     pub stdin_start_bytes: usize,
-    /// Commands waiting for one process; past it the sender waits, which slows that caller only.
+    /// Commands queued for one process; when full, the sender waits.
     pub commands_waiting: usize,
-    /// Time between asking a tree to end and ending it.
+    /// Time between TERM and KILL.
     pub kill_grace: Duration,
-    /// After the leader ended: silence this long ends the wait for a pipe that somebody else still holds.
+    /// Time without output, after the exit of the leader, after which a pipe that a descendant holds is abandoned.
     pub drain_idle: Duration,
-    /// After the leader ended: the longest wait for its output, silent or not.
+    /// Longest wait for output after the exit of the leader.
     pub drain_max: Duration,
     /// How long one scan of the file system may take.
     pub scan_deadline: Duration,
 }
 
-/// What happens when a process reaches its output bound.
+/// What happens when a process reaches its output limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnOutputLimit {
-    /// The whole tree is ended.
+    /// The whole tree is killed.
     #[default]
     Kill,
-    /// Further output is dropped and the process goes on.
+    /// Further output is dropped and the process continues.
     Truncate,
 }
 
-/// What a session would like instead. Only a lower value has an effect; `None` leaves the limit as it is.
+/// Limits requested by a session. Only lower values have an effect; `None` leaves the limit unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimitsRequest {
     /// See [`Limits::default_timeout`].
@@ -76,7 +77,7 @@ pub struct LimitsRequest {
 }
 
 impl Limits {
-    /// The documented defaults: small ceilings for a daemon that was told nothing else.
+    /// The documented defaults: low limits for a daemon without configuration.
     pub fn seed() -> Self {
         Self {
             default_timeout: Some(Duration::from_millis(30_000)),
@@ -100,7 +101,7 @@ impl Limits {
         }
     }
 
-    /// No ceilings but those that protect the machine: time and output are bounded only when a request asks.
+    /// Only limits that protect the machine: time and output are limited only if a request sets a limit.
     pub fn open() -> Self {
         Self {
             default_timeout: None,
@@ -114,42 +115,46 @@ impl Limits {
         }
     }
 
-    /// These limits with a session's wish applied: each value can only become smaller, and no default
-    /// exceeds its ceiling.
-    pub fn lowered(&self, wish: &LimitsRequest) -> Self {
-        let hard_timeout = lower(self.hard_timeout, wish.hard_timeout);
-        let hard_output_bytes = lower(self.hard_output_bytes, wish.hard_output_bytes);
-        let sessions = wish.max_concurrent_sessions.unwrap_or(usize::MAX);
-        let processes = wish.max_processes_per_session.unwrap_or(usize::MAX);
+    /// These limits, lowered by the request of a session: no value becomes larger, and no default exceeds its maximum.
+    pub fn lowered(&self, request: &LimitsRequest) -> Self {
+        let hard_timeout = lower(self.hard_timeout, request.hard_timeout);
+        let hard_output_bytes = lower(self.hard_output_bytes, request.hard_output_bytes);
+        let sessions = request.max_concurrent_sessions.unwrap_or(usize::MAX);
+        let processes = request.max_processes_per_session.unwrap_or(usize::MAX);
         Self {
-            default_timeout: lower(lower(self.default_timeout, wish.default_timeout), hard_timeout),
+            default_timeout: lower(lower(self.default_timeout, request.default_timeout), hard_timeout),
             hard_timeout,
-            max_output_bytes: lower(lower(self.max_output_bytes, wish.max_output_bytes), hard_output_bytes),
+            max_output_bytes: lower(
+                lower(self.max_output_bytes, request.max_output_bytes),
+                hard_output_bytes,
+            ),
             hard_output_bytes,
-            max_file_read_bytes: self.max_file_read_bytes.min(wish.max_file_read_bytes.unwrap_or(u64::MAX)),
+            max_file_read_bytes: self
+                .max_file_read_bytes
+                .min(request.max_file_read_bytes.unwrap_or(u64::MAX)),
             max_processes_per_session: self.max_processes_per_session.min(processes),
             max_concurrent_sessions: self.max_concurrent_sessions.min(sessions),
             ..self.clone()
         }
     }
 
-    /// The time a command gets: what it asked for up to the ceiling, the default when it asked for nothing.
+    /// The timeout of a command: the requested one up to the maximum, or the default.
     pub fn timeout(&self, asked: Option<Duration>) -> Option<Duration> {
         lower(asked.or(self.default_timeout), self.hard_timeout)
     }
 
-    /// The time of something that has none unless it asks: a terminal, a process that outlives its session.
+    /// The timeout of a terminal or a detached process, which have no default.
     pub fn timeout_if_asked(&self, asked: Option<Duration>) -> Option<Duration> {
         asked.and_then(|asked| lower(Some(asked), self.hard_timeout))
     }
 
-    /// The output a command may write: what it asked for up to the ceiling, the default when it asked for nothing.
+    /// The output limit of a command: the requested one up to the maximum, or the default.
     pub fn output_bytes(&self, asked: Option<u64>) -> Option<u64> {
         lower(asked.or(self.max_output_bytes), self.hard_output_bytes)
     }
 }
 
-/// The smaller of two bounds, where `None` is larger than any value.
+/// The smaller of two limits, where `None` is larger than any value.
 fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -164,7 +169,7 @@ mod tests {
     /// ARCHITECTURE.md, invariant 22.
     #[test]
     fn a_session_lowers_limits_and_never_raises_them() {
-        let wish = LimitsRequest {
+        let request = LimitsRequest {
             default_timeout: Some(Duration::from_secs(900)),
             hard_timeout: Some(Duration::from_secs(10)),
             max_output_bytes: Some(10),
@@ -172,7 +177,7 @@ mod tests {
             max_processes_per_session: Some(2),
             ..LimitsRequest::default()
         };
-        let lowered = Limits::seed().lowered(&wish);
+        let lowered = Limits::seed().lowered(&request);
         assert_eq!(lowered.default_timeout, Some(Duration::from_secs(10)), "no default above its ceiling");
         assert_eq!(lowered.hard_timeout, Some(Duration::from_secs(10)));
         assert_eq!(lowered.max_output_bytes, Some(10));
@@ -191,8 +196,9 @@ mod tests {
 
     #[test]
     fn a_wish_binds_where_nothing_was_bound() {
-        let wish = LimitsRequest { hard_timeout: Some(Duration::from_secs(1)), ..LimitsRequest::default() };
-        let lowered = Limits::open().lowered(&wish);
+        let request =
+            LimitsRequest { hard_timeout: Some(Duration::from_secs(1)), ..LimitsRequest::default() };
+        let lowered = Limits::open().lowered(&request);
         assert_eq!(lowered.default_timeout, Some(Duration::from_secs(1)));
         assert_eq!(lowered.timeout(Some(Duration::from_secs(5))), Some(Duration::from_secs(1)));
     }

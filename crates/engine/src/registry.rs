@@ -1,56 +1,56 @@
-//! Every process of this engine, across sessions: one task owns the list, everyone else asks it.
+//! The registry of all processes of an engine, across sessions: one task owns the list and answers queries.
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::process::{Process, WeakProcess};
 
-/// Notices that wait for the registry; past it a supervisor waits, after its process runs already.
-const NOTICES_WAITING: usize = 256;
+/// Messages queued for the registry: 256; senders wait when it is full, which delays no running process.
+const MAX_PENDING_MESSAGES: usize = 256;
 
-/// A way to the task that knows all processes.
+/// A handle to the task that owns the list of processes.
 #[derive(Debug, Clone)]
 pub(crate) struct Registry {
-    notices: mpsc::Sender<Notice>,
+    messages: mpsc::Sender<RegistryMessage>,
 }
 
 #[derive(Debug)]
-enum Notice {
+enum RegistryMessage {
     Started(WeakProcess),
     List(oneshot::Sender<Vec<Process>>),
 }
 
 impl Registry {
     pub(crate) fn start(tasks: &TaskTracker) -> Registry {
-        let (notices, inbox) = mpsc::channel(NOTICES_WAITING);
+        let (messages, inbox) = mpsc::channel(MAX_PENDING_MESSAGES);
         tasks.spawn(keep(inbox));
-        Registry { notices }
+        Registry { messages }
     }
 
-    /// Adds a process. It is listed for as long as somebody remembers it.
+    /// Adds a process. It is listed for as long as a session holds it.
     pub(crate) async fn add(&self, process: WeakProcess) {
-        // Only a runtime that shuts down has no registry, and it lists nothing any more.
-        let _added = self.notices.send(Notice::Started(process)).await;
+        // Fails only while the runtime shuts down, when nothing is listed any more.
+        let _added = self.messages.send(RegistryMessage::Started(process)).await;
     }
 
     pub(crate) async fn list(&self) -> Vec<Process> {
         let (reply, answer) = oneshot::channel();
-        if self.notices.send(Notice::List(reply)).await.is_err() {
+        if self.messages.send(RegistryMessage::List(reply)).await.is_err() {
             return Vec::new();
         }
         answer.await.unwrap_or_default()
     }
 }
 
-/// Ends when the last way to it is gone.
-async fn keep(mut inbox: mpsc::Receiver<Notice>) {
+/// Runs until the last handle is dropped.
+async fn keep(mut inbox: mpsc::Receiver<RegistryMessage>) {
     let mut known: Vec<WeakProcess> = Vec::new();
     let mut sweep_at = 64;
-    while let Some(notice) = inbox.recv().await {
-        match notice {
-            Notice::Started(process) => known.push(process),
-            Notice::List(reply) => {
-                let _heard = reply.send(known.iter().filter_map(WeakProcess::upgrade).collect());
+    while let Some(message) = inbox.recv().await {
+        match message {
+            RegistryMessage::Started(process) => known.push(process),
+            RegistryMessage::List(reply) => {
+                let _sent = reply.send(known.iter().filter_map(WeakProcess::upgrade).collect());
             }
         }
         if known.len() >= sweep_at {

@@ -1,4 +1,4 @@
-//! Session: the scope that owns processes. What it started ends with it.
+//! Session: the scope that owns processes. Processes that it started end with it.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -9,37 +9,37 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::engine::Place;
+use crate::engine::SessionSlot;
 use crate::process::{
-    self, KeptProcess, Launcher, LogReader, Moment, PendingStart, Process, ProcessId, ProcessLimits,
-    ProcessSpec,
+    self, KeptProcess, Launcher, LogReader, PendingStart, Process, ProcessId, ProcessLimits, ProcessSpec,
+    StartTime,
 };
 use crate::registry::Registry;
 
-/// Output of finished processes that one session keeps in memory; past it the oldest is dropped and declared lost.
+/// Output of finished processes kept in memory per session: 8 MiB; beyond it the oldest is dropped and reported as lost.
 const FINISHED_BYTES: usize = 8 * 1024 * 1024;
 
-/// Owns processes. One task holds it; dropping it ends what it started, without waiting.
+/// Owns processes. One task holds it; dropping it kills the processes it started, without waiting.
 pub struct Session {
     bounds: ProcessLimits,
     launcher: Arc<Launcher>,
     registry: Registry,
-    processes: HashMap<ProcessId, Known>,
+    processes: HashMap<ProcessId, SessionProcess>,
     finished: VecDeque<Finished>,
     finished_bytes: usize,
-    /// What the marks of all its processes start with.
+    /// Prefix of the marks of all its processes.
     mark: String,
-    /// Just before the first of them was started.
-    started: Option<Moment>,
+    /// The time just before the first of them was started.
+    started: Option<StartTime>,
     tasks: TaskTracker,
     stop: CancellationToken,
-    _place: Option<Place>,
+    _slot: Option<SessionSlot>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct SessionProcess {
     process: Process,
-    /// Whether it is among the finished ones; a process may be followed to its end more than once.
+    /// Whether it is among the finished ones; several readers may report the end of one process.
     is_finished: bool,
 }
 
@@ -50,12 +50,12 @@ struct Finished {
     bytes: usize,
 }
 
-/// How many finished processes are remembered, and for how long.
+/// How many finished processes a session retains, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub struct FinishedRetention {
-    /// The most of them.
+    /// Number of finished processes; beyond it the oldest is removed.
     pub count: usize,
-    /// The longest time.
+    /// Time after which a finished process is removed.
     pub time: Duration,
 }
 
@@ -65,7 +65,7 @@ impl Session {
         launcher: Arc<Launcher>,
         registry: Registry,
         stop: CancellationToken,
-        place: Option<Place>,
+        slot: Option<SessionSlot>,
     ) -> Result<Session, Error> {
         Ok(Session {
             bounds,
@@ -78,69 +78,70 @@ impl Session {
             started: None,
             tasks: TaskTracker::new(),
             stop,
-            _place: place,
+            _slot: slot,
         })
     }
 
-    /// Registers a process and begins to start it. From now on it can be killed.
+    /// Registers a process and begins to start it. It can be killed from now on.
     pub fn start(&mut self, spec: ProcessSpec) -> Result<PendingStart, Error> {
         let name = random_name()?;
-        self.started.get_or_insert_with(Moment::now);
+        self.started.get_or_insert_with(StartTime::now);
         let id = (ProcessId(format!("p_{name}")), format!("{}{name}", self.mark));
         let life = (&self.tasks, self.stop.clone());
         let starting = Process::begin(id, spec, &self.bounds, (&self.launcher, &self.registry), life);
-        self.know(starting.process().clone());
+        self.insert(starting.process().clone());
         Ok(starting)
     }
 
-    /// Takes up a process that somebody else keeps, with a reader from where its keeper begins to tell. While that
-    /// reader is not dropped the keeper waits for it. The end of the session leaves the process alone.
+    /// Attaches to a process that a keeper owns, with a primary reader from the cursor at which the keeper starts. The
+    /// keeper waits for that reader until it is dropped. The process outlives the session.
     pub fn adopt(&mut self, kept: KeptProcess) -> (Process, LogReader) {
         let (process, reader) = Process::adopt(kept, &self.bounds, (&self.tasks, self.stop.clone()));
-        self.know(process.clone());
+        self.insert(process.clone());
         (process, reader)
     }
 
-    fn know(&mut self, process: Process) {
+    fn insert(&mut self, process: Process) {
         let id = process.id().clone();
-        let before = self.processes.insert(id.clone(), Known { process, is_finished: false });
-        // It begins anew: what was kept of it before is not what makes room later.
+        let before = self.processes.insert(id.clone(), SessionProcess { process, is_finished: false });
+        // Attached again: it no longer counts as finished.
         if before.is_some_and(|known| known.is_finished)
-            && let Some(place) = self.finished.iter().position(|finished| finished.id == id)
-            && let Some(finished) = self.finished.remove(place)
+            && let Some(slot) = self.finished.iter().position(|finished| finished.id == id)
+            && let Some(finished) = self.finished.remove(slot)
         {
             self.finished_bytes -= finished.bytes;
         }
     }
 
-    /// The process of this session with this name.
+    /// The process of this session with this id.
     pub fn process(&self, id: &ProcessId) -> Result<&Process, Error> {
         let known = self.processes.get(id).ok_or_else(|| Error::NoSuchProcess(id.clone()))?;
         Ok(&known.process)
     }
 
-    /// Every process of this session that is remembered.
+    /// All processes of this session, retained finished ones included.
     pub fn processes(&self) -> impl Iterator<Item = &Process> {
         self.processes.values().map(|known| &known.process)
     }
 
-    /// How many processes of its own have not ended; those that others keep do not count.
+    /// How many of its own processes have not ended. Processes owned by a keeper do not count.
     pub fn running(&self) -> usize {
         let is_own = |process: &&Process| !process.description().is_detached;
         self.processes().filter(is_own).filter(|process| process.state().closed.is_none()).count()
     }
 
-    /// Whether fewer than `limit` processes run. Looks at each only in doubt: those whose end was told are known.
+    /// Whether fewer than `limit` processes run. Counts them one by one only if the number of retained ones does not
+    /// decide it.
     pub fn has_capacity(&self, limit: usize) -> bool {
         self.processes.len().saturating_sub(self.finished.len()) < limit || self.running() < limit
     }
 
-    /// Forgets a process: it could not be started, or its end is old enough.
+    /// Removes a process, for example one that could not be started.
     pub fn remove(&mut self, id: &ProcessId) {
         self.processes.remove(id);
     }
 
-    /// A process has closed and its reader has seen it all: it is kept for a while, and older ones make room.
+    /// Retains a process whose end was read, and removes older ones beyond `memory`.
     pub fn retain_finished(&mut self, id: &ProcessId, memory: FinishedRetention) {
         let Some(known) = self.processes.get_mut(id).filter(|known| !known.is_finished) else { return };
         known.is_finished = true;
@@ -162,12 +163,12 @@ impl Session {
         }
     }
 
-    /// Begins to end every process, those too that are started later.
+    /// Begins to kill every process, including those started later.
     pub fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// Ends every process and waits until nothing is left of them, background jobs included.
+    /// Kills every process and waits until all members of their trees are gone, background jobs included.
     pub async fn close(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -190,10 +191,10 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Twelve hexadecimal digits that nobody can guess.
+/// Twelve random hexadecimal digits, not guessable.
 pub fn random_name() -> Result<String, Error> {
     let mut bytes = [0; 6];
-    // Asked for directly: in a static program the crate would go through files.
+    // The system call directly: in a static program the crate would open files.
     let asked = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     if asked != Ok(bytes.len()) {
         getrandom::fill(&mut bytes)

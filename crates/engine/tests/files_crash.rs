@@ -23,11 +23,11 @@ const BOTH: [ResolveStrategy; 2] = [ResolveStrategy::Kernel, ResolveStrategy::Wa
 const STEPS: [WriteStep; 7] = [
     WriteStep::Opened,
     WriteStep::Filled,
-    WriteStep::Dressed,
+    WriteStep::PermissionsSet,
     WriteStep::Synced,
     WriteStep::Named,
-    WriteStep::Placed,
-    WriteStep::Settled,
+    WriteStep::Renamed,
+    WriteStep::NameSynced,
 ];
 
 /// Ends the process, as `kill -9` does, after a step.
@@ -116,7 +116,7 @@ fn a_writer_killed_after_any_step_leaves_the_old_file_or_the_new_one() {
             // A new file takes its own name at once, so it is never named twice.
             let reached = existing || step != WriteStep::Named;
             assert_eq!(status.signal(), reached.then_some(libc::SIGKILL), "{step:?}");
-            let placed = matches!(step, WriteStep::Placed | WriteStep::Settled) || !reached;
+            let placed = matches!(step, WriteStep::Renamed | WriteStep::NameSynced) || !reached;
             match (placed, existing) {
                 (true, _) => assert!(content_of(&path) == versions()[1], "{step:?}"),
                 (false, true) => assert!(content_of(&path) == old, "{step:?}"),

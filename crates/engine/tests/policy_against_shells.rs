@@ -1,7 +1,7 @@
-//! The policy against real shells: whatever a shell runs when it is given a text, the policy has seen before.
+//! Compares the policy with real shells: the policy finds every command that a shell runs.
 //!
-//! Random texts are given to every shell of this machine with nothing on its `PATH` but a marker called `rm`. If the
-//! marker ran, a policy that denies `rm` must not have allowed the text.
+//! Every shell of this machine runs random texts with only a marker program called `rm` on its `PATH`. If the marker ran, a
+//! policy that denies `rm` must not have allowed the text.
 
 #![expect(clippy::unwrap_used, reason = "a test whose tools fail has failed")]
 
@@ -28,7 +28,7 @@ const PARTS: &[&str] = &[
     "a[", ",", "x='rm x';", "x='a[$(rm)]';", "alias f=rm\n", "\r", "\u{b}", "\u{a0}",
 ];
 
-/// Texts near the border between running and only mentioning `rm`, to be changed at random.
+/// Texts that mention or almost run `rm`, which are mutated at random.
 #[rustfmt::skip]
 const SEEDS: &[&str] = &[
     "echo a &>b rm x", "echo 'rm x'", "echo \"rm x\"", ": <<EOF\nrm x\nEOF\n", ": <<'EOF'\n$(rm x)\nEOF\n", ": <<-EOF\n\trm x\n\tEOF\n",
@@ -40,7 +40,7 @@ const SEEDS: &[&str] = &[
     ": \"a\\\"; rm x\"", "x=1 : rm x", "exec 3>a; : rm x", ": <<< 'rm x'", ": \"$(: \"rm x\")\"", "echo ${#x} rm x", ": '\n' rm x", "a=b\\\n: rm x",
 ];
 
-/// A seed with a few parts put in, taken out or doubled.
+/// A seed with a few parts inserted, removed or replaced.
 fn mutated() -> impl Strategy<Value = String> {
     let change = (any::<prop::sample::Index>(), 0..4_u8, prop::sample::select(PARTS));
     (prop::sample::select(SEEDS), prop::collection::vec(change, 0..4)).prop_map(|(seed, changes)| {
@@ -55,7 +55,7 @@ fn mutated() -> impl Strategy<Value = String> {
     })
 }
 
-/// One way to have a command run by a shell or by a tool of this machine.
+/// A larger command with which a shell or a tool of this machine runs this command.
 fn wrapped(command: String, way: usize) -> String {
     let quoted = format!("'{}'", command.replace('\'', "'\\''"));
     let inner = command.replace('\\', "\\\\").replace('"', "\\\"");
@@ -103,10 +103,10 @@ fn wrapped(command: String, way: usize) -> String {
     }
 }
 
-/// How many ways [`wrapped`] knows.
+/// Number of ways of [`wrapped`].
 const WAYS: usize = 36;
 
-/// The marker, disguised letter by letter.
+/// The marker with each letter quoted in some way.
 fn disguised() -> impl Strategy<Value = String> {
     prop::collection::vec(0..8_u8, 2).prop_map(|ways| {
         let letters = "rm".chars().zip(ways).map(|(letter, way)| match way {
@@ -121,7 +121,7 @@ fn disguised() -> impl Strategy<Value = String> {
     })
 }
 
-/// A disguised marker wrapped a few times, then perhaps damaged.
+/// A disguised marker, wrapped a few times and possibly damaged.
 fn nested() -> impl Strategy<Value = String> {
     #[rustfmt::skip]
     const DAMAGE: &[&str] = &[
@@ -156,12 +156,12 @@ fn verdict(policy: &Policy, text: &str) -> Verdict {
     policy.decide(&PolicyQuery { face: "rexd", client: "agent", caller: "uid:1000", operation }).verdict
 }
 
-/// The same cases each time, so that a run means what the one before meant; `POLICY_CASES=N` tries N new ones.
+/// The same cases in every run; `POLICY_CASES=N` tries N random ones.
 fn runner() -> TestRunner {
-    let asked = std::env::var("POLICY_CASES").ok().and_then(|cases| cases.parse().ok());
-    let cases = asked.unwrap_or(300);
+    let requested = std::env::var("POLICY_CASES").ok().and_then(|cases| cases.parse().ok());
+    let cases = requested.unwrap_or(300);
     let config = ProptestConfig { cases, max_global_rejects: 10_000_000, ..ProptestConfig::default() };
-    match asked {
+    match requested {
         Some(_) => TestRunner::new(config),
         None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
     }
@@ -180,7 +180,7 @@ fn runs_marker(shell: &Path, text: &str, directory: &Path) -> bool {
     runs_marker_with(shell, text, directory, directory.join("bin").as_os_str())
 }
 
-/// Whether the shell ran the marker, with these directories to look for programs in.
+/// Whether the shell ran the marker, with this `PATH`.
 fn runs_marker_with(shell: &Path, text: &str, directory: &Path, path: &OsStr) -> bool {
     let marker = directory.join("marker");
     let work = directory.join("work");
@@ -217,7 +217,7 @@ fn with_marker() -> tempfile::TempDir {
 
 /// ARCHITECTURE.md, invariant 23.
 #[test]
-fn what_a_shell_runs_the_policy_has_seen() {
+fn the_policy_finds_every_command_that_a_shell_runs() {
     let directory = with_marker();
     let (policy, shells) = (no_rm(), shells());
     let mixed = prop::collection::vec(prop::sample::select(PARTS), 1..12).prop_map(|parts| parts.concat());
@@ -249,7 +249,7 @@ fn with_tools(directory: &Path) -> OsString {
 }
 
 #[test]
-fn what_the_tools_of_this_machine_run_the_policy_has_seen() {
+fn the_policy_finds_every_command_that_the_tools_of_this_machine_run() {
     let directory = with_marker();
     let (policy, shells, path) = (no_rm(), shells(), with_tools(directory.path()));
     let mut runner = runner();
@@ -268,7 +268,7 @@ fn what_the_tools_of_this_machine_run_the_policy_has_seen() {
         .unwrap();
 }
 
-/// Otherwise the test above would show nothing.
+/// Without this the test above would prove nothing.
 #[test]
 fn the_tools_of_this_machine_really_run_what_they_are_given() {
     let directory = with_marker();

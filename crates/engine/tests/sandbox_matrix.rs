@@ -1,5 +1,5 @@
-//! What a confined process cannot do, and what it still can: tried for real, on pipes and on terminals, as whoever runs
-//! the tests and, if that is root, once more as an ordinary user. Prints the table.
+//! Runs attacks and permitted actions in confined processes, on pipes and on terminals, as the current user and, if that is
+//! root, also as an ordinary user. Prints the results as a table.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -15,7 +15,7 @@ use engine::Session;
 use engine::process::{Containment, ExitStatus, TerminalSize};
 use sandbox_support::{Case, ESCAPES, Must, Place, WORKS};
 
-/// How a table names its columns.
+/// Names of the columns.
 const COLUMNS: [(&str, bool); 4] =
     [("read-only", false), ("read-only", true), ("workspace-write", false), ("workspace-write", true)];
 
@@ -31,7 +31,7 @@ async fn the_matrix_holds() {
             let outcome = run(&mut session, &place, case, (profile, is_terminal)).await;
             row += &format!(" {:<12}", outcome.word);
             if !outcome.is_right {
-                wrong.push(format!("{}: {profile}, terminal {is_terminal}: {}", case.name, outcome.said));
+                wrong.push(format!("{}: {profile}, terminal {is_terminal}: {}", case.name, outcome.output));
             }
         }
         rows.push(row);
@@ -45,7 +45,7 @@ async fn the_matrix_holds() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What the same script does without a confinement, to show that it is a real attempt.
+/// The result of the same script without a confinement, which shows that the attack is real.
 async fn unconfined(session: &mut Session, case: &Case) -> &'static str {
     if case.harms {
         return "-";
@@ -62,7 +62,7 @@ async fn unconfined(session: &mut Session, case: &Case) -> &'static str {
 #[test]
 fn the_matrix_holds_for_an_ordinary_user() {
     if user() != 0 {
-        // Whoever runs this is one already.
+        // The current user is an ordinary user already.
         return;
     }
     let own = std::env::current_exe().unwrap();
@@ -85,7 +85,7 @@ fn the_matrix_holds_for_an_ordinary_user() {
 struct Outcome {
     word: &'static str,
     is_right: bool,
-    said: String,
+    output: String,
 }
 
 async fn run(
@@ -100,14 +100,14 @@ async fn run(
         spec.terminal = Some(TerminalSize { cols: 80, rows: 24 });
     }
     let got = support::run(session, spec).await;
-    let said = format!(
+    let output = format!(
         "{:?} {} {}",
         got.closed.exit,
         String::from_utf8_lossy(&got.stdout),
         String::from_utf8_lossy(&got.stderr)
     );
     let has_succeeded = got.closed.exit == ExitStatus::Code(0);
-    let leaked = said.contains(sandbox_support::SECRET);
+    let leaked = output.contains(sandbox_support::SECRET);
     let must = if case.must == Must::WorkWhereItMayWrite && !writes { Must::Fail } else { case.must };
     let (word, is_right) = match (must, has_succeeded) {
         (Must::Fail, false) => ("refused", !leaked),
@@ -115,7 +115,7 @@ async fn run(
         (Must::Work | Must::WorkWhereItMayWrite, true) => ("works", true),
         (Must::Work | Must::WorkWhereItMayWrite, false) => ("BROKEN", false),
     };
-    Outcome { word, is_right, said }
+    Outcome { word, is_right, output }
 }
 
 fn user() -> u32 {

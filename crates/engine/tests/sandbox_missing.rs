@@ -1,4 +1,4 @@
-//! Protected paths that do not exist: nobody inside can make them, and nothing is left of what keeps them from it.
+//! Protected paths that do not exist: confined processes cannot create them, and stand-ins are removed afterwards.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod sandbox_support;
@@ -14,9 +14,9 @@ use engine::process::{Containment, ExitStatus, Process, ProcessSpec, Stdin};
 use engine::sandbox::{self, Confinement, OnGap};
 use sandbox_support::Place;
 
-/// The mode of a stand-in, as the engine has it.
+/// Mode of a stand-in, as in the engine.
 const MARK: u32 = 0o1700;
-/// Ends with 0 if the protected path could be made or replaced in some way.
+/// Exits with 0 if the protected path could be created or replaced.
 const ATTACK: &str = "echo x > .codex || echo x > .codex/x || mkdir .codex/x || rmdir .codex || mv .codex y || \
                       { mkdir .codex.new && mv -T .codex.new .codex; } || ln -sfn /etc .codex/etc || chmod 777 .codex";
 
@@ -33,7 +33,7 @@ async fn succeeds(session: &mut Session, spec: ProcessSpec) -> bool {
     support::run(session, spec).await.closed.exit == ExitStatus::Code(0)
 }
 
-/// Starts a shell that says `ready`, waits for a line, and then tries the attack.
+/// Starts a shell that prints `ready`, waits for a line, and then tries the attack.
 async fn waiting(session: &mut Session, place: &Place) -> Process {
     let mut spec = spec(place, &format!("echo ready; read line; {ATTACK}"), &[".codex"]);
     spec.stdin = Stdin::Open;
@@ -48,7 +48,7 @@ async fn go_on(process: &Process) -> bool {
 }
 
 #[tokio::test]
-async fn a_protected_path_that_is_missing_cannot_be_made_and_leaves_no_trace() {
+async fn a_missing_protected_path_cannot_be_created_and_its_stand_in_is_removed() {
     let place = Place::new();
     let mut session = support::engine(Containment::Best).open_session().unwrap();
     for _ in 0..3 {
@@ -62,7 +62,7 @@ async fn a_protected_path_that_is_missing_cannot_be_made_and_leaves_no_trace() {
 }
 
 #[test]
-fn it_holds_for_an_ordinary_user() {
+fn a_missing_protected_path_cannot_be_created_by_an_ordinary_user() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -78,7 +78,7 @@ fn it_holds_for_an_ordinary_user() {
 }
 
 #[tokio::test]
-async fn what_lies_deeper_is_kept_from_being_made_and_the_way_to_it_is_free() {
+async fn a_missing_path_below_missing_directories_cannot_be_created_but_its_parents_are_writable() {
     let place = Place::new();
     let mut session = support::engine(Containment::Best).open_session().unwrap();
     let protected = ["deep/er/secret"];
@@ -88,13 +88,13 @@ async fn what_lies_deeper_is_kept_from_being_made_and_the_way_to_it_is_free() {
     assert!(succeeds(&mut session, spec(&place, "mkdir -p deep && echo x > deep/file", &protected)).await);
     assert!(place.path("work/deep/file").exists() && !place.path("work/deep/er").exists());
     let mode = fs::metadata(place.path("work/deep")).unwrap().permissions().mode() & 0o7777;
-    assert_ne!(mode, MARK, "what has become somebody's is no stand-in");
-    // Now that the way to it exists, it cannot be led elsewhere.
+    assert_ne!(mode, MARK, "a directory with files of another process is not a stand-in");
+    // Its existing parent cannot be replaced.
     assert!(!succeeds(&mut session, spec(&place, "mv deep z && mkdir -p deep/er/secret", &protected)).await);
 }
 
 #[tokio::test]
-async fn commands_and_engines_share_what_keeps_it_from_being_made() {
+async fn commands_and_engines_share_stand_ins() {
     let place = Place::new();
     let (one, other) = (support::engine(Containment::Best), support::engine(Containment::Best));
     let (mut mine, mut theirs) = (one.open_session().unwrap(), other.open_session().unwrap());
@@ -104,14 +104,14 @@ async fn commands_and_engines_share_what_keeps_it_from_being_made() {
         waiting(&mut theirs, &place).await,
     ];
     for process in &processes {
-        assert!(place.path("work/.codex").is_dir(), "somebody still runs");
+        assert!(place.path("work/.codex").is_dir(), "another command still runs");
         assert!(!go_on(process).await);
     }
     assert!(!place.path("work/.codex").exists());
 }
 
 #[tokio::test]
-async fn it_is_kept_up_for_what_runs_in_the_background() {
+async fn a_stand_in_stays_while_a_background_process_runs() {
     let place = Place::new();
     let mut session = support::engine(Containment::Best).open_session().unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, place.path("work/gate"), rustix::fs::Mode::RWXU).unwrap();
@@ -126,7 +126,7 @@ async fn it_is_kept_up_for_what_runs_in_the_background() {
 }
 
 #[tokio::test]
-async fn what_a_killed_daemon_left_is_removed_and_what_is_somebodys_stays() {
+async fn stand_ins_of_a_killed_daemon_are_removed_unless_they_hold_files() {
     let place = Place::new();
     let mut session = support::engine(Containment::Best).open_session().unwrap();
     let (left, own) = (place.path("work/.codex"), place.path("work/.agents"));
@@ -136,7 +136,7 @@ async fn what_a_killed_daemon_left_is_removed_and_what_is_somebodys_stays() {
     let protected = [".codex", ".agents"];
     assert!(!succeeds(&mut session, spec(&place, &format!("{ATTACK} || rmdir .agents"), &protected)).await);
     assert!(!left.exists() && own.is_dir());
-    // Somebody outside begins a repository while a command runs.
+    // A process outside creates a repository while a command runs.
     let process = waiting(&mut session, &place).await;
     fs::write(left.join("config"), "mine").unwrap();
     assert!(!go_on(&process).await);
@@ -145,7 +145,7 @@ async fn what_a_killed_daemon_left_is_removed_and_what_is_somebodys_stays() {
 }
 
 #[tokio::test]
-async fn a_repository_that_a_command_makes_is_its_own_and_one_without_hooks_gets_none() {
+async fn a_command_may_create_a_repository_with_hooks_but_not_add_hooks_to_an_existing_one() {
     let place = Place::new();
     let mut session = support::engine(Containment::Best).open_session().unwrap();
     fs::remove_dir_all(place.path("work/.git")).unwrap();
@@ -160,7 +160,7 @@ async fn a_repository_that_a_command_makes_is_its_own_and_one_without_hooks_gets
 }
 
 #[tokio::test]
-async fn without_namespaces_it_is_a_gap() {
+async fn without_namespaces_a_missing_protected_path_is_a_gap() {
     let place = Place::new();
     let refusing =
         sandbox::SandboxSettings { feature_mask: "namespaces=off".parse().unwrap(), on_gap: OnGap::Refuse };

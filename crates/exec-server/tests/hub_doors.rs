@@ -9,17 +9,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use testkit::daemon::PATIENCE;
 use testkit::programs::program;
 use testkit::tries::Tries;
-use through_hub::{Executor, World, certify, gather};
+use through_hub::{Executor, HubWorld, certify, gather};
 
 /// A program that trusts only the certificate of this name.
-fn trusting(world: &World, name: &str, certificate: &str) -> Command {
+fn trusting(world: &HubWorld, name: &str, certificate: &str) -> Command {
     let mut command = world.sandbox.command(program(name));
     command.env("SSL_CERT_FILE", world.sandbox.path(certificate)).env("REX_TOKEN", &world.token);
     command
 }
 
 /// Reads a file of the executor.
-fn read_greeting(world: &World, certificate: &str) -> Output {
+fn read_greeting(world: &HubWorld, certificate: &str) -> Output {
     let file = world.sandbox.root().join("greeting");
     let mut command = trusting(world, "examples/connect_relay", certificate);
     command
@@ -30,7 +30,7 @@ fn read_greeting(world: &World, certificate: &str) -> Output {
 
 #[test]
 fn executor_and_harness_meet_over_tls_and_a_new_certificate_is_taken_without_a_restart() {
-    let world = World::over_tls();
+    let world = HubWorld::over_tls();
     world.sandbox.write("root/greeting", "hi");
     std::fs::copy(world.sandbox.path("cert.pem"), world.sandbox.path("old.pem")).unwrap();
     let mut tries = Tries::within(PATIENCE, "the file is not read over TLS");
@@ -55,7 +55,7 @@ fn executor_and_harness_meet_over_tls_and_a_new_certificate_is_taken_without_a_r
 
 #[tokio::test]
 async fn of_two_executors_with_one_id_the_first_is_told_and_the_last_serves() {
-    let mut world = World::new(Executor::Rexd);
+    let mut world = HubWorld::new(Executor::Rexd);
     let first = world.connect(&world.addresses).await;
     world.join(Executor::Rexd);
     let mut tries = Tries::within(PATIENCE, "the first one is not told");

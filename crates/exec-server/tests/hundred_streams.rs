@@ -13,7 +13,7 @@ use serde_json::json;
 use testkit::daemon::PATIENCE;
 use testkit::tries::Tries;
 use through_hub::raw::Raw;
-use through_hub::{Executor, World, gather};
+use through_hub::{Executor, HubWorld, gather};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wire::exec_server::relay::Body;
@@ -37,7 +37,7 @@ struct Talker {
 }
 
 impl Talker {
-    async fn start(world: &World, number: usize) -> Talker {
+    async fn start(world: &HubWorld, number: usize) -> Talker {
         let client = world.connect(&world.addresses).await;
         let number = number.to_string();
         // Each session may call its process the same.
@@ -80,7 +80,7 @@ impl Talker {
 }
 
 /// All of them at once.
-async fn talkers(world: &Arc<World>) -> Vec<Talker> {
+async fn talkers(world: &Arc<HubWorld>) -> Vec<Talker> {
     let mut starting = JoinSet::new();
     for number in 0..TALKERS {
         let world = world.clone();
@@ -113,7 +113,7 @@ async fn end(talkers: Vec<Talker>) {
 }
 
 /// Goes on with a session, once its end of the old stream is gone.
-async fn resume(world: &World, session: String) -> ExecServerClient {
+async fn resume(world: &HubWorld, session: String) -> ExecServerClient {
     let args =
         RemoteExecServerConnectArgs { resume_session_id: Some(session), ..world.args(&world.addresses) };
     let mut tries = Tries::within(PATIENCE, "the session is not given back");
@@ -128,7 +128,7 @@ async fn resume(world: &World, session: String) -> ExecServerClient {
 
 #[tokio::test]
 async fn a_hundred_streams_hear_their_own_and_the_reset_of_one_is_felt_by_no_other() {
-    let world = Arc::new(World::new(Executor::Rexd));
+    let world = Arc::new(HubWorld::new(Executor::Rexd));
     let talkers = talkers(&world).await;
     let (mut raw, session) = Raw::connect(&world, "to-be-reset").await;
     let params = serde_json::to_value(world.shell("p", ECHO, &["raw"])).unwrap();
@@ -160,7 +160,7 @@ async fn a_hundred_streams_hear_their_own_and_the_reset_of_one_is_felt_by_no_oth
 
 #[tokio::test]
 async fn streams_that_are_not_read_hold_up_no_other() {
-    let world = Arc::new(World::new(Executor::Rexd));
+    let world = Arc::new(HubWorld::new(Executor::Rexd));
     let much = format!("yes | head -c {UNREAD}");
     // One of ours, which acknowledges only what is taken, and one that leaves everything to the hub.
     let stuck = world.connect(&world.addresses).await;

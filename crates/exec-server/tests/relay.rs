@@ -5,11 +5,11 @@ mod through_hub;
 
 use testkit::programs::program;
 use testkit::proxy::{CutKind, Direction, Proxy};
-use through_hub::{Executor, World, gather};
+use through_hub::{Executor, HubWorld, gather};
 
 #[tokio::test]
 async fn commands_run_and_files_are_read_through_a_hub() {
-    let world = World::new(Executor::Example);
+    let world = HubWorld::new(Executor::Example);
     let client = world.connect(&world.addresses).await;
     let mut process = client.start(world.shell("p", "seq 1 100000; exit 3", &[])).await.unwrap();
     let (said, code) = gather(&mut process).await;
@@ -33,7 +33,7 @@ async fn commands_run_and_files_are_read_through_a_hub() {
 
 #[tokio::test]
 async fn a_cut_on_the_way_to_the_hub_is_not_noticed() {
-    let world = World::new(Executor::Example);
+    let world = HubWorld::new(Executor::Example);
     let proxy = Proxy::start(&world.addresses, &world.sandbox.path("."));
     let client = world.connect(&proxy.addresses).await;
     let expected: Vec<u8> = (1..=50_000).flat_map(|number| format!("{number}\n").into_bytes()).collect();

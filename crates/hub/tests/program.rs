@@ -107,7 +107,7 @@ fn tokens_are_created_listed_and_removed_while_a_hub_runs() {
     assert_eq!(connected.closed(), 1008);
     for (arguments, message) in [
         (&["token", "remove", "build-1"][..], "no token \"build-1\""),
-        (&["token", "add", "laptop", "--kind", "client"], "there is a token called \"laptop\" already"),
+        (&["token", "add", "laptop", "--kind", "client"], "a token named \"laptop\" exists"),
     ] {
         let Output { status, stdout, stderr } = rexhub(&data, arguments).output().unwrap();
         let stderr = String::from_utf8(stderr).unwrap();
@@ -146,7 +146,7 @@ fn invalid_arguments_are_reported_at_start() {
         (&tls, &data, 1, "file: the file contains no certificate"),
         (&["token", "list"], &file, 1, "cannot use the data directory"),
         (&["serve", "--tls-cert", path], &data, 2, "--tls-key"),
-        (&["serve", "--public-url", "hub"], &data, 2, "it has to begin with http:// or https://"),
+        (&["serve", "--public-url", "hub"], &data, 2, "expected http:// or https://"),
         (&["token", "add", "a b", "--kind", "client"], &data, 2, "letters, digits"),
         (&["token", "add", "a", "--kind", "boss"], &data, 2, "executor, harness, client"),
     ] {

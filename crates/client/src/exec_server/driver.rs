@@ -19,7 +19,7 @@ use super::error::ExecServerError;
 use super::listeners::NotificationListeners;
 use super::message::{ExecServerMessage, ExecServerRequest};
 use super::routes::{Disposition, ProcessRoutes, read_params, slice};
-use crate::connection::{Connection, Endpoint, EndpointEvent, Inbox, LinkEnd, Readiness};
+use crate::connection::{Connection, DriverEndpoint, EndpointEvent, Inbox, LinkEnd, Readiness};
 
 /// The pause before a start is sent again that the server may still be executing.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
@@ -27,7 +27,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(20);
 const MAX_STARTS: u32 = 250;
 
 pub(super) struct ExecServerDriver {
-    pub(super) endpoint: Endpoint<ExecServerMessage>,
+    pub(super) endpoint: DriverEndpoint<ExecServerMessage>,
     pub(super) connector: Connector,
     pub(super) initialized: Arc<InitializeResponse>,
     pub(super) pending: BTreeMap<u64, ResponseTarget>,
@@ -58,7 +58,7 @@ impl ExecServerDriver {
     ) -> ExecServerDriver {
         let connection = Connection::new(link, connector.address.is_some());
         ExecServerDriver {
-            endpoint: Endpoint::new(connection, inbox, drained),
+            endpoint: DriverEndpoint::new(connection, inbox, drained),
             connector,
             initialized,
             pending: BTreeMap::new(),

@@ -15,7 +15,7 @@ use wire::rexd::v1::{Cancel, SessionClose, SessionOpenResult, codes};
 use super::handshake::rpc_error;
 use super::message::{ClientMessage, ClientRequest, NewRoute};
 use super::routes::EventRoutes;
-use crate::connection::{CloseRequest, Endpoint, EndpointEvent, Inbox, LinkEnd, Readiness};
+use crate::connection::{CloseRequest, DriverEndpoint, EndpointEvent, Inbox, LinkEnd, Readiness};
 use crate::dial::{Carrier, TargetLink};
 use crate::error::Error;
 use crate::options::SessionOptions;
@@ -25,7 +25,7 @@ use crate::target::Target;
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 pub(super) struct SessionDriver {
-    pub(super) endpoint: Endpoint<ClientMessage>,
+    pub(super) endpoint: DriverEndpoint<ClientMessage>,
     pub(super) carrier: Carrier,
     pub(super) target: Arc<Target>,
     pub(super) options: SessionOptions,
@@ -46,7 +46,7 @@ impl SessionDriver {
     ) -> Box<SessionDriver> {
         let (connection, carrier) = link.into_connection();
         Box::new(SessionDriver {
-            endpoint: Endpoint::new(connection, inbox, drained),
+            endpoint: DriverEndpoint::new(connection, inbox, drained),
             carrier,
             target,
             opened,

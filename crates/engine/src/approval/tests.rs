@@ -209,11 +209,11 @@ async fn a_request_that_cannot_be_stored_fails() {
 #[tokio::test]
 async fn the_number_of_pending_approvals_is_limited() {
     let (approvals, _approver, _registration) = with_approver();
-    let mut asked = Vec::new();
+    let mut handles = Vec::new();
     for _ in 0..MAX_PENDING {
-        asked.push(approvals.request(request("x", None), TIMEOUT).await.unwrap());
+        handles.push(approvals.request(request("x", None), TIMEOUT).await.unwrap());
     }
     assert!(matches!(approvals.request(request("x", None), TIMEOUT).await, Err(Error::LimitReached { .. })));
-    asked.pop();
+    handles.pop();
     assert!(approvals.request(request("x", None), TIMEOUT).await.is_ok());
 }

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 
+use super::cleanup::temporary_name;
 use super::refused;
-use super::resolve::{CAREFUL, LISTING, Place};
+use super::resolve::{LISTING, ResolvedName, SAFE_FLAGS};
 use super::stat::mtime_ms;
-use super::stray::temporary_name;
 use super::write::Durability;
 use crate::Error;
 
@@ -26,24 +26,24 @@ pub enum WriteStep {
     /// It has its content.
     Filled,
     /// It has its owner, mode and attributes.
-    Dressed,
+    PermissionsSet,
     /// It is on disk.
     Synced,
     /// It has a temporary name beside the old file.
     Named,
     /// It is the file.
-    Placed,
+    Renamed,
     /// Its name is on disk.
-    Settled,
+    NameSynced,
 }
 
-/// Someone who is told each step as it is done; crash tests end the process there.
+/// Observes the steps of an atomic write; crash tests end the process at one of them.
 pub trait WriteObserver {
     /// Called after the step was done.
     fn done(&self, step: WriteStep);
 }
 
-/// Nobody is told.
+/// An observer that does nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoObserver;
 
@@ -52,8 +52,8 @@ impl WriteObserver for NoObserver {
 }
 
 /// New content, complete and on disk, that has not taken its name yet. Dropped, it leaves nothing.
-pub(super) struct Staged {
-    pub(super) place: Place,
+pub(super) struct StagedFile {
+    pub(super) place: ResolvedName,
     path: PathBuf,
     old: Option<Stat>,
     file: OwnedFd,
@@ -72,13 +72,13 @@ pub(super) enum NewMode {
 }
 
 /// How a new file is made.
-pub(super) struct Recipe<'a> {
+pub(super) struct CreateOptions<'a> {
     pub(super) path: &'a Path,
     pub(super) durability: Durability,
     /// Which permissions it gets.
     pub(super) mode: NewMode,
     /// Whether new content may be without a name until it is complete.
-    pub(super) nameless: bool,
+    pub(super) unnamed: bool,
     /// Whether the file replaced must still be the one that was looked at.
     pub(super) guarded: bool,
     pub(super) steps: &'a dyn WriteObserver,
@@ -87,39 +87,39 @@ pub(super) struct Recipe<'a> {
 /// Puts content into an open file.
 pub(super) type Fill<'a> = dyn FnMut(BorrowedFd<'_>) -> Result<(), Errno> + 'a;
 
-impl Staged {
-    /// Prepares new content for a place whose present file is `old`.
+impl StagedFile {
+    /// Prepares new content for a name whose current file is `old`.
     pub(super) fn new(
-        place: Place,
+        place: ResolvedName,
         old: Option<Stat>,
-        recipe: &Recipe<'_>,
+        create: &CreateOptions<'_>,
         fill: &mut Fill<'_>,
     ) -> Result<Self, Error> {
-        let error = |action| move |errno| refused(action, recipe.path)(errno);
+        let error = |action| move |errno| refused(action, create.path)(errno);
         // What gets a mode of its own, or that of the file it replaces, is private until then.
-        let is_private = old.is_some() || !matches!(recipe.mode, NewMode::Kept);
+        let is_private = old.is_some() || !matches!(create.mode, NewMode::Kept);
         let mode = Mode::from_raw_mode(if is_private { 0o600 } else { 0o666 });
-        let (file, temporary) = open_new(&place, mode, recipe.nameless).map_err(error("create"))?;
-        let staged = Self { place, path: recipe.path.to_owned(), old, file, temporary };
-        recipe.steps.done(WriteStep::Opened);
+        let (file, temporary) = open_new(&place, mode, create.unnamed).map_err(error("create"))?;
+        let staged = Self { place, path: create.path.to_owned(), old, file, temporary };
+        create.steps.done(WriteStep::Opened);
         fill(staged.file.as_fd()).map_err(error("write"))?;
-        recipe.steps.done(WriteStep::Filled);
-        staged.dress(recipe.mode).map_err(error("chmod"))?;
-        recipe.steps.done(WriteStep::Dressed);
-        if recipe.durability == Durability::Synced {
+        create.steps.done(WriteStep::Filled);
+        staged.copy_permissions(create.mode).map_err(error("chmod"))?;
+        create.steps.done(WriteStep::PermissionsSet);
+        if create.durability == Durability::Synced {
             rustix::fs::fsync(&staged.file).map_err(error("fsync"))?;
-            recipe.steps.done(WriteStep::Synced);
+            create.steps.done(WriteStep::Synced);
         }
         Ok(staged)
     }
 
     /// Gives the content its name. If `exclusive`, nothing may have that name yet.
-    pub(super) fn commit(&mut self, exclusive: bool, recipe: &Recipe<'_>) -> Result<(), Error> {
+    pub(super) fn commit(&mut self, exclusive: bool, create: &CreateOptions<'_>) -> Result<(), Error> {
         if self.old.is_none() {
             match self.take_free_name() {
-                Ok(()) => return self.settle(recipe),
+                Ok(()) => return self.sync_name(create),
                 Err(Errno::EXIST) if exclusive => return Err(Error::Exists { path: self.path.clone() }),
-                // Someone was quicker; a replacement replaces that too, unless it was to be new.
+                // Another process created it meanwhile; a replacement replaces that file too.
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(refused("create", &self.path)(errno)),
             }
@@ -128,19 +128,19 @@ impl Staged {
             Some(name) => name.clone(),
             None => {
                 let name = temporary_name();
-                link_nameless(&self.file, &self.place, &name).map_err(refused("create", &self.path))?;
+                link_unnamed(&self.file, &self.place, &name).map_err(refused("create", &self.path))?;
                 self.temporary = Some(name.clone());
                 name
             }
         };
-        recipe.steps.done(WriteStep::Named);
-        if recipe.guarded {
-            self.still_the_old_one()?;
+        create.steps.done(WriteStep::Named);
+        if create.guarded {
+            self.check_unchanged()?;
         }
         rustix::fs::renameat(&self.place.dir, &name, &self.place.dir, &self.place.name)
             .map_err(refused("rename", &self.path))?;
         self.temporary = None;
-        self.settle(recipe)
+        self.sync_name(create)
     }
 
     /// When the new file was modified.
@@ -150,8 +150,8 @@ impl Staged {
 
     /// Makes the file appear under its own name, which must be free.
     fn take_free_name(&mut self) -> Result<(), Errno> {
-        let Place { dir, name } = &self.place;
-        let Some(temporary) = &self.temporary else { return link_nameless(&self.file, &self.place, name) };
+        let ResolvedName { dir, name } = &self.place;
+        let Some(temporary) = &self.temporary else { return link_unnamed(&self.file, &self.place, name) };
         match rustix::fs::renameat_with(dir, temporary, dir, name, rustix::fs::RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS) => {
                 rustix::fs::linkat(dir, temporary, dir, name, AtFlags::empty())?;
@@ -164,7 +164,7 @@ impl Staged {
     }
 
     /// Refuses when the file to be replaced is no longer the one that was looked at.
-    fn still_the_old_one(&self) -> Result<(), Error> {
+    fn check_unchanged(&self) -> Result<(), Error> {
         let now = self.place.stat(&self.path)?;
         if self.old.as_ref().map(fingerprint) == now.as_ref().map(fingerprint) {
             return Ok(());
@@ -174,17 +174,17 @@ impl Staged {
         Err(Error::Conflict { path: self.path.clone(), expected_ms, found_ms })
     }
 
-    fn settle(&self, recipe: &Recipe<'_>) -> Result<(), Error> {
-        recipe.steps.done(WriteStep::Placed);
-        if recipe.durability == Durability::Synced {
+    fn sync_name(&self, create: &CreateOptions<'_>) -> Result<(), Error> {
+        create.steps.done(WriteStep::Renamed);
+        if create.durability == Durability::Synced {
             sync_directory(&self.place.dir).map_err(refused("fsync", &self.path))?;
-            recipe.steps.done(WriteStep::Settled);
+            create.steps.done(WriteStep::NameSynced);
         }
         Ok(())
     }
 
     /// Gives the new file what the old one had: owner, mode, attributes and access list.
-    fn dress(&self, new: NewMode) -> Result<(), Errno> {
+    fn copy_permissions(&self, new: NewMode) -> Result<(), Errno> {
         let Some(old) = &self.old else {
             return match new {
                 NewMode::Suggested(mode) | NewMode::Set(mode) => {
@@ -211,7 +211,7 @@ impl Staged {
     }
 }
 
-impl Drop for Staged {
+impl Drop for StagedFile {
     fn drop(&mut self) {
         if let Some(name) = &self.temporary
             && let Err(errno) = rustix::fs::unlinkat(&self.place.dir, name, AtFlags::empty())
@@ -221,7 +221,7 @@ impl Drop for Staged {
     }
 }
 
-/// What tells whether a file is still the one seen: its inode, size and time of change to the nanosecond.
+/// Identifies a version of a file: device, inode, time of change in nanoseconds, and size.
 pub(super) fn fingerprint(stat: &Stat) -> (u64, u64, i64, i64, u64) {
     (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
 }
@@ -239,9 +239,9 @@ pub(super) fn sync_directory(dir: impl AsFd) -> Result<(), Errno> {
     }
 }
 
-/// Opens a new file, nameless where the file system can, and says its temporary name otherwise.
-fn open_new(place: &Place, mode: Mode, nameless: bool) -> Result<(OwnedFd, Option<OsString>), Errno> {
-    if nameless && can_name_nameless() {
+/// Opens a new file, unnamed where the file system supports it, else with the temporary name that is returned.
+fn open_new(place: &ResolvedName, mode: Mode, unnamed: bool) -> Result<(OwnedFd, Option<OsString>), Errno> {
+    if unnamed && can_name_nameless() {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         match rustix::fs::openat(&place.dir, ".", flags, mode) {
             Ok(file) => return Ok((file, None)),
@@ -250,7 +250,7 @@ fn open_new(place: &Place, mode: Mode, nameless: bool) -> Result<(OwnedFd, Optio
         }
     }
     let name = temporary_name();
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | CAREFUL;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | SAFE_FLAGS;
     let file = rustix::fs::openat(&place.dir, &name, flags, mode)?;
     Ok((file, Some(name)))
 }
@@ -261,15 +261,15 @@ fn can_name_nameless() -> bool {
     *KNOWN.get_or_init(|| rustix::fs::stat("/proc/self/fd").is_ok())
 }
 
-fn link_nameless(file: &OwnedFd, place: &Place, name: &OsString) -> Result<(), Errno> {
+fn link_unnamed(file: &OwnedFd, place: &ResolvedName, name: &OsString) -> Result<(), Errno> {
     let through = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::linkat(rustix::fs::CWD, through, &place.dir, name, AtFlags::SYMLINK_FOLLOW)
 }
 
 /// Copies what users attach to files and the access list. Best effort: a file that cannot be read for
 /// them is replaced without.
-fn copy_attributes(place: &Place, to: &OwnedFd) {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | CAREFUL;
+fn copy_attributes(place: &ResolvedName, to: &OwnedFd) {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | SAFE_FLAGS;
     let Ok(from) = rustix::fs::openat(&place.dir, &place.name, flags, Mode::empty()) else { return };
     let mut names = [0_u8; 4096];
     let Ok(length) = rustix::fs::flistxattr(&from, &mut names) else { return };

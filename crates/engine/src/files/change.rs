@@ -10,17 +10,17 @@ use super::guard::Access;
 use super::guard_tree::{check_copies, check_tree};
 use super::path::RootedPath;
 use super::refused;
-use super::resolve::{Place, make_all};
+use super::resolve::{ResolvedName, make_all};
 use super::scan::ScanBudget;
 use super::stat::FileKind;
-use super::walk::{MOST_DEPTH, Names, Reader, open_child};
+use super::walk::{DirNames, DirReader, MAX_DEPTH, open_child};
 use crate::Error;
 
 /// Makes a directory. With `parents`, also all that is missing above it, and it may exist already.
 pub fn make_directory(path: &RootedPath, parents: bool) -> Result<(), Error> {
     if parents {
         make_all(path)?;
-        // What is there may be a file; then this says so.
+        // Fails with the right error if a file has that name.
         return path.open_directory().map(|_| ());
     }
     let place = path.place(Access::Write)?;
@@ -75,8 +75,8 @@ pub fn rename(from: &RootedPath, to: &RootedPath, overwrite: bool) -> Result<(),
     }
 }
 
-/// The place of a path that must be a name inside a root.
-pub(super) fn named(path: &RootedPath, access: Access) -> Result<Place, Error> {
+/// The directory and name of a path that must not be a root itself.
+pub(super) fn named(path: &RootedPath, access: Access) -> Result<ResolvedName, Error> {
     if path.is_root() {
         return Err(Error::BadPath { path: path.as_path().to_owned(), reason: "path is a root itself" });
     }
@@ -85,21 +85,21 @@ pub(super) fn named(path: &RootedPath, access: Access) -> Result<Place, Error> {
 
 struct Level {
     dir: OwnedFd,
-    names: Names,
+    names: DirNames,
     next: usize,
 }
 
 impl Level {
-    fn open(dir: OwnedFd, reader: &mut Reader) -> Result<Self, Errno> {
+    fn open(dir: OwnedFd, reader: &mut DirReader) -> Result<Self, Errno> {
         let names = reader.names(dir.as_fd())?;
         Ok(Self { dir, names, next: 0 })
     }
 }
 
-/// Empties a directory, by descriptors all the way: a link put in a directory's place is unlinked, not entered.
+/// Empties a directory through descriptors only: a link that replaces a directory is unlinked, not followed.
 fn remove_inside(top: OwnedFd, asked: &Path, scan: &ScanBudget) -> Result<(), Error> {
     let error = |errno| refused("remove", asked)(errno);
-    let mut reader = Reader::new();
+    let mut reader = DirReader::new();
     let mut levels = vec![Level::open(top, &mut reader).map_err(error)?];
     loop {
         let depth = levels.len();
@@ -117,12 +117,12 @@ fn remove_inside(top: OwnedFd, asked: &Path, scan: &ScanBudget) -> Result<(), Er
         if kind == FileKind::Dir {
             scan.check("remove")?;
             match open_child(&level.dir, name) {
-                Ok(dir) if depth < MOST_DEPTH => {
+                Ok(dir) if depth < MAX_DEPTH => {
                     levels.push(Level::open(dir, &mut reader).map_err(error)?);
                     continue;
                 }
                 Ok(_) => {
-                    return Err(Error::LimitReached { what: "directory depth", limit: MOST_DEPTH as u64 });
+                    return Err(Error::LimitReached { what: "directory depth", limit: MAX_DEPTH as u64 });
                 }
                 // It became something else meanwhile; below it is removed as that.
                 Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => {}

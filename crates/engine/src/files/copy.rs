@@ -7,16 +7,16 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::atomic::{NewMode, NoObserver, Recipe, Staged};
+use super::atomic::{CreateOptions, NewMode, NoObserver, StagedFile};
 use super::change::named;
 use super::guard::{Access, check_open};
 use super::guard_tree::{check_copies, check_tree};
 use super::path::RootedPath;
 use super::read::retry;
 use super::refused;
-use super::resolve::{CAREFUL, DIRECTORY, Place, require_regular};
+use super::resolve::{DIRECTORY, ResolvedName, SAFE_FLAGS, require_regular};
 use super::scan::ScanBudget;
-use super::walk::{MOST_DEPTH, Reader, open_child};
+use super::walk::{DirReader, MAX_DEPTH, open_child};
 use super::write::{Durability, write_all};
 use crate::Error;
 
@@ -66,7 +66,7 @@ pub fn copy(
     }
     check_tree(from, &source, &[Access::Read], scan)?;
     check_copies((to, &target), &source, scan)?;
-    let mut copy = Copy { from, to, options, scan, reader: Reader::new(), top: None };
+    let mut copy = Copy { from, to, options, scan, reader: DirReader::new(), top: None };
     copy.one(&source, &target, &stat, 0)
 }
 
@@ -75,13 +75,19 @@ struct Copy<'a> {
     to: &'a RootedPath,
     options: CopyOptions,
     scan: &'a ScanBudget,
-    reader: Reader,
+    reader: DirReader,
     /// The directory first made, which is not copied into itself however links lead there.
     top: Option<(u64, u64)>,
 }
 
 impl Copy<'_> {
-    fn one(&mut self, source: &Place, target: &Place, stat: &Stat, depth: usize) -> Result<(), Error> {
+    fn one(
+        &mut self,
+        source: &ResolvedName,
+        target: &ResolvedName,
+        stat: &Stat,
+        depth: usize,
+    ) -> Result<(), Error> {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.directory(source, target, stat, depth),
             FileType::Symlink => self.link(source, target),
@@ -91,9 +97,9 @@ impl Copy<'_> {
         }
     }
 
-    fn file(&mut self, source: &Place, target: &Place, stat: &Stat) -> Result<(), Error> {
+    fn file(&mut self, source: &ResolvedName, target: &ResolvedName, stat: &Stat) -> Result<(), Error> {
         let asked = self.to.as_path();
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | CAREFUL;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | SAFE_FLAGS;
         let from = rustix::fs::openat(&source.dir, &source.name, flags, Mode::empty())
             .map_err(refused("copy", asked))?;
         let real = rustix::fs::fstat(&from).map_err(refused("copy", asked))?;
@@ -109,19 +115,21 @@ impl Copy<'_> {
         // A link or FIFO in the way is replaced as a name; its own mode means nothing to a file.
         let old = old.filter(|old| FileType::from_raw_mode(old.st_mode) == FileType::RegularFile);
         let durability = Durability::Relaxed;
-        let recipe = Recipe {
+        let create = CreateOptions {
             path: asked,
             durability,
             mode: NewMode::Suggested(stat.st_mode),
-            nameless: self.to.roots().nameless(),
+            unnamed: self.to.roots().unnamed(),
             guarded: false,
             steps: &NoObserver,
         };
-        let place =
-            Place { dir: duplicate(&target.dir).map_err(refused("copy", asked))?, name: target.name.clone() };
+        let place = ResolvedName {
+            dir: duplicate(&target.dir).map_err(refused("copy", asked))?,
+            name: target.name.clone(),
+        };
         let scan = self.scan;
         let mut stopped = None;
-        let staged = Staged::new(place, old, &recipe, &mut |file| {
+        let staged = StagedFile::new(place, old, &create, &mut |file| {
             contents(&from, &real, file, || match scan.check("copy") {
                 Ok(()) => true,
                 Err(error) => {
@@ -132,17 +140,17 @@ impl Copy<'_> {
         });
         match stopped {
             Some(error) => Err(error),
-            None => staged?.commit(!self.options.overwrite, &recipe),
+            None => staged?.commit(!self.options.overwrite, &create),
         }
     }
 
-    fn link(&mut self, source: &Place, target: &Place) -> Result<(), Error> {
+    fn link(&mut self, source: &ResolvedName, target: &ResolvedName) -> Result<(), Error> {
         let asked = self.to.as_path();
         let error = |errno| refused("copy", asked)(errno);
         let text = rustix::fs::readlinkat(&source.dir, &source.name, Vec::new()).map_err(error)?;
         match rustix::fs::symlinkat(&text, &target.dir, &target.name) {
             Err(Errno::EXIST) if self.options.overwrite && !self.options.follows => {
-                let name = super::stray::temporary_name();
+                let name = super::cleanup::temporary_name();
                 rustix::fs::symlinkat(&text, &target.dir, &name).map_err(error)?;
                 rustix::fs::renameat(&target.dir, &name, &target.dir, &target.name).map_err(error)
             }
@@ -151,12 +159,18 @@ impl Copy<'_> {
         }
     }
 
-    fn directory(&mut self, source: &Place, target: &Place, stat: &Stat, depth: usize) -> Result<(), Error> {
+    fn directory(
+        &mut self,
+        source: &ResolvedName,
+        target: &ResolvedName,
+        stat: &Stat,
+        depth: usize,
+    ) -> Result<(), Error> {
         self.scan.check("copy")?;
         let asked = self.to.as_path();
         let error = |errno| refused("copy", asked)(errno);
-        if depth >= MOST_DEPTH {
-            return Err(Error::LimitReached { what: "directory depth", limit: MOST_DEPTH as u64 });
+        if depth >= MAX_DEPTH {
+            return Err(Error::LimitReached { what: "directory depth", limit: MAX_DEPTH as u64 });
         }
         let from = open_child(&source.dir, source.name.as_bytes()).map_err(error)?;
         if let Some(guard) = self.from.roots().guard() {
@@ -178,10 +192,10 @@ impl Copy<'_> {
         let names = self.reader.names(&from).map_err(error)?;
         for (name, _) in names.iter() {
             let name = OsStr::from_bytes(name).to_owned();
-            let source = Place { dir: duplicate(&from).map_err(error)?, name: name.clone() };
+            let source = ResolvedName { dir: duplicate(&from).map_err(error)?, name: name.clone() };
             let Some(stat) = source.stat(asked)? else { continue };
             if (stat.st_dev, stat.st_ino) != top {
-                let target = Place { dir: duplicate(&into).map_err(error)?, name };
+                let target = ResolvedName { dir: duplicate(&into).map_err(error)?, name };
                 self.one(&source, &target, &stat, depth + 1)?;
             }
         }
@@ -194,7 +208,7 @@ fn duplicate(fd: &OwnedFd) -> Result<OwnedFd, Errno> {
     rustix::io::fcntl_dupfd_cloexec(fd, 0)
 }
 
-/// Copies all bytes in the cheapest way that works, as long as `go_on` says so.
+/// Copies all bytes in the cheapest way that works, while `go_on` returns true.
 fn contents(
     from: &OwnedFd,
     stat: &Stat,
@@ -204,7 +218,7 @@ fn contents(
     if rustix::fs::ioctl_ficlone(to, from).is_ok() {
         return Ok(());
     }
-    // A file without a size, as in `/proc`, has content only for those who read it.
+    // A file without a size, as in `/proc`, has content only when it is read.
     let mut in_kernel = stat.st_size > 0;
     let mut buffer = Vec::new();
     loop {

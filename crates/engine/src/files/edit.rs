@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
-use super::atomic::{NewMode, NoObserver, Recipe};
+use super::atomic::{CreateOptions, NewMode, NoObserver};
 use super::guard::Access;
 use super::path::RootedPath;
 use super::read::{ReadRange, read_open};
 use super::refused;
-use super::resolve::CAREFUL;
+use super::resolve::SAFE_FLAGS;
 use super::write::{Durability, WriteOptions, WriteResult, check_expected, destination, replace, write_all};
 use crate::Error;
 use crate::error::EditError;
 use rustix::fs::{Mode, OFlags, Stat};
 
 /// The largest file that is edited or patched: both are held in memory, old and new.
-pub(super) const MOST_BYTES: u64 = 256 * 1024 * 1024;
+pub(super) const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// What to replace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,7 +70,7 @@ pub fn plan_edit(path: &RootedPath, edit: &Edit) -> Result<PlannedEdit, Error> {
     if edit.old == edit.new {
         return Err(EditError::Identical.into());
     }
-    path.foresee(Access::Write)?;
+    path.check_ahead(Access::Write)?;
     let whole = edit.old.is_empty();
     let found = read_present(path)?;
     check_expected(path.as_path(), found.as_ref().map(|(stat, _)| stat), edit.expected_mtime_ms)?;
@@ -101,17 +101,17 @@ impl PlannedEdit {
         let bytes = self.after.as_bytes();
         let (place, _) = destination(&self.path, &self.options)?;
         let (path, durability) = (self.path.as_path(), self.options.durability);
-        let recipe = Recipe {
+        let create = CreateOptions {
             path,
             durability,
             mode: NewMode::Kept,
-            nameless: self.path.roots().nameless(),
+            unnamed: self.path.roots().unnamed(),
             guarded: true,
             steps: &NoObserver,
         };
         let target = (place, self.seen);
         let (mtime_ms, created) =
-            replace(&self.path, target, false, &recipe, &mut |file| write_all(file, bytes))?;
+            replace(&self.path, target, false, &create, &mut |file| write_all(file, bytes))?;
         let written = WriteResult { bytes: bytes.len() as u64, mtime_ms, created };
         Ok(EditResult { written, replacements: self.replacements, before: self.before, after: self.after })
     }
@@ -125,14 +125,14 @@ pub(super) fn read_present(path: &RootedPath) -> Result<Option<(Stat, Vec<u8>)>,
     };
     let Some(stat) = place.stat(path.as_path())? else { return Ok(None) };
     super::resolve::require_regular(&stat, path.as_path())?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | CAREFUL;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | SAFE_FLAGS;
     let file = rustix::fs::openat(&place.dir, &place.name, flags, Mode::empty());
     let file = file.map_err(refused("open", path.as_path()))?;
     let stat = rustix::fs::fstat(&file).map_err(refused("stat", path.as_path()))?;
     super::resolve::require_regular(&stat, path.as_path())?;
-    let content = read_open(&file, &stat, ReadRange::whole(MOST_BYTES), path.as_path())?;
+    let content = read_open(&file, &stat, ReadRange::whole(MAX_BYTES), path.as_path())?;
     if content.more {
-        return Err(Error::LimitReached { what: "edited file size", limit: MOST_BYTES });
+        return Err(Error::LimitReached { what: "edited file size", limit: MAX_BYTES });
     }
     Ok(Some((stat, content.bytes)))
 }

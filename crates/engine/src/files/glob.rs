@@ -5,19 +5,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::glob_pattern::{Part, Pattern, bad, is_literal, parse};
-use super::guard::Sieve;
+use super::guard::EntryFilter;
 use super::path::{RootedPath, Roots};
 use super::refused;
 use super::scan::ScanBudget;
 use super::stat::FileKind;
-use super::walk::{MOST_DEPTH, Reader, open_child};
+use super::walk::{DirReader, MAX_DEPTH, open_child};
 use crate::Error;
 use std::os::fd::OwnedFd;
 
 /// Bounds of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GlobOptions {
-    /// How many matches to give at most.
+    /// Limit on the number of matches.
     pub max_matches: Option<usize>,
 }
 
@@ -51,7 +51,7 @@ pub fn glob(
         return Err(bad(pattern, "`..` cannot follow a wildcard"));
     }
     let mut search =
-        Search { patterns: &patterns, options, scan, reader: Reader::new(), found: GlobResult::default() };
+        Search { patterns: &patterns, options, scan, reader: DirReader::new(), found: GlobResult::default() };
     let states = patterns.iter().enumerate().map(|(index, _)| State { pattern: index, part: 0 }).collect();
     let states = search.settled(states);
     // A pattern without wildcards names one thing, which may be anything.
@@ -98,7 +98,7 @@ struct Search<'a> {
     patterns: &'a [Pattern],
     options: GlobOptions,
     scan: &'a ScanBudget,
-    reader: Reader,
+    reader: DirReader,
     found: GlobResult,
 }
 
@@ -136,7 +136,7 @@ impl Search<'_> {
         depth: usize,
     ) -> Result<(), Error> {
         self.scan.check("glob")?;
-        if depth >= MOST_DEPTH {
+        if depth >= MAX_DEPTH {
             self.found.truncated = true;
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl Search<'_> {
             Err(errno) if depth == 0 => return Err(refused("list", top.as_path())(errno)),
             Err(_) => return Ok(()),
         };
-        let sieve = Sieve::new(top.roots(), &dir);
+        let filter = EntryFilter::new(top.roots(), &dir);
         let mut path = path;
         if path.last() != Some(&b'/') {
             path.push(b'/');
@@ -153,7 +153,7 @@ impl Search<'_> {
         let prefix = path.len();
         for (name, kind) in names.iter() {
             let next = self.step(states, name, kind);
-            if next.is_empty() || !sieve.passes(OsStr::from_bytes(name)) {
+            if next.is_empty() || !filter.allows(OsStr::from_bytes(name)) {
                 continue;
             }
             path.truncate(prefix);

@@ -5,7 +5,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use crate::Error;
 
 /// Braces around slashes are written out; so many patterns may come of one.
-const MOST_ALTERNATIVES: usize = 256;
+const MAX_ALTERNATIVES: usize = 256;
 
 /// A pattern as a sequence of parts.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ fn expand(pattern: &str) -> Result<Vec<String>, Error> {
                 }
             }
         }
-        if waiting.len() + done.len() > MOST_ALTERNATIVES {
+        if waiting.len() + done.len() > MAX_ALTERNATIVES {
             return Err(bad(pattern, "too many alternatives"));
         }
     }

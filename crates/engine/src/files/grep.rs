@@ -18,13 +18,13 @@ use rustix::fs::{FileType, OFlags, ResolveFlags};
 use super::grep_sink::{FileSink, Match, Shared};
 use super::guard::{Access, check_open};
 use super::path::{ResolveStrategy, RootedPath};
-use super::resolve::{CAREFUL, open_beneath};
+use super::resolve::{SAFE_FLAGS, open_beneath};
 use super::scan::ScanBudget;
 use super::stat::FileKind;
 use crate::Error;
 
 /// Threads of one search; more would only take them from others.
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 
 /// How letters compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,7 +59,7 @@ pub struct GrepOptions {
     pub hidden: bool,
     /// Whether ignore files are disregarded.
     pub no_ignore: bool,
-    /// How many matches to give at most.
+    /// Limit on the number of matches.
     pub max_matches: usize,
     /// Lines longer than this are given cut; the search sees all of them.
     pub max_line_bytes: usize,
@@ -135,7 +135,7 @@ pub fn grep(
     Ok(GrepResult { matches: Vec::new(), truncated })
 }
 
-/// Searches all files below a directory; says whether there is more than was given.
+/// Searches all files below a directory; returns whether matches were left out.
 fn search_tree(
     path: &RootedPath,
     top: OwnedFd,
@@ -167,7 +167,7 @@ fn search_tree(
     Ok(truncated.into_inner())
 }
 
-/// Opens the files of a tree beneath the directory that was asked for.
+/// Opens the files of a tree beneath the searched directory.
 struct Opener<'a> {
     path: &'a RootedPath,
     top: OwnedFd,
@@ -179,7 +179,7 @@ impl Opener<'_> {
         let below = path.strip_prefix(self.path.as_path()).ok()?;
         if self.path.roots().strategy() == ResolveStrategy::Kernel {
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-            if let Some(decided) = open_beneath(&self.top, below, OFlags::RDONLY | CAREFUL, resolve) {
+            if let Some(decided) = open_beneath(&self.top, below, OFlags::RDONLY | SAFE_FLAGS, resolve) {
                 let file = decided.ok()?;
                 if let Some(guard) = self.path.roots().guard() {
                     check_open(guard, &file, Access::Read).ok()?;
@@ -240,7 +240,7 @@ fn filter(top: &Path, grep: &GrepOptions) -> Result<Override, Error> {
 fn walker(top: &Path, grep: &GrepOptions, filter: Override) -> ignore::WalkParallel {
     // The walker reads the ignore files of the top and of all above it before it asks our filter.
     let ignoring = !grep.no_ignore && !top.ancestors().any(ignore_file_hangs);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let mut builder = WalkBuilder::new(top);
     builder
         .threads(threads)

@@ -26,7 +26,7 @@ pub struct Match {
     pub column: u64,
     /// The line without its ending.
     pub text: String,
-    /// The lines before it, as many as were asked for and exist.
+    /// The lines before it, as many as were requested and exist.
     pub before: Vec<String>,
     /// The lines behind it.
     pub after: Vec<String>,
@@ -44,7 +44,7 @@ pub(super) struct Shared<'a> {
 }
 
 /// All the text of one search, context included. A search that finds more is cut, however few matches that is.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Collects the matches of one file.
 pub(super) struct FileSink<'a, 'b> {
@@ -128,7 +128,7 @@ impl Sink for FileSink<'_, '_> {
 
     fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         let most = self.shared.grep.max_matches;
-        let is_enough = self.shared.bytes.load(Ordering::Relaxed) > MOST_BYTES;
+        let is_enough = self.shared.bytes.load(Ordering::Relaxed) > MAX_BYTES;
         if is_enough || self.shared.found.fetch_add(1, Ordering::Relaxed) >= most {
             self.full = true;
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Guards: which places inside the roots may be touched, held against what descriptors really are.
+//! Path guards: which paths inside the roots may be accessed, checked on the descriptors that are used.
 //!
 //! A guard never sees the path a caller spelled. It sees where an open descriptor is, asked of the kernel after every
 //! link was followed, and that descriptor is then used: to swap a link in between gains nothing. A name that is
@@ -17,13 +17,13 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::path::{RootedPath, Roots};
-use super::resolve::Place;
+use super::resolve::ResolvedName;
 use crate::Error;
 
 /// What the kernel puts behind the path of something that has lost its name.
 const DELETED: &[u8] = b" (deleted)";
 
-/// What is done to a place.
+/// How a path is accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Its content or its names are looked at.
@@ -60,9 +60,9 @@ pub trait PathGuard: Send + Sync {
 }
 
 /// Two guards that must both agree.
-pub(super) struct Both(pub(super) Arc<dyn PathGuard>, pub(super) Arc<dyn PathGuard>);
+pub(super) struct CombinedGuard(pub(super) Arc<dyn PathGuard>, pub(super) Arc<dyn PathGuard>);
 
-impl PathGuard for Both {
+impl PathGuard for CombinedGuard {
     fn check(&self, real: &Path, access: Access) -> Result<(), Error> {
         self.0.check(real, access)?;
         self.1.check(real, access)
@@ -102,8 +102,8 @@ pub(super) fn check_open(guard: &dyn PathGuard, object: impl AsFd, access: Acces
     guard.check(&real, access)
 }
 
-impl Place {
-    /// Where the place is now.
+impl ResolvedName {
+    /// The current real path of this name.
     pub(super) fn real(&self) -> Result<PathBuf, Error> {
         let dir = real_path(&self.dir)?;
         Ok(if self.is_root() { dir } else { dir.join(&self.name) })
@@ -119,7 +119,7 @@ impl RootedPath {
             Err(Error::File { source, .. }) if leads_nowhere(&source) => {
                 match (self.parent(), self.as_path().file_name()) {
                     (Some(parent), Some(name)) => Ok(parent.real()?.join(name)),
-                    _ => Ok(resolved(self.roots().root(self.spot.root))),
+                    _ => Ok(resolved(self.roots().root(self.location.root))),
                 }
             }
             Err(error) => Err(error),
@@ -134,23 +134,23 @@ impl RootedPath {
         }
     }
 
-    /// Whether a guard would let it be written, by where it leads now: for those who write later and would hear it then.
+    /// Whether the guard permits a write to the path that it currently resolves to, for a caller that writes later.
     pub fn may_write(&self) -> Result<(), Error> {
-        self.foresee(Access::Write)
+        self.check_ahead(Access::Write)
     }
 
     /// Refuses, by where the path leads now, what would be refused once it is opened. It says so before anything is
     /// changed on the way; the check that counts is the one on the descriptor.
-    pub(super) fn foresee(&self, access: Access) -> Result<(), Error> {
+    pub(super) fn check_ahead(&self, access: Access) -> Result<(), Error> {
         match self.roots().guard() {
             Some(guard) => guard.check(&self.real()?, access),
             None => Ok(()),
         }
     }
 
-    /// The error for a path that could not be opened: of a refused place nobody learns whether it exists.
-    pub(super) fn hushed(&self, error: Error, access: Access) -> Error {
-        match (&error, self.foresee(access)) {
+    /// The error for a path that could not be opened: for a denied path it does not reveal whether the path exists.
+    pub(super) fn hide_if_denied(&self, error: Error, access: Access) -> Error {
+        match (&error, self.check_ahead(access)) {
             (Error::File { .. }, Err(guarded @ Error::Guarded { .. })) => guarded,
             _ => error,
         }
@@ -163,23 +163,23 @@ fn leads_nowhere(error: &std::io::Error) -> bool {
 }
 
 /// Leaves the refused names of one directory out of a scan.
-pub(super) enum Sieve<'a> {
+pub(super) enum EntryFilter<'a> {
     /// Nobody guards it.
     Open,
-    /// Where the directory is cannot be told, so nothing of it is.
+    /// The real path of the directory is unknown, so all of its names are hidden.
     Shut,
-    /// The directory's place, and who is asked.
+    /// The real path of the directory, and the guard.
     Guarded(&'a dyn PathGuard, PathBuf),
 }
 
-impl<'a> Sieve<'a> {
+impl<'a> EntryFilter<'a> {
     pub(super) fn new(roots: &'a Roots, dir: impl AsFd) -> Self {
         let Some(guard) = roots.guard() else { return Self::Open };
         real_path(dir).map_or(Self::Shut, |real| Self::Guarded(guard, real))
     }
 
-    /// Whether a name in it, or a path further down, may be told.
-    pub(super) fn passes(&self, below: impl AsRef<Path>) -> bool {
+    /// Whether a name in it, or a path below it, may be listed.
+    pub(super) fn allows(&self, below: impl AsRef<Path>) -> bool {
         match self {
             Self::Open => true,
             Self::Shut => false,

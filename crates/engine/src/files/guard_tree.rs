@@ -10,16 +10,16 @@ use rustix::io::Errno;
 use super::guard::{Access, PathGuard};
 use super::path::RootedPath;
 use super::refused;
-use super::resolve::Place;
+use super::resolve::ResolvedName;
 use super::scan::ScanBudget;
 use super::stat::FileKind;
-use super::walk::{MOST_DEPTH, Names, Reader, open_child};
+use super::walk::{DirNames, DirReader, MAX_DEPTH, open_child};
 use crate::Error;
 
-/// Refuses when something beneath a place may not be accessed in one of these ways.
+/// Fails if the guard denies one of these accesses to any entry of a tree.
 pub(super) fn check_tree(
     path: &RootedPath,
-    place: &Place,
+    place: &ResolvedName,
     accesses: &[Access],
     scan: &ScanBudget,
 ) -> Result<(), Error> {
@@ -38,8 +38,8 @@ pub(super) fn check_tree(
 
 /// Refuses when the copy of a tree would put something where it may not be.
 pub(super) fn check_copies(
-    to: (&RootedPath, &Place),
-    source: &Place,
+    to: (&RootedPath, &ResolvedName),
+    source: &ResolvedName,
     scan: &ScanBudget,
 ) -> Result<(), Error> {
     let (path, target) = to;
@@ -61,18 +61,18 @@ fn check_known(guard: &dyn PathGuard, real: &Path, access: Access) -> Result<(),
 
 struct Level {
     dir: OwnedFd,
-    names: Names,
+    names: DirNames,
     next: usize,
 }
 
-/// Calls `look` with the way down to every entry beneath a place, by descriptors and through no link.
+/// Calls `look` with the relative path of every entry of a tree, through descriptors and without following links.
 fn each_beneath(
     asked: &Path,
-    place: &Place,
+    place: &ResolvedName,
     scan: &ScanBudget,
     mut look: impl FnMut(&Path) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut reader = Reader::new();
+    let mut reader = DirReader::new();
     let mut enter = |dir: &OwnedFd, name: &[u8]| match open_child(dir, name) {
         Ok(dir) => {
             let names = reader.names(&dir).map_err(refused("list", asked))?;
@@ -98,8 +98,8 @@ fn each_beneath(
             continue;
         };
         scan.check("check")?;
-        if levels.len() >= MOST_DEPTH {
-            return Err(Error::LimitReached { what: "directory depth", limit: MOST_DEPTH as u64 });
+        if levels.len() >= MAX_DEPTH {
+            return Err(Error::LimitReached { what: "directory depth", limit: MAX_DEPTH as u64 });
         }
         levels.push(deeper);
     }

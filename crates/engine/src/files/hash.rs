@@ -12,7 +12,7 @@ use super::refused;
 use super::scan::ScanBudget;
 use crate::Error;
 
-/// How much is read between two looks at whether the hash is still wanted; it is also all that is held in memory.
+/// Bytes read between two checks for cancellation, and the size of the buffer.
 const CHUNK: usize = 256 * 1024;
 
 /// A file that is about to be hashed. It is open: whatever takes its name from now on is not what is hashed.
@@ -27,7 +27,7 @@ pub struct FileHasher {
 pub struct FileHash {
     /// The SHA-256 of the bytes.
     pub sha256: [u8; 32],
-    /// How many bytes they were: fewer than asked for if the file is shorter.
+    /// Number of bytes hashed: fewer than requested if the file is shorter.
     pub bytes: u64,
 }
 
@@ -38,7 +38,7 @@ impl FileHasher {
         Ok(Self { file, path: path.as_path().to_owned() })
     }
 
-    /// Hashes the first bytes of the file, or all there are; stops when `scan` says so.
+    /// Hashes the first bytes of the file, or all of it, within the budget of `scan`.
     pub fn run(&self, first: Option<u64>, scan: &ScanBudget) -> Result<FileHash, Error> {
         let wanted = first.unwrap_or(u64::MAX);
         let mut hasher = Sha256::new();

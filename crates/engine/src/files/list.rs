@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, FileType};
 
-use super::guard::Sieve;
+use super::guard::EntryFilter;
 use super::path::RootedPath;
 use super::refused;
 use super::scan::ScanBudget;
 use super::stat::{FileKind, mtime_ms};
-use super::walk::{MOST_DEPTH, Names, Reader, open_child};
+use super::walk::{DirNames, DirReader, MAX_DEPTH, open_child};
 use crate::Error;
 
 /// How many entries pass between two looks at the clock.
@@ -25,7 +25,7 @@ pub struct ListOptions {
     pub recursive: bool,
     /// Whether names and kinds suffice; much faster, as no file is looked at.
     pub names_only: bool,
-    /// How many entries to give at most.
+    /// Limit on the number of entries.
     pub max_entries: Option<usize>,
 }
 
@@ -38,7 +38,7 @@ pub struct DirEntry {
     pub kind: FileKind,
     /// Size of a file or link; none for directories, or if only names were asked for.
     pub size: Option<u64>,
-    /// When it was last modified, in milliseconds since the epoch; none if only names were asked for.
+    /// When it was last modified, in milliseconds since the epoch; none if only names were requested.
     pub mtime_ms: Option<i64>,
 }
 
@@ -64,14 +64,14 @@ pub struct Listing {
 pub fn list(path: &RootedPath, options: ListOptions, scan: &ScanBudget) -> Result<Listing, Error> {
     scan.check("list")?;
     let top = path.open_listing()?;
-    let mut reader = Reader::new();
+    let mut reader = DirReader::new();
     let names = reader.names(&top).map_err(refused("list", path.as_path()))?;
     let mut text = path.as_path().as_os_str().as_bytes().to_vec();
     if text.last() != Some(&b'/') {
         text.push(b'/');
     }
-    let sieve = Sieve::new(path.roots(), &top);
-    let mut levels = vec![Level { dir: top, sieve, names, next: 0, prefix: text.len() }];
+    let filter = EntryFilter::new(path.roots(), &top);
+    let mut levels = vec![Level { dir: top, filter, names, next: 0, prefix: text.len() }];
     let mut listing = Listing::default();
     while let Some(level) = levels.last_mut() {
         text.truncate(level.prefix);
@@ -80,7 +80,7 @@ pub fn list(path: &RootedPath, options: ListOptions, scan: &ScanBudget) -> Resul
             continue;
         };
         level.next += 1;
-        if !level.sieve.passes(OsStr::from_bytes(name)) {
+        if !level.filter.allows(OsStr::from_bytes(name)) {
             continue;
         }
         if options.max_entries.is_some_and(|most| listing.entries.len() >= most) {
@@ -97,12 +97,12 @@ pub fn list(path: &RootedPath, options: ListOptions, scan: &ScanBudget) -> Resul
             listing.entries.push(entry);
         }
         let Some(dir) = below else { continue };
-        if levels.len() >= MOST_DEPTH {
+        if levels.len() >= MAX_DEPTH {
             listing.truncated = true;
         } else if let Ok(names) = reader.names(&dir) {
             text.push(b'/');
-            let sieve = Sieve::new(path.roots(), &dir);
-            levels.push(Level { dir, sieve, names, next: 0, prefix: text.len() });
+            let filter = EntryFilter::new(path.roots(), &dir);
+            levels.push(Level { dir, filter, names, next: 0, prefix: text.len() });
         }
     }
     Ok(listing)
@@ -110,8 +110,8 @@ pub fn list(path: &RootedPath, options: ListOptions, scan: &ScanBudget) -> Resul
 
 struct Level<'a> {
     dir: OwnedFd,
-    sieve: Sieve<'a>,
-    names: Names,
+    filter: EntryFilter<'a>,
+    names: DirNames,
     next: usize,
     /// Length of this directory's path with its slash.
     prefix: usize,

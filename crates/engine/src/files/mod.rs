@@ -8,18 +8,19 @@
 //! use engine::files::{ReadRange, Roots, WriteOptions, read, write};
 //!
 //! # fn main() -> Result<(), engine::Error> {
-//! let folder = tempfile::tempdir().map_err(|_| engine::Error::Gone)?;
-//! let roots = Roots::new(vec![folder.path().to_owned()]);
-//! let note = roots.admit(folder.path(), Path::new("note.txt"))?;
+//! let directory = tempfile::tempdir().map_err(|_| engine::Error::Gone)?;
+//! let roots = Roots::new(vec![directory.path().to_owned()]);
+//! let note = roots.admit(directory.path(), Path::new("note.txt"))?;
 //! write(&note, b"hello", &WriteOptions::default())?;
 //! assert_eq!(read(&note, ReadRange::whole(1024))?.bytes, b"hello");
-//! assert!(roots.admit(folder.path(), Path::new("../elsewhere")).is_err());
+//! assert!(roots.admit(directory.path(), Path::new("../elsewhere")).is_err());
 //! # Ok(())
 //! # }
 //! ```
 
 mod atomic;
 mod change;
+mod cleanup;
 mod copy;
 mod edit;
 mod glob;
@@ -36,7 +37,6 @@ mod read;
 mod resolve;
 mod scan;
 mod stat;
-mod stray;
 mod walk;
 mod watch;
 mod watch_batch;
@@ -70,7 +70,7 @@ use rustix::io::Errno;
 
 use crate::Error;
 
-/// The error for a file operation that the kernel refused.
+/// The error of a failed file operation.
 fn refused(action: &'static str, path: &Path) -> impl FnOnce(Errno) -> Error {
     move |errno| Error::File { action, path: path.to_owned(), source: io::Error::from(errno) }
 }

@@ -1,4 +1,4 @@
-//! Roots and RootedPath: the only way to a path.
+//! Roots and RootedPath: every path is checked against the roots when it is created.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use super::guard::{Both, PathGuard};
-use super::stray::Swept;
+use super::cleanup::CleanupCache;
+use super::guard::{CombinedGuard, PathGuard};
 use crate::Error;
 
-/// The directories that files may be touched in. Cheap to clone.
+/// The directories in which files may be accessed. Cheap to clone.
 ///
 /// A root need not exist yet, may itself be a link, and may be `/`, which permits everything.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ struct Inner {
     strategy: ResolveStrategy,
     outer: Option<Roots>,
     guard: Option<Arc<dyn PathGuard>>,
-    swept: Arc<Swept>,
+    cleanup: Arc<CleanupCache>,
 }
 
 /// Which calls of the kernel are relied on. Both ways give the same answers.
@@ -41,13 +41,13 @@ pub enum ResolveStrategy {
 #[derive(Clone)]
 pub struct RootedPath {
     pub(super) roots: Roots,
-    pub(super) spot: Spot,
+    pub(super) location: RootLocation,
     path: PathBuf,
 }
 
-/// A place below a root: which root, and the cleaned way down from it (empty for the root itself).
+/// A path relative to a root: the index of the root, and the normalised path below it (empty for the root itself).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct RootLocation {
     pub(super) root: usize,
     pub(super) below: PathBuf,
 }
@@ -62,7 +62,7 @@ impl Roots {
     pub fn with_strategy(roots: Vec<PathBuf>, strategy: ResolveStrategy) -> Self {
         let roots =
             roots.iter().map(|root| clean(&std::path::absolute(root).unwrap_or(root.clone()))).collect();
-        Self(Arc::new(Inner { roots, strategy, outer: None, guard: None, swept: Arc::default() }))
+        Self(Arc::new(Inner { roots, strategy, outer: None, guard: None, cleanup: Arc::default() }))
     }
 
     /// Smaller roots inside these. They are opened through these roots, so that a link put in the
@@ -78,7 +78,7 @@ impl Roots {
             strategy,
             outer: Some(self.clone()),
             guard: self.0.guard.clone(),
-            swept: Arc::default(),
+            cleanup: Arc::default(),
         })))
     }
 
@@ -86,16 +86,16 @@ impl Roots {
     /// stays. Roots narrowed from these have it too.
     pub fn guarded(&self, guard: Arc<dyn PathGuard>) -> Self {
         let guard = match &self.0.guard {
-            Some(held) => Arc::new(Both(Arc::clone(held), guard)),
+            Some(held) => Arc::new(CombinedGuard(Arc::clone(held), guard)),
             None => guard,
         };
-        let Inner { roots, strategy, outer, swept, .. } = &*self.0;
+        let Inner { roots, strategy, outer, cleanup, .. } = &*self.0;
         Self(Arc::new(Inner {
             roots: roots.clone(),
             strategy: *strategy,
             outer: outer.clone(),
             guard: Some(guard),
-            swept: Arc::clone(swept),
+            cleanup: Arc::clone(cleanup),
         }))
     }
 
@@ -126,14 +126,14 @@ impl Roots {
     fn admit_literal(&self, path: &Path) -> Result<RootedPath, Error> {
         let path = clean(&Path::new("/").join(path));
         match self.locate(&path) {
-            Some(spot) => Ok(RootedPath { roots: self.clone(), spot, path }),
+            Some(location) => Ok(RootedPath { roots: self.clone(), location, path }),
             None => Err(self.outside(path, None)),
         }
     }
 
     /// Where a cleaned absolute path lies: below the innermost root that contains it, by the root's
     /// own spelling first, else by where the root really is.
-    pub(super) fn locate(&self, path: &Path) -> Option<Spot> {
+    pub(super) fn locate(&self, path: &Path) -> Option<RootLocation> {
         let spelled = self
             .0
             .roots
@@ -141,13 +141,13 @@ impl Roots {
             .enumerate()
             .filter_map(|(index, root)| Some((index, root, below(path, root)?)));
         if let Some((root, _, below)) = spelled.max_by_key(|(_, root, _)| root.as_os_str().len()) {
-            return Some(Spot { root, below });
+            return Some(RootLocation { root, below });
         }
         let real = |index: usize| below(path, &self.real(index)?);
-        (0..self.0.roots.len()).find_map(|root| Some(Spot { root, below: real(root)? }))
+        (0..self.0.roots.len()).find_map(|root| Some(RootLocation { root, below: real(root)? }))
     }
 
-    /// Where a root really is, when it exists. Only text: whoever opens it checks again.
+    /// The real path of a root, if it exists. Only text: opening it checks again.
     pub(super) fn real(&self, root: usize) -> Option<PathBuf> {
         std::fs::canonicalize(self.0.roots.get(root)?).ok()
     }
@@ -161,7 +161,7 @@ impl Roots {
     }
 
     /// Whether new content may be without a name until it is complete.
-    pub(super) fn nameless(&self) -> bool {
+    pub(super) fn unnamed(&self) -> bool {
         self.0.strategy == ResolveStrategy::Kernel
     }
 
@@ -174,8 +174,8 @@ impl Roots {
         self.0.guard.as_deref()
     }
 
-    pub(super) fn swept(&self) -> &Swept {
-        &self.0.swept
+    pub(super) fn cleanup(&self) -> &CleanupCache {
+        &self.0.cleanup
     }
 
     pub(super) fn outside(&self, path: PathBuf, resolved: Option<PathBuf>) -> Error {
@@ -196,7 +196,11 @@ impl RootedPath {
 
     /// The same path, checked by one more guard when it is opened.
     pub fn guarded(&self, guard: Arc<dyn PathGuard>) -> RootedPath {
-        RootedPath { roots: self.roots.guarded(guard), spot: self.spot.clone(), path: self.path.clone() }
+        RootedPath {
+            roots: self.roots.guarded(guard),
+            location: self.location.clone(),
+            path: self.path.clone(),
+        }
     }
 
     /// A path further down, spelled with `relative`.
@@ -206,14 +210,18 @@ impl RootedPath {
 
     /// Whether this names a root itself, which can be neither removed nor renamed.
     pub(super) fn is_root(&self) -> bool {
-        self.spot.below.as_os_str().is_empty()
+        self.location.below.as_os_str().is_empty()
     }
 
     /// The directory this lies in, or nothing for a root.
     pub(super) fn parent(&self) -> Option<RootedPath> {
-        let below = self.spot.below.parent()?.to_owned();
+        let below = self.location.below.parent()?.to_owned();
         let path = self.path.parent()?.to_owned();
-        Some(RootedPath { roots: self.roots.clone(), spot: Spot { root: self.spot.root, below }, path })
+        Some(RootedPath {
+            roots: self.roots.clone(),
+            location: RootLocation { root: self.location.root, below },
+            path,
+        })
     }
 }
 

@@ -10,14 +10,14 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::path::RootedPath;
 use super::refused;
-use super::resolve::{CAREFUL, require_regular};
+use super::resolve::{SAFE_FLAGS, require_regular};
 use super::stat::mtime_ms;
 use crate::Error;
 
-/// How much is read at once from a file that does not say how long it is.
+/// Bytes read at once from a file without a size.
 const UNKNOWN_CHUNK: usize = 64 * 1024;
-/// The most that [`read_cached`] copies, so that an event loop is never held up for long.
-const CACHED_MOST: u64 = 256 * 1024;
+/// Bytes that [`read_cached`] copies: 256 KiB, so that an event loop is not blocked for long.
+const MAX_CACHED_BYTES: u64 = 256 * 1024;
 
 /// Which bytes to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct ReadRange {
     pub offset: u64,
     /// How many are wanted; none means to the end.
     pub length: Option<u64>,
-    /// How many are given at most.
+    /// Limit on the number of bytes returned.
     pub max: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct FileContent {
     pub size: u64,
     /// When it was last modified, in milliseconds since the epoch.
     pub mtime_ms: i64,
-    /// Whether the file goes on behind the bytes given.
+    /// Whether the file continues behind these bytes.
     pub more: bool,
     /// File type and permission bits as the kernel has them.
     pub mode: u32,
@@ -95,7 +95,7 @@ pub(super) fn read_open(
         bytes.reserve_exact(room);
         // Into memory that nothing has touched yet: to clear it first would take as long as to fill it.
         retry(|| rustix::io::pread(file, spare_capacity(&mut bytes), at)).map_err(refused("read", asked))?;
-        // The allocator may have given more room than was asked for.
+        // The allocator may have reserved more than requested.
         bytes.truncate(start + room);
         at = range.offset + bytes.len() as u64;
         if bytes.len() == start {
@@ -110,7 +110,7 @@ pub(super) fn read_open(
 /// Reads the range if that needs no disk and no lock, else gives nothing and the caller goes the
 /// slow way. Safe to try on a thread that must not wait.
 pub fn read_cached(path: &RootedPath, range: ReadRange) -> Option<Result<FileContent, Error>> {
-    let file = match path.open_cached(OFlags::RDONLY | CAREFUL)? {
+    let file = match path.open_cached(OFlags::RDONLY | SAFE_FLAGS)? {
         Ok(file) => file,
         Err(Errno::NXIO) => return Some(Err(Error::NotRegular { path: path.as_path().to_owned() })),
         Err(errno) => return Some(Err(refused("open", path.as_path())(errno))),
@@ -121,7 +121,7 @@ pub fn read_cached(path: &RootedPath, range: ReadRange) -> Option<Result<FileCon
     }
     let size = u64::try_from(stat.st_size).ok().filter(|size| *size > 0)?;
     let expected = size.saturating_sub(range.offset).min(range.wanted());
-    if expected > CACHED_MOST {
+    if expected > MAX_CACHED_BYTES {
         return None;
     }
     let mut bytes = vec![0; to_usize(expected)];

@@ -1,4 +1,4 @@
-//! Resolving: how a rooted path is opened without a moment in which a link could lead it astray.
+//! Resolving: opening a rooted path without a race in which a link could lead outside the roots.
 //!
 //! The kernel does it in one call (`openat2` beneath the root). It refuses links that are absolute or
 //! climb past the root even when they lead into a root again; then, and where the call is missing, the
@@ -16,24 +16,24 @@ use rustix::io::Errno;
 
 use self::walk::{Found, Walk};
 use super::guard::{Access, check_open};
-use super::path::{ResolveStrategy, RootedPath, Roots, Spot};
+use super::path::{ResolveStrategy, RootLocation, RootedPath, Roots};
 use super::refused;
 use crate::Error;
 
 /// What every file is opened with: no wait on FIFOs, no inheritance, no controlling terminal.
-pub(super) const CAREFUL: OFlags = OFlags::NONBLOCK.union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+pub(super) const SAFE_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 /// A directory to work relative to; needs no read permission.
 pub(super) const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// A directory to list.
 pub(super) const LISTING: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// How often the kernel may say that something was renamed under it before we walk ourselves.
+/// Attempts with `openat2` while other processes rename; then the path is walked component by component.
 const TRIES: usize = 4;
 
 /// A name in an open directory: what operations on the name itself act on.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ResolvedName {
     pub(super) dir: OwnedFd,
-    /// `.` when the place is a root itself.
+    /// `.` if it is a root itself.
     pub(super) name: OsString,
 }
 
@@ -59,58 +59,61 @@ impl RootedPath {
         self.open_with(LISTING)
     }
 
-    /// Opens what must be a regular file, and says what it is.
+    /// Opens a regular file and returns its metadata.
     pub(super) fn open_regular(&self, access: OFlags) -> Result<(OwnedFd, Stat), Error> {
-        let file = self.open_with(access | CAREFUL).map_err(|error| not_regular(error, self.as_path()))?;
+        let file = self.open_with(access | SAFE_FLAGS).map_err(|error| not_regular(error, self.as_path()))?;
         let stat = rustix::fs::fstat(&file).map_err(refused("stat", self.as_path()))?;
         require_regular(&stat, self.as_path())?;
         Ok((file, stat))
     }
 
     /// The directory and name this path ends in, if the guard permits the access; a link there is not followed.
-    pub(super) fn place(&self, access: Access) -> Result<Place, Error> {
+    pub(super) fn place(&self, access: Access) -> Result<ResolvedName, Error> {
         self.permitted(self.place_unguarded(), access)
     }
 
     /// The directory and name that this path leads to through any links, if the guard permits the access: where a
     /// write belongs.
-    pub(super) fn target(&self, access: Access) -> Result<Place, Error> {
+    pub(super) fn target(&self, access: Access) -> Result<ResolvedName, Error> {
         self.permitted(self.target_unguarded(), access)
     }
 
-    fn permitted(&self, found: Result<Place, Error>, access: Access) -> Result<Place, Error> {
+    fn permitted(&self, found: Result<ResolvedName, Error>, access: Access) -> Result<ResolvedName, Error> {
         let Some(guard) = self.roots.guard() else { return found };
-        let place = found.map_err(|error| self.hushed(error, access))?;
+        let place = found.map_err(|error| self.hide_if_denied(error, access))?;
         guard.check(&place.real()?, access)?;
         Ok(place)
     }
 
-    fn place_unguarded(&self) -> Result<Place, Error> {
-        let (Some(parent), Some(name)) = (self.parent(), self.spot.below.file_name()) else {
-            let dir = open(&self.roots, &self.spot, DIRECTORY, self.as_path())?;
-            return Ok(Place { dir, name: OsString::from(".") });
+    fn place_unguarded(&self) -> Result<ResolvedName, Error> {
+        let (Some(parent), Some(name)) = (self.parent(), self.location.below.file_name()) else {
+            let dir = open(&self.roots, &self.location, DIRECTORY, self.as_path())?;
+            return Ok(ResolvedName { dir, name: OsString::from(".") });
         };
-        Ok(Place { dir: open(&self.roots, &parent.spot, DIRECTORY, self.as_path())?, name: name.to_owned() })
+        Ok(ResolvedName {
+            dir: open(&self.roots, &parent.location, DIRECTORY, self.as_path())?,
+            name: name.to_owned(),
+        })
     }
 
-    pub(super) fn target_unguarded(&self) -> Result<Place, Error> {
+    pub(super) fn target_unguarded(&self) -> Result<ResolvedName, Error> {
         let place = self.place_unguarded()?;
         match place.stat(self.as_path())? {
             Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
-                match Walk::start(&self.roots, &self.spot, self.as_path())?.into_name()? {
+                match Walk::start(&self.roots, &self.location, self.as_path())?.into_name()? {
                     Found::Name(place) => Ok(place),
-                    Found::Object(dir) => Ok(Place { dir, name: OsString::from(".") }),
+                    Found::Object(dir) => Ok(ResolvedName { dir, name: OsString::from(".") }),
                 }
             }
             _ => Ok(place),
         }
     }
 
-    /// Opens to read. The guard is asked about what was opened.
+    /// Opens for reading. The guard checks the opened descriptor.
     fn open_with(&self, flags: OFlags) -> Result<OwnedFd, Error> {
-        let opened = open(&self.roots, &self.spot, flags, self.as_path());
+        let opened = open(&self.roots, &self.location, flags, self.as_path());
         let Some(guard) = self.roots.guard() else { return opened };
-        let object = opened.map_err(|error| self.hushed(error, Access::Read))?;
+        let object = opened.map_err(|error| self.hide_if_denied(error, Access::Read))?;
         check_open(guard, &object, Access::Read)?;
         Ok(object)
     }
@@ -128,17 +131,17 @@ impl RootedPath {
             return None;
         }
         let cached = ResolveFlags::CACHED | ResolveFlags::NO_MAGICLINKS;
-        let root_path = self.roots.root(self.spot.root);
+        let root_path = self.roots.root(self.location.root);
         let root = rustix::fs::openat2(rustix::fs::CWD, root_path, DIRECTORY, Mode::empty(), cached).ok()?;
         let resolve = ResolveFlags::CACHED | beneath(root_path);
-        match rustix::fs::openat2(&root, or_dot(&self.spot.below), flags, Mode::empty(), resolve) {
+        match rustix::fs::openat2(&root, or_dot(&self.location.below), flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::XDEV | Errno::NOSYS | Errno::PERM | Errno::INVAL) => None,
             decided => Some(decided),
         }
     }
 }
 
-impl Place {
+impl ResolvedName {
     /// What the name is, without following it; nothing if there is no such name.
     pub(super) fn stat(&self, asked: &Path) -> Result<Option<Stat>, Error> {
         match rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -148,21 +151,22 @@ impl Place {
         }
     }
 
-    /// Whether the place is a root rather than a name inside one.
+    /// Whether it is a root rather than a name inside one.
     pub(super) fn is_root(&self) -> bool {
         self.name == "."
     }
 }
 
-/// Opens a place below a root.
-fn open(roots: &Roots, spot: &Spot, flags: OFlags, asked: &Path) -> Result<OwnedFd, Error> {
+/// Opens a path below a root.
+fn open(roots: &Roots, location: &RootLocation, flags: OFlags, asked: &Path) -> Result<OwnedFd, Error> {
     if roots.strategy() == ResolveStrategy::Kernel {
-        let root = open_root(roots, spot.root, asked)?;
-        if let Some(decided) = open_beneath(&root, &spot.below, flags, beneath(roots.root(spot.root))) {
+        let root = open_root(roots, location.root, asked)?;
+        if let Some(decided) = open_beneath(&root, &location.below, flags, beneath(roots.root(location.root)))
+        {
             return decided.map_err(refused("open", asked));
         }
     }
-    Walk::start(roots, spot, asked)?.open(flags)
+    Walk::start(roots, location, asked)?.open(flags)
 }
 
 /// One `openat2` beneath a directory; nothing when it is not the kernel's to decide.
@@ -187,10 +191,10 @@ pub(super) fn open_beneath(
 fn open_root(roots: &Roots, root: usize, asked: &Path) -> Result<OwnedFd, Error> {
     let path = roots.root(root);
     match roots.outer() {
-        // Unguarded: the guard is asked about what is opened in the end.
+        // Unguarded: the guard checks the final descriptor.
         Some(outer) => {
             let root = outer.admit(Path::new("/"), path)?;
-            open(outer, &root.spot, DIRECTORY, root.as_path())
+            open(outer, &root.location, DIRECTORY, root.as_path())
         }
         None => rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(refused("open", asked)),
     }
@@ -215,7 +219,7 @@ pub(super) fn require_regular(stat: &Stat, asked: &Path) -> Result<(), Error> {
     }
 }
 
-/// A socket cannot be opened at all, nor a FIFO without a reader for writing: both say ENXIO.
+/// A socket cannot be opened, nor a FIFO without a reader for writing: both fail with ENXIO.
 fn not_regular(error: Error, asked: &Path) -> Error {
     match error {
         Error::File { ref source, .. } if source.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
@@ -228,7 +232,7 @@ fn not_regular(error: Error, asked: &Path) -> Error {
 /// Makes the directory a path lies in, with all that is missing above it, the root included. Returns
 /// what was made, outermost first, so that it can be taken back.
 pub(super) fn make_parents(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
-    path.foresee(Access::Write)?;
+    path.check_ahead(Access::Write)?;
     match path.parent() {
         Some(parent) => make_all(&parent),
         None => Ok(Vec::new()),
@@ -240,13 +244,13 @@ pub(super) fn make_all(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
     let mut missing: Vec<RootedPath> = Vec::new();
     let mut next = Some(path.clone());
     while let Some(directory) = next {
-        match open(&directory.roots, &directory.spot, DIRECTORY, directory.as_path()) {
+        match open(&directory.roots, &directory.location, DIRECTORY, directory.as_path()) {
             Ok(_) => break,
             Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
         if directory.is_root() {
-            directory.foresee(Access::Write)?;
+            directory.check_ahead(Access::Write)?;
             make_root(&directory)?;
             break;
         }
@@ -255,7 +259,7 @@ pub(super) fn make_all(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
     }
     missing.reverse();
     if !missing.is_empty() {
-        path.foresee(Access::Write)?;
+        path.check_ahead(Access::Write)?;
     }
     for directory in &missing {
         let place = directory.place(Access::Write)?;
@@ -269,7 +273,7 @@ pub(super) fn make_all(path: &RootedPath) -> Result<Vec<RootedPath>, Error> {
 
 /// A root may be missing until the first thing is made in it. Its path is the operator's, not a caller's.
 fn make_root(directory: &RootedPath) -> Result<(), Error> {
-    let path: PathBuf = directory.roots.root(directory.spot.root).to_owned();
+    let path: PathBuf = directory.roots.root(directory.location.root).to_owned();
     match directory.roots.outer() {
         Some(outer) => make_all(&outer.admit(Path::new("/"), &path)?).map(|_| ()),
         None => {

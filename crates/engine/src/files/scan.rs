@@ -1,4 +1,4 @@
-//! Scans: how long a walk over many files may go on, and whether it is still wanted.
+//! The budget of a scan over many files: a deadline and a flag that cancels it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::Error;
 pub struct ScanBudget {
     /// When to give up with [`Error::Deadline`]; none means never.
     pub deadline: Option<Instant>,
-    /// Set by whoever no longer wants the answer; the operation then ends with [`Error::Cancelled`].
+    /// Set to cancel the operation, which then fails with [`Error::Cancelled`].
     pub cancelled: Arc<AtomicBool>,
     started: Instant,
 }

@@ -10,12 +10,12 @@ use super::resolve::LISTING;
 use super::stat::FileKind;
 
 /// Directories open at once on the way down; what lies deeper is not walked.
-pub(super) const MOST_DEPTH: usize = 256;
+pub(super) const MAX_DEPTH: usize = 256;
 const BUFFER: usize = 128 * 1024;
 
 /// The names of one directory, in one block of memory.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct DirNames {
     text: Vec<u8>,
     entries: Vec<Name>,
 }
@@ -27,8 +27,8 @@ struct Name {
     kind: FileKind,
 }
 
-impl Names {
-    /// Each name with its kind, in the order they are held.
+impl DirNames {
+    /// Each name with its kind, in the order of the directory.
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], FileKind)> {
         self.entries.iter().map(|name| (self.bytes(*name), name.kind))
     }
@@ -50,18 +50,18 @@ impl Names {
 }
 
 /// Reads directories; keeps one buffer for all of them.
-pub(super) struct Reader {
+pub(super) struct DirReader {
     buffer: Vec<MaybeUninit<u8>>,
 }
 
-impl Reader {
+impl DirReader {
     pub(super) fn new() -> Self {
         Self { buffer: vec![MaybeUninit::uninit(); BUFFER] }
     }
 
     /// All names of a directory, sorted bytewise, `.` and `..` left out.
-    pub(super) fn names(&mut self, dir: impl AsFd) -> Result<Names, Errno> {
-        let mut names = Names::default();
+    pub(super) fn names(&mut self, dir: impl AsFd) -> Result<DirNames, Errno> {
+        let mut names = DirNames::default();
         let mut entries = RawDir::new(dir.as_fd(), &mut self.buffer);
         while let Some(entry) = entries.next() {
             let entry = match entry {

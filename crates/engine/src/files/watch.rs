@@ -1,4 +1,4 @@
-//! Watching: told what changes in a directory, in short batches, until the watch is dropped.
+//! Watching a directory: changes are delivered in short batches until the watcher is dropped.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use notify::{Config, RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::guard::Sieve;
+use super::guard::EntryFilter;
 use super::path::{RootedPath, Roots};
-use super::watch_batch::{Batch, FileEventBatch};
+use super::watch_batch::{EventBuffer, FileEventBatch};
 use crate::Error;
 
 /// How long changes are gathered after the first of a batch.
 const WINDOW: Duration = Duration::from_millis(50);
-/// Events waiting to be gathered; past it they are dropped and the next batch says so.
+/// Events queued for the next batch; beyond it they are dropped and the batch is marked as incomplete.
 const MOST_WAITING: usize = 16 * 1024;
 
 /// A running watch. Dropping it stops it without waiting for its thread, whose sink may be waiting for whoever drops
@@ -66,7 +66,7 @@ impl FileWatcher {
     }
 }
 
-/// The watched object, held open: the watch is put on what was checked, not on what has its name later.
+/// The watched object, kept open: the watch is set on the checked object, not on a later one of the same name.
 struct Pinned {
     object: OwnedFd,
     through: PathBuf,
@@ -91,7 +91,7 @@ impl Pinned {
     /// A path as the caller spells it; nothing for one that a guard refuses.
     fn spell(&self, path: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.through).ok()?;
-        if !Sieve::new(&self.roots, &self.object).passes(below) {
+        if !EntryFilter::new(&self.roots, &self.object).allows(below) {
             return None;
         }
         Some(if below.as_os_str().is_empty() { self.spelled.clone() } else { self.spelled.join(below) })
@@ -110,14 +110,14 @@ fn queue(
     }
 }
 
-/// Gathers events into batches until the watcher is gone.
+/// Collects events into batches until the watcher is dropped.
 fn gather(
     waiting: &Receiver<notify::Event>,
     lost: &AtomicBool,
     pinned: &Pinned,
     mut sink: impl FnMut(FileEventBatch),
 ) {
-    let mut batch = Batch::default();
+    let mut batch = EventBuffer::default();
     while let Ok(first) = waiting.recv() {
         batch.add(&first, |path| pinned.spell(path));
         let end = Instant::now() + WINDOW;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use notify::event::{EventKind, ModifyKind, RenameMode};
 use rustix::io::Errno;
 
-use super::stray::is_temporary;
+use super::cleanup::is_temporary;
 
-/// Events in one batch; past it the rest is dropped and the batch says so.
+/// Events in one batch; beyond it the rest is dropped and the batch is marked as incomplete.
 const MOST_CHANGES: usize = 4096;
 
 /// What happened to a path.
@@ -18,7 +18,7 @@ pub enum FileEventKind {
     Created,
     /// Its content or attributes changed.
     Modified,
-    /// It is gone.
+    /// It was removed.
     Removed,
     /// It has another name now.
     Renamed,
@@ -40,12 +40,12 @@ pub struct FileEvent {
 pub struct FileEventBatch {
     /// The changes, in the order their paths were first touched.
     pub changes: Vec<FileEvent>,
-    /// Whether more happened than is told: look again at everything watched.
+    /// Whether events were dropped: read everything watched again.
     pub overflow: bool,
 }
 
 impl FileEventBatch {
-    /// Whether there is nothing to tell.
+    /// Whether the batch has no events and is complete.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && !self.overflow
     }
@@ -53,7 +53,7 @@ impl FileEventBatch {
 
 /// Gathers events into a batch.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct EventBuffer {
     changes: Vec<Option<FileEvent>>,
     latest: HashMap<PathBuf, usize>,
     /// Names that went away by a rename whose other half has not come.
@@ -61,8 +61,8 @@ pub(super) struct Batch {
     overflow: bool,
 }
 
-impl Batch {
-    /// Takes in one event; `spell` gives a path as the caller knows it.
+impl EventBuffer {
+    /// Adds one event; `spell` converts a path to the spelling of the caller.
     pub(super) fn add(&mut self, event: &notify::Event, spell: impl Fn(&Path) -> Option<PathBuf>) {
         if event.need_rescan() {
             self.overflow = true;
@@ -107,7 +107,7 @@ impl Batch {
                 Some(from) => self.moved(from, path),
                 None => self.put(path, FileEventKind::Created),
             },
-            // Both halves came before; this only says so again.
+            // Both halves were reported before.
             (RenameMode::Both, _, _) => {}
             (_, _, _) => self.put(path, FileEventKind::Modified),
         }
@@ -167,6 +167,6 @@ impl Batch {
 fn is_unseen(path: &Path) -> bool {
     let Some(name) = path.file_name() else { return false };
     let number = name.to_str().and_then(|name| name.strip_prefix('#'));
-    let nameless = number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
-    is_temporary(name) || (nameless && matches!(rustix::fs::lstat(path), Err(Errno::NOENT)))
+    let unnamed = number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    is_temporary(name) || (unnamed && matches!(rustix::fs::lstat(path), Err(Errno::NOENT)))
 }

@@ -1,4 +1,4 @@
-//! Writing: a whole file at once, atomically unless told otherwise, or more at its end.
+//! Writing: replacing a whole file, atomically by default, or appending to it.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,12 +7,12 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::atomic::{NewMode, NoObserver, Recipe, Staged, WriteObserver, sync_directory};
+use super::atomic::{CreateOptions, NewMode, NoObserver, StagedFile, WriteObserver, sync_directory};
 use super::guard::Access;
 use super::path::RootedPath;
 use super::read::retry;
 use super::refused;
-use super::resolve::{CAREFUL, Place, make_parents, require_regular};
+use super::resolve::{ResolvedName, SAFE_FLAGS, make_parents, require_regular};
 use super::stat::mtime_ms;
 use crate::Error;
 
@@ -92,11 +92,11 @@ pub fn write(path: &RootedPath, bytes: &[u8], options: &WriteOptions) -> Result<
 pub fn write_from(path: &RootedPath, source: &File, durability: Durability) -> Result<WriteResult, Error> {
     let options = WriteOptions { durability, ..WriteOptions::default() };
     let found = destination(path, &options)?;
-    let recipe = Recipe {
+    let create = CreateOptions {
         path: path.as_path(),
         durability,
         mode: NewMode::Kept,
-        nameless: path.roots().nameless(),
+        unnamed: path.roots().unnamed(),
         guarded: false,
         steps: &NoObserver,
     };
@@ -105,16 +105,16 @@ pub fn write_from(path: &RootedPath, source: &File, durability: Durability) -> R
         bytes = copy_all(source, file)?;
         Ok(())
     };
-    let (mtime_ms, created) = replace(path, found, false, &recipe, fill)?;
+    let (mtime_ms, created) = replace(path, found, false, &create, fill)?;
     Ok(WriteResult { bytes, mtime_ms, created })
 }
 
-/// A file without a name, for content that has none yet. It is gone when it is closed.
+/// An unnamed temporary file. The kernel removes it when it is closed.
 pub fn unnamed_file() -> Result<File, Error> {
-    let folder = std::env::temp_dir();
+    let directory = std::env::temp_dir();
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
-    let made = rustix::fs::open(&folder, flags, Mode::from_raw_mode(0o600));
-    made.map(File::from).map_err(refused("create", &folder))
+    let made = rustix::fs::open(&directory, flags, Mode::from_raw_mode(0o600));
+    made.map(File::from).map_err(refused("create", &directory))
 }
 
 fn copy_all(source: &File, file: BorrowedFd<'_>) -> Result<u64, Errno> {
@@ -130,7 +130,7 @@ fn copy_all(source: &File, file: BorrowedFd<'_>) -> Result<u64, Errno> {
     }
 }
 
-/// [`write()`], telling each step of an atomic write as it is done.
+/// [`write()`] with an observer of the steps of an atomic write.
 pub fn write_observed(
     path: &RootedPath,
     bytes: &[u8],
@@ -146,39 +146,42 @@ pub fn write_observed(
         }
         WriteMode::Create | WriteMode::Replace => {
             let guarded = options.expected_mtime_ms.is_some_and(|expected| expected > 0);
-            let recipe = Recipe {
+            let create = CreateOptions {
                 path: path.as_path(),
                 durability: options.durability,
                 mode: options.permissions.map_or(NewMode::Kept, NewMode::Set),
-                nameless: path.roots().nameless(),
+                unnamed: path.roots().unnamed(),
                 guarded,
                 steps,
             };
             let exclusive = options.mode == WriteMode::Create;
-            replace(path, (place, old), exclusive, &recipe, &mut |file| write_all(file, bytes))
+            replace(path, (place, old), exclusive, &create, &mut |file| write_all(file, bytes))
                 .map(|(mtime_ms, created)| WriteResult { bytes: bytes.len() as u64, mtime_ms, created })
         }
     }
 }
 
-/// Stages new content and commits it; says when it was modified and whether the file is new.
+/// Stages new content and commits it; returns the time of modification and whether the file is new.
 pub(super) fn replace(
     path: &RootedPath,
-    (place, old): (Place, Option<Stat>),
+    (place, old): (ResolvedName, Option<Stat>),
     exclusive: bool,
-    recipe: &Recipe<'_>,
+    create: &CreateOptions<'_>,
     fill: &mut super::atomic::Fill<'_>,
 ) -> Result<(i64, bool), Error> {
     let created = old.is_none();
-    path.roots().swept().sweep(&place.dir);
-    let mut staged = Staged::new(place, old, recipe, fill)?;
-    staged.commit(exclusive, recipe)?;
-    path.roots().swept().remember(&staged.place.dir);
+    path.roots().cleanup().sweep(&place.dir);
+    let mut staged = StagedFile::new(place, old, create, fill)?;
+    staged.commit(exclusive, create)?;
+    path.roots().cleanup().remember(&staged.place.dir);
     Ok((staged.mtime_ms()?, created))
 }
 
 /// Where a write goes and what is there now.
-pub(super) fn destination(path: &RootedPath, options: &WriteOptions) -> Result<(Place, Option<Stat>), Error> {
+pub(super) fn destination(
+    path: &RootedPath,
+    options: &WriteOptions,
+) -> Result<(ResolvedName, Option<Stat>), Error> {
     // To create exclusively, the name itself must be free: a link there, even one to nothing, is taken.
     let find = || match options.mode {
         WriteMode::Create => path.place(Access::Write),
@@ -216,14 +219,24 @@ pub(super) fn check_expected(path: &Path, old: Option<&Stat>, expected_ms: Optio
     Err(Error::Conflict { path: path.to_owned(), expected_ms, found_ms })
 }
 
-fn append(place: Place, bytes: &[u8], asked: &Path, options: &WriteOptions) -> Result<WriteResult, Error> {
+fn append(
+    place: ResolvedName,
+    bytes: &[u8],
+    asked: &Path,
+    options: &WriteOptions,
+) -> Result<WriteResult, Error> {
     let (file, created) = open_for_writing(&place, OFlags::APPEND, asked, options)?;
     write_all(file.as_fd(), bytes).map_err(refused("write", asked))?;
     finish(&place, &file, bytes, created, (asked, options))
 }
 
-/// Writes into the file as it stands; whoever reads meanwhile may see some of both.
-fn in_place(place: Place, bytes: &[u8], asked: &Path, options: &WriteOptions) -> Result<WriteResult, Error> {
+/// Writes into the existing file; a concurrent reader may see a mix of old and new content.
+fn in_place(
+    place: ResolvedName,
+    bytes: &[u8],
+    asked: &Path,
+    options: &WriteOptions,
+) -> Result<WriteResult, Error> {
     let (file, created) = open_for_writing(&place, OFlags::empty(), asked, options)?;
     write_all(file.as_fd(), bytes).map_err(refused("write", asked))?;
     rustix::fs::ftruncate(&file, bytes.len() as u64).map_err(refused("truncate", asked))?;
@@ -231,7 +244,7 @@ fn in_place(place: Place, bytes: &[u8], asked: &Path, options: &WriteOptions) ->
 }
 
 fn finish(
-    place: &Place,
+    place: &ResolvedName,
     file: &OwnedFd,
     bytes: &[u8],
     created: bool,
@@ -250,9 +263,9 @@ fn finish(
     Ok(WriteResult { bytes: bytes.len() as u64, mtime_ms: mtime_ms(&stat), created })
 }
 
-/// Opens the file at a place, making it if missing, and says whether it was made.
+/// Opens a file, creating it if it is missing; returns whether it was created.
 fn open_for_writing(
-    place: &Place,
+    place: &ResolvedName,
     how: OFlags,
     asked: &Path,
     options: &WriteOptions,
@@ -260,7 +273,7 @@ fn open_for_writing(
     let exclusive = options.mode == WriteMode::Create;
     // What is to have a mode of its own is private until it has it.
     let mode = if options.permissions.is_some() { 0o600 } else { 0o666 };
-    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | CAREFUL | how;
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | SAFE_FLAGS | how;
     let make = flags | OFlags::CREATE | OFlags::EXCL;
     match rustix::fs::openat(&place.dir, &place.name, make, Mode::from_raw_mode(mode)) {
         Ok(file) => return Ok((file, true)),

@@ -82,8 +82,8 @@ impl Environment {
                 self.inherits(&name) && !decided(&name)
             })
             .collect();
-        let asked = overrides.iter().filter(|(name, _)| !self.set.contains_key(*name));
-        result.extend(asked.filter_map(|(name, value)| Some((name.into(), value.as_ref()?.into()))));
+        let requested = overrides.iter().filter(|(name, _)| !self.set.contains_key(*name));
+        result.extend(requested.filter_map(|(name, value)| Some((name.into(), value.as_ref()?.into()))));
         result.extend(self.set.iter().map(|(name, value)| (name.into(), value.into())));
         result
     }
@@ -124,9 +124,9 @@ mod tests {
 
     #[test]
     fn variables_of_the_service_manager_are_not_inherited() {
-        let told =
+        let names =
             ["NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC", "OTEL_EXPORTER_OTLP_HEADERS"];
-        assert!(told.iter().all(|name| !Environment::default().inherits(name)));
+        assert!(names.iter().all(|name| !Environment::default().inherits(name)));
         assert!(Environment::default().inherits("OTEL_EXPORTER_OTLP_ENDPOINT"));
     }
 
@@ -147,8 +147,8 @@ mod tests {
         for name in plain {
             assert!(usual.inherits(name), "{name}");
         }
-        let asked = BTreeMap::from([("GITHUB_TOKEN".to_owned(), Some("mine".to_owned()))]);
-        let given = usual.apply(pairs(&[("GITHUB_TOKEN", "the daemon's")]), &asked);
+        let overrides = BTreeMap::from([("GITHUB_TOKEN".to_owned(), Some("mine".to_owned()))]);
+        let given = usual.apply(pairs(&[("GITHUB_TOKEN", "the daemon's")]), &overrides);
         assert_eq!(given, pairs(&[("GITHUB_TOKEN", "mine")]));
     }
 

@@ -1,5 +1,5 @@
-//! Interpreters of other languages. `python3 script.py` is judged like any program; other forms may run code that is
-//! not analyzed. A policy whose default allows judges both by name and arguments only.
+//! Interpreters of other languages. `python3 script.py` is evaluated like any program; other forms may run code that
+//! is not analyzed. A policy whose default allows evaluates both by name and arguments only.
 
 use super::words::Word;
 

@@ -1,4 +1,4 @@
-//! What policies decide, and that no trick turns a denied command into an allowed one.
+//! Decisions of policies on commands; no known trick turns a denied command into an allowed one.
 
 use super::*;
 use crate::Error;
@@ -21,7 +21,7 @@ pub(super) fn policy(default: Verdict, rules: Vec<Rule>) -> Policy {
     Policy::new(PolicySettings { rules, default, ..PolicySettings::default() }).unwrap()
 }
 
-/// A command as somebody asks for it.
+/// The query for a command line.
 pub(super) fn run(line: CommandLine<'_>) -> PolicyQuery<'_> {
     let operation = PolicyOperation::Run { line, cwd: Path::new("/code") };
     PolicyQuery { face: "rexd", client: "agent", caller: "uid:1000", operation }
@@ -39,7 +39,7 @@ pub(super) fn argv(policy: &Policy, words: &[&str]) -> Verdict {
     policy.decide(&run(CommandLine::Argv(&texts(words)))).verdict
 }
 
-/// Everything is allowed but `rm` in any form.
+/// Allows everything except `rm`.
 fn no_rm() -> Policy {
     policy(Verdict::Allow, vec![rule(Verdict::Deny, &["rm", "*"])])
 }
@@ -64,14 +64,14 @@ fn the_first_rule_that_matches_decides() {
 }
 
 #[test]
-fn without_rules_everything_is_allowed_unread() {
+fn without_rules_everything_is_allowed_without_analysis() {
     let policy = Policy::default();
     for line in ["rm -rf /", "((unparsable", "$x"] {
         assert_eq!(shell(&policy, line), Verdict::Allow);
     }
 }
 
-/// Every way we know to run `rm` while `rm` is denied.
+/// Known ways to run `rm` although `rm` is denied.
 #[rustfmt::skip]
 const TRICKS: &[&str] = &[
     "rm x", "/bin/rm x", "../rm x", "r''m x", "\"rm\" x", "\\rm x", "r\\\nm x", "true; rm x",
@@ -147,7 +147,7 @@ fn no_known_trick_runs_a_denied_command() {
     }
 }
 
-/// What people and agents do all day.
+/// Everyday commands of people and agents.
 #[rustfmt::skip]
 const ORDINARY: &[&str] = &[
     "ls -la",
@@ -219,7 +219,7 @@ fn ordinary_work_is_not_disturbed_by_a_denied_command() {
     }
 }
 
-/// Code in a language that is not looked into.
+/// Commands with code that is not analyzed.
 #[rustfmt::skip]
 const CODE: &[&str] = &[
     "python -c 'x'", "python3.12 -Ic x", "python3 - <<E\nx\nE\n", "echo x | python3", "perl -e 'system(x)'", "perl -ne x f",
@@ -228,7 +228,7 @@ const CODE: &[&str] = &[
 ];
 
 #[test]
-fn code_is_a_program_like_others_where_the_default_allows() {
+fn code_is_evaluated_by_name_and_arguments_if_the_default_allows() {
     let no_rm = no_rm();
     let no_python = policy(Verdict::Allow, vec![rule(Verdict::Deny, &["python*", "*"])]);
     for line in CODE {
@@ -239,7 +239,7 @@ fn code_is_a_program_like_others_where_the_default_allows() {
 }
 
 #[test]
-fn code_falls_to_a_default_that_does_not_allow() {
+fn code_needs_a_rule_that_names_the_program_if_the_default_does_not_allow() {
     let any = || rule(Verdict::Allow, &["*", "*"]);
     for default in [Verdict::Ask, Verdict::Deny] {
         let wide = policy(default, vec![any(), class_rule(Verdict::Allow, Class::Build)]);
@@ -253,7 +253,7 @@ fn code_falls_to_a_default_that_does_not_allow() {
 }
 
 #[test]
-fn a_line_that_multiplies_is_not_followed_for_ever() {
+fn the_analysis_of_a_line_is_limited() {
     let policy = no_rm();
     let mut line = "rm x".to_owned();
     for _ in 0..5 {
@@ -315,7 +315,7 @@ fn an_allow_list_allows_only_what_it_names() {
 }
 
 #[test]
-fn what_cannot_be_seen_is_asked_about_when_the_default_asks() {
+fn a_line_that_cannot_be_analyzed_is_asked_about_if_the_default_asks() {
     let policy = policy(Verdict::Ask, vec![rule(Verdict::Allow, &["ls", "*"])]);
     assert_eq!(shell(&policy, "$x"), Verdict::Ask);
     assert_eq!(shell(&policy, "ls; ((x"), Verdict::Ask);
@@ -323,7 +323,7 @@ fn what_cannot_be_seen_is_asked_about_when_the_default_asks() {
 }
 
 #[test]
-fn words_that_are_not_known_count_against_the_command() {
+fn unknown_words_count_as_matching_a_rule_that_denies_or_asks() {
     let policy = policy(
         Verdict::Allow,
         vec![
@@ -380,7 +380,7 @@ fn shells_can_be_switched_off() {
 }
 
 #[test]
-fn examples_are_tried_when_a_policy_is_made() {
+fn examples_are_checked_when_a_policy_is_created() {
     let make = |matches: &[&str], not: &[&str]| {
         let example = |text: &&str| Example::Shell((*text).to_owned());
         let rule = Rule {
@@ -398,7 +398,7 @@ fn examples_are_tried_when_a_policy_is_made() {
 }
 
 #[test]
-fn a_decision_looks_only_at_rules_that_can_match() {
+fn a_decision_checks_only_rules_that_can_match() {
     let glob =
         |text: String| Matcher::Paths { globs: vec![PathGlob::new(&text).unwrap()], access: RuleAccess::Any };
     let mut rules: Vec<Rule> =
@@ -416,7 +416,7 @@ fn a_decision_looks_only_at_rules_that_can_match() {
     assert_eq!(looked_at("/srv/app7/secrets/secret9.pem"), 2);
 }
 
-/// Ways to write one word so that a shell reads the same word.
+/// Spellings of a word that a shell reads as the same word.
 fn disguised(word: &'static str) -> impl Strategy<Value = String> {
     prop::collection::vec(0..5_u8, word.len()).prop_map(move |ways| {
         word.chars()
@@ -432,7 +432,7 @@ fn disguised(word: &'static str) -> impl Strategy<Value = String> {
     })
 }
 
-/// One way to put a command into a larger one that still runs it.
+/// A larger command that runs this command.
 fn wrapped(command: String, way: u8) -> String {
     let quoted = format!("'{}'", command.replace('\'', "'\\''"));
     match way {
@@ -473,8 +473,8 @@ proptest! {
         let policy = policy(Verdict::Deny, vec![rule(Verdict::Allow, &["git", "*"])]);
         let line = format!("git {text}");
         if shell(&policy, &line) == Verdict::Allow {
-            let seen = analyze::analyze(&CommandLine::Shell { line: &line, login: false });
-            prop_assert!(seen.commands.iter().all(|command| command.program() == "git"), "{:?}", line);
+            let parsed = analyze::analyze(&CommandLine::Shell { line: &line, login: false });
+            prop_assert!(parsed.commands.iter().all(|command| command.program() == "git"), "{:?}", line);
         }
     }
 

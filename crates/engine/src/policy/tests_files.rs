@@ -38,7 +38,7 @@ fn secrets() -> Policy {
 }
 
 #[test]
-fn files_are_judged_by_the_first_rule_on_their_path_and_access() {
+fn the_first_rule_on_path_and_access_decides_on_files() {
     let policy = secrets();
     let read = |path: &str| files(&policy, &[PathAccess::read(Path::new(path))]).verdict;
     let write = |path: &str| files(&policy, &[PathAccess::write(Path::new(path))]).verdict;
@@ -69,7 +69,7 @@ fn the_strictest_verdict_on_any_file_wins() {
 }
 
 #[test]
-fn what_takes_a_tree_along_is_judged_by_what_the_tree_may_hold() {
+fn a_recursive_access_is_refused_if_a_file_below_may_match() {
     let one =
         policy(Verdict::Allow, vec![on_paths(Verdict::Deny, RuleAccess::Any, &["/srv/app/secrets/**"])]);
     let tree = |path: &str| files(&one, &[PathAccess::remove(Path::new(path)).recursive()]).verdict;
@@ -78,7 +78,7 @@ fn what_takes_a_tree_along_is_judged_by_what_the_tree_may_hold() {
         (Verdict::Deny, Verdict::Deny, Verdict::Deny)
     );
     assert_eq!((tree("/srv/app/logs"), tree("/home")), (Verdict::Allow, Verdict::Allow));
-    // Allowed is only what is allowed whole.
+    // A recursive access is allowed only if everything below is.
     let settings = PolicySettings {
         rules: vec![on_paths(Verdict::Allow, RuleAccess::Any, &["/code/**", "/data/*"])],
         files_default: Verdict::Deny,
@@ -90,7 +90,7 @@ fn what_takes_a_tree_along_is_judged_by_what_the_tree_may_hold() {
 }
 
 #[test]
-fn files_are_free_unless_a_rule_or_the_default_says_otherwise() {
+fn files_are_allowed_unless_a_rule_or_the_default_restricts_them() {
     assert!(!Policy::default().restricts_files());
     assert!(!policy(Verdict::Deny, vec![rule(Verdict::Deny, &["rm", "*"])]).restricts_files());
     assert!(secrets().restricts_files());
@@ -99,12 +99,12 @@ fn files_are_free_unless_a_rule_or_the_default_says_otherwise() {
     assert!(asking.restricts_files());
     let decision = files(&asking, &[PathAccess::write(Path::new("/a"))]);
     assert_eq!((decision.verdict, &*decision.rule, decision.risk), (Verdict::Ask, "default", Risk::Medium));
-    // Rules on files say nothing about commands, not even about those that cannot be read.
+    // Rules on files do not apply to commands, not even to those that cannot be analyzed.
     assert_eq!(shell(&secrets(), "$x; cat /code/.env"), Verdict::Allow);
 }
 
 #[test]
-fn conditions_say_for_whom_a_rule_holds() {
+fn conditions_restrict_a_rule_to_faces_clients_and_callers() {
     let glob = |text: &str| vec![Glob::new(text)];
     let mut pushing = rule(Verdict::Deny, &["git", "push", "*"]);
     pushing.conditions = Conditions {
@@ -124,7 +124,7 @@ fn conditions_say_for_whom_a_rule_holds() {
     assert_eq!(ask("rexd", "bot-1", "token:ci", push()), Verdict::Allow);
     assert_eq!(ask("codex", "human", "token:ci", push()), Verdict::Allow);
     assert_eq!(ask("codex", "bot-1", "uid:0", push()), Verdict::Allow);
-    // What cannot be seen counts only against those whom a rule could refuse something.
+    // A line that cannot be analyzed is refused only to callers that a rule could refuse a command.
     let unseen = || CommandLine::Shell { line: "$x", login: false };
     assert_eq!(ask("codex", "bot-1", "token:ci", unseen()), Verdict::Deny);
     assert_eq!(ask("rexd", "bot-1", "token:ci", unseen()), Verdict::Allow);
@@ -152,7 +152,7 @@ fn a_directory_that_changes_may_be_any_directory() {
 }
 
 #[test]
-fn risk_tells_what_is_at_stake() {
+fn risk_depends_on_the_classes_of_commands() {
     let of = |line: &str| {
         let line = CommandLine::Shell { line, login: false };
         risk(&PolicyOperation::Run { line, cwd: Path::new("/") })
@@ -166,7 +166,7 @@ fn risk_tells_what_is_at_stake() {
 }
 
 #[test]
-fn an_explanation_shows_every_command_and_the_way_to_its_verdict() {
+fn an_explanation_shows_every_command_and_the_rules_that_were_checked() {
     let rules = vec![
         rule(Verdict::Allow, &["git", "status"]),
         rule(Verdict::Ask, &["git", "push", "*"]),
@@ -189,7 +189,7 @@ fn an_explanation_shows_every_command_and_the_way_to_its_verdict() {
     assert_eq!(findings, [Finding::OtherPath, Finding::Decides]);
 }
 
-/// A policy with rules of every kind, so that the index has something to get wrong.
+/// A policy with all kinds of rules, to test the index.
 fn mixed() -> Policy {
     policy(
         Verdict::Ask,
@@ -214,8 +214,8 @@ proptest! {
         ]), 1..6),
     ) {
         let (policy, line) = (mixed(), words.join(" "));
-        let asked = run(CommandLine::Shell { line: &line, login: false });
-        prop_assert_eq!(policy.decide(&asked), policy.explain(&asked).decision, "{}", line);
+        let query = run(CommandLine::Shell { line: &line, login: false });
+        prop_assert_eq!(policy.decide(&query), policy.explain(&query).decision, "{}", line);
     }
 
     #[test]
@@ -225,7 +225,7 @@ proptest! {
         let path = if path.is_empty() { "/" } else { &path };
         let touched = [PathAccess { path: Path::new(path), access: Access::NAMES[access].1, is_recursive: tree }];
         let operation = PolicyOperation::Files(&touched);
-        let asked = PolicyQuery { face: "rexd", client: "", caller: "", operation };
-        prop_assert_eq!(mixed().decide(&asked), mixed().explain(&asked).decision, "{:?}", touched);
+        let query = PolicyQuery { face: "rexd", client: "", caller: "", operation };
+        prop_assert_eq!(mixed().decide(&query), mixed().explain(&query).decision, "{:?}", touched);
     }
 }

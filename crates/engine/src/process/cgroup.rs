@@ -31,7 +31,7 @@ static POOLS_MADE: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug)]
 pub(super) struct Pool {
     /// Made with the second cgroup: the first, which is all that most daemons need, lies beside it.
-    folder: PathBuf,
+    dir: PathBuf,
     free: Mutex<Free>,
 }
 
@@ -46,7 +46,7 @@ struct Free {
 #[derive(Debug)]
 struct Cgroup {
     path: PathBuf,
-    folder: OwnedFd,
+    dir: OwnedFd,
     events: OwnedFd,
 }
 
@@ -64,16 +64,16 @@ pub(super) struct Lease {
 impl Pool {
     /// A pool under this daemon's own cgroup; the error says why there can be none.
     pub(super) fn open() -> io::Result<Arc<Pool>> {
-        Self::beneath(&own_folder()?)
+        Self::beneath(&own_cgroup_dir()?)
     }
 
     /// A pool beneath this cgroup.
     pub(super) fn beneath(parent: &Path) -> io::Result<Arc<Pool>> {
-        let pool = Arc::new(Pool { folder: parent.join(new_name()), free: Mutex::default() });
+        let pool = Arc::new(Pool { dir: parent.join(new_name()), free: Mutex::default() });
         // A cgroup can be made by some who may not put a process into it; ask before relying on it.
         let first = pool.make()?;
         if rustix::fs::accessat(
-            &first.folder,
+            &first.dir,
             "cgroup.procs",
             rustix::fs::Access::WRITE_OK,
             rustix::fs::AtFlags::EACCESS,
@@ -88,7 +88,7 @@ impl Pool {
 
     /// Ends and removes what daemons that are gone have left.
     pub(super) fn sweep(&self) {
-        if let Some(parent) = self.folder.parent() {
+        if let Some(parent) = self.dir.parent() {
             each_stray(parent, remove_stray);
         }
     }
@@ -121,13 +121,13 @@ impl Pool {
     /// Lets the cgroups of the pool be limited by a controller.
     pub(super) fn hand_on(&self, controller: &str) -> io::Result<()> {
         self.make_folder()?;
-        fs::write(self.folder.join("cgroup.subtree_control"), format!("+{controller}"))
+        fs::write(self.dir.join("cgroup.subtree_control"), format!("+{controller}"))
     }
 
     fn make_folder(&self) -> io::Result<()> {
         let mut free = self.free();
         if !free.has_folder {
-            fs::create_dir(&self.folder)?;
+            fs::create_dir(&self.dir)?;
             free.has_folder = true;
         }
         Ok(())
@@ -140,17 +140,17 @@ impl Pool {
             free.made
         };
         let path = match number {
-            1 => self.folder.with_added_extension("1"),
+            1 => self.dir.with_added_extension("1"),
             _ => {
                 self.make_folder()?;
-                self.folder.join(number.to_string())
+                self.dir.join(number.to_string())
             }
         };
         fs::create_dir(&path)?;
-        let folder = rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let dir = rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let events =
-            rustix::fs::openat(&folder, "cgroup.events", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Cgroup { path, folder, events })
+            rustix::fs::openat(&dir, "cgroup.events", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Cgroup { path, dir, events })
     }
 
     fn free(&self) -> std::sync::MutexGuard<'_, Free> {
@@ -164,15 +164,15 @@ impl Drop for Pool {
             remove(&cgroup.path);
         }
         if self.free().has_folder {
-            remove(&self.folder);
+            remove(&self.dir);
         }
     }
 }
 
 impl Lease {
     /// The directory that `clone3` puts the child into.
-    pub(super) fn folder(&self) -> Option<BorrowedFd<'_>> {
-        self.cgroup.as_ref().map(|cgroup| cgroup.folder.as_fd())
+    pub(super) fn dir(&self) -> Option<BorrowedFd<'_>> {
+        self.cgroup.as_ref().map(|cgroup| cgroup.dir.as_fd())
     }
 
     /// Readable with priority when the cgroup becomes empty or is filled.
@@ -228,7 +228,7 @@ impl Drop for Lease {
         let is_empty = self.is_empty();
         let Some(cgroup) = self.cgroup.take() else { return };
         // A folder has a link from each folder in it, beside its own two.
-        let has_children = rustix::fs::fstat(&cgroup.folder).map_or(true, |stat| stat.st_nlink > 2);
+        let has_children = rustix::fs::fstat(&cgroup.dir).map_or(true, |stat| stat.st_nlink > 2);
         let is_clean = is_empty && !has_children && !self.is_used_up.load(Ordering::Relaxed);
         let mut free = self.pool.free();
         if is_clean && free.idle.len() < KEPT {
@@ -241,8 +241,8 @@ impl Drop for Lease {
 }
 
 /// Bounds what a cgroup may use up.
-fn limit(folder: &Path, limits: &ResourceLimits) -> io::Result<()> {
-    let write = |name: &str, value: &str| fs::write(folder.join(name), value);
+fn limit(dir: &Path, limits: &ResourceLimits) -> io::Result<()> {
+    let write = |name: &str, value: &str| fs::write(dir.join(name), value);
     if let Some(most) = limits.processes {
         write("pids.max", &most.to_string())?;
     }
@@ -260,16 +260,16 @@ fn limit(folder: &Path, limits: &ResourceLimits) -> io::Result<()> {
 }
 
 /// Everything alive in a cgroup and those beneath it.
-pub(super) fn members(folder: &Path) -> Vec<i32> {
+pub(super) fn members(dir: &Path) -> Vec<i32> {
     let mut pids = Vec::new();
-    collect(folder, &mut pids);
+    collect(dir, &mut pids);
     pids
 }
 
-fn collect(folder: &Path, pids: &mut Vec<i32>) {
-    let Ok(text) = fs::read_to_string(folder.join("cgroup.procs")) else { return };
+fn collect(dir: &Path, pids: &mut Vec<i32>) {
+    let Ok(text) = fs::read_to_string(dir.join("cgroup.procs")) else { return };
     pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|pid| *pid > 0));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             collect(&entry.path(), pids);
         }
@@ -306,9 +306,9 @@ pub(super) fn new_name() -> String {
 }
 
 /// Ends and removes what a daemon that is gone has left.
-fn remove_stray(folder: &Path) {
-    let _ended = fs::write(folder.join("cgroup.kill"), "1");
-    remove(folder);
+fn remove_stray(dir: &Path) {
+    let _ended = fs::write(dir.join("cgroup.kill"), "1");
+    remove(dir);
 }
 
 /// Calls `clean` for each folder of a daemon that is gone.
@@ -325,7 +325,7 @@ pub(super) fn each_stray(parent: &Path, clean: impl Fn(&Path)) {
 }
 
 /// The folder of the cgroup v2 hierarchy this process is in. It may be mounted beside a v1 hierarchy.
-pub(super) fn own_folder() -> io::Result<PathBuf> {
+pub(super) fn own_cgroup_dir() -> io::Result<PathBuf> {
     let text = read_at_once("/proc/self/cgroup")?;
     let own = text.lines().find_map(|line| line.strip_prefix("0::")).ok_or(io::ErrorKind::NotFound)?;
     let mounts = read_at_once("/proc/self/mountinfo")?;

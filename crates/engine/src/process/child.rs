@@ -7,13 +7,13 @@
 use core::ffi::c_char;
 use std::os::fd::RawFd;
 
-use super::limits::{MOST_JOINED, Rlimit};
+use super::limits::{MAX_JOINED_GROUPS, Rlimit};
 use super::sys::call;
 use crate::sandbox;
 
 /// Everything the child needs, laid out by the parent. Pointers lead into memory that the parent keeps for it.
 #[derive(Debug)]
-pub(super) struct Orders {
+pub(super) struct ChildInstructions {
     /// Paths to try, in order; null-terminated list.
     pub(super) candidates: *const *const c_char,
     /// The arguments; null-terminated list.
@@ -27,7 +27,7 @@ pub(super) struct Orders {
     /// The working directory.
     pub(super) cwd: RawFd,
     /// How it is set apart from the daemon.
-    pub(super) apart: Apart,
+    pub(super) session_mode: SessionMode,
     /// Signals whose disposition has to be put back to the default; bit 0 is signal 1.
     pub(super) reset: u64,
     /// Whether the child dies with the thread that made it.
@@ -35,7 +35,7 @@ pub(super) struct Orders {
     /// How many files it may open, as the kernel wants it told; null leaves it as it is.
     pub(super) open_files: *const u64,
     /// Files of groups to join; -1 for none.
-    pub(super) joins: [RawFd; MOST_JOINED],
+    pub(super) joins: [RawFd; MAX_JOINED_GROUPS],
     /// Limits to set.
     pub(super) rlimits: *const Rlimit,
     /// How many there are.
@@ -48,7 +48,7 @@ pub(super) struct Orders {
 
 /// How a child is set apart from the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Apart {
+pub(super) enum SessionMode {
     /// In a process group of its own. A new session would cost a twentieth of a short command, because the kernel
     /// makes a scheduling group for each, and adds nothing where there is no terminal to get away from.
     Group,
@@ -62,10 +62,10 @@ const SIGNALS: usize = 64;
 const SIGSET_BYTES: usize = 8;
 const EXIT_NOT_STARTED: usize = 127;
 
-/// The child's whole life until exec. `orders` is an `Orders`.
+/// The child's whole life until exec. `orders` is an `ChildInstructions`.
 pub(super) extern "C" fn main(orders: usize) -> ! {
     // SAFETY: the parent passes a pointer to orders that it keeps alive until this child has executed or ended.
-    let orders = unsafe { &*(orders as *const Orders) };
+    let orders = unsafe { &*(orders as *const ChildInstructions) };
     let (step, error) = follow(orders);
     let told = [error as i32, step];
     // SAFETY: writes eight bytes of this stack to a descriptor of this child, then ends.
@@ -81,7 +81,7 @@ pub(super) extern "C" fn main(orders: usize) -> ! {
 }
 
 /// Returns only when something failed: the step of confining, or 0 for any other, and the error number.
-fn follow(orders: &Orders) -> (i32, isize) {
+fn follow(orders: &ChildInstructions) -> (i32, isize) {
     // SAFETY: all calls act on this child alone; pointers come from the orders, which the parent keeps valid.
     unsafe {
         if orders.dies_with_parent {
@@ -95,15 +95,15 @@ fn follow(orders: &Orders) -> (i32, isize) {
         if result < 0 {
             return (0, -result);
         }
-        let number = match orders.apart {
-            Apart::Group => libc::SYS_setpgid,
-            Apart::Session | Apart::Terminal => libc::SYS_setsid,
+        let number = match orders.session_mode {
+            SessionMode::Group => libc::SYS_setpgid,
+            SessionMode::Session | SessionMode::Terminal => libc::SYS_setsid,
         };
         result = call(number as usize, [0; 5]);
         if result < 0 {
             return (0, -result);
         }
-        if orders.apart == Apart::Terminal {
+        if orders.session_mode == SessionMode::Terminal {
             let terminal = orders.stdio[0] as usize;
             result = call(libc::SYS_ioctl as usize, [terminal, libc::TIOCSCTTY as usize, 0, 0, 0]);
             if result < 0 {
@@ -154,10 +154,10 @@ fn follow(orders: &Orders) -> (i32, isize) {
 ///
 /// # Safety
 /// Only for a child between clone and exec.
-unsafe fn join(orders: &Orders) -> isize {
+unsafe fn join(orders: &ChildInstructions) -> isize {
     let myself = b'0';
     let mut index = 0;
-    while index < MOST_JOINED {
+    while index < MAX_JOINED_GROUPS {
         let entrance = orders.joins[index];
         if entrance >= 0 {
             let text = core::ptr::from_ref(&myself) as usize;
@@ -176,7 +176,7 @@ unsafe fn join(orders: &Orders) -> isize {
 ///
 /// # Safety
 /// Only for a child between clone and exec, whose orders are all valid.
-unsafe fn set_limits(orders: &Orders) -> isize {
+unsafe fn set_limits(orders: &ChildInstructions) -> isize {
     let mut index = 0;
     while index < orders.rlimit_count {
         // SAFETY: the parent keeps as many limits as it said.
@@ -221,7 +221,7 @@ unsafe fn reset_signals(which: u64) {
 ///
 /// # Safety
 /// Only for a child between clone and exec, whose orders are all valid: their pointers are followed.
-unsafe fn execute(orders: &Orders) -> isize {
+unsafe fn execute(orders: &ChildInstructions) -> isize {
     let mut remembered = libc::ENOENT as isize;
     let mut candidate = orders.candidates;
     // SAFETY: the lists are null-terminated and stay valid; the second place of `script_argv` is the child's to fill.

@@ -1,7 +1,7 @@
-//! How long output is waited for after the leader has ended.
+//! How long to wait for output after the leader has exited.
 //!
-//! What the leader itself wrote is in the pipes when it ends; that much is always read. What somebody else who holds
-//! the pipe adds later is waited for while it keeps coming, for a short time at the most.
+//! Output of the leader is in the pipes when it exits and is always read. Output that a descendant writes later is read
+//! while it keeps coming, up to a limit.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use super::ProcessLimits;
 use super::streams::Output;
 
-/// Decides when a process whose leader has ended is closed.
+/// Decides when a process whose leader has exited is closed.
 #[derive(Debug)]
 pub(super) struct Drain {
-    /// How far each output goes with what was there when the leader ended.
+    /// Bytes that each output must have read: those read so far and those in the pipe when the leader exited.
     owed: Vec<u64>,
     idle: Duration,
     quiet_at: Instant,
@@ -33,7 +33,7 @@ impl Drain {
         }
     }
 
-    /// When to stop waiting if nothing more comes.
+    /// When to stop waiting if no more output arrives.
     pub(super) fn until(&self) -> Instant {
         self.quiet_at
     }
@@ -42,18 +42,19 @@ impl Drain {
         self.is_over
     }
 
-    /// Nothing came for a while: over, unless something that was there has not been seen yet.
+    /// No output arrived for a while: over, unless output of the leader is still unread.
     pub(super) fn quiet(&mut self, outputs: &[Output]) {
         self.is_over = self.owes_nothing(outputs);
         self.quiet_at = Instant::now() + self.idle;
     }
 
-    /// Counts what was read from the pipe, not what was made of it: half a character is read and held back.
+    /// Whether all output of the leader was read. Counts bytes read from the pipe, including an incomplete character that
+    /// is held back.
     pub(super) fn owes_nothing(&self, outputs: &[Output]) -> bool {
         self.owed.iter().zip(outputs).all(|(owed, output)| output.read_bytes() >= *owed)
     }
 
-    /// Output was read, perhaps long after it was written because its reader was slow.
+    /// Notes that output was read, possibly long after it was written because the primary reader was slow.
     pub(super) fn read(&mut self, outputs: &[Output]) {
         let now = Instant::now();
         self.quiet_at = now + self.idle;
@@ -62,7 +63,7 @@ impl Drain {
         }
     }
 
-    /// An output came to its end and left the list.
+    /// Notes that an output ended and was removed from the list.
     pub(super) fn ended(&mut self, index: usize) {
         if index < self.owed.len() {
             self.owed.remove(index);

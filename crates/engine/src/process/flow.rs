@@ -1,8 +1,8 @@
-//! Whether a process may be read from: back pressure first, disk when its reader has stopped, back pressure again.
+//! Flow control of output: back pressure first, disk when the primary reader has stopped, back pressure again.
 //!
-//! A reader that keeps up a little slower than the process writes slows the process through its pipe, which costs
-//! nothing. A reader that has stopped altogether must not stop the process: then the oldest output goes to disk, up
-//! to a quota, and only then does the pipe fill up.
+//! A reader that is a little slower than the process slows the process through its pipe, which costs nothing. A reader
+//! that has stopped must not stop the process: the oldest output is moved to disk, up to a quota, and only then does the
+//! pipe fill up.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ProcessLimits;
-use super::log::{OutputLog, Room};
+use super::log::{Capacity, OutputLog};
 use super::spill::Spill;
 
 /// A reader that took nothing for this long while the log was full has stopped.
@@ -20,21 +20,21 @@ const STOPPED_AFTER: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct Flow {
     log: Arc<OutputLog>,
-    folder: PathBuf,
+    dir: PathBuf,
     quota: u64,
     full_since: Option<Instant>,
     has_stopped: bool,
     disk_is_full: bool,
-    /// Said once per process: what cannot be written cannot be written for every chunk.
+    /// Whether the failure to write was logged; once per process is enough.
     has_warned: bool,
 }
 
 impl Flow {
     pub(super) fn new(log: Arc<OutputLog>, bounds: &ProcessLimits) -> Flow {
-        let folder = bounds.spill_dir.clone();
+        let dir = bounds.spill_dir.clone();
         Flow {
             log,
-            folder,
+            dir,
             quota: bounds.spill_bytes,
             full_since: None,
             has_stopped: false,
@@ -43,20 +43,20 @@ impl Flow {
         }
     }
 
-    /// Whether there is room for more output.
+    /// Whether the log can take more output.
     pub(super) fn may_read(&self) -> bool {
         self.full_since.is_none()
     }
 
-    /// Output was added.
+    /// Notes that output was appended.
     pub(super) fn pushed(&mut self) {
-        if self.log.room() == Room::Full {
+        if self.log.capacity() == Capacity::Full {
             self.full_since = Some(Instant::now());
         }
     }
 
-    /// Waits until the reader moves or has clearly stopped. Safe to drop while it waits.
-    pub(super) async fn room_or_stall(&self) {
+    /// Waits until the primary reader advances, or has stopped for 200 ms. Cancel safe.
+    pub(super) async fn capacity_or_stall(&self) {
         let Some(since) = self.full_since else { return };
         if self.disk_is_full {
             return self.log.taken().await;
@@ -70,30 +70,30 @@ impl Flow {
         }
     }
 
-    /// Acts on what `room_or_stall` waited for: reads go on, or the oldest output goes to disk.
+    /// Continues after `capacity_or_stall`: allows reads again, or moves the oldest output to disk.
     pub(super) async fn relieve(&mut self) {
-        if self.log.room() == Room::Yes {
+        if self.log.capacity() == Capacity::Available {
             self.full_since = None;
             self.has_stopped = false;
             self.disk_is_full = false;
             return;
         }
         let is_stalled = self.has_stopped
-            || self.log.is_away()
+            || self.log.is_primary_disconnected()
             || self.full_since.is_some_and(|since| since.elapsed() >= STOPPED_AFTER);
         if !is_stalled {
             return;
         }
         self.has_stopped = true;
         if self.spill_oldest().await {
-            if self.log.room() == Room::Yes {
+            if self.log.capacity() == Capacity::Available {
                 self.full_since = None;
             }
-        } else if self.log.is_away() {
-            // Nobody would make room by reading.
+        } else if self.log.is_primary_disconnected() {
+            // No reader is connected that could free memory by reading.
             self.disk_is_full = false;
-            self.log.give_up_oldest();
-            if self.log.room() == Room::Yes {
+            self.log.drop_oldest();
+            if self.log.capacity() == Capacity::Available {
                 self.full_since = None;
             }
         } else {
@@ -101,12 +101,12 @@ impl Flow {
         }
     }
 
-    /// Moves the oldest chunk to disk; whether there was room for it.
+    /// Moves the oldest chunk to disk; returns whether the quota allowed it.
     async fn spill_oldest(&mut self) -> bool {
         let Some((start, stream, bytes)) = self.log.oldest() else { return true };
-        let folder = self.folder.clone();
-        let Ok(mut spill) = self.log.spill(|| Spill::create(&folder)) else { return false };
-        if !spill.has_room(bytes.len(), self.quota) {
+        let dir = self.dir.clone();
+        let Ok(mut spill) = self.log.spill(|| Spill::create(&dir)) else { return false };
+        if !spill.has_capacity(bytes.len(), self.quota) {
             return false;
         }
         let write = move || spill.append(start, stream, &bytes).map(|()| spill);
@@ -117,7 +117,7 @@ impl Flow {
             }
             Ok(Err(error)) => {
                 if !std::mem::replace(&mut self.has_warned, true) {
-                    tracing::warn!(%error, "output cannot go to disk: it waits for its reader, or is lost and declared");
+                    tracing::warn!(%error, "cannot write output to disk: it waits for its reader, or is dropped and reported as lost");
                 }
                 false
             }

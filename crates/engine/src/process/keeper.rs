@@ -1,9 +1,8 @@
-//! Processes that another program keeps: what the engine needs of a keeper, and the relay that stands in for a
-//! supervisor.
+//! Processes owned by a keeper: the interface to the keeper, and the relay that replaces the supervisor.
 //!
-//! A kept process outlives every session. A session that adopts one gets the same handle as for a process of its own;
-//! behind it a relay pulls what the keeper tells into a log and passes commands on. Ending the session ends the
-//! relay and nothing else.
+//! A kept process outlives every session. A session that adopts one gets the same handle as for its own processes; the
+//! relay behind it copies the keeper's events into a log and forwards commands. The end of the session ends the relay
+//! only.
 
 use std::fmt;
 use std::future::Future;
@@ -16,24 +15,24 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::log::{Cursor, OutputLog, Room};
+use super::log::{Capacity, Cursor, OutputLog};
 use super::spec::{ExitCause, ExitStatus, ProcessId, ProcessSummary, Stream, TerminalSize};
 use super::stdin::InputRequest;
-use super::supervisor::Command;
+use super::supervisor::SupervisorCommand;
 use super::tree::KillOutcome;
 use super::{Description, Signal};
 use crate::Error;
 
-/// Commands on their way to one keeper; past it the next asker waits.
+/// Commands in flight to one keeper: 16; the next caller waits.
 const COMMANDS_UNDER_WAY: usize = 16;
 
-/// What a keeper answers, later.
+/// The reply of a keeper to one command.
 pub type KeeperReply<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
-/// What a keeper tells next.
+/// The next event of a keeper; `None` when the connection to it is lost.
 pub type NextKeeperEvent<'a> = Pin<Box<dyn Future<Output = Option<KeeperEvent>> + Send + 'a>>;
 
-/// One fact about a kept process, in the order in which they happened.
+/// One event of a kept process, in the order in which they happened.
 #[derive(Debug)]
 pub enum KeeperEvent {
     /// Output of one stream.
@@ -45,62 +44,62 @@ pub enum KeeperEvent {
         /// What was written.
         bytes: Bytes,
     },
-    /// Output before `next` cannot be had any more.
+    /// Output before `next` is lost.
     Lost {
-        /// Where it goes on.
+        /// The first cursor after the loss.
         next: Cursor,
     },
-    /// The leader has ended; output may still come.
+    /// The leader has exited. Output of its descendants may follow; a keeper that has not recorded the position sends
+    /// this just before `Closed`.
     Exited(ExitStatus),
     /// The end; nothing follows.
     Closed(ProcessSummary),
 }
 
-/// A process that another program keeps, as seen by one adopter.
+/// The connection of one session to the keeper of a process.
 pub trait Keeper: fmt::Debug + Send + 'static {
-    /// Waits for the next fact; nothing when the keeper is gone without having told the end. Dropping the future
-    /// loses nothing.
+    /// Waits for the next event; `None` when the keeper is gone without having sent the end. Dropping the future loses
+    /// nothing.
     fn next(&mut self) -> NextKeeperEvent<'_>;
 
-    /// TERM and KILL end the whole tree and say who died; any other signal goes once to the group.
+    /// TERM and KILL end the whole tree and return its members; any other signal is sent once to the process group.
     fn kill(&self, signal: Signal) -> KeeperReply<KillOutcome>;
 
-    /// Gives the process bytes to read, and the end of them if `is_last`.
+    /// Writes to standard input, and closes it if `is_last`.
     fn input(&self, bytes: Bytes, is_last: bool) -> KeeperReply<usize>;
 
     /// Changes the size of its terminal.
     fn resize(&self, size: TerminalSize) -> KeeperReply<()>;
 }
 
-/// Everything a session needs to know to adopt a kept process.
+/// A process owned by a keeper, with all that a session needs to adopt it.
 #[derive(Debug)]
 pub struct KeptProcess {
-    /// Its name, which its keeper gave it.
+    /// Its id, assigned when the keeper was started.
     pub id: ProcessId,
-    /// What a listing says about it.
+    /// Its entry in listings.
     pub description: Description,
-    /// The number of its leader.
+    /// The pid of its leader, if it runs.
     pub pid: Option<i32>,
-    /// Where the keeper begins to tell.
+    /// The cursor of the first event.
     pub from: Cursor,
-    /// The way to it.
+    /// The connection to the keeper.
     pub keeper: Box<dyn Keeper>,
 }
 
-/// Stands in for the supervisor of a process that somebody else owns.
+/// Replaces the supervisor of a process that a keeper owns.
 #[derive(Debug)]
 pub(super) struct Relay {
     pub(super) keeper: Box<dyn Keeper>,
     pub(super) log: Arc<OutputLog>,
-    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) commands: mpsc::Receiver<SupervisorCommand>,
     pub(super) inputs: mpsc::Receiver<InputRequest>,
     pub(super) stop: CancellationToken,
     pub(super) started_at: SystemTime,
 }
 
 impl Relay {
-    /// Relays until the session ends, or nobody can ask the keeper anything and it has nothing more to tell or nobody
-    /// listens.
+    /// Relays until the session ends, or until all handles are dropped and the log is closed or has no primary reader.
     pub(super) async fn run(mut self) {
         let mut under_way = JoinSet::new();
         let mut input: Option<KeeperReply<()>> = None;
@@ -109,53 +108,53 @@ impl Relay {
             if !has_handles && !self.log.is_claimed() {
                 return self.log.leave();
             }
-            let has_room = self.log.room() == Room::Yes;
+            let has_capacity = self.log.capacity() == Capacity::Available;
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return self.log.leave(),
                 command = self.commands.recv(), if has_handles && under_way.len() < COMMANDS_UNDER_WAY => match command {
                     Some(command) => self.pass_on(command, &mut under_way),
-                    // Nobody holds a handle any more; a reader may still wait for the end.
+                    // The last handle was dropped; a reader may still wait for the end.
                     None => has_handles = false,
                 },
                 Some(_passed) = under_way.join_next(), if !under_way.is_empty() => {}
                 _passed = wait(&mut input), if input.is_some() => input = None,
                 Some(request) = self.inputs.recv(), if input.is_none() => input = Some(self.feed(request)),
-                told = self.keeper.next(), if has_room && !is_closed => is_closed = self.record(told),
-                // Without handles, the end of the reader is the end of this.
-                () = self.log.taken(), if !has_room || !has_handles => {}
+                told = self.keeper.next(), if has_capacity && !is_closed => is_closed = self.record(told),
+                // Without handles, the relay ends with the primary reader.
+                () = self.log.taken(), if !has_capacity || !has_handles => {}
             }
         }
     }
 
-    fn pass_on(&self, command: Command, under_way: &mut JoinSet<()>) {
+    fn pass_on(&self, command: SupervisorCommand, under_way: &mut JoinSet<()>) {
         match command {
-            Command::Kill { signal, reply } => {
+            SupervisorCommand::Kill { signal, reply } => {
                 let answer = self.keeper.kill(signal);
                 under_way.spawn(async move {
-                    let _heard = reply.send(answer.await);
+                    let _sent = reply.send(answer.await);
                 });
             }
-            Command::Resize { size, reply } => {
+            SupervisorCommand::Resize { size, reply } => {
                 let answer = self.keeper.resize(size);
                 under_way.spawn(async move {
-                    let _heard = reply.send(answer.await);
+                    let _sent = reply.send(answer.await);
                 });
             }
         }
     }
 
-    /// One at a time, so that they arrive in their order.
+    /// One at a time, so that inputs arrive in order.
     fn feed(&self, request: InputRequest) -> KeeperReply<()> {
         let InputRequest { bytes, is_last, reply } = request;
         let answer = self.keeper.input(bytes, is_last);
         Box::pin(async move {
-            let _heard = reply.send(answer.await);
+            let _sent = reply.send(answer.await);
             Ok(())
         })
     }
 
-    /// Notes what was told; whether it was the end.
+    /// Appends an event to the log; returns whether it was the end.
     fn record(&self, told: Option<KeeperEvent>) -> bool {
         match told {
             Some(KeeperEvent::Output { start, stream, bytes }) => {
@@ -175,15 +174,15 @@ impl Relay {
         false
     }
 
-    /// The end of a process whose keeper was killed, and which therefore was killed as well.
+    /// The summary of a process whose keeper was killed: the kernel kills it together with its keeper.
     fn killed(&self) -> ProcessSummary {
-        let facts = self.log.state().borrow().clone();
+        let state = self.log.state().borrow().clone();
         ProcessSummary {
             exit: ExitStatus::Signal(Signal::KILL),
             cause: ExitCause::Itself,
             duration: self.started_at.elapsed().unwrap_or(Duration::ZERO),
-            stdout_bytes: facts.stdout_bytes,
-            stderr_bytes: facts.stderr_bytes,
+            stdout_bytes: state.stdout_bytes,
+            stderr_bytes: state.stderr_bytes,
             truncated_bytes: 0,
             held_by: Vec::new(),
             processes_refused: 0,

@@ -12,14 +12,14 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::cgroup::{Lease, Pool};
-use super::child::Apart;
-use super::limits::{Held, Limiter, MOST_JOINED};
+use super::child::SessionMode;
+use super::limits::{Held, Limiter, MAX_JOINED_GROUPS};
 use super::orphans;
-use super::spawn::{self, NotStarted, Pending, Start, Started};
+use super::spawn::{self, PendingExec, SpawnError, SpawnRequest, SpawnedChild};
 use super::spec::{ProcessSpec, Stdin};
 use super::streams::{self, Input, Output, Wiring};
 use super::sys;
-use super::tree::{Reach, Tree};
+use super::tree::{MemberScope, Tree};
 use crate::Error;
 use crate::files::{Access, RootedPath};
 use crate::sandbox::{self, PreparedSandbox, SandboxCache, StandIns};
@@ -61,7 +61,7 @@ pub(super) static LEADERS: Leaders = Leaders(Mutex::new(BTreeSet::new()));
 
 /// A child that was started, wired to this process.
 #[derive(Debug)]
-pub(super) struct Launched {
+pub(super) struct RunningChild {
     pub(super) leader: AsyncFd<OwnedFd>,
     pub(super) pid: i32,
     pub(super) tree: Tree,
@@ -98,7 +98,7 @@ impl Launcher {
     }
 
     /// Starts the child and waits until it has executed, or says why it could not.
-    pub(super) async fn launch(&self, spec: &ProcessSpec, id: &str) -> Result<Launched, Error> {
+    pub(super) async fn launch(&self, spec: &ProcessSpec, id: &str) -> Result<RunningChild, Error> {
         let cwd = open_directory(&spec.cwd).await?;
         let confined = match &spec.confinement {
             Some(confinement) if !confinement.is_off() => Some(self.sandboxes.prepare(confinement).await?),
@@ -107,7 +107,7 @@ impl Launcher {
         let (confined, stand_ins) = confined.unzip();
         let launched = self.launch_in(cwd, spec, confined, id).await;
         let stand_ins = stand_ins.unwrap_or_default();
-        launched.map(|live| Launched { stand_ins, ..live }).map_err(|reason| explain(reason, spec))
+        launched.map(|live| RunningChild { stand_ins, ..live }).map_err(|reason| explain(reason, spec))
     }
 
     async fn launch_in(
@@ -116,7 +116,7 @@ impl Launcher {
         spec: &ProcessSpec,
         confined: Option<Arc<PreparedSandbox>>,
         id: &str,
-    ) -> Result<Launched, NotStarted> {
+    ) -> Result<RunningChild, SpawnError> {
         let wiring = match spec.terminal {
             Some(size) => streams::terminal(size)?,
             None => streams::pipes(spec.stdin != Stdin::Empty)?,
@@ -124,7 +124,7 @@ impl Launcher {
         let (started, tree, held) = self.start(spec, (cwd.as_fd(), confined.as_ref()), &wiring, id)?;
         let Wiring { child, input, outputs } = wiring;
         drop(child);
-        let Started { pid, pidfd, pending } = started;
+        let SpawnedChild { pid, pidfd, pending } = started;
         // While the first child executes there is nothing else to do; before that, its start would wait for this.
         if let Some(Some(pool)) = self.pool.get() {
             self.swept.call_once(|| pool.sweep());
@@ -136,7 +136,7 @@ impl Launcher {
                 outputs.into_iter().map(|(fd, stream)| Output::new(fd, stream)).collect::<io::Result<_>>()?;
             let input = input.map(Input::new).transpose()?;
             let (pid, stand_ins) = (pid.as_raw_nonzero().get(), StandIns::default());
-            Ok(Launched { leader, pid, tree, held, stand_ins, input, outputs })
+            Ok(RunningChild { leader, pid, tree, held, stand_ins, input, outputs })
         };
         match wired.await {
             Ok(launched) => Ok(launched),
@@ -154,23 +154,23 @@ impl Launcher {
         (cwd, confined): (BorrowedFd<'_>, Option<&Arc<PreparedSandbox>>),
         wiring: &Wiring,
         id: &str,
-    ) -> io::Result<(Started, Tree, Option<Held>)> {
+    ) -> io::Result<(SpawnedChild, Tree, Option<Held>)> {
         let argv = spec.program.argv();
         let (held, limited) = self.hold(spec)?;
-        let order = |cgroup: Option<_>| Start {
+        let order = |cgroup: Option<_>| SpawnRequest {
             argv: &argv,
             arg0: spec.arg0.as_deref(),
             env: &spec.env,
             mark: Some((MARK, id)),
             cwd,
             stdio: wiring.child.each_ref().map(AsFd::as_fd),
-            apart: match (spec.terminal, cgroup) {
-                (Some(_), _) => Apart::Terminal,
-                (None, Some(_)) if !self.has_terminal => Apart::Group,
-                (None, _) => Apart::Session,
+            session_mode: match (spec.terminal, cgroup) {
+                (Some(_), _) => SessionMode::Terminal,
+                (None, Some(_)) if !self.has_terminal => SessionMode::Group,
+                (None, _) => SessionMode::Session,
             },
             cgroup,
-            joins: held.as_ref().map_or([None; MOST_JOINED], Held::joins),
+            joins: held.as_ref().map_or([None; MAX_JOINED_GROUPS], Held::joins),
             rlimits: held.as_ref().map_or(&[], |held| held.rlimits.as_slice()),
             dies_with_parent: true,
             confined,
@@ -178,7 +178,7 @@ impl Launcher {
         let mark = format!("{MARK}={id}");
         let is_limited = limited.is_some();
         let lease = limited.or_else(|| self.pool().and_then(|pool| pool.take().ok()));
-        let within = LEADERS.hold(|| spawn::start(&order(lease.as_ref().and_then(Lease::folder))));
+        let within = LEADERS.hold(|| spawn::start(&order(lease.as_ref().and_then(Lease::dir))));
         let (started, lease) = match within {
             Err(error) if lease.is_some() && !is_limited && is_refusal(&error) => {
                 // The cgroup is there, but this kernel or its filter lets nobody be cloned into it.
@@ -192,7 +192,7 @@ impl Launcher {
             mark,
             cgroup: lease.map(Arc::new),
             is_reaped: Arc::default(),
-            reach: Reach::default(),
+            scope: MemberScope::default(),
         };
         Ok((started, tree, held))
     }
@@ -227,7 +227,7 @@ impl Launcher {
 
 impl Leaders {
     /// Starts a child while no orphan is reaped, so that its status cannot be mistaken for an orphan's.
-    pub(super) fn hold(&self, start: impl FnOnce() -> io::Result<Started>) -> io::Result<Started> {
+    pub(super) fn hold(&self, start: impl FnOnce() -> io::Result<SpawnedChild>) -> io::Result<SpawnedChild> {
         let mut leaders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let started = start()?;
         leaders.insert(started.pid.as_raw_nonzero().get());
@@ -254,14 +254,14 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 /// What the caller is told about a child that came to nothing.
-fn explain(reason: NotStarted, spec: &ProcessSpec) -> Error {
+fn explain(reason: SpawnError, spec: &ProcessSpec) -> Error {
     let program = spec.program.argv().into_iter().next().unwrap_or_default();
     match (reason, &spec.confinement) {
-        (NotStarted::Unconfined(step, source), Some(confinement)) => Error::Sandbox {
+        (SpawnError::Unconfined(step, source), Some(confinement)) => Error::Sandbox {
             profile: confinement.name(),
             reason: format!("the process could not {}: {source}", step.describe()),
         },
-        (NotStarted::Refused(source), Some(confinement)) if is_missing(&source) => {
+        (SpawnError::Refused(source), Some(confinement)) if is_missing(&source) => {
             let is_denied = |path: &PathBuf| path.exists() && !confinement.permits(path, Access::Read);
             let mut paths = spawn::search(&spec.program.argv(), &spec.env).into_iter();
             match paths.by_ref().map(|path| spec.cwd.as_path().join(path)).find(is_denied) {
@@ -300,7 +300,7 @@ pub(super) async fn discard(leader: Pid) {
 }
 
 /// Waits for exec to happen or fail. The child's memory is freed only then, or never.
-pub(super) async fn verdict(pending: Pending) -> Result<(), NotStarted> {
+pub(super) async fn verdict(pending: PendingExec) -> Result<(), SpawnError> {
     let mut pending = sys::watch(pending, Interest::READABLE)?;
     loop {
         let mut guard = pending.readable_mut().await?;

@@ -1,4 +1,4 @@
-//! The ordered log of one process: bounded, replayable from any cursor, honest about what it lost.
+//! The ordered log of one process: bounded, readable from any cursor, with every loss reported.
 //!
 //! A cursor is a byte offset over all streams together, so a reader can stop in the middle of a chunk and continue
 //! there later. One writer, the supervisor, appends; any number of readers read from their own cursor. The reader of
@@ -23,26 +23,26 @@ use super::spill::{Spill, Spilled};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Cursor(pub u64);
 
-/// What a chunk costs beside its bytes: its entry, and what the allocator keeps. A program that writes byte by byte
-/// must not take a hundred times the memory it was given.
+/// Overhead of a chunk: its entry and the bookkeeping of the allocator. Counted, so that a program that writes single
+/// bytes does not use a hundred times its limit.
 const CHUNK_COST: usize = 128;
 
-/// What a log holds beside its bytes. Facts are only ever added.
+/// The state of a process as published by its log. Values are only added, never taken back.
 #[derive(Debug, Clone, Default)]
 pub struct ProcessState {
-    /// The number of the leader, once it runs.
+    /// The pid of the leader, once it runs.
     pub pid: Option<i32>,
-    /// Where the next byte goes.
+    /// The cursor of the next byte.
     pub end: Cursor,
     /// Bytes of standard output, or of the terminal, so far.
     pub stdout_bytes: u64,
     /// Bytes of standard error so far.
     pub stderr_bytes: u64,
-    /// The leader has ended; output may still come.
+    /// The leader has exited; output may still follow.
     pub exited: Option<ExitStatus>,
-    /// Nothing follows any more.
+    /// The end of the log.
     pub closed: Option<Arc<ProcessSummary>>,
-    /// Nothing more is heard of it here, though it may run on: somebody else keeps it.
+    /// The relay to the keeper has ended; the process may continue.
     pub is_disconnected: bool,
 }
 
@@ -95,19 +95,19 @@ pub(super) struct ExitEntry {
 
 /// Whether the writer may push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
-    /// There is room, or only bytes that nobody waits for would go.
-    Yes,
-    /// The primary reader has not taken what would have to go.
+pub(super) enum Capacity {
+    /// There is free memory, or the oldest output may be dropped.
+    Available,
+    /// The primary reader has not taken the oldest output yet.
     Full,
 }
 
-/// How much is given up at once when the disk is full, so that it does not happen for every chunk.
-const GIVEN_UP_AT_ONCE: u64 = 1024 * 1024;
+/// Output dropped at once when the disk is full: 1 MiB, so that it does not happen for every chunk.
+const DROP_AT_ONCE: u64 = 1024 * 1024;
 
-/// Chunks below this are told together with those that follow.
+/// Chunks smaller than this are joined with those that follow.
 const SMALL_CHUNK: usize = 4 * 1024;
-/// The most that is put together.
+/// The size of a joined chunk.
 const JOINED_CHUNK: usize = 32 * 1024;
 
 #[derive(Debug)]
@@ -141,15 +141,15 @@ struct Held {
     primary: Option<u64>,
     /// How many primary readers there have been; the number of the one that counts.
     claims: u64,
-    /// The primary reader has left and may come back: it is kept what fits, and the process does not wait for it.
-    is_away: bool,
+    /// The primary reader is disconnected for a while: output is kept as far as it fits, and the process does not wait.
+    is_primary_disconnected: bool,
 }
 
-/// The log itself. Shared between the supervisor and the readers; the lock is held for moments and never across a wait.
+/// The log, shared between the supervisor and the readers. The lock is held briefly and never across an await.
 #[derive(Debug)]
 pub(super) struct OutputLog {
     held: Mutex<Held>,
-    facts: watch::Sender<ProcessState>,
+    state: watch::Sender<ProcessState>,
     taken: Notify,
     memory_limit: usize,
 }
@@ -160,19 +160,19 @@ impl OutputLog {
         OutputLog::starting_at(Cursor(0), memory_limit)
     }
 
-    /// A log whose first byte will stand at `start`: that of a process which ran before anybody here looked.
+    /// A log that starts at `start`, for a process that a keeper started earlier.
     pub(super) fn starting_at(start: Cursor, memory_limit: usize) -> OutputLog {
         OutputLog {
             held: Mutex::new(Held { first: start.0, end: start.0, ..Held::default() }),
-            facts: watch::Sender::new(ProcessState { end: start, ..ProcessState::default() }),
+            state: watch::Sender::new(ProcessState { end: start, ..ProcessState::default() }),
             taken: Notify::new(),
             memory_limit,
         }
     }
 
-    /// The facts so far, and a way to wait for more of them.
+    /// The state so far, and a way to wait for changes.
     pub(super) fn state(&self) -> watch::Receiver<ProcessState> {
-        self.facts.subscribe()
+        self.state.subscribe()
     }
 
     /// The oldest position still held.
@@ -201,11 +201,11 @@ impl OutputLog {
         }
         if from.0 >= held.end {
             drop(held);
-            let facts = self.facts.borrow();
-            return match &facts.closed {
+            let state = self.state.borrow();
+            return match &state.closed {
                 // Without its exit, the end was appended a moment ago: the next look finds both.
-                Some(closed) if from >= facts.end && is_past_exit => Found::Closed(closed.clone()),
-                None if facts.is_disconnected => Found::Disconnected,
+                Some(closed) if from >= state.end && is_past_exit => Found::Closed(closed.clone()),
+                None if state.is_disconnected => Found::Disconnected,
                 _ => Found::Nothing,
             };
         }
@@ -228,21 +228,21 @@ impl OutputLog {
         Found::Output { stream: chunk.stream, next: Cursor(from.0 + bytes.len() as u64), bytes }
     }
 
-    /// Gives up what is on disk and cannot be read back.
-    pub(super) fn forget_spilled(&self) {
-        self.held().forget_spilled_before(u64::MAX);
+    /// Drops output on disk that cannot be read back.
+    pub(super) fn drop_spilled(&self) {
+        self.held().drop_spilled_before(u64::MAX);
     }
 
-    /// Whether what stands at `from` is still held; what was loaded from disk is only true if it is.
+    /// Whether the output at `from` is still held. Output loaded from disk is valid only if it is.
     pub(super) fn holds(&self, from: Cursor) -> bool {
         self.held().first <= from.0
     }
 
-    /// Makes the reader at `from` the one that must not lose anything; its number is for `take` and `release`.
+    /// Makes the reader at `from` the primary one; returns the number of its claim for `take` and `release`.
     pub(super) fn claim(&self, from: Cursor) -> u64 {
         let mut held = self.held();
         held.primary = Some(from.0);
-        held.is_away = false;
+        held.is_primary_disconnected = false;
         held.claims += 1;
         let claim = held.claims;
         drop(held);
@@ -255,13 +255,13 @@ impl OutputLog {
         let mut held = self.held();
         if held.claims == claim && held.primary.is_some_and(|at| at < cursor.0) {
             held.primary = Some(cursor.0);
-            held.forget_spilled_before(cursor.0);
+            held.drop_spilled_before(cursor.0);
             drop(held);
             self.taken.notify_one();
         }
     }
 
-    /// The primary reader is gone: nobody holds back the oldest bytes any more, unless another has taken its place.
+    /// Releases the claim of a primary reader, unless another reader has replaced it.
     pub(super) fn release(&self, claim: u64) {
         let mut held = self.held();
         if held.claims == claim {
@@ -276,7 +276,7 @@ impl OutputLog {
         self.held().primary.is_some()
     }
 
-    /// Drops all that is held of a process that ended, leaving its facts. Readers are told what they lost.
+    /// Drops all output of a process that ended; its state remains. Readers receive the loss.
     pub(super) fn forget(&self) {
         let mut held = self.held();
         held.chunks = VecDeque::new();
@@ -285,45 +285,45 @@ impl OutputLog {
         held.first = held.end;
     }
 
-    /// The primary reader has left for a while, or is back.
-    pub(super) fn set_away(&self, is_away: bool) {
-        self.held().is_away = is_away;
+    /// Sets whether the primary reader is disconnected for a while.
+    pub(super) fn set_primary_disconnected(&self, is_primary_disconnected: bool) {
+        self.held().is_primary_disconnected = is_primary_disconnected;
         self.taken.notify_one();
     }
 
-    /// Whether the primary reader has left for a while.
-    pub(super) fn is_away(&self) -> bool {
-        self.held().is_away
+    /// Whether the primary reader is disconnected for a while.
+    pub(super) fn is_primary_disconnected(&self) -> bool {
+        self.held().is_primary_disconnected
     }
 
-    /// Gives up the oldest output: nobody is there who could take it, and whoever comes back is told.
-    pub(super) fn give_up_oldest(&self) {
+    /// Drops the oldest output while the primary reader is disconnected; it receives the loss later.
+    pub(super) fn drop_oldest(&self) {
         let mut held = self.held();
         if let Some(first) = held.spill.as_ref().and_then(Spill::first) {
-            held.forget_spilled_before(first.saturating_add(GIVEN_UP_AT_ONCE));
+            held.drop_spilled_before(first.saturating_add(DROP_AT_ONCE));
         } else if let Some(oldest) = held.chunks.pop_front() {
             held.memory -= oldest.cost();
             held.first = oldest.end();
         }
     }
 
-    pub(super) fn room(&self) -> Room {
+    pub(super) fn capacity(&self) -> Capacity {
         let held = self.held();
         if held.memory < self.memory_limit {
-            return Room::Yes;
+            return Capacity::Available;
         }
         match (held.chunks.front(), held.primary) {
-            (Some(oldest), Some(primary)) if oldest.end() > primary => Room::Full,
-            _ => Room::Yes,
+            (Some(oldest), Some(primary)) if oldest.end() > primary => Capacity::Full,
+            _ => Capacity::Available,
         }
     }
 
-    /// Waits until the primary reader has moved or gone.
+    /// Waits until the primary reader has advanced or was dropped.
     pub(super) async fn taken(&self) {
         self.taken.notified().await;
     }
 
-    /// Adds output; the oldest goes when memory is full and nobody waits for it.
+    /// Appends output. Drops the oldest when memory is full and the primary reader has taken it.
     pub(super) fn push(&self, stream: Stream, bytes: Bytes) {
         if bytes.is_empty() {
             return;
@@ -338,18 +338,18 @@ impl OutputLog {
             held.evict(self.memory_limit);
             held.end
         };
-        self.facts.send_modify(|facts| {
-            let added = end - facts.end.0;
-            facts.end = Cursor(end);
+        self.state.send_modify(|state| {
+            let added = end - state.end.0;
+            state.end = Cursor(end);
             match stream {
-                Stream::Stdout | Stream::Terminal => facts.stdout_bytes += added,
-                Stream::Stderr => facts.stderr_bytes += added,
+                Stream::Stdout | Stream::Terminal => state.stdout_bytes += added,
+                Stream::Stderr => state.stderr_bytes += added,
             }
         });
     }
 
-    /// Adds output that starts at `start`: what is missing before it will never come, what is there already is left
-    /// out, and what no cursor could name is refused.
+    /// Appends output that starts at `start`. A gap before it counts as lost, output that is there already is skipped, and
+    /// output beyond the largest cursor is ignored.
     pub(super) fn push_at(&self, start: Cursor, stream: Stream, mut bytes: Bytes) {
         if start.0.checked_add(bytes.len() as u64).is_none() {
             return;
@@ -362,7 +362,7 @@ impl OutputLog {
         }
     }
 
-    /// What comes before `next` will never come. A place that was passed already is not gone back to.
+    /// Marks all output before `next` that has not arrived as lost.
     pub(super) fn skip_to(&self, next: Cursor) {
         {
             let mut held = self.held();
@@ -371,14 +371,14 @@ impl OutputLog {
             }
             held.end = next.0;
         }
-        self.facts.send_modify(|facts| facts.end = next);
+        self.state.send_modify(|state| state.end = next);
     }
 
     pub(super) fn running(&self, pid: i32) {
-        self.facts.send_modify(|facts| facts.pid = Some(pid));
+        self.state.send_modify(|state| state.pid = Some(pid));
     }
 
-    /// Hands out the oldest chunk so that the writer can put it on disk, off the event loop.
+    /// The oldest chunk, to be written to disk off the event loop.
     pub(super) fn oldest(&self) -> Option<(u64, Stream, Bytes)> {
         let held = self.held();
         held.chunks.front().map(|chunk| (chunk.start, chunk.stream, chunk.bytes.clone()))
@@ -394,7 +394,7 @@ impl OutputLog {
         }
         held.spill = Some(spill);
         if let Some(primary) = held.primary {
-            held.forget_spilled_before(primary);
+            held.drop_spilled_before(primary);
         }
     }
 
@@ -408,7 +408,7 @@ impl OutputLog {
 
     /// Publishes the exit while output that comes before its entry is still to be appended.
     pub(super) fn exited(&self, status: ExitStatus) {
-        self.facts.send_modify(|facts| facts.exited = Some(status));
+        self.state.send_modify(|state| state.exited = Some(status));
     }
 
     /// Appends the entry of the exit behind the output so far. Only the first one counts.
@@ -417,23 +417,22 @@ impl OutputLog {
         self.exited(status);
     }
 
-    /// Nobody tells any more what happens to the process.
+    /// Ends the log of a process whose relay ends.
     pub(super) fn leave(&self) {
-        self.facts.send_modify(|facts| facts.is_disconnected = true);
+        self.state.send_modify(|state| state.is_disconnected = true);
     }
 
     /// Appends the end, and the exit before it if its place was not known.
     pub(super) fn close(&self, closed: ProcessSummary) {
         self.held().insert_exit(closed.exit, closed.denied.is_some());
-        self.facts.send_modify(|facts| {
-            facts.exited = Some(closed.exit);
-            facts.closed = Some(Arc::new(closed));
+        self.state.send_modify(|state| {
+            state.exited = Some(closed.exit);
+            state.closed = Some(Arc::new(closed));
         });
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        // A panic while holding this lock cannot leave the counters half changed in a way that breaks memory safety;
-        // serving what is there beats taking every reader down.
+        // A panic under this lock leaves the log readable, so the readers continue.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -444,13 +443,13 @@ impl Held {
         self.exit.get_or_insert(ExitEntry { at, status, is_denied });
     }
 
-    /// `first` and the small chunks of the same stream that follow it, as one: a reader that comes late to many small
-    /// writes is told of them in few pieces.
+    /// Joins `first` and the small chunks of the same stream that follow it, so that a late reader receives many small
+    /// writes in few pieces.
     fn joined(&self, index: usize, first: Bytes) -> Bytes {
         let Some(chunk) = self.chunks.get(index) else { return first };
         let (stream, mut end) = (chunk.stream, chunk.end());
         let following = self.chunks.iter().skip(index + 1).take_while(|chunk| {
-            // Across a gap nothing is put together.
+            // Chunks are not joined across a gap.
             let follows = chunk.stream == stream && chunk.start == end;
             end = chunk.end();
             follows
@@ -469,10 +468,10 @@ impl Held {
         joined.freeze()
     }
 
-    /// Gives up what the primary reader has taken from disk: a file that is read once need not be kept.
-    fn forget_spilled_before(&mut self, cursor: u64) {
+    /// Drops output on disk that the primary reader has taken.
+    fn drop_spilled_before(&mut self, cursor: u64) {
         let Some(spill) = &mut self.spill else { return };
-        spill.forget_before(cursor);
+        spill.drop_before(cursor);
         if spill.bytes() == 0 {
             self.spill = None;
         }
@@ -491,7 +490,7 @@ impl Held {
             self.first = oldest.end();
             self.memory -= oldest.cost();
             self.chunks.pop_front();
-            // Whatever was spilled is older still, so its readers have lost it too.
+            // Spilled output is older still, so it is dropped too.
             self.spill = None;
         }
     }

@@ -89,9 +89,9 @@ fn a_reader_that_was_replaced_takes_nothing_with_it() {
     let new = log.claim(Cursor(0));
     log.release(old);
     log.push(Stream::Stdout, Bytes::from_static(b"abcd"));
-    assert_eq!(log.room(), Room::Full, "the new one is still waited for");
+    assert_eq!(log.capacity(), Capacity::Full, "the new one is still waited for");
     log.release(new);
-    assert_eq!(log.room(), Room::Yes);
+    assert_eq!(log.capacity(), Capacity::Available);
 }
 
 /// ARCHITECTURE.md, invariant 10.
@@ -100,13 +100,13 @@ fn nothing_is_dropped_that_the_primary_reader_waits_for() {
     let log = OutputLog::new(4);
     let claim = log.claim(Cursor(0));
     log.push(Stream::Stdout, Bytes::from_static(b"abcd"));
-    assert_eq!(log.room(), Room::Full);
+    assert_eq!(log.capacity(), Capacity::Full);
     log.push(Stream::Stdout, Bytes::from_static(b"efgh"));
     assert_eq!(text(look(&log, Cursor(0), 4)), ("abcd".to_owned(), 4));
     log.take(claim, Cursor(4));
-    assert_eq!(log.room(), Room::Yes);
+    assert_eq!(log.capacity(), Capacity::Available);
     log.release(claim);
-    assert_eq!(log.room(), Room::Yes);
+    assert_eq!(log.capacity(), Capacity::Available);
 }
 
 /// What a reader receives from `cursor` on, in pieces of at most `max` bytes.

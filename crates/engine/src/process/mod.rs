@@ -1,9 +1,8 @@
-//! Processes: what runs, who owns it, what it wrote.
+//! Processes: starting, supervising and reading them.
 //!
-//! A [`Process`] is a handle. The child belongs to its supervisor, a task of its own; whoever holds a handle asks the
-//! supervisor for things and reads the log.
+//! A [`Process`] is a handle. The child is owned by its supervisor, a task; a handle sends commands to the supervisor and
+//! reads the log.
 
-mod apart;
 mod cgroup;
 mod child;
 mod drain;
@@ -12,16 +11,17 @@ mod keeper;
 mod launch;
 pub mod limits;
 mod log;
-mod newer;
 mod open_files;
 mod orphans;
-mod passed;
 mod proc;
 mod reader;
+mod session_leader;
 mod signal;
+mod socket_activation;
 mod spawn;
 mod spec;
 mod spill;
+mod start_time;
 mod stdin;
 mod streams;
 mod supervisor;
@@ -40,20 +40,20 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use apart::spawn_session_leader;
 pub use keeper::{Keeper, KeeperEvent, KeeperReply, KeptProcess, NextKeeperEvent};
 pub use launch::Containment;
 pub(crate) use launch::Launcher;
 pub use log::{Cursor, ProcessState};
-pub(crate) use newer::Moment;
 pub use open_files::raise_open_file_limit;
-pub use passed::activation_sockets;
 pub use reader::{Item, LogReader};
+pub use session_leader::spawn_session_leader;
 pub use signal::Signal;
+pub use socket_activation::activation_sockets;
 pub use spec::{
     ExitCause, ExitStatus, OutputLimit, ProcessId, ProcessSpec, ProcessSummary, Program, Stdin, Stream,
     TerminalSize,
 };
+pub(crate) use start_time::StartTime;
 pub use tree::{KillOutcome, TreeMember};
 
 use crate::Error;
@@ -61,47 +61,47 @@ use crate::registry::Registry;
 use log::OutputLog;
 use proc::Marked;
 use stdin::InputRequest;
-use supervisor::{Assignment, Command};
+use supervisor::{Assignment, SupervisorCommand};
 
-/// Inputs that wait for one supervisor, beside what it has queued for the program itself. One: with more slots, an
-/// input that waited and was woken can be overtaken by one that comes later and finds a slot free.
+/// Inputs queued for one supervisor: 1, beside the bytes queued for the program. With more slots, an input that waited
+/// could be overtaken by a later one that finds a free slot.
 const INPUTS_WAITING: usize = 1;
 
-/// How often it is looked for members that got away: a process that is becoming another program shows its mark only after.
+/// Searches for descendants that left their tree: a process shows its mark only once its exec is complete.
 const SWEEPS: u32 = 20;
 const BETWEEN_SWEEPS: Duration = Duration::from_millis(1);
 
-/// The bounds a process is kept within.
+/// Limits of a process: buffers, queues and waits.
 #[derive(Debug, Clone)]
 pub struct ProcessLimits {
     /// Output kept in memory per process.
     pub log_bytes: usize,
     /// Output kept on disk per process for a primary reader that has stopped.
     pub spill_bytes: u64,
-    /// Where it is kept.
+    /// Directory of the spilled output.
     pub spill_dir: PathBuf,
-    /// Commands that wait for one supervisor; past it the asker waits, which slows that asker only.
+    /// Commands queued for one supervisor; when full, the caller waits.
     pub commands_waiting: usize,
-    /// Between the request to end and the kill.
+    /// Time between TERM and KILL.
     pub kill_grace: Duration,
-    /// Silence after the leader's end that counts as the end of output.
+    /// Time without output, after the exit of the leader, after which the process is closed.
     pub drain_idle: Duration,
-    /// The longest wait for the end of output that somebody else keeps open.
+    /// Longest wait, after the exit of the leader, for output that a descendant keeps open.
     pub drain_max: Duration,
 }
 
-/// What a listing says about a process.
+/// The entry of a process in listings.
 #[derive(Debug, Clone)]
 pub struct Description {
-    /// The arguments as the kernel got them.
+    /// The arguments as passed to the kernel.
     pub argv: Vec<String>,
-    /// Where it was started.
+    /// Its working directory at the start.
     pub cwd: PathBuf,
     /// Whether it has a terminal.
     pub has_terminal: bool,
     /// The face through which it was started.
     pub origin: Cow<'static, str>,
-    /// When.
+    /// Time of the start.
     pub started_at: SystemTime,
     /// Whether a keeper owns it, so that it outlives every session.
     pub is_detached: bool,
@@ -118,11 +118,11 @@ struct Shared {
     id: ProcessId,
     description: Description,
     log: Arc<OutputLog>,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<SupervisorCommand>,
     inputs: mpsc::Sender<InputRequest>,
 }
 
-/// A process that is registered and may not run yet: a kill that arrives now is honoured.
+/// A registered process that may not run yet. It can be killed already.
 #[derive(Debug)]
 pub struct PendingStart {
     process: Process,
@@ -175,8 +175,8 @@ impl Process {
         PendingStart { process, outcome }
     }
 
-    /// A handle to a process that somebody else keeps, with a reader from where its keeper begins to tell. A relay
-    /// that `tasks` owns and `stop` ends passes everything on; the process itself goes on without it.
+    /// A handle to a process that a keeper owns, with a primary reader from the first cursor of the keeper. A relay that
+    /// `tasks` owns and `stop` ends forwards events and commands; the process outlives it.
     pub(crate) fn adopt(
         kept: KeptProcess,
         bounds: &ProcessLimits,
@@ -189,7 +189,7 @@ impl Process {
         if let Some(pid) = pid {
             log.running(pid);
         }
-        // Before the relay begins, so that nothing it brings is dropped for want of a reader.
+        // Before the relay starts, so that nothing is dropped for lack of a reader.
         let reader = LogReader::primary(log.clone(), from);
         let started_at = description.started_at;
         tasks.spawn(keeper::Relay { keeper, log: log.clone(), commands, inputs, stop, started_at }.run());
@@ -197,22 +197,22 @@ impl Process {
         (Process { shared: Arc::new(shared) }, reader)
     }
 
-    /// Its name within the engine.
+    /// Its id within the engine.
     pub fn id(&self) -> &ProcessId {
         &self.shared.id
     }
 
-    /// What a listing says about it.
+    /// Its entry in listings.
     pub fn description(&self) -> &Description {
         &self.shared.description
     }
 
-    /// The number of its leader; nothing before it runs.
+    /// The pid of its leader; `None` before it runs.
     pub fn pid(&self) -> Option<i32> {
         self.shared.log.state().borrow().pid
     }
 
-    /// What is known so far: how far its log goes, whether it exited, whether it closed.
+    /// Its current state: the end of its log, whether it exited, whether it closed.
     pub fn state(&self) -> ProcessState {
         self.shared.log.state().borrow().clone()
     }
@@ -227,56 +227,59 @@ impl Process {
         self.shared.log.memory()
     }
 
-    /// Drops the output of a process that ended; its facts stay.
+    /// Drops the output of a process that ended; its state remains.
     pub fn forget_output(&self) {
         self.shared.log.forget();
     }
 
-    /// A reader that loses nothing: the process waits for it. There is one; a new one takes its place.
+    /// The primary reader, which loses nothing: the process waits for it. A new one replaces the previous one.
     pub fn primary_reader(&self, from: Cursor) -> LogReader {
         LogReader::primary(self.shared.log.clone(), from)
     }
 
-    /// As [`Process::primary_reader`], for somebody who may have to tell again what they were given: the last `keep`
-    /// bytes of it are kept as if they had not been taken.
+    /// Like [`Process::primary_reader`], for a caller that may have to send output again: the last `keep` bytes that it
+    /// has read are retained.
     pub fn primary_reader_retaining(&self, from: Cursor, keep: u64) -> LogReader {
         LogReader::primary(self.shared.log.clone(), from).keeping(keep)
     }
 
-    /// The primary reader has left and may come back, or is back. While it is away the process does not wait for it:
-    /// what it misses is kept as far as memory and disk go, then the oldest is given up and declared.
-    pub fn set_reader_disconnected(&self, is_away: bool) {
-        self.shared.log.set_away(is_away);
+    /// Sets whether the primary reader is disconnected for a while. Meanwhile the process does not wait for it: output is
+    /// kept in memory and on disk up to their limits, then the oldest is dropped and reported as lost.
+    pub fn set_reader_disconnected(&self, is_primary_disconnected: bool) {
+        self.shared.log.set_primary_disconnected(is_primary_disconnected);
     }
 
-    /// A reader that may fall behind and is then told what it lost.
+    /// A reader that the process does not wait for. Output that is dropped before it was read is reported as lost.
     pub fn reader(&self, from: Cursor) -> LogReader {
         LogReader::viewer(self.shared.log.clone(), from)
     }
 
-    /// Waits until nothing follows; gone if nothing more is heard of it here. Dropping this future leaves the process
-    /// as it is.
+    /// Waits for the end; [`Error::Gone`] if the relay to its keeper ended before. Dropping this future does not affect the
+    /// process.
     pub async fn closed(&self) -> Result<Arc<ProcessSummary>, Error> {
-        let mut facts = self.shared.log.state();
-        let is_over = |facts: &ProcessState| facts.closed.is_some() || facts.is_disconnected;
-        let facts = facts.wait_for(is_over).await.map_err(|_gone| Error::Gone)?;
-        facts.closed.clone().ok_or(Error::Gone)
+        let mut state = self.shared.log.state();
+        let is_over = |state: &ProcessState| state.closed.is_some() || state.is_disconnected;
+        let state = state.wait_for(is_over).await.map_err(|_gone| Error::Gone)?;
+        state.closed.clone().ok_or(Error::Gone)
     }
 
-    /// Waits until nothing is left of it, the background jobs of its leader included. Dropping this future leaves
-    /// them as they are.
+    /// Waits until all members of its tree are gone, background jobs included. Dropping this future does not affect them.
     pub async fn gone(&self) {
         self.shared.commands.closed().await;
     }
 
-    /// TERM and KILL end the whole tree and say who died; any other signal goes once to the group.
+    /// TERM and KILL end the whole tree and return its members; any other signal is sent once to the process group.
     pub async fn kill(&self, signal: Signal) -> Result<KillOutcome, Error> {
         let (reply, answer) = oneshot::channel();
-        self.shared.commands.send(Command::Kill { signal, reply }).await.map_err(|_ended| Error::Gone)?;
+        self.shared
+            .commands
+            .send(SupervisorCommand::Kill { signal, reply })
+            .await
+            .map_err(|_ended| Error::Gone)?;
         answer.await.map_err(|_ended| Error::Gone)?
     }
 
-    /// Gives the process bytes to read, and the end of them if `is_last`. Waits while too much is waiting already.
+    /// Writes to standard input, and closes it if `is_last`. Waits while the queue is full.
     pub async fn input(&self, bytes: Bytes, is_last: bool) -> Result<usize, Error> {
         let (reply, answer) = oneshot::channel();
         let request = InputRequest { bytes, is_last, reply };
@@ -287,12 +290,16 @@ impl Process {
     /// Changes the size of its terminal. A side of 0 stays as it is.
     pub async fn resize(&self, size: TerminalSize) -> Result<(), Error> {
         let (reply, answer) = oneshot::channel();
-        self.shared.commands.send(Command::Resize { size, reply }).await.map_err(|_ended| Error::Gone)?;
+        self.shared
+            .commands
+            .send(SupervisorCommand::Resize { size, reply })
+            .await
+            .map_err(|_ended| Error::Gone)?;
         answer.await.map_err(|_ended| Error::Gone)?
     }
 }
 
-/// A process that is remembered only as long as somebody else does.
+/// A weak handle, which does not keep the state of the process alive.
 #[derive(Debug, Clone)]
 pub(crate) struct WeakProcess(Weak<Shared>);
 
@@ -302,12 +309,11 @@ impl WeakProcess {
     }
 }
 
-/// Ends whatever still carries a mark that starts with `prefix`: members that got away from their trees.
-/// None of them is older than `since`.
-pub(crate) async fn end_runaways(prefix: String, since: Moment) {
+/// Kills all processes whose mark starts with `prefix`: descendants that left their trees, started after `since`.
+pub(crate) async fn end_runaways(prefix: String, since: StartTime) {
     if let Some(few) = since.numbers_since() {
         let is_clear = sweep(&prefix, &since, &mut few.clone());
-        // What came into being meanwhile may be of them.
+        // A process started meanwhile may be one of them.
         if is_clear && since.numbers_since() == Some(few) {
             return;
         }
@@ -320,12 +326,12 @@ pub(crate) async fn end_runaways(prefix: String, since: Moment) {
             std::thread::sleep(BETWEEN_SWEEPS);
         }
     };
-    // A runtime that shuts down runs it no more; then there is nobody to wait for it either.
+    // Fails only while the runtime shuts down.
     let _swept: Result<(), _> = tokio::task::spawn_blocking(end).await;
 }
 
-/// Ends those that carry the mark. Tells whether there were none, and none that could not be told.
-fn sweep(prefix: &str, since: &Moment, pids: &mut dyn Iterator<Item = i32>) -> bool {
+/// Kills the processes with the mark; returns whether there were none, and none whose environment was unreadable.
+fn sweep(prefix: &str, since: &StartTime, pids: &mut dyn Iterator<Item = i32>) -> bool {
     let mut is_clear = true;
     for pid in pids {
         match proc::marked(pid, launch::MARK, prefix) {
@@ -333,7 +339,7 @@ fn sweep(prefix: &str, since: &Moment, pids: &mut dyn Iterator<Item = i32>) -> b
             Marked::Unseen => is_clear &= !since.may_precede(pid),
             Marked::Yes => {
                 is_clear = false;
-                // Opened first, then looked at again: the handle is bound to a process that carries the mark.
+                // Opened first, then checked again: the handle refers to a process with the mark.
                 let handle =
                     proc::open(pid).filter(|_| proc::marked(pid, launch::MARK, prefix) == Marked::Yes);
                 if let Some(handle) = handle {
@@ -351,7 +357,7 @@ impl PendingStart {
         &self.process
     }
 
-    /// Waits until the program runs, or says why it does not. Dropping this future does not stop the start.
+    /// Waits until the program runs, or returns why it does not. Dropping this future does not stop the start.
     pub async fn running(self) -> Result<Process, Error> {
         match self.outcome.await {
             Ok(Ok(_pid)) => Ok(self.process),

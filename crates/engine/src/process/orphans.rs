@@ -1,4 +1,4 @@
-//! Orphans: where no cgroup holds a tree together, its runaways are made children of the daemon, found and reaped.
+//! Orphans: without cgroups the daemon becomes the subreaper, so that descendants that left their tree can be found and reaped.
 
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 use tokio::signal::unix::{SignalKind, signal};
@@ -6,11 +6,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::launch::LEADERS;
 use super::proc;
 
-/// Makes this process the parent of everything that loses its own below it, and reaps what ends.
+/// Makes this process the subreaper of its descendants, and reaps orphans as they exit.
 pub(super) fn adopt() {
     let own = Pid::from_raw(1);
     if let Err(error) = rustix::process::set_child_subreaper(own) {
-        tracing::warn!(%error, "cannot become the reaper of orphans: runaways of a command may outlive it");
+        tracing::warn!(%error, "cannot become the subreaper: descendants of a command may outlive it");
         return;
     }
     match signal(SignalKind::child()) {
@@ -22,14 +22,14 @@ pub(super) fn adopt() {
                 }
             });
         }
-        Err(error) => tracing::warn!(%error, "cannot watch for ended orphans: zombies may stay"),
+        Err(error) => tracing::warn!(%error, "cannot watch for exited orphans: zombies may remain"),
     }
 }
 
 fn reap(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        // Gone already, or not ended yet: both are fine.
+        // An error means that it was reaped already.
         let _status = rustix::process::waitid(WaitId::Pid(pid), options);
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a log from a cursor on: what every delivery, of every face, comes down to.
+//! Reading a log from a cursor on. Every face delivers output through such a reader.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use tokio::sync::watch;
 use super::log::{Cursor, Found, OutputLog, Position, ProcessState};
 use super::spec::{ExitStatus, ProcessSummary, Stream};
 
-/// The next thing a reader is told.
+/// The next item of a log.
 #[derive(Debug)]
 pub enum Item {
     /// Output of one stream, whole characters where it is text.
     Output {
-        /// Where it came from.
+        /// The stream it was written to.
         stream: Stream,
-        /// What was written.
+        /// The bytes that were written.
         bytes: Bytes,
-        /// The position behind it.
+        /// The cursor behind it.
         next: Cursor,
     },
-    /// Output that this reader will not see.
+    /// Output that was dropped before this reader read it.
     Lost {
-        /// How much.
+        /// Number of bytes dropped.
         bytes: u64,
-        /// Where it goes on.
+        /// The first cursor after the loss.
         next: Cursor,
     },
     /// The leader has exited. All output that it wrote came before; output of its descendants may follow.
@@ -36,21 +36,21 @@ pub enum Item {
     },
     /// The end; nothing follows. The exit came before.
     Closed(Arc<ProcessSummary>),
-    /// Nothing more is told here: the session ends, and the process lives on with whoever keeps it.
+    /// The relay to the keeper ended with its session; the process continues.
     Disconnected,
 }
 
-/// One reader of one log, at its own place.
+/// One reader of one log, with its own cursor.
 #[derive(Debug)]
 pub struct LogReader {
     log: Arc<OutputLog>,
-    facts: watch::Receiver<ProcessState>,
+    state: watch::Receiver<ProcessState>,
     at: Position,
-    /// Its number, if it is the one that must not lose anything.
+    /// The number of its claim, if it is the primary reader.
     claim: Option<u64>,
-    /// How much of what it has taken is kept for it.
+    /// Bytes behind its cursor that are retained for it.
     keep: u64,
-    /// Whether everything is kept that it takes from now on, and what was kept before.
+    /// Whether the retained output only grows for now.
     is_held: bool,
 }
 
@@ -58,12 +58,12 @@ impl LogReader {
     pub(super) fn primary(log: Arc<OutputLog>, from: Cursor) -> LogReader {
         let claim = Some(log.claim(from));
         let at = Position { cursor: from, is_past_exit: false };
-        LogReader { facts: log.state(), log, at, claim, keep: 0, is_held: false }
+        LogReader { state: log.state(), log, at, claim, keep: 0, is_held: false }
     }
 
     pub(super) fn viewer(log: Arc<OutputLog>, from: Cursor) -> LogReader {
         let at = Position { cursor: from, is_past_exit: false };
-        LogReader { facts: log.state(), log, at, claim: None, keep: 0, is_held: false }
+        LogReader { state: log.state(), log, at, claim: None, keep: 0, is_held: false }
     }
 
     pub(super) fn keeping(mut self, keep: u64) -> LogReader {
@@ -71,12 +71,12 @@ impl LogReader {
         self
     }
 
-    /// Whether this is the reader the process waits for.
+    /// Whether this is the primary reader, which the process waits for.
     pub fn is_primary(&self) -> bool {
         self.claim.is_some()
     }
 
-    /// Where this reader is.
+    /// The cursor of this reader.
     pub fn cursor(&self) -> Cursor {
         self.at.cursor
     }
@@ -86,8 +86,8 @@ impl LogReader {
         self.at.is_past_exit = true;
     }
 
-    /// Has everything kept that it was given lately and is given from now on: somebody is about to read it again. Until
-    /// it is no longer held; meanwhile the log goes to disk, and then the process waits.
+    /// Retains all output from the retained part on, because a client is about to read it again, until this is called with
+    /// `false`. Meanwhile the log grows to disk; when that is full, the process waits.
     pub fn hold(&mut self, is_held: bool) {
         self.is_held = is_held;
         if !is_held {
@@ -95,12 +95,12 @@ impl LogReader {
         }
     }
 
-    /// Waits for the next item, of at most `max` bytes. Dropping this future loses nothing: what was taken is what
-    /// was returned.
+    /// Waits for the next item, of at most `max` bytes. Dropping this future loses nothing: the cursor moves only when an
+    /// item is returned.
     pub async fn next(&mut self, max: usize) -> Item {
         loop {
-            // Marked as seen before looking: whatever is added after this wakes the wait below.
-            self.facts.mark_unchanged();
+            // Marked as seen before the lookup: an entry appended after it wakes the wait below.
+            self.state.mark_unchanged();
             match self.log.look(self.at, max) {
                 Found::Output { stream, bytes, next } => {
                     self.advance(next);
@@ -123,15 +123,15 @@ impl LogReader {
                         self.advance(next);
                         return Item::Output { stream, bytes, next };
                     }
-                    // Given up while it was loaded, or the disk failed: what is still held is found by looking again,
-                    // and a disk that fails for good is declared as loss.
+                    // Dropped while it was loaded, or the disk failed. The next lookup finds what is still held; a
+                    // failed disk is reported as a loss.
                     if self.log.holds(start) {
-                        self.log.forget_spilled();
+                        self.log.drop_spilled();
                     }
                 }
                 Found::Nothing => {
-                    // The log outlives its readers' interest: a closed channel cannot happen while we hold it.
-                    let _changed = self.facts.changed().await;
+                    // The channel cannot be closed while this reader holds the log.
+                    let _changed = self.state.changed().await;
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! `posix_spawn` stops the calling thread until the child has executed. Here the parent goes on at once and learns the
 //! outcome from a pipe that closes on exec, so one thread starts many commands side by side and a slow file system
 //! delays only the command that needs it. The price: the child's stack and orders must outlive its exec, which
-//! [`Pending`] sees to.
+//! [`PendingExec`] sees to.
 #![expect(unsafe_code, reason = "clone3 and the memory it shares with the child have no safe interface")]
 
 use std::ffi::{CString, OsStr, OsString, c_char};
@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rustix::pipe::PipeFlags;
 use rustix::process::Pid;
 
-use super::child::{self, Apart, Orders};
-use super::limits::{MOST_JOINED, Rlimit};
+use super::child::{self, ChildInstructions, SessionMode};
+use super::limits::{MAX_JOINED_GROUPS, Rlimit};
 use super::open_files;
 use super::sys::{self, CloneArgs};
 use crate::sandbox;
@@ -36,7 +36,7 @@ static FREE_STACKS: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
 
 /// What to execute and how the child is wired.
 #[derive(Debug)]
-pub(super) struct Start<'a> {
+pub(super) struct SpawnRequest<'a> {
     pub(super) argv: &'a [String],
     /// What the program is told that it is called instead of the first of these.
     pub(super) arg0: Option<&'a str>,
@@ -45,10 +45,10 @@ pub(super) struct Start<'a> {
     pub(super) mark: Option<(&'a str, &'a str)>,
     pub(super) cwd: BorrowedFd<'a>,
     pub(super) stdio: [BorrowedFd<'a>; 3],
-    pub(super) apart: Apart,
+    pub(super) session_mode: SessionMode,
     pub(super) cgroup: Option<BorrowedFd<'a>>,
     /// Files of groups for the child to join.
-    pub(super) joins: [Option<BorrowedFd<'a>>; MOST_JOINED],
+    pub(super) joins: [Option<BorrowedFd<'a>>; MAX_JOINED_GROUPS],
     /// Limits for the child to set.
     pub(super) rlimits: &'a [Rlimit],
     /// Whether the child dies with the thread that makes it.
@@ -59,7 +59,7 @@ pub(super) struct Start<'a> {
 
 /// Why a child came to nothing.
 #[derive(Debug)]
-pub(super) enum NotStarted {
+pub(super) enum SpawnError {
     /// The kernel refused to make it or to execute its program.
     Refused(io::Error),
     /// It could not confine itself.
@@ -68,14 +68,14 @@ pub(super) enum NotStarted {
 
 /// A child that exists and may not have executed yet.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(super) struct SpawnedChild {
     pub(super) pid: Pid,
     pub(super) pidfd: OwnedFd,
-    pub(super) pending: Pending,
+    pub(super) pending: PendingExec,
 }
 
-/// Clones the child. Returns as soon as it exists; [`Pending`] tells whether it could execute.
-pub(super) fn start(start: &Start<'_>) -> io::Result<Started> {
+/// Clones the child. Returns as soon as it exists; [`PendingExec`] tells whether it could execute.
+pub(super) fn start(start: &SpawnRequest<'_>) -> io::Result<SpawnedChild> {
     let strings = Strings::new(start)?;
     let (status_read, status_write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let mut memory = Box::new(Memory {
@@ -95,21 +95,21 @@ pub(super) fn start(start: &Start<'_>) -> io::Result<Started> {
     memory.orders.rlimits = memory.rlimits.as_ptr();
     memory.orders.confined = memory.confined.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let (pid, pidfd) = clone(&mut memory, start.cgroup)?;
-    Ok(Started { pid, pidfd, pending: Pending { status: status_read, memory: Some(memory) } })
+    Ok(SpawnedChild { pid, pidfd, pending: PendingExec { status: status_read, memory: Some(memory) } })
 }
 
 /// The memory a child uses until it has executed, and the pipe that tells when that is.
 ///
 /// Dropping it unresolved leaks the memory on purpose: the child may still be using it.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingExec {
     status: OwnedFd,
     memory: Option<Box<Memory>>,
 }
 
-impl Pending {
+impl PendingExec {
     /// Reads the verdict if there is one: `WouldBlock` while the child is still under way.
-    pub(super) fn verdict(&mut self) -> io::Result<Result<(), NotStarted>> {
+    pub(super) fn verdict(&mut self) -> io::Result<Result<(), SpawnError>> {
         let mut told = [0; 8];
         let count = rustix::io::read(&self.status, &mut told)?;
         // The child has executed, given up or died: it will not touch the memory again.
@@ -120,19 +120,19 @@ impl Pending {
         }
         let error = io::Error::from_raw_os_error(i32::from_ne_bytes([a, b, c, d]));
         Ok(Err(match sandbox::ConfinementStep::from_number(i32::from_ne_bytes(step)) {
-            Some(step) => NotStarted::Unconfined(step, error),
-            None => NotStarted::Refused(error),
+            Some(step) => SpawnError::Unconfined(step, error),
+            None => SpawnError::Refused(error),
         }))
     }
 }
 
-impl AsRawFd for Pending {
+impl AsRawFd for PendingExec {
     fn as_raw_fd(&self) -> RawFd {
         self.status.as_raw_fd()
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingExec {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
             Box::leak(memory);
@@ -142,7 +142,7 @@ impl Drop for Pending {
 
 #[derive(Debug)]
 struct Memory {
-    orders: Orders,
+    orders: ChildInstructions,
     confined: Option<sandbox::ChildConfinement>,
     strings: Strings,
     rlimits: Vec<Rlimit>,
@@ -163,7 +163,7 @@ struct Strings {
 }
 
 impl Strings {
-    fn new(start: &Start<'_>) -> io::Result<Strings> {
+    fn new(start: &SpawnRequest<'_>) -> io::Result<Strings> {
         let mut owned = Vec::with_capacity(start.argv.len() + start.env.len() + 12);
         let mut keep = |bytes: Vec<u8>| -> io::Result<*const c_char> {
             let string = CString::new(bytes).map_err(|_nul| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -202,15 +202,15 @@ impl Strings {
         Ok(Strings { candidates, argv, script_argv, envp, _owned: owned })
     }
 
-    fn orders(&self, start: &Start<'_>, status: RawFd) -> Orders {
-        Orders {
+    fn orders(&self, start: &SpawnRequest<'_>, status: RawFd) -> ChildInstructions {
+        ChildInstructions {
             candidates: self.candidates.as_ptr(),
             argv: self.argv.as_ptr(),
             script_argv: std::ptr::null_mut(),
             envp: self.envp.as_ptr(),
             stdio: start.stdio.map(|fd| fd.as_raw_fd()),
             cwd: start.cwd.as_raw_fd(),
-            apart: start.apart,
+            session_mode: start.session_mode,
             reset: ignored_signals(),
             dies_with_parent: start.dies_with_parent,
             open_files: open_files::of_children().map_or(std::ptr::null(), |limit| limit.as_ptr()),
@@ -223,15 +223,15 @@ impl Strings {
     }
 }
 
-impl From<io::Error> for NotStarted {
-    fn from(error: io::Error) -> NotStarted {
-        NotStarted::Refused(error)
+impl From<io::Error> for SpawnError {
+    fn from(error: io::Error) -> SpawnError {
+        SpawnError::Refused(error)
     }
 }
 
-impl From<NotStarted> for io::Error {
-    fn from(reason: NotStarted) -> io::Error {
-        let (NotStarted::Refused(error) | NotStarted::Unconfined(_, error)) = reason;
+impl From<SpawnError> for io::Error {
+    fn from(reason: SpawnError) -> io::Error {
+        let (SpawnError::Refused(error) | SpawnError::Unconfined(_, error)) = reason;
         error
     }
 }
@@ -267,9 +267,9 @@ pub(super) fn search(argv: &[String], env: &[(OsString, OsString)]) -> Vec<OsStr
     let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
     path.as_bytes()
         .split(|byte| *byte == b':')
-        .map(|folder| {
-            let folder = if folder.is_empty() { b"." } else { folder };
-            OsString::from_vec([folder, b"/", program.as_bytes()].concat())
+        .map(|dir| {
+            let dir = if dir.is_empty() { b"." } else { dir };
+            OsString::from_vec([dir, b"/", program.as_bytes()].concat())
         })
         .collect()
 }

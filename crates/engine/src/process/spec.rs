@@ -1,4 +1,4 @@
-//! What to run: says nothing about who asked or how it was encoded.
+//! The specification of a process, independent of the caller and of any encoding.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use crate::files::RootedPath;
 use crate::limits::OnOutputLimit;
 use crate::sandbox::{Confinement, Denial};
 
-/// Names one process within one engine. Opaque to everyone else.
+/// The id of a process within one engine. Opaque to callers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessId(pub String);
 
@@ -24,12 +24,12 @@ impl fmt::Display for ProcessId {
     }
 }
 
-/// A program and its arguments, or a line for the shell.
+/// A program and its arguments, or a command line for the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
-    /// Executed as it stands; the first element is looked up in `PATH`.
+    /// Executed directly; the first element is searched in `PATH`.
     Argv(Vec<String>),
-    /// Handed to `sh -c`, or `sh -lc` for a login shell.
+    /// Passed to `sh -c`, or `sh -lc` for a login shell.
     Shell {
         /// The text the shell interprets.
         line: String,
@@ -39,7 +39,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// The arguments as the kernel gets them.
+    /// The arguments as passed to the kernel.
     pub fn argv(&self) -> Vec<String> {
         match self {
             Program::Argv(argv) => argv.clone(),
@@ -60,19 +60,19 @@ pub struct TerminalSize {
     pub rows: u16,
 }
 
-/// What the process finds on its standard input. A terminal's process always reads from the terminal.
+/// Standard input of the process. A process with a terminal always reads from the terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Stdin {
-    /// A pipe that stays open until somebody closes it.
+    /// A pipe that stays open until a client closes it.
     #[default]
     Open,
     /// A pipe that holds these bytes and then ends.
     Given(Bytes),
-    /// Nothing: reads end at once.
+    /// `/dev/null`: reads return the end of the file.
     Empty,
 }
 
-/// How much a process may write, and what happens then.
+/// The output limit of a process, and what happens when it is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimit {
     /// Bytes of all streams together.
@@ -81,85 +81,85 @@ pub struct OutputLimit {
     pub then: OnOutputLimit,
 }
 
-/// Everything there is to say about a process before it runs.
+/// The specification of a process that is to be started.
 #[derive(Debug)]
 pub struct ProcessSpec {
-    /// What to execute.
+    /// The program to execute.
     pub program: Program,
-    /// What the program is told that it is called, if that is not its own name.
+    /// The first argument as the program sees it, if that is not its own name.
     pub arg0: Option<String>,
-    /// Where. Opened when the child is made, so that nobody can swap it in between.
+    /// The working directory. Opened when the child is created, so that it cannot be swapped in between.
     pub cwd: RootedPath,
     /// The whole environment, already filtered.
     pub env: Vec<(OsString, OsString)>,
     /// A terminal of this size, or pipes.
     pub terminal: Option<TerminalSize>,
-    /// What it reads.
+    /// Its standard input.
     pub stdin: Stdin,
-    /// When its tree is ended.
+    /// The time after which its tree is killed.
     pub stop_after: Option<Duration>,
-    /// How much it may write.
+    /// How many bytes it may write.
     pub output_limit: Option<OutputLimit>,
-    /// Who asked, for listings: the face's name.
+    /// The name of the face that started it, for listings.
     pub origin: Cow<'static, str>,
-    /// What it may touch; without one, whatever its user may.
+    /// Its sandbox; without one it may do all that its user may.
     pub confinement: Option<Arc<Confinement>>,
 }
 
-/// Where output came from.
+/// The stream that output was written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
     /// Standard output.
     Stdout,
     /// Standard error.
     Stderr,
-    /// A terminal, which knows only one.
+    /// A terminal, which has only one stream.
     Terminal,
 }
 
 /// How the leader of a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// By itself, with this status.
+    /// It exited with this status.
     Code(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Signal(Signal),
 }
 
-/// Why a process ended, as far as the engine had a hand in it.
+/// Why a process ended, as far as the engine caused it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitCause {
-    /// It ended by itself, or by something outside the engine.
+    /// It ended by itself, or for a reason outside the engine.
     Itself,
-    /// Somebody asked for its end.
+    /// It was killed on request.
     Killed,
-    /// Its time was up.
+    /// It reached its timeout.
     TimedOut,
-    /// It wrote more than it may.
+    /// It exceeded its output limit.
     OutputLimit,
-    /// It used more memory than it may.
+    /// It exceeded its memory limit.
     MemoryLimit,
 }
 
-/// The last fact about a process: nothing follows it.
+/// The last entry of the log of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessSummary {
     /// How its leader ended.
     pub exit: ExitStatus,
-    /// Why.
+    /// Why the process ended.
     pub cause: ExitCause,
-    /// From start to the leader's end.
+    /// Time from the start to the exit of the leader.
     pub duration: Duration,
     /// Bytes written to standard output or the terminal.
     pub stdout_bytes: u64,
     /// Bytes written to standard error.
     pub stderr_bytes: u64,
-    /// Bytes discarded because the output limit was reached and the process went on.
+    /// Bytes dropped because the output limit was reached and the process continued.
     pub truncated_bytes: u64,
-    /// Processes that still held the output open when the engine stopped waiting for them.
+    /// Processes that still held the output open when the process was closed.
     pub held_by: Vec<TreeMember>,
-    /// Processes and threads it could not make because it had as many as it may.
+    /// Processes and threads that could not be created because of the process limit.
     pub processes_refused: u64,
-    /// What its confinement refused, if that is why it failed, as far as can be told.
+    /// The denial of its sandbox that probably made it fail.
     pub denied: Option<Denial>,
 }

@@ -15,7 +15,7 @@ use super::spec::Stream;
 
 /// Runs that one log may have on disk. They are kept in memory, and looked through: a program that changes streams with
 /// every byte is slowed by its pipe sooner than one that writes much to one of them.
-const MOST_SEGMENTS: usize = 4096;
+const MAX_SEGMENTS: usize = 4096;
 
 /// One run of bytes of one stream, at `position` in the file.
 #[derive(Debug, Clone, Copy)]
@@ -45,11 +45,11 @@ pub(super) struct Spilled {
 }
 
 impl Spill {
-    /// An unnamed file in `folder`; it is gone with the process that holds it, whatever happens.
-    pub(super) fn create(folder: &Path) -> io::Result<Spill> {
+    /// An unnamed file in `dir`; it is gone with the process that holds it, whatever happens.
+    pub(super) fn create(dir: &Path) -> io::Result<Spill> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
         let mode = Mode::RUSR | Mode::WUSR;
-        let file = match rustix::fs::open(folder, flags, mode) {
+        let file = match rustix::fs::open(dir, flags, mode) {
             Ok(file) => file,
             // Not every file system can make unnamed files; memory-backed ones at hand usually can.
             Err(Errno::OPNOTSUPP | Errno::ISDIR) => rustix::fs::open("/dev/shm", flags, mode)?,
@@ -64,8 +64,8 @@ impl Spill {
     }
 
     /// Whether `more` bytes may be added within `quota`.
-    pub(super) fn has_room(&self, more: usize, quota: u64) -> bool {
-        self.bytes + more as u64 <= quota && self.segments.len() < MOST_SEGMENTS
+    pub(super) fn has_capacity(&self, more: usize, quota: u64) -> bool {
+        self.bytes + more as u64 <= quota && self.segments.len() < MAX_SEGMENTS
     }
 
     /// The oldest position on disk.
@@ -104,7 +104,7 @@ impl Spill {
     }
 
     /// Gives back the disk space of everything before `cursor`.
-    pub(super) fn forget_before(&mut self, cursor: u64) {
+    pub(super) fn drop_before(&mut self, cursor: u64) {
         let mut punched: Option<(u64, u64)> = None;
         while let Some(front) = self.segments.front_mut() {
             let gone = cursor.saturating_sub(front.start).min(front.len);

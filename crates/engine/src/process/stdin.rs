@@ -1,4 +1,4 @@
-//! What waits to be written to a process: a bounded queue, so that a program that does not read stalls nobody else.
+//! The queue of standard input: bounded, so that a program that does not read delays only its own input.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 use super::streams::Input;
 use crate::Error;
 
-/// Waiting bytes beyond which further input is not taken from its sender.
-const ENOUGH_WAITING: usize = 256 * 1024;
+/// Queued bytes: 256 KiB; beyond it the sender of the next input waits.
+const MAX_QUEUED_BYTES: usize = 256 * 1024;
 
-/// Bytes for a process, or the end of them.
+/// Bytes for standard input, and whether it is closed after them.
 #[derive(Debug)]
 pub(super) struct InputRequest {
     pub(super) bytes: Bytes,
@@ -24,33 +24,33 @@ pub(super) struct InputRequest {
 pub(super) struct StdinQueue {
     waiting: VecDeque<Bytes>,
     waiting_bytes: usize,
-    /// Nothing is accepted any more; the pipe closes when the queue is empty.
+    /// No more input is accepted; the pipe is closed when the queue is empty.
     is_last: bool,
 }
 
 impl StdinQueue {
-    /// An open queue, or one that holds all there will ever be.
+    /// An open queue, or one that holds all input and accepts no more.
     pub(super) fn new(given: Option<Bytes>) -> StdinQueue {
         let is_last = given.is_some();
         let waiting: VecDeque<Bytes> = given.into_iter().collect();
         StdinQueue { waiting_bytes: waiting.iter().map(Bytes::len).sum(), waiting, is_last }
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.waiting_bytes < ENOUGH_WAITING
+    pub(super) fn has_capacity(&self) -> bool {
+        self.waiting_bytes < MAX_QUEUED_BYTES
     }
 
-    /// Whether there is something to write, or an end to tell.
+    /// Whether bytes are queued.
     pub(super) fn wants_to_write(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Takes bytes for the process; what fits goes at once, so that a keystroke does not wait for its turn.
+    /// Accepts bytes for the process. Bytes that fit into the pipe are written at once, so that a keystroke is not delayed.
     pub(super) fn accept(&mut self, request: InputRequest, input: &mut Option<Input>) {
         let InputRequest { mut bytes, is_last, reply } = request;
         let accepted = bytes.len();
         let Some(open) = input.as_ref().filter(|_| !self.is_last) else {
-            let _heard = reply.send(Err(Error::InputClosed));
+            let _sent = reply.send(Err(Error::InputClosed));
             return;
         };
         if self.waiting.is_empty() && !bytes.is_empty() {
@@ -59,7 +59,7 @@ impl StdinQueue {
                 Ok(None) => {}
                 Err(_closed) => {
                     *input = None;
-                    let _heard = reply.send(Err(Error::InputClosed));
+                    let _sent = reply.send(Err(Error::InputClosed));
                     return;
                 }
             }
@@ -70,10 +70,10 @@ impl StdinQueue {
         }
         self.is_last = is_last;
         self.close_if_done(input);
-        let _heard = reply.send(Ok(accepted));
+        let _sent = reply.send(Ok(accepted));
     }
 
-    /// Waits for room and writes the oldest bytes. Safe to drop while it waits.
+    /// Waits until the pipe is writable and writes the oldest bytes. Cancel safe.
     pub(super) async fn write(&self, input: &Option<Input>) -> io::Result<usize> {
         match (self.waiting.front(), input) {
             (Some(bytes), Some(input)) => input.write(bytes).await,
@@ -81,7 +81,7 @@ impl StdinQueue {
         }
     }
 
-    /// Some of the oldest bytes were written, or none ever will be.
+    /// Handles the result of a write: removes the written bytes, or closes the queue.
     pub(super) fn moved(&mut self, moved: io::Result<usize>, input: &mut Option<Input>) {
         match moved {
             Ok(count) => {
@@ -98,7 +98,7 @@ impl StdinQueue {
         }
     }
 
-    /// The process reads no more, or has ended.
+    /// Drops all queued bytes and closes the pipe.
     pub(super) fn close(&mut self, input: &mut Option<Input>) {
         self.waiting.clear();
         self.waiting_bytes = 0;

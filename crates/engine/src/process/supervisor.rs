@@ -1,7 +1,7 @@
 //! The supervisor: the one task that owns a child. It alone writes the child's log, signals it and reaps it.
 //!
-//! A process goes through three phases. It runs; its leader ends and its output is drained; it is closed. What its
-//! leader left behind in the background lives on, watched by the same task, until it ends or the session does.
+//! A process goes through three phases. It runs; its leader exits and its output is drained; it is closed. Background
+//! jobs of the leader continue, watched by the same task, until they end or the session does.
 
 use std::future::Future;
 use std::io;
@@ -16,76 +16,76 @@ use tokio_util::sync::CancellationToken;
 
 use super::drain::Drain;
 use super::flow::Flow;
-use super::launch::{Launched, Launcher};
+use super::launch::{Launcher, RunningChild};
 use super::limits::Counted;
 use super::log::OutputLog;
 use super::spec::{ExitCause, ExitStatus, ProcessSpec, ProcessSummary, Stdin, Stream, TerminalSize};
 use super::stdin::{InputRequest, StdinQueue};
 use super::streams::Output;
 use super::tree::KillOutcome;
-use super::waits::{discard, next_output, step_back, wait_ending, wait_exit};
+use super::waits::{discard, next_output, wait_ending, wait_exit, yield_to_ready_tasks};
 use super::{ProcessLimits, Signal, WeakProcess};
 use crate::Error;
 use crate::limits::OnOutputLimit;
 use crate::registry::Registry;
 use crate::sandbox::{Denial, DenialDetector, StandIns};
 
-/// What others may ask of a supervisor.
+/// A command to a supervisor.
 #[derive(Debug)]
-pub(super) enum Command {
-    /// End the tree, or tell its group something; the answer comes when it is done.
+pub(super) enum SupervisorCommand {
+    /// End the tree, or signal its process group; the reply is sent when that is done.
     Kill { signal: Signal, reply: oneshot::Sender<Result<KillOutcome, Error>> },
     /// Change the size of the terminal.
     Resize { size: TerminalSize, reply: oneshot::Sender<Result<(), Error>> },
 }
 
-/// Everything a supervisor is given.
+/// The arguments of a supervisor.
 #[derive(Debug)]
 pub(super) struct Assignment {
-    /// What every process of the tree carries in its environment.
+    /// The mark in the environment of every process of the tree.
     pub(super) mark: String,
-    /// Where the process is listed once it runs.
+    /// The registry, and the handle that is added to it once the process runs.
     pub(super) registration: (Registry, WeakProcess),
     pub(super) spec: ProcessSpec,
     pub(super) log: Arc<OutputLog>,
     pub(super) bounds: ProcessLimits,
     pub(super) launcher: Arc<Launcher>,
-    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) commands: mpsc::Receiver<SupervisorCommand>,
     pub(super) inputs: mpsc::Receiver<InputRequest>,
     pub(super) started: oneshot::Sender<Result<i32, Error>>,
-    /// The session has ended, and its processes with it.
+    /// Cancelled when the session ends, and its processes with it.
     pub(super) stop: CancellationToken,
 }
 
-/// What can happen next.
-enum Happening {
+/// An event that a supervisor waits for.
+enum SupervisorEvent {
     Output { index: usize, bytes: Option<Bytes> },
     Exited(ExitStatus),
-    Command(Command),
+    Command(SupervisorCommand),
     Input(InputRequest),
     InputMoved(io::Result<usize>),
     Ended(KillOutcome),
     TimeIsUp,
     Drained,
-    RoomOrStall,
+    CapacityOrStall,
     Stop,
 }
 
-pub(super) type Ending = Pin<Box<dyn Future<Output = KillOutcome> + Send>>;
+pub(super) type KillFuture = Pin<Box<dyn Future<Output = KillOutcome> + Send>>;
 
 pub(super) struct Supervisor {
     log: Arc<OutputLog>,
     launcher: Arc<Launcher>,
     bounds: ProcessLimits,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<SupervisorCommand>,
     inputs: mpsc::Receiver<InputRequest>,
     stop: CancellationToken,
-    live: Launched,
-    /// Outputs that came to their end, closed once nobody waits any more.
+    live: RunningChild,
+    /// Outputs that ended; their descriptors are closed after the end was published.
     ended: Vec<Output>,
     stdin: StdinQueue,
     flow: Flow,
-    ending: Option<Ending>,
+    ending: Option<KillFuture>,
     waiting: Vec<oneshot::Sender<Result<KillOutcome, Error>>>,
     is_stopping: bool,
     started_at: Instant,
@@ -98,12 +98,12 @@ pub(super) struct Supervisor {
     is_exit_logged: bool,
     drain: Option<Drain>,
     truncated_bytes: u64,
-    /// Listens to a confined process, to say why it failed.
+    /// Observes the output of a confined process, to report a denial.
     denial_detector: Option<DenialDetector>,
 }
 
-/// Starts the child and sees it through to its end. Returns when nothing of it is left, or when the session stopped
-/// and nothing more can be done.
+/// Starts the child and supervises it. Returns when its tree is gone, or when the session stopped and the remaining
+/// members cannot be killed.
 pub(super) async fn supervise(assignment: Assignment) {
     let Assignment {
         mark,
@@ -120,8 +120,8 @@ pub(super) async fn supervise(assignment: Assignment) {
     let live = match launcher.launch(&spec, &mark).await {
         Ok(live) => live,
         Err(error) => {
-            // The starter hears it, or has gone and does not care.
-            let _heard = started.send(Err(error));
+            // Fails if the caller dropped the start.
+            let _sent = started.send(Err(error));
             return;
         }
     };
@@ -160,7 +160,7 @@ pub(super) async fn supervise(assignment: Assignment) {
             .map(|confinement| DenialDetector::new(confinement, spec.cwd.as_path().to_owned())),
     };
     supervisor.log.running(pid);
-    let _heard = started.send(Ok(pid));
+    let _sent = started.send(Ok(pid));
     registry.add(process).await;
     supervisor.run().await;
 }
@@ -168,30 +168,30 @@ pub(super) async fn supervise(assignment: Assignment) {
 impl Supervisor {
     async fn run(mut self) {
         while !self.is_closed() {
-            let happening = self.next().await;
-            self.handle(happening).await;
+            let event = self.next().await;
+            self.handle(event).await;
         }
-        // Who hears that it ended finds no trace of it, unless something of it still runs.
+        // Removed before the end is published, unless a member of the tree still runs.
         if !self.live.stand_ins.is_empty() && self.live.tree.is_gone().await {
             self.live.stand_ins = StandIns::default();
         }
         self.close().await;
-        // Whoever waits for the end hears of it before the cleaning up: one turn for the reader, one for the writer.
+        // The end is delivered before the cleanup: one turn for the reader, one for the writer.
         for _ in 0..3 {
-            step_back().await;
+            yield_to_ready_tasks().await;
         }
         self.ended.clear();
-        self.mind_the_background().await;
+        self.supervise_background().await;
     }
 
-    /// Closed once the leader has ended, its output is drained, and whoever wanted the tree's end has an answer.
+    /// Closed once the leader has exited, its output is drained, and no kill is in progress.
     fn is_closed(&self) -> bool {
         let is_drained = self.live.outputs.is_empty() || self.drain.as_ref().is_some_and(Drain::is_over);
         self.exit.is_some() && is_drained && self.ending.is_none()
     }
 
-    /// Waits for one thing to happen. Control comes first, so that no flood of output delays a kill.
-    async fn next(&mut self) -> Happening {
+    /// Waits for the next event. Commands come first, so that no flood of output delays a kill.
+    async fn next(&mut self) -> SupervisorEvent {
         let has_input = self.stdin.wants_to_write();
         let reads = self.flow.may_read();
         let drains = self.drain.is_some() && reads;
@@ -199,36 +199,38 @@ impl Supervisor {
         let time_is_up = self.stop_at.unwrap_or(self.started_at);
         tokio::select! {
             biased;
-            Some(command) = self.commands.recv() => Happening::Command(command),
-            () = self.stop.cancelled(), if !self.is_stopping => Happening::Stop,
-            exit = wait_exit(&self.live.leader), if self.exit.is_none() => Happening::Exited(exit),
-            ended = wait_ending(&mut self.ending), if self.ending.is_some() => Happening::Ended(ended),
-            Some(request) = self.inputs.recv(), if self.stdin.has_room() => Happening::Input(request),
-            moved = self.stdin.write(&self.live.input), if has_input => Happening::InputMoved(moved),
-            (index, bytes) = next_output(&mut self.live.outputs), if reads => Happening::Output { index, bytes },
-            () = self.flow.room_or_stall(), if !reads => Happening::RoomOrStall,
-            () = sleep_until(time_is_up), if self.stop_at.is_some() && self.exit.is_none() => Happening::TimeIsUp,
-            () = sleep_until(idle_until), if drains => Happening::Drained,
+            Some(command) = self.commands.recv() => SupervisorEvent::Command(command),
+            () = self.stop.cancelled(), if !self.is_stopping => SupervisorEvent::Stop,
+            exit = wait_exit(&self.live.leader), if self.exit.is_none() => SupervisorEvent::Exited(exit),
+            ended = wait_ending(&mut self.ending), if self.ending.is_some() => SupervisorEvent::Ended(ended),
+            Some(request) = self.inputs.recv(), if self.stdin.has_capacity() => SupervisorEvent::Input(request),
+            moved = self.stdin.write(&self.live.input), if has_input => SupervisorEvent::InputMoved(moved),
+            (index, bytes) = next_output(&mut self.live.outputs), if reads => SupervisorEvent::Output { index, bytes },
+            () = self.flow.capacity_or_stall(), if !reads => SupervisorEvent::CapacityOrStall,
+            () = sleep_until(time_is_up), if self.stop_at.is_some() && self.exit.is_none() => SupervisorEvent::TimeIsUp,
+            () = sleep_until(idle_until), if drains => SupervisorEvent::Drained,
         }
     }
 
-    async fn handle(&mut self, happening: Happening) {
-        match happening {
-            Happening::Output { index, bytes: Some(bytes) } => self.take_output(index, bytes),
-            Happening::Output { index, bytes: None } => self.end_output(index),
-            Happening::Exited(exit) => self.leader_ended(exit),
-            Happening::Command(command) => self.obey(command),
-            Happening::Input(request) => self.stdin.accept(request, &mut self.live.input),
-            Happening::InputMoved(moved) => self.stdin.moved(moved, &mut self.live.input),
-            Happening::Ended(ended) => self.tree_ended(&ended),
-            Happening::TimeIsUp => {
+    async fn handle(&mut self, event: SupervisorEvent) {
+        match event {
+            SupervisorEvent::Output { index, bytes: Some(bytes) } => self.take_output(index, bytes),
+            SupervisorEvent::Output { index, bytes: None } => self.end_output(index),
+            SupervisorEvent::Exited(exit) => self.leader_ended(exit),
+            SupervisorEvent::Command(command) => self.handle_command(command),
+            SupervisorEvent::Input(request) => self.stdin.accept(request, &mut self.live.input),
+            SupervisorEvent::InputMoved(moved) => self.stdin.moved(moved, &mut self.live.input),
+            SupervisorEvent::Ended(ended) => self.tree_ended(&ended),
+            SupervisorEvent::TimeIsUp => {
                 self.stop_at = None;
                 self.end_tree(ExitCause::TimedOut, Some(self.bounds.kill_grace));
             }
-            Happening::Drained => self.drain.iter_mut().for_each(|drain| drain.quiet(&self.live.outputs)),
-            Happening::RoomOrStall => self.flow.relieve().await,
-            Happening::Stop => {
-                self.session_ends();
+            SupervisorEvent::Drained => {
+                self.drain.iter_mut().for_each(|drain| drain.quiet(&self.live.outputs))
+            }
+            SupervisorEvent::CapacityOrStall => self.flow.relieve().await,
+            SupervisorEvent::Stop => {
+                self.end_with_session();
             }
         }
     }
@@ -254,7 +256,7 @@ impl Supervisor {
         }
     }
 
-    /// Puts output into the log, exactly up to the limit.
+    /// Appends output to the log, exactly up to the output limit.
     fn record(&mut self, stream: Stream, mut bytes: Bytes) {
         if let Some(left) = self.may_write {
             let fits = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
@@ -316,9 +318,9 @@ impl Supervisor {
         self.denial_detector.as_ref().and_then(|detector| detector.denial(exit))
     }
 
-    fn obey(&mut self, command: Command) {
+    fn handle_command(&mut self, command: SupervisorCommand) {
         match command {
-            Command::Kill { signal, reply } if signal.ends() => {
+            SupervisorCommand::Kill { signal, reply } if signal.ends() => {
                 let grace = (signal == Signal::TERM).then_some(self.bounds.kill_grace);
                 self.waiting.push(reply);
                 // A KILL does not wait for the grace of an earlier TERM.
@@ -326,17 +328,17 @@ impl Supervisor {
                     self.end_tree(ExitCause::Killed, grace);
                 }
             }
-            Command::Kill { signal, reply } => {
+            SupervisorCommand::Kill { signal, reply } => {
                 self.live.tree.tell(signal);
-                let _heard = reply.send(Ok(KillOutcome::default()));
+                let _sent = reply.send(Ok(KillOutcome::default()));
             }
-            Command::Resize { size, reply } => {
+            SupervisorCommand::Resize { size, reply } => {
                 let resized = match self.live.outputs.iter().find(|output| output.stream == Stream::Terminal)
                 {
                     Some(terminal) => terminal.resize(size).map_err(|_gone| Error::Gone),
                     None => Err(Error::Gone),
                 };
-                let _heard = reply.send(resized);
+                let _sent = reply.send(resized);
             }
         }
     }
@@ -346,14 +348,14 @@ impl Supervisor {
             self.cause = cause;
         }
         if self.ending.is_some() && grace.is_some() {
-            // It is being ended already; to begin anew would only give it more time.
+            // A kill is in progress; a new one would only extend the grace.
             return;
         }
         self.ending = Some(Box::pin(self.live.tree.clone().end(grace)));
     }
 
-    /// The session ends, and looks itself for whoever left the tree.
-    fn session_ends(&mut self) {
+    /// Kills the tree because its session ends. The session itself searches for members that left the tree.
+    fn end_with_session(&mut self) {
         self.is_stopping = true;
         self.live.tree = self.live.tree.of_ending_session();
         self.end_tree(ExitCause::Killed, Some(self.bounds.kill_grace));
@@ -362,7 +364,7 @@ impl Supervisor {
     fn tree_ended(&mut self, ended: &KillOutcome) {
         self.ending = None;
         for reply in self.waiting.drain(..) {
-            let _heard = reply.send(Ok(ended.clone()));
+            let _sent = reply.send(Ok(ended.clone()));
         }
     }
 
@@ -373,14 +375,14 @@ impl Supervisor {
         let held_by = if names.is_empty() { Vec::new() } else { self.live.tree.holders(names).await };
         self.record_rests();
         self.stdin.close(&mut self.live.input);
-        // Nobody looks at these again: who waits hears that it is too late, and so does who comes later.
+        // Pending and later inputs are refused.
         self.inputs.close();
         while let Ok(request) = self.inputs.try_recv() {
             self.stdin.accept(request, &mut self.live.input);
         }
-        let facts = self.log.state().borrow().clone();
+        let state = self.log.state().borrow().clone();
         let counted = self.counted();
-        // A command that coped with the end of one of its parts has not ended because of it.
+        // A command that exited with 0 has handled the kill of one of its processes.
         if self.cause == ExitCause::Itself && counted.memory_kills > 0 && exit != ExitStatus::Code(0) {
             self.cause = ExitCause::MemoryLimit;
         }
@@ -388,8 +390,8 @@ impl Supervisor {
             exit,
             cause: self.cause,
             duration,
-            stdout_bytes: facts.stdout_bytes,
-            stderr_bytes: facts.stderr_bytes,
+            stdout_bytes: state.stdout_bytes,
+            stderr_bytes: state.stderr_bytes,
             truncated_bytes: self.truncated_bytes,
             held_by,
             processes_refused: counted.processes_refused,
@@ -397,26 +399,26 @@ impl Supervisor {
         });
     }
 
-    /// What the kernel counted because of its limits.
+    /// The counters that the kernel keeps for its limits.
     fn counted(&self) -> Counted {
         let Some(held) = &self.live.held else { return Counted::default() };
         let cgroup = self.live.tree.cgroup.as_ref();
         held.counted() + cgroup.map_or_else(Counted::default, |lease| lease.counted())
     }
 
-    /// Keeps what the leader left behind: its output is read and discarded, since closing the pipe would kill it.
-    async fn mind_the_background(mut self) {
+    /// Supervises background jobs after the end: their output is read and discarded, since closing the pipe would kill them.
+    async fn supervise_background(mut self) {
         while self.ending.is_some() || !self.live.tree.is_gone().await {
             if self.is_stopping && self.ending.is_none() {
-                // Ended as far as it can be: what is left is stuck in the kernel.
+                // The remaining members are stuck in the kernel and cannot be killed.
                 return;
             }
             let tree = self.live.tree.clone();
             tokio::select! {
                 biased;
-                Some(command) = self.commands.recv() => self.obey(command),
+                Some(command) = self.commands.recv() => self.handle_command(command),
                 () = self.stop.cancelled(), if !self.is_stopping => {
-                    self.session_ends();
+                    self.end_with_session();
                 }
                 ended = wait_ending(&mut self.ending), if self.ending.is_some() => {
                     self.tree_ended(&ended);

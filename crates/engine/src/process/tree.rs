@@ -1,4 +1,4 @@
-//! A process is a tree: its leader and everything that came from it, however far it ran away.
+//! Process trees: a leader and all its descendants, including those that left its group or session.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,26 +18,26 @@ use super::sys;
 /// One process of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TreeMember {
-    /// Its number, which may belong to another by the time somebody reads this.
+    /// Its pid, which may be reused for another process later.
     pub pid: i32,
     /// Its short name.
     pub name: String,
 }
 
-/// What came of ending a tree.
+/// The result of killing a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KillOutcome {
-    /// Those that were alive and are gone.
+    /// Members that were alive and are gone.
     pub killed: Vec<TreeMember>,
-    /// Those that are still there when the engine stopped waiting.
+    /// Members that are still alive 250 ms after KILL.
     pub remaining: Vec<TreeMember>,
 }
 
-/// A leader and how what came from it is found again.
+/// A leader and the means to find its descendants.
 ///
-/// Every member carries a mark in its environment and has its ancestry. Where cgroups can be had, one holds the tree
-/// as well: nothing leaves it by accident, and it can be ended at once. A member that has the right to move itself
-/// out of the cgroup is still found by the rest.
+/// Every member has a mark in its environment and its ancestry. Where cgroups are available, one holds the tree as well:
+/// no member leaves it by accident, and all are killed at once. A member that may move itself out of the cgroup is still
+/// found by mark and ancestry.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     pub(super) leader: Pid,
@@ -45,20 +45,20 @@ pub(super) struct Tree {
     pub(super) cgroup: Option<Arc<Lease>>,
     /// Set once the leader was reaped.
     pub(super) is_reaped: Arc<AtomicBool>,
-    pub(super) reach: Reach,
+    pub(super) scope: MemberScope,
 }
 
-/// Where the members of a tree are looked for.
+/// Where to search for the members of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Reach {
-    /// Wherever they may have gone: looks at every process there is.
+pub(super) enum MemberScope {
+    /// Everywhere: reads all of `/proc`.
     #[default]
     Everywhere,
-    /// In the tree's cgroup, if it has one. Who left it is somebody else's to find.
+    /// In the cgroup of the tree, if it has one. The session searches for members that left it.
     Cgroup,
 }
 
-/// After KILL was sent; what the kernel has not ended by then is stuck in the kernel.
+/// Wait after KILL: 250 ms; a member that is still alive then is stuck in the kernel.
 const AFTER_KILL: Duration = Duration::from_millis(250);
 
 impl Tree {
@@ -66,24 +66,24 @@ impl Tree {
         self.leader.as_raw_nonzero().get()
     }
 
-    /// The leader was reaped: its number may belong to anybody from now on.
+    /// Notes that the leader was reaped: its pid may be reused from now on.
     pub(super) fn reaped(&self) {
         self.is_reaped.store(true, Ordering::Relaxed);
     }
 
-    /// This tree for a session that ends: it looks once for all who left their cgroups, so that a thousand trees do
-    /// not each look at every process there is.
+    /// This tree for a session that ends: the session searches once for members that left their cgroups, so that a
+    /// thousand trees do not read all of `/proc` each.
     pub(super) fn of_ending_session(&self) -> Tree {
-        Tree { reach: Reach::Cgroup, ..self.clone() }
+        Tree { scope: MemberScope::Cgroup, ..self.clone() }
     }
 
     fn number(&self) -> proc::Number {
         if self.is_reaped.load(Ordering::Relaxed) { proc::Number::Free } else { proc::Number::Kept }
     }
 
-    /// The numbers of everything alive in the tree. Reads many files: keep off the event loop.
+    /// The pids of all living members. Reads many files, so it must not run on the event loop.
     fn pids(&self) -> Vec<i32> {
-        if let (Some(lease), Reach::Cgroup) = (&self.cgroup, self.reach) {
+        if let (Some(lease), MemberScope::Cgroup) = (&self.cgroup, self.scope) {
             return lease.members();
         }
         let mut pids = proc::tree(self.leader(), self.number(), &self.mark);
@@ -95,8 +95,8 @@ impl Tree {
         pids
     }
 
-    /// Whether nothing of it is alive. Cheap where it usually is so; looks at all of `/proc` only in doubt. Where
-    /// there is a cgroup its word is taken: who moved out of it is looked for when the session ends.
+    /// Whether no member is alive. Cheap in the usual case; reads all of `/proc` only in doubt. With a cgroup, the cgroup
+    /// decides: the session searches for members that left it when it ends.
     pub(super) async fn is_gone(&self) -> bool {
         match &self.cgroup {
             Some(lease) => lease.is_empty(),
@@ -108,7 +108,7 @@ impl Tree {
         }
     }
 
-    /// Waits until nothing of it may be alive any more; look again with `is_gone`.
+    /// Waits until probably no member is alive; confirm with `is_gone`.
     pub(super) async fn emptied(self) {
         match &self.cgroup {
             Some(lease) => {
@@ -121,8 +121,8 @@ impl Tree {
         }
     }
 
-    /// Sends a signal once to the leader's process group, through handles if the leader was reaped already, so that
-    /// no stranger who got its number is hit.
+    /// Sends a signal once to the process group of the leader, through pidfds if the leader was reaped already, so that no
+    /// other process that reuses its pid is hit.
     pub(super) fn tell(&self, signal: Signal) -> bool {
         if self.number() == proc::Number::Kept {
             return sys::send_to_group(self.leader(), signal);
@@ -136,15 +136,15 @@ impl Tree {
             > 0
     }
 
-    /// Those members that hold one of these pipes open.
+    /// Members that hold one of these pipes open.
     pub(super) async fn holders(&self, targets: Vec<String>) -> Vec<TreeMember> {
         let tree = self.clone();
         let find = move || named(proc::holders(&tree.pids(), &targets));
         tokio::task::spawn_blocking(find).await.unwrap_or_default()
     }
 
-    /// Ends the whole tree: asks first if there is a `grace`, then kills, and returns when it is empty or nothing
-    /// more can be done. Dropping this future leaves the tree as far ended as it has come.
+    /// Ends the whole tree: TERM first if there is a `grace`, then KILL. Returns when it is empty, or 250 ms after KILL.
+    /// Dropping this future stops between these steps.
     pub(super) async fn end(self, grace: Option<Duration>) -> KillOutcome {
         let mut seen: Vec<TreeMember> = Vec::new();
         if let Some(grace) = grace {
@@ -158,8 +158,8 @@ impl Tree {
         self.ended(seen).await
     }
 
-    /// Ends all members. The cgroup goes first and at once, before anything else is looked at: nobody in it can make
-    /// more, and nothing elsewhere on the machine can delay it.
+    /// Kills all members. The cgroup is killed first and at once: no member in it can fork meanwhile, and the load of the
+    /// machine cannot delay it.
     async fn kill_all(&self, seen: &mut Vec<TreeMember>) {
         if let Some(lease) = self.cgroup.clone() {
             let kill = move || {
@@ -172,8 +172,7 @@ impl Tree {
         self.signal_all(Signal::KILL, seen).await;
     }
 
-    /// Waits until the tree is empty. Each member is waited for and the tree looked at again, and killed again if it
-    /// has `kill` and still grows.
+    /// Waits until the tree is empty: waits for all members, then searches again, and signals new ones if `kill` is given.
     async fn wait_empty(&self, limit: Duration, kill: Option<Signal>, seen: &mut Vec<TreeMember>) -> bool {
         let deadline = Instant::now() + limit;
         loop {
@@ -188,23 +187,23 @@ impl Tree {
         }
     }
 
-    /// Signals every member and says how many were alive.
+    /// Signals every member and returns how many were alive.
     async fn signal_all(&self, signal: Signal, seen: &mut Vec<TreeMember>) -> usize {
         note_all(seen, self.handles(Some(signal)).await).len()
     }
 
-    /// Handles of all members. A signal goes through a handle that was opened before its member was seen again, so
-    /// that a number that changed hands in between is not hit.
+    /// Pidfds of all members. A signal is sent through a pidfd that was opened before its member was found a second time,
+    /// so that a reused pid is not hit.
     async fn handles(&self, signal: Option<Signal>) -> Vec<(TreeMember, OwnedFd)> {
         let tree = self.clone();
         let find = move || {
             let mut pids = tree.pids();
-            // The leader first: a shell that sees its child die of a signal would exit with a status of its own.
+            // The leader first: a shell whose child dies of a signal would exit with a status of its own.
             pids.sort_by_key(|pid| *pid != tree.leader());
             let opened: Vec<_> = pids.into_iter().filter_map(|pid| Some((pid, proc::open(pid)?))).collect();
             let still = tree.pids();
             let members = opened.into_iter().filter(|(pid, _)| still.contains(pid));
-            // Named before it is told: who is told may be gone at once.
+            // The name is read before the signal: the process may be gone right after it.
             let members = members.map(|(pid, handle)| (TreeMember { pid, name: proc::name(pid) }, handle));
             let told = members.filter(|(_, handle)| match signal {
                 None => true,
@@ -232,7 +231,7 @@ impl Tree {
 async fn wait_cgroup(lease: &Lease) -> io::Result<()> {
     let events = sys::watch(lease.events()?, Interest::PRIORITY)?;
     loop {
-        // Looked at after arming: what changes in between wakes us.
+        // Checked after the watch is armed, so that a change in between wakes this task.
         if lease.is_empty() {
             return Ok(());
         }
@@ -240,7 +239,7 @@ async fn wait_cgroup(lease: &Lease) -> io::Result<()> {
     }
 }
 
-/// Waits until every one of them has ended.
+/// Waits until all of them have ended.
 async fn wait_all(handles: Vec<OwnedFd>) {
     for handle in handles {
         if let Ok(handle) = sys::watch(handle, Interest::READABLE) {

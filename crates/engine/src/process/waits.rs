@@ -1,4 +1,4 @@
-//! What a supervisor waits for: the leader's end, the next output, the end of a tree.
+//! Futures of a supervisor: the exit of the leader, the next output, the end of a tree.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -9,12 +9,12 @@ use tokio::io::unix::AsyncFd;
 use super::Signal;
 use super::spec::ExitStatus;
 use super::streams::Output;
-use super::supervisor::Ending;
+use super::supervisor::KillFuture;
 use super::tree::KillOutcome;
 
-/// Lets every task that is ready go first. Unlike the runtime's own yield it does not look for new I/O before, which
-/// would put the cleaning up in front of the next request.
-pub(super) async fn step_back() {
+/// Lets every task that is ready run first. Unlike the yield of the runtime it does not poll for new I/O before, so that
+/// cleaning up does not come before the next request.
+pub(super) async fn yield_to_ready_tasks() {
     let mut has_stepped = false;
     std::future::poll_fn(|context| {
         if std::mem::replace(&mut has_stepped, true) {
@@ -26,7 +26,7 @@ pub(super) async fn step_back() {
     .await;
 }
 
-/// Reads and forgets, for ever.
+/// Reads and discards output forever.
 pub(super) async fn discard(outputs: &mut Vec<Output>) {
     loop {
         if let (index, None) = next_output(outputs).await {
@@ -35,14 +35,14 @@ pub(super) async fn discard(outputs: &mut Vec<Output>) {
     }
 }
 
-pub(super) async fn wait_ending(ending: &mut Option<Ending>) -> KillOutcome {
+pub(super) async fn wait_ending(ending: &mut Option<KillFuture>) -> KillOutcome {
     match ending {
         Some(ending) => ending.await,
         None => std::future::pending().await,
     }
 }
 
-/// Waits for the leader's end through its handle, and reaps it.
+/// Waits on the pidfd for the exit of the leader, and reaps it.
 pub(super) async fn wait_exit(leader: &AsyncFd<OwnedFd>) -> ExitStatus {
     loop {
         let Ok(mut guard) = leader.readable().await else { return ExitStatus::Code(-1) };
@@ -54,13 +54,13 @@ pub(super) async fn wait_exit(leader: &AsyncFd<OwnedFd>) -> ExitStatus {
                     .map_or(ExitStatus::Code(status.exit_status().unwrap_or(-1)), ExitStatus::Signal);
             }
             Ok(None) => guard.clear_ready(),
-            // Nobody else reaps our children; if it happens all the same, the status is lost but the end is not.
+            // Reaped by other code in this process, which is not expected: the status is lost, the exit is not.
             Err(_taken) => return ExitStatus::Code(-1),
         }
     }
 }
 
-/// The next piece of any output; waits for ever when there is none left.
+/// The next piece of any output; waits forever when there is none left.
 pub(super) async fn next_output(outputs: &mut [Output]) -> (usize, Option<Bytes>) {
     match outputs {
         [first, second] => tokio::select! {

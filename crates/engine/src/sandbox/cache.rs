@@ -156,10 +156,10 @@ impl CacheState {
             self.mounts = rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty()).ok();
         }
         let has_changed = self.mounts.as_ref().is_none_or(|mounts| {
-            let mut asked = [PollFd::new(mounts, PollFlags::PRI)];
+            let mut polled = [PollFd::new(mounts, PollFlags::PRI)];
             let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let answered = rustix::event::poll(&mut asked, Some(&at_once));
-            answered.is_err() || asked.iter().any(|asked| asked.revents().contains(PollFlags::PRI))
+            let result = rustix::event::poll(&mut polled, Some(&at_once));
+            result.is_err() || polled.iter().any(|fd| fd.revents().contains(PollFlags::PRI))
         });
         if has_changed {
             self.entries.clear();

@@ -160,7 +160,7 @@ mod tests {
         Confinement::new([Arc::new(profile)])
     }
 
-    fn said(line: &str) -> Option<(Option<String>, DenialKind)> {
+    fn denial(line: &str) -> Option<(Option<String>, DenialKind)> {
         let path = |denied: &Denial| denied.path.as_ref().map(|path| path.display().to_string());
         find_denial(line, Path::new("/work/src"), &confinement(Network::Off))
             .map(|denied| (path(&denied), denied.kind))
@@ -200,7 +200,7 @@ mod tests {
                 DenialKind::Write,
             ),
         ] {
-            assert_eq!(said(line), Some((Some(path.to_owned()), what)), "{line}");
+            assert_eq!(denial(line), Some((Some(path.to_owned()), what)), "{line}");
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
             "curl: (6) Could not resolve host: example.org: Operation not permitted",
             "Temporary failure in name resolution",
         ] {
-            assert_eq!(said(line), Some((None, DenialKind::Network)), "{line}");
+            assert_eq!(denial(line), Some((None, DenialKind::Network)), "{line}");
             assert_eq!(find_denial(line, Path::new("/work"), &confinement(Network::On)), None, "{line}");
         }
     }
@@ -231,7 +231,7 @@ mod tests {
             "permission denied",
             "",
         ] {
-            assert_eq!(said(line), None, "{line}");
+            assert_eq!(denial(line), None, "{line}");
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) enum Executor {
 }
 
 /// A hub, an executor that registered there, and what a harness shows.
-pub(crate) struct World {
+pub(crate) struct HubWorld {
     pub(crate) sandbox: Sandbox,
     pub(crate) addresses: Addresses,
     pub(crate) token: String,
@@ -47,26 +47,26 @@ pub(crate) struct World {
     running: Vec<Running>,
 }
 
-impl World {
-    pub(crate) fn new(executor: Executor) -> World {
-        World::with_hub(executor, &[])
+impl HubWorld {
+    pub(crate) fn new(executor: Executor) -> HubWorld {
+        HubWorld::with_hub(executor, &[])
     }
 
     /// The same, with more flags for the hub.
-    pub(crate) fn with_hub(executor: Executor, flags: &[&str]) -> World {
-        World::in_sandbox(Sandbox::new(), executor, flags)
+    pub(crate) fn with_hub(executor: Executor, flags: &[&str]) -> HubWorld {
+        HubWorld::in_sandbox(Sandbox::new(), executor, flags)
     }
 
     /// A hub that speaks TLS with [`certify`]'s certificate, and `rexd`, which trusts only that.
-    pub(crate) fn over_tls() -> World {
+    pub(crate) fn over_tls() -> HubWorld {
         let sandbox = Sandbox::new();
         certify(&sandbox);
         let (certificate, key) = (sandbox.path("cert.pem"), sandbox.path("key.pem"));
         let flags = ["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
-        World::in_sandbox(sandbox, Executor::Rexd, &flags)
+        HubWorld::in_sandbox(sandbox, Executor::Rexd, &flags)
     }
 
-    fn in_sandbox(sandbox: Sandbox, executor: Executor, flags: &[&str]) -> World {
+    fn in_sandbox(sandbox: Sandbox, executor: Executor, flags: &[&str]) -> HubWorld {
         let mut hub = rexhub(&sandbox, &["serve", "--listen", "127.0.0.1:0"]);
         let mut hub = hub.args(flags).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -80,7 +80,7 @@ impl World {
         let (bearer, harness) = (token("builder", "executor"), token("laptop", "harness"));
         let http = url.split_once("://").unwrap().1.parse().unwrap();
         let addresses = Addresses { unix: sandbox.path("none.sock"), http, token: None };
-        let mut world = World {
+        let mut world = HubWorld {
             sandbox,
             addresses,
             token: harness,
@@ -94,7 +94,7 @@ impl World {
 
     /// Has an executor register.
     pub(crate) fn join(&mut self, executor: Executor) {
-        let World { sandbox, url, bearer, .. } = &*self;
+        let HubWorld { sandbox, url, bearer, .. } = &*self;
         let mut command = match executor {
             Executor::Example => {
                 let mut command = sandbox.command(program("examples/run_remote_executor"));

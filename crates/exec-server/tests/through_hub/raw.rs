@@ -9,7 +9,7 @@ use testkit::daemon::PATIENCE;
 use tokio::time::timeout;
 use wire::exec_server::relay::{Body, Data, RelayFrame};
 
-use super::World;
+use super::HubWorld;
 
 /// The largest frame that is taken.
 const MOST_FRAME: usize = 16 << 20;
@@ -24,7 +24,7 @@ pub(crate) struct Raw {
 
 impl Raw {
     /// Opens a stream and greets.
-    pub(crate) async fn connect(world: &World, id: &str) -> (Raw, String) {
+    pub(crate) async fn connect(world: &HubWorld, id: &str) -> (Raw, String) {
         let address = world.rendezvous(&world.addresses);
         let url = format!("{address}?role=harness&token={}", world.token);
         let socket = dial::websocket(&url, &http::HeaderMap::new(), &Tls::default()).await.unwrap();

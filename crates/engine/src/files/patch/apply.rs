@@ -28,7 +28,7 @@ pub(super) fn apply(content: &[u8], chunks: &[Chunk], path: &Path) -> Result<Vec
     let mut at = 0;
     for chunk in chunks {
         let splice = find(&lines, chunk, at, ending, path)?;
-        // What was added at the end of the file says nothing about where the next chunk is.
+        // Lines added at the end of the file do not restrict the position of the next chunk.
         if splice.length > 0 {
             at = splice.start + splice.length;
         }

@@ -10,13 +10,13 @@ use rustix::io::Errno;
 use super::plan::FileChange;
 use super::{PatchPlan, PatchResult};
 use crate::Error;
-use crate::files::atomic::{NewMode, NoObserver, Recipe, Staged, fingerprint, sync_directory};
+use crate::files::atomic::{CreateOptions, NewMode, NoObserver, StagedFile, fingerprint, sync_directory};
+use crate::files::cleanup::temporary_name;
 use crate::files::guard::Access;
 use crate::files::path::RootedPath;
 use crate::files::refused;
-use crate::files::resolve::{CAREFUL, Place, make_parents};
+use crate::files::resolve::{ResolvedName, SAFE_FLAGS, make_parents};
 use crate::files::stat::mtime_ms;
-use crate::files::stray::temporary_name;
 use crate::files::write::{Durability, write_all};
 
 impl PatchPlan {
@@ -36,11 +36,11 @@ impl PatchPlan {
 /// How to put one name back.
 enum Undo {
     /// The old file is kept under another name.
-    Restore { place: Place, kept: OsString },
+    Restore { place: ResolvedName, kept: OsString },
     /// The old file could not get a second name here; its content is written back.
-    Rewrite { place: Place, content: Arc<[u8]> },
+    Rewrite { place: ResolvedName, content: Arc<[u8]> },
     /// There was no file.
-    Remove { place: Place },
+    Remove { place: ResolvedName },
 }
 
 fn commit_all(
@@ -57,8 +57,8 @@ fn commit_all(
         match staged {
             Some(mut staged) => {
                 undo.extend(keep(change)?);
-                let recipe = recipe(change, durability);
-                staged.commit(change.seen.is_none(), &recipe)?;
+                let create = create(change, durability);
+                staged.commit(change.seen.is_none(), &create)?;
                 if change.seen.is_none() {
                     undo.push(Undo::Remove { place: change.path.target(Access::Write)? });
                 }
@@ -70,13 +70,13 @@ fn commit_all(
     Ok(())
 }
 
-fn recipe(change: &FileChange, durability: Durability) -> Recipe<'_> {
+fn create(change: &FileChange, durability: Durability) -> CreateOptions<'_> {
     let path = change.path.as_path();
-    Recipe {
+    CreateOptions {
         path,
         durability,
         mode: change.mode.map_or(NewMode::Kept, NewMode::Suggested),
-        nameless: change.path.roots().nameless(),
+        unnamed: change.path.roots().unnamed(),
         guarded: true,
         steps: &NoObserver,
     }
@@ -87,7 +87,7 @@ fn stage(
     change: &FileChange,
     durability: Durability,
     made: &mut Vec<RootedPath>,
-) -> Result<Option<Staged>, Error> {
+) -> Result<Option<StagedFile>, Error> {
     let Some(after) = change.after.as_ref().filter(|after| Some(*after) != change.before.as_ref()) else {
         return Ok(None);
     };
@@ -98,9 +98,9 @@ fn stage(
         }
         found => found?,
     };
-    change.path.roots().swept().sweep(&place.dir);
-    let recipe = recipe(change, durability);
-    Staged::new(place, change.seen, &recipe, &mut |file| write_all(file, after)).map(Some)
+    change.path.roots().cleanup().sweep(&place.dir);
+    let create = create(change, durability);
+    StagedFile::new(place, change.seen, &create, &mut |file| write_all(file, after)).map(Some)
 }
 
 /// Keeps the old file under a second name until the whole patch is done.
@@ -143,7 +143,7 @@ fn delete(change: &FileChange, durability: Durability, undo: &mut Vec<Undo>) -> 
     Ok(())
 }
 
-/// Puts everything back, newest first. What cannot be put back is logged: there is nobody better to tell.
+/// Restores all changed files, newest first. A file that cannot be restored is logged.
 fn take_back(undo: &[Undo], made: &[RootedPath]) {
     for undo in undo.iter().rev() {
         if let Err(errno) = undo.restore() {
@@ -170,7 +170,7 @@ impl Undo {
                 }
             }
             Self::Rewrite { place, content } => {
-                let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | CAREFUL;
+                let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | SAFE_FLAGS;
                 let file = rustix::fs::openat(&place.dir, &place.name, flags, Mode::empty())?;
                 write_all(file, content)
             }

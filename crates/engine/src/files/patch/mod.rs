@@ -21,7 +21,7 @@ pub struct PatchResult {
     pub added: Vec<PathBuf>,
     /// Files whose content changed in place.
     pub updated: Vec<PathBuf>,
-    /// Files that are gone.
+    /// Files that were removed.
     pub deleted: Vec<PathBuf>,
     /// Files that have a new name, from and to, perhaps with new content.
     pub moved: Vec<(PathBuf, PathBuf)>,

@@ -136,7 +136,7 @@ impl Planner<'_> {
         if let Some(index) = self.known.get(&spelled) {
             return Ok((*index, spelled));
         }
-        path.foresee(Access::Write)?;
+        path.check_ahead(Access::Write)?;
         let (seen, before) = match read_present(&path)? {
             Some((stat, bytes)) => (Some(stat), Some(Arc::from(bytes))),
             None => (None, None),

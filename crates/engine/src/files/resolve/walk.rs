@@ -12,9 +12,9 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Place, open_root};
+use super::{ResolvedName, open_root};
 use crate::Error;
-use crate::files::path::{Roots, Spot, clean};
+use crate::files::path::{RootLocation, Roots, clean};
 use crate::files::refused;
 
 /// Links and restarts that one path may take, as in the kernel.
@@ -28,7 +28,7 @@ pub(super) enum Found {
     /// An open descriptor.
     Object(OwnedFd),
     /// A name that is no link, or does not exist.
-    Name(Place),
+    Name(ResolvedName),
 }
 
 /// A walk under way.
@@ -45,11 +45,11 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn start(roots: &'a Roots, spot: &Spot, asked: &'a Path) -> Result<Self, Error> {
-        let dir = open_root(roots, spot.root, asked)?;
+    pub(super) fn start(roots: &'a Roots, location: &RootLocation, asked: &'a Path) -> Result<Self, Error> {
+        let dir = open_root(roots, location.root, asked)?;
         let mut walk =
-            Self { roots, asked, root: spot.root, dir, here: Vec::new(), todo: Vec::new(), links: 0 };
-        walk.queue(&spot.below);
+            Self { roots, asked, root: location.root, dir, here: Vec::new(), todo: Vec::new(), links: 0 };
+        walk.queue(&location.below);
         Ok(walk)
     }
 
@@ -106,7 +106,7 @@ impl<'a> Walk<'a> {
 
     fn name(&self, name: OsString) -> Result<Found, Error> {
         let dir = rustix::io::fcntl_dupfd_cloexec(&self.dir, 0).map_err(|errno| self.refused(errno))?;
-        Ok(Found::Name(Place { dir, name }))
+        Ok(Found::Name(ResolvedName { dir, name }))
     }
 
     fn follow(&mut self, link: &OwnedFd) -> Result<(), Error> {
@@ -147,13 +147,13 @@ impl<'a> Walk<'a> {
     fn start_over(&mut self, target: &Path) -> Result<(), Error> {
         let rest: PathBuf = self.todo.drain(..).rev().collect();
         let target = clean(&target.join(rest));
-        let Some(spot) = self.roots.locate(&target) else {
+        let Some(location) = self.roots.locate(&target) else {
             return Err(self.roots.outside(self.asked.to_owned(), Some(target)));
         };
-        self.root = spot.root;
-        self.dir = open_root(self.roots, spot.root, self.asked)?;
+        self.root = location.root;
+        self.dir = open_root(self.roots, location.root, self.asked)?;
         self.here.clear();
-        self.queue(&spot.below);
+        self.queue(&location.below);
         Ok(())
     }
 

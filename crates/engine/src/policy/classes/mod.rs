@@ -176,8 +176,8 @@ mod tests {
     use crate::policy::analyze::analyze;
 
     fn classes(line: &str) -> Vec<&'static str> {
-        let seen = analyze(&CommandLine::Shell { line, login: false });
-        let found: Vec<_> = seen.commands.iter().map(of).collect();
+        let parsed = analyze(&CommandLine::Shell { line, login: false });
+        let found: Vec<_> = parsed.commands.iter().map(of).collect();
         let is = |class| found.iter().any(|classes| classes.has(class) == Match::Yes);
         Class::NAMES.iter().filter(|(_, class)| is(*class)).map(|(name, _)| *name).collect()
     }
@@ -217,9 +217,9 @@ mod tests {
 
     #[test]
     fn unknown_words_make_a_class_possible() {
-        let seen = analyze(&CommandLine::Shell { line: "find . $FLAGS", login: false });
-        assert_eq!(of(&seen.commands[0]).has(Class::Destructive), Match::Maybe);
-        assert_eq!(of(&seen.commands[0]).has(Class::ReadOnly), Match::Maybe);
-        assert_eq!(of(&seen.commands[0]).has(Class::Network), Match::No);
+        let parsed = analyze(&CommandLine::Shell { line: "find . $FLAGS", login: false });
+        assert_eq!(of(&parsed.commands[0]).has(Class::Destructive), Match::Maybe);
+        assert_eq!(of(&parsed.commands[0]).has(Class::ReadOnly), Match::Maybe);
+        assert_eq!(of(&parsed.commands[0]).has(Class::Network), Match::No);
     }
 }

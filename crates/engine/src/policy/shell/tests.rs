@@ -1,4 +1,4 @@
-//! What shell texts are split into, and which are refused.
+//! Commands found in shell texts, and texts that are rejected.
 
 use super::*;
 use proptest::prelude::*;

@@ -39,7 +39,7 @@ impl Controllers {
                 if unified().as_ref().is_some_and(|found| found.has(kind)) {
                     return Holder::Unified;
                 }
-                if legacy_folder(kind).is_some() { Holder::Legacy } else { Holder::Rlimit }
+                if legacy_cgroup_dir(kind).is_some() { Holder::Legacy } else { Holder::Rlimit }
             };
             Controllers {
                 memory: holder(Kind::Memory),
@@ -53,7 +53,7 @@ impl Controllers {
 /// A folder of version 2 whose children can be limited.
 #[derive(Debug)]
 struct Unified {
-    folder: PathBuf,
+    dir: PathBuf,
     controllers: String,
 }
 
@@ -68,27 +68,27 @@ impl Unified {
 fn unified() -> &'static Option<Unified> {
     static FOUND: OnceLock<Option<Unified>> = OnceLock::new();
     FOUND.get_or_init(|| {
-        let own = cgroup::own_folder().ok()?;
+        let own = cgroup::own_cgroup_dir().ok()?;
         [Some(own.as_path()), own.parent()].into_iter().flatten().find_map(hands_on)
     })
 }
 
-fn hands_on(folder: &Path) -> Option<Unified> {
-    let controllers = fs::read_to_string(folder.join("cgroup.controllers")).ok()?;
+fn hands_on(dir: &Path) -> Option<Unified> {
+    let controllers = fs::read_to_string(dir.join("cgroup.controllers")).ok()?;
     let wanted = [Kind::Memory, Kind::Processes].map(Kind::controller);
     for name in controllers.split_ascii_whitespace().filter(|name| wanted.contains(name)) {
         // One that is refused is missing below, which is what is looked at.
-        let _handed_on = fs::write(folder.join("cgroup.subtree_control"), format!("+{name}"));
+        let _handed_on = fs::write(dir.join("cgroup.subtree_control"), format!("+{name}"));
     }
-    let controllers = fs::read_to_string(folder.join("cgroup.subtree_control")).ok()?;
-    let found = Unified { folder: folder.to_owned(), controllers };
+    let controllers = fs::read_to_string(dir.join("cgroup.subtree_control")).ok()?;
+    let found = Unified { dir: dir.to_owned(), controllers };
     (found.has(Kind::Memory) || found.has(Kind::Processes)).then_some(found)
 }
 
 /// A pool of cgroups of version 2 that can be limited.
 pub(super) fn limited_pool() -> io::Result<Arc<Pool>> {
     let unified = unified().as_ref().ok_or(io::ErrorKind::Unsupported)?;
-    let pool = Pool::beneath(&unified.folder)?;
+    let pool = Pool::beneath(&unified.dir)?;
     pool.sweep();
     for kind in [Kind::Memory, Kind::Processes] {
         if unified.has(kind) {
@@ -99,13 +99,13 @@ pub(super) fn limited_pool() -> io::Result<Arc<Pool>> {
 }
 
 /// This daemon's own cgroup in the version 1 hierarchy of a controller, if it may make others in it.
-pub(super) fn legacy_folder(kind: Kind) -> Option<PathBuf> {
+pub(super) fn legacy_cgroup_dir(kind: Kind) -> Option<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let folder = folder_of(&own, &mounts, kind.controller())?;
+    let dir = folder_of(&own, &mounts, kind.controller())?;
     let may = rustix::fs::Access::WRITE_OK;
-    let is_writable = rustix::fs::accessat(rustix::fs::CWD, &folder, may, rustix::fs::AtFlags::EACCESS);
-    is_writable.is_ok().then_some(folder)
+    let is_writable = rustix::fs::accessat(rustix::fs::CWD, &dir, may, rustix::fs::AtFlags::EACCESS);
+    is_writable.is_ok().then_some(dir)
 }
 
 /// Where `own` lies in the hierarchy that `mounts` has for a controller of version 1.

@@ -60,7 +60,7 @@ struct Folder {
 #[derive(Debug)]
 pub(in crate::process) struct Group {
     made: Option<Made>,
-    folder: Arc<Folder>,
+    dir: Arc<Folder>,
 }
 
 /// A group with its limit set.
@@ -75,30 +75,30 @@ struct Made {
 impl Groups {
     /// A group with this limit.
     pub(super) fn take(&self, kind: Kind, limit: u64) -> io::Result<Group> {
-        let folder = match kind {
+        let dir = match kind {
             Kind::Memory => &self.memory,
             Kind::Processes => &self.processes,
         };
-        let folder = folder.get_or_init(|| Folder::open(kind).ok().map(Arc::new));
-        let folder = folder.clone().ok_or(io::ErrorKind::Unsupported)?;
-        let made = match folder.idle(limit) {
+        let dir = dir.get_or_init(|| Folder::open(kind).ok().map(Arc::new));
+        let dir = dir.clone().ok_or(io::ErrorKind::Unsupported)?;
+        let made = match dir.idle(limit) {
             Some(made) => made,
             None => {
                 let number = self.made.fetch_add(1, Ordering::Relaxed);
-                Made::new(kind, limit, folder.path.join(number.to_string()))?
+                Made::new(kind, limit, dir.path.join(number.to_string()))?
             }
         };
-        Ok(Group { made: Some(made), folder })
+        Ok(Group { made: Some(made), dir })
     }
 }
 
 impl Folder {
     fn open(kind: Kind) -> io::Result<Folder> {
-        let parent = controllers::legacy_folder(kind).ok_or(io::ErrorKind::NotFound)?;
+        let parent = controllers::legacy_cgroup_dir(kind).ok_or(io::ErrorKind::NotFound)?;
         cgroup::each_stray(&parent, remove_stray);
-        let folder = parent.join(cgroup::new_name());
-        fs::create_dir(&folder)?;
-        Ok(Folder { path: folder, idle: Mutex::default() })
+        let dir = parent.join(cgroup::new_name());
+        fs::create_dir(&dir)?;
+        Ok(Folder { path: dir, idle: Mutex::default() })
     }
 
     fn idle(&self, limit: u64) -> Option<Made> {
@@ -135,7 +135,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         let Some(made) = self.made.take() else { return };
         let is_clean = made.is_clean();
-        let mut idle = self.folder.lock();
+        let mut idle = self.dir.lock();
         if is_clean && idle.len() < KEPT {
             idle.push(made);
         } else {
@@ -176,7 +176,7 @@ impl Made {
     /// Whether the next command finds it as this one did: nobody in it, nothing beneath it, nothing counted, and no
     /// memory to speak of, as of shared memory that outlived its makers.
     fn is_clean(&self) -> bool {
-        let has_room = || match self.kind {
+        let has_capacity = || match self.kind {
             Kind::Memory => {
                 let used = self.read("memory.usage_in_bytes").trim().parse().unwrap_or(u64::MAX);
                 used < self.limit / MOST_LEFT
@@ -185,12 +185,12 @@ impl Made {
         };
         let has_children = || fs::metadata(&self.path).map_or(true, |found| found.nlink() > 2);
         let is_empty = fs::read_to_string(self.path.join("cgroup.procs")).is_ok_and(|pids| pids.is_empty());
-        is_empty && self.counted() == Counted::default() && has_room() && !has_children()
+        is_empty && self.counted() == Counted::default() && has_capacity() && !has_children()
     }
 }
 
-fn set(kind: Kind, limit: u64, folder: &Path) -> io::Result<()> {
-    let write = |name: &str, value: u64| fs::write(folder.join(name), value.to_string());
+fn set(kind: Kind, limit: u64, dir: &Path) -> io::Result<()> {
+    let write = |name: &str, value: u64| fs::write(dir.join(name), value.to_string());
     match kind {
         Kind::Processes => write("pids.max", limit),
         Kind::Memory => {
@@ -207,13 +207,13 @@ fn set(kind: Kind, limit: u64, folder: &Path) -> io::Result<()> {
 }
 
 /// Ends and removes the groups of a daemon that is gone.
-fn remove_stray(folder: &Path) {
-    for pid in cgroup::members(folder) {
+fn remove_stray(dir: &Path) {
+    for pid in cgroup::members(dir) {
         let handle = proc::open(pid);
         // Opened first, then looked up again: the handle is bound to a process that is in there.
-        if let Some(handle) = handle.filter(|_| cgroup::members(folder).contains(&pid)) {
+        if let Some(handle) = handle.filter(|_| cgroup::members(dir).contains(&pid)) {
             sys::send(handle.as_fd(), Signal::KILL);
         }
     }
-    cgroup::remove(folder);
+    cgroup::remove(dir);
 }

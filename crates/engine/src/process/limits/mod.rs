@@ -23,7 +23,7 @@ use crate::sandbox::ResourceLimits;
 use groups::Groups;
 
 /// The most hierarchies a child joins by itself.
-pub(super) const MOST_JOINED: usize = 2;
+pub(super) const MAX_JOINED_GROUPS: usize = 2;
 
 /// Makes what holds limits. One per engine; nothing is made before somebody is limited.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl Limiter {
 
 impl Held {
     /// The files through which the child joins its groups.
-    pub(super) fn joins(&self) -> [Option<BorrowedFd<'_>>; MOST_JOINED] {
+    pub(super) fn joins(&self) -> [Option<BorrowedFd<'_>>; MAX_JOINED_GROUPS] {
         let mut groups = self.groups.iter().map(Group::entrance);
         [groups.next().flatten(), groups.next().flatten()]
     }

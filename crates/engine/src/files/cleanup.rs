@@ -14,11 +14,11 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, Mode, Stat};
 
 use super::resolve::LISTING;
-use super::walk::Reader;
+use super::walk::DirReader;
 
 const PREFIX: &str = ".rexd-";
 const SUFFIX: &str = ".tmp";
-/// How long a stray of unknown origin is left alone.
+/// How long a temporary file of unknown origin is kept.
 const FOREIGN_REST: Duration = Duration::from_secs(3600);
 /// Directories remembered as swept; past it all are forgotten and swept again when written to.
 const MOST_REMEMBERED: usize = 1024;
@@ -31,7 +31,7 @@ pub(super) fn temporary_name() -> OsString {
     OsString::from(format!("{PREFIX}{place:x}-{pid}-{started}-{number}{SUFFIX}"))
 }
 
-/// Whether a name is one of these. Watches do not tell of them.
+/// Whether a name is that of a temporary file. Watches do not report them.
 pub(super) fn is_temporary(name: &OsStr) -> bool {
     name.to_str().and_then(Maker::from_name).is_some()
 }
@@ -39,10 +39,10 @@ pub(super) fn is_temporary(name: &OsStr) -> bool {
 /// Which directories were swept, and when they last changed by us. Reading every name of a directory
 /// before each write to it would cost more than the write.
 #[derive(Debug, Default)]
-pub(super) struct Swept(Mutex<HashMap<(u64, u64), (i64, u64)>>);
+pub(super) struct CleanupCache(Mutex<HashMap<(u64, u64), (i64, u64)>>);
 
-impl Swept {
-    /// Removes strays from a directory, unless it is as our last write left it.
+impl CleanupCache {
+    /// Removes stale temporary files from a directory, unless it is unchanged since the last write.
     pub(super) fn sweep(&self, dir: impl AsFd) {
         let Ok(stat) = rustix::fs::fstat(dir.as_fd()) else { return };
         let known = self.lock().get(&identity(&stat)).copied();
@@ -76,9 +76,9 @@ fn changed(stat: &Stat) -> (i64, u64) {
 }
 
 fn remove_strays(dir: std::os::fd::BorrowedFd<'_>) {
-    // A directory that may be written but not read keeps its strays.
+    // A directory that cannot be listed keeps its stale files.
     let Ok(listing) = rustix::fs::openat(dir, ".", LISTING, Mode::empty()) else { return };
-    let Ok(names) = Reader::new().names(&listing) else { return };
+    let Ok(names) = DirReader::new().names(&listing) else { return };
     for (name, _) in names.iter().filter(|(name, _)| name.starts_with(PREFIX.as_bytes())) {
         let Some(maker) = std::str::from_utf8(name).ok().and_then(Maker::from_name) else { continue };
         let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
@@ -130,7 +130,7 @@ fn myself() -> Maker {
     Maker { place, pid, started: own_start(pid) }
 }
 
-/// When this process started; asked once per process id, so that a fork does not inherit the answer.
+/// When this process started; cached per pid, so that a fork does not inherit the value.
 fn own_start(pid: u32) -> u64 {
     static KNOWN: Mutex<(u32, u64)> = Mutex::new((0, 0));
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

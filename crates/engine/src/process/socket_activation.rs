@@ -1,4 +1,4 @@
-//! Sockets that a service manager opened and passed on: descriptors 3 and up, as `LISTEN_FDS` counts them.
+//! Socket activation: sockets opened by a service manager, descriptors 3 and up, counted by `LISTEN_FDS`.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FileType, fstat};
 
-/// The first one.
+/// The first descriptor of the protocol.
 const FIRST: RawFd = 3;
-/// More than anybody passes.
-const MOST: RawFd = 1_024;
+/// Sockets accepted: 1,024; a larger count is ignored.
+const MAX_SOCKETS: RawFd = 1_024;
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -19,7 +19,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 pub fn activation_sockets() -> io::Result<Vec<OwnedFd>> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<RawFd>().ok());
     let is_for_us = number("LISTEN_PID") == i32::try_from(std::process::id()).ok();
-    let count = number("LISTEN_FDS").filter(|count| (1..=MOST).contains(count));
+    let count = number("LISTEN_FDS").filter(|count| (1..=MAX_SOCKETS).contains(count));
     let Some(count) = count.filter(|_| is_for_us && !TAKEN.swap(true, Ordering::SeqCst)) else {
         return Ok(Vec::new());
     };
@@ -40,7 +40,7 @@ pub fn activation_sockets() -> io::Result<Vec<OwnedFd>> {
 
 fn close_on_exec(socket: &OwnedFd) -> io::Result<()> {
     if FileType::from_raw_mode(fstat(socket)?.st_mode) != FileType::Socket {
-        return Err(io::Error::other("it is no socket"));
+        return Err(io::Error::other("not a socket"));
     }
     Ok(rustix::io::fcntl_setfd(socket, rustix::io::FdFlags::CLOEXEC)?)
 }

@@ -1,4 +1,4 @@
-//! Starting a program apart: a session leader of its own that nobody's end takes along.
+//! Starting a program as an independent session leader, which outlives this process.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,35 +8,35 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{WaitId, WaitIdOptions};
 use tokio::io::Interest;
 
-use super::child::Apart;
+use super::child::SessionMode;
 use super::launch::{LEADERS, discard, verdict};
-use super::limits::MOST_JOINED;
-use super::spawn::{self, Start, Started};
+use super::limits::MAX_JOINED_GROUPS;
+use super::spawn::{self, SpawnRequest, SpawnedChild};
 use super::sys;
 
-/// Starts a program with exactly this environment, in a session of its own, in `/`, with nothing open but the three
-/// streams. Returns its number once it executes. It lives on when this process ends; if it ends first, it is reaped.
+/// Starts a program with exactly this environment, as the leader of a new session, in `/`, with no descriptors but the
+/// three streams. Returns its pid once it executes. It outlives this process; if it ends first, it is reaped.
 pub async fn spawn_session_leader(
     argv: &[String],
     env: &[(OsString, OsString)],
     stdio: [OwnedFd; 3],
 ) -> io::Result<i32> {
     let cwd = rustix::fs::open("/", OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let order = Start {
+    let order = SpawnRequest {
         argv,
         arg0: None,
         env,
         mark: None,
         cwd: cwd.as_fd(),
         stdio: stdio.each_ref().map(AsFd::as_fd),
-        apart: Apart::Session,
+        session_mode: SessionMode::Session,
         cgroup: None,
-        joins: [None; MOST_JOINED],
+        joins: [None; MAX_JOINED_GROUPS],
         rlimits: &[],
         dies_with_parent: false,
         confined: None,
     };
-    let Started { pid, pidfd, pending } = LEADERS.hold(|| spawn::start(&order))?;
+    let SpawnedChild { pid, pidfd, pending } = LEADERS.hold(|| spawn::start(&order))?;
     drop(stdio);
     let ended = match sys::watch(pidfd, Interest::READABLE) {
         Ok(ended) => ended,
