@@ -1,7 +1,6 @@
 //! Generated files: reference pages, the schema next to the spec, manual pages and completions, and the bindings of the
 //! relay's frames.
 
-use std::fmt::Write;
 use std::fs;
 
 use anyhow::{Context, Result, bail};
@@ -55,33 +54,10 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
 fn files() -> Result<Vec<(String, String)>> {
     let mut files = command_line::files()?;
     files.append(&mut reference::files()?);
-    files.push(("docs/reference/rexd-v1-methods.md".to_owned(), method_page()?));
     files.push((differences::PAGE.to_owned(), differences::page()?));
     files.push((relay::BINDINGS.to_owned(), relay::bindings()?));
     files.push(("spec/rexd-v1/schema.json".to_owned(), schema()?));
     Ok(files)
-}
-
-fn method_page() -> Result<String> {
-    let mut text = String::from(
-        "# REXD v1 methods\n\nWritten by `cargo xtask generate` from `crates/wire`; do not edit.\n\n\
-         | method | | params | result | what it does |\n|---|---|---|---|---|\n",
-    );
-    for info in METHODS {
-        let marks = match (info.origin, info.changes) {
-            (Origin::Seed, true) => "changes",
-            (Origin::Seed, false) => "",
-            (Origin::Addition, true) => "addition, changes",
-            (Origin::Addition, false) => "addition",
-        };
-        let (params, result) = ((info.params)().join(", "), (info.result)().join(", "));
-        writeln!(text, "| `{}` | {marks} | {params} | {result} | {} |", info.name, info.summary)?;
-    }
-    text.push_str("\n## Error codes\n\n| code | name |\n|---|---|\n");
-    for code in codes::ALL {
-        writeln!(text, "| {code} | {} |", codes::name(*code).unwrap_or_default())?;
-    }
-    Ok(text)
 }
 
 fn schema() -> Result<String> {

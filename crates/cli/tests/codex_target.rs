@@ -203,7 +203,7 @@ fn a_terminal_has_our_size_and_ends_with_its_status() {
     screen.type_in("exit 4\r");
     let (status, seen) = screen.end();
     assert_eq!(status.code(), Some(4), "{seen}");
-    assert!(!seen.contains("connection"), "nobody wanted to leave: {seen}");
+    assert!(!seen.contains("connection"), "the user did not detach: {seen}");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_refusal_that_waiting_does_not_mend_ends_it_at_once() {
     command.env("REX_TARGET", format!("codex:{url}")).env("REX_TOKEN", "old").current_dir(sandbox.outside());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     sandbox.appears("root/ready", Instant::now() + PATIENCE);
-    // Whoever comes back finds another server there, which has never seen that token.
+    // The reconnecting client finds another server, which does not know the token.
     stop(&child, Signal::STOP);
     drop(before);
     let _after = start(&[vec!["--listen".to_owned(), url], auth("new").to_vec()].concat());
@@ -313,7 +313,7 @@ fn output_that_was_given_up_is_counted_and_a_success_without_it_is_none() {
     command.env("REX_TARGET", format!("codex:ws://{}", proxy.addresses.http));
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     world.sandbox.appears("root/ready", Instant::now() + PATIENCE);
-    // Nobody comes back while it writes.
+    // The client does not reconnect while the command writes.
     stop(&child, Signal::STOP);
     proxy.cut(CutKind::Reset);
     world.sandbox.write("root/go", "");

@@ -124,7 +124,7 @@ fn things_go_where_cp_would_put_them() {
     sandbox.write("root/old", "old");
     for (arguments, says) in [
         (["../file", ":new/"], "no directory"),
-        (["../tree", ":old"], "which is a file"),
+        (["../tree", ":old"], "it is a file"),
         (["../missing", ":new"], "no such file"),
         ([":missing", "../new"], "no such file"),
         (["../file", "../other"], "both paths are local"),
@@ -174,9 +174,9 @@ fn links_and_special_files_are_left_out_and_told_unless_links_are_followed() {
 fn names_that_are_no_text_are_told_and_the_rest_is_copied() {
     let sandbox = Sandbox::new();
     let odd = OsStr::from_bytes(b"odd\xff");
-    for folder in ["src", "root/there"] {
-        sandbox.write(&format!("{folder}/fine"), "text");
-        fs::write(sandbox.path(folder).join(odd), "text").unwrap();
+    for dir in ["src", "root/there"] {
+        sandbox.write(&format!("{dir}/fine"), "text");
+        fs::write(sandbox.path(dir).join(odd), "text").unwrap();
     }
     for arguments in [["../src", ":copy"], [":there", "../copy"]] {
         let (status, said) = refused(&sandbox, &arguments);

@@ -1,4 +1,4 @@
-//! `rex cp` when something ends in the middle: the link, `rex` itself, or somebody changes what is copied.
+//! `rex cp` when the connection breaks, `rex` is killed, or the source changes during the copy.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 #[allow(unreachable_pub, reason = "shared with other tests")]
@@ -127,7 +127,7 @@ fn a_part_that_is_not_how_the_source_begins_is_not_continued() {
     for (source, target, name, part, _) in WAYS {
         world.kills(source, target, part);
         let file = OpenOptions::new().write(true).open(world.sandbox.path(part)).unwrap();
-        file.write_all_at(b"somebody else", 1 << 20).unwrap();
+        file.write_all_at(b"another one!!", 1 << 20).unwrap();
         world.copies(source, target);
         assert!(world.is_whole(name));
         world.sandbox.write(part, noise(SIZE + 1));
@@ -152,7 +152,7 @@ fn a_source_that_changes_meanwhile_is_told_and_nothing_takes_the_targets_place()
         world.proxy.throttle(None);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(255));
-        assert!(said(&output).contains("changed while it was copied"), "{}", said(&output));
+        assert!(said(&output).contains("it changed during the copy"), "{}", said(&output));
         assert_eq!(world.sandbox.read(name), "old");
     }
 }
@@ -188,6 +188,6 @@ fn an_interrupted_copy_says_how_to_go_on() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    assert!(said(&output).contains("the same command goes on"), "{}", said(&output));
+    assert!(said(&output).contains("run the same command again"), "{}", said(&output));
     assert!(!world.sandbox.path("root/copy").exists());
 }

@@ -74,7 +74,7 @@ fn stdin_arrives_to_its_last_byte_and_its_end_is_seen() {
     assert_eq!(feed(&sandbox, &["exec", "-n", "--", "cat"], File::open(&big).unwrap()).stdout, b"");
 }
 
-/// A copy of 100 MB both ways at once: whoever waits for one side before the other stops here.
+/// Copies 100 MB in both directions at once: code that waits for one direction before the other would deadlock.
 #[test]
 fn what_goes_in_comes_out_in_its_order() {
     let sandbox = Sandbox::new();

@@ -1,5 +1,5 @@
 //! `rex target install` over a real sshd, into a home of its own. Every test names where the program goes: the default
-//! would be this machine's own folder for programs.
+//! would be this machine's own program directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 #[path = "support/ssh.rs"]
@@ -18,8 +18,8 @@ use testkit::programs::program;
 
 /// Installs on the machine, into its `bin`.
 fn install(machine: &Machine, more: &[&str]) -> Output {
-    let folder = machine.home("bin");
-    let arguments = ["target", "install", "box", "--into", folder.to_str().unwrap()];
+    let dir = machine.home("bin");
+    let arguments = ["target", "install", "box", "--into", dir.to_str().unwrap()];
     run(&machine.sandbox, &[&arguments[..], more].concat())
 }
 
@@ -28,7 +28,7 @@ fn words(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// A program that differs from rexd in a byte that nobody reads.
+/// A copy of rexd with one different, unused byte.
 fn another_rexd(machine: &Machine) -> String {
     let mut content = std::fs::read(program("rexd")).unwrap();
     content.push(0);
@@ -36,9 +36,8 @@ fn another_rexd(machine: &Machine) -> String {
     file.into_os_string().into_string().unwrap()
 }
 
-fn names_in(folder: &Path) -> Vec<String> {
-    let names =
-        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+fn names_in(dir: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     names.collect()
 }
 
@@ -136,7 +135,7 @@ fn what_would_not_run_there_is_refused_and_what_is_there_stays() {
         let output = install(&machine, &["--rexd", file.to_str().unwrap()]);
         let (_, remarks) = words(&output);
         assert_eq!(output.status.code(), Some(255));
-        assert!(remarks.contains(words_of_it) && remarks.contains("next:"), "{remarks}");
+        assert!(remarks.contains(words_of_it) && remarks.contains("hint:"), "{remarks}");
         assert_eq!(names_in(&machine.home("bin")), ["rexd"], "no draft is left");
         assert!(std::fs::read(machine.home("bin/rexd")).unwrap() == before);
     }
@@ -147,14 +146,14 @@ fn names_that_a_shell_would_obey_are_only_names() {
     let machine = Machine::start();
     machine.add("box", &[]);
     let odd = "it's $(touch pwned) `touch pwned` \"; touch pwned; #";
-    let folder = machine.home(odd);
+    let dir = machine.home(odd);
     let root = machine.home("srv $(touch pwned)'");
     std::fs::create_dir(&root).unwrap();
     let arguments =
-        ["target", "install", "box", "--into", folder.to_str().unwrap(), "--root", root.to_str().unwrap()];
+        ["target", "install", "box", "--into", dir.to_str().unwrap(), "--root", root.to_str().unwrap()];
     let output = run(&machine.sandbox, &arguments);
     assert!(output.status.success(), "{output:?}");
-    assert!(folder.join("rexd").exists());
+    assert!(dir.join("rexd").exists());
     assert_eq!(text(&machine.sandbox, &["exec", "-t", "box", "--", "pwd"]).trim(), root.to_str().unwrap());
     for place in [machine.home("pwned"), machine.sandbox.path("pwned"), machine.sandbox.path("root/pwned")] {
         assert!(!place.exists());

@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 
-use mcp::{Http, Place};
+use mcp::{Http, McpWorkspace};
 use serde_json::{Value, json};
 
 /// One request on a connection of its own: status, headers, body.
@@ -43,7 +43,7 @@ fn hello() -> Value {
 
 #[test]
 fn without_the_token_nothing_is_answered() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let server = place.serve_http(Some("a-token-of-ours"));
     let (status, head, _) = post(&server, &[], &hello());
     assert_eq!(status, 401);
@@ -56,7 +56,7 @@ fn without_the_token_nothing_is_answered() {
 
 #[test]
 fn pages_from_elsewhere_are_refused_even_with_the_token() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let server = place.serve_http(Some("a-token-of-ours"));
     let token = ("Authorization", "Bearer a-token-of-ours");
     assert_eq!(post(&server, &[token, ("Origin", "http://evil.example")], &hello()).0, 403);
@@ -66,7 +66,7 @@ fn pages_from_elsewhere_are_refused_even_with_the_token() {
 
 #[test]
 fn a_token_is_made_for_its_owner_alone_where_none_is_given() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let mut server = place.serve_http(None);
     let file = place.sandbox.path("home/state/rex/mcp-token");
     let token = std::fs::read_to_string(&file).unwrap();
@@ -82,7 +82,7 @@ fn a_token_is_made_for_its_owner_alone_where_none_is_given() {
 
 #[test]
 fn clients_do_not_see_each_others_processes_end() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let server = place.serve_http(Some("a-token-of-ours"));
     let ask = |session: Option<&str>, body: &Value| {
         let mut headers =

@@ -5,14 +5,14 @@ mod mcp;
 
 use std::process::Command;
 
-use mcp::{Place, REX, npm_program};
+use mcp::{McpWorkspace, REX, npm_program};
 use serde_json::Value;
 
 /// The inspector, with the Node it needs.
-fn inspector(place: &Place) -> Command {
+fn inspector(place: &McpWorkspace) -> Command {
     let mut command = place.command(npm_program("mcp-inspector"));
     let node = mcp::node();
-    let path = format!("{}:/usr/bin:/bin", node.parent().expect("a folder").display());
+    let path = format!("{}:/usr/bin:/bin", node.parent().expect("a dir").display());
     command.env("PATH", path).arg("--cli");
     command
 }
@@ -26,14 +26,14 @@ fn answer(command: &mut Command) -> Value {
 
 #[test]
 fn it_lists_the_tools_and_finds_nothing_wrong_with_their_schemas() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let listed = answer(inspector(&place).args(["--strict", "--method", "tools/list", REX, "mcp"]));
     assert_eq!(listed["tools"].as_array().expect("tools").len(), 12);
 }
 
 #[test]
 fn it_calls_a_tool_on_stdio_and_over_http() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let call = ["--method", "tools/call", "--tool-name", "bash", "--tool-arg", "command=echo from there"];
     let ran = answer(inspector(&place).args([REX, "mcp"]).args(call));
     assert_eq!(ran["structuredContent"]["output"], "from there\n", "{ran}");

@@ -5,21 +5,21 @@ mod mcp;
 
 use std::fs;
 
-use mcp::{Place, REX, npm_program};
+use mcp::{McpWorkspace, REX, npm_program};
 use serde_json::{Value, json};
 
 /// What one of the programs says about its MCP servers.
-fn says(place: &Place, program: &str, arguments: &[&str]) -> String {
+fn says(place: &McpWorkspace, program: &str, arguments: &[&str]) -> String {
     let mut command = place.command(npm_program(program));
     let node = mcp::node();
-    let path = format!("{}:/usr/bin:/bin", node.parent().expect("a folder").display());
+    let path = format!("{}:/usr/bin:/bin", node.parent().expect("a dir").display());
     // They look where the user's files are, which here is below the sandbox.
     command.env("PATH", path).env_remove("XDG_CONFIG_HOME").args(arguments);
     let run = command.output().expect("it runs");
     format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr))
 }
 
-fn installed(place: &Place, client: &str) {
+fn installed(place: &McpWorkspace, client: &str) {
     let mut command = place.command(REX);
     let run =
         command.env_remove("XDG_CONFIG_HOME").args(["mcp", "install", client, "--yes"]).output().unwrap();
@@ -28,7 +28,7 @@ fn installed(place: &Place, client: &str) {
 
 #[test]
 fn codex_reads_what_was_written() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     place.sandbox.write("home/.codex/config.toml", "# mine\nmodel = \"x\"\n");
     installed(&place, "codex");
     let said = says(&place, "codex", &["mcp", "get", "rex", "--json"]);
@@ -41,7 +41,7 @@ fn codex_reads_what_was_written() {
 
 #[test]
 fn claude_connects_to_what_was_written() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     installed(&place, "claude");
     let said = says(&place, "claude", &["mcp", "get", "rex"]);
     assert!(said.contains("Connected") && said.contains(REX), "{said}");
@@ -49,7 +49,7 @@ fn claude_connects_to_what_was_written() {
 
 #[test]
 fn opencode_connects_to_what_was_written() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     installed(&place, "opencode");
     let said = says(&place, "opencode", &["mcp", "list"]);
     assert!(said.contains("connected") && said.contains(REX), "{said}");
@@ -57,7 +57,7 @@ fn opencode_connects_to_what_was_written() {
 
 #[test]
 fn with_json_one_line_says_what_was_done() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     for (more, changed, written) in
         [("--dry-run", true, false), ("--yes", true, true), ("--yes", false, false)]
     {
@@ -73,7 +73,7 @@ fn with_json_one_line_says_what_was_done() {
 
 #[test]
 fn everything_else_in_a_file_stays_and_twice_changes_nothing() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let commented =
         "{\n  // my servers\n  \"servers\": {\n    \"other\": { \"command\": \"x\" } // kept\n  }\n}\n";
     let file = place.sandbox.write("root/.vscode/mcp.json", commented);
@@ -84,13 +84,13 @@ fn everything_else_in_a_file_stays_and_twice_changes_nothing() {
     let once = fs::read_to_string(&file).unwrap();
     assert!(once.contains("// my servers") && once.contains("// kept") && once.contains(REX), "{once}");
     let (status, said, _) = place.rex(&install);
-    assert!(status == 0 && said.contains("nothing to change"), "{said}");
+    assert!(status == 0 && said.contains("is up to date"), "{said}");
     assert_eq!(fs::read_to_string(&file).unwrap(), once);
 }
 
 #[test]
 fn nothing_is_written_unless_somebody_says_yes() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     for (arguments, expected) in [
         (&["mcp", "install", "claude", "--project"][..], 255),
         (&["mcp", "install", "claude", "--project", "--dry-run"], 0),
@@ -104,7 +104,7 @@ fn nothing_is_written_unless_somebody_says_yes() {
 
 #[test]
 fn a_file_that_is_half_written_is_refused_with_the_place() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let broken = "{\n  \"mcpServers\": {\n    \"x\": {\n";
     place.sandbox.write("root/.mcp.json", broken);
     let (status, _, errors) = place.rex(&["mcp", "install", "claude", "--project", "--yes"]);

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use mcp::{Place, REX};
+use mcp::{McpWorkspace, REX};
 use serde_json::{Value, json};
 
 /// A model that answers with these, one after the other.
@@ -17,7 +17,7 @@ struct Model {
 }
 
 impl Model {
-    fn playing(place: &Place, script: &[Value]) -> Model {
+    fn playing(place: &McpWorkspace, script: &[Value]) -> Model {
         let lines: String = script.iter().map(|answer| format!("{answer}\n")).collect();
         let script = place.sandbox.write("script.jsonl", lines);
         let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/scripted_model.py");
@@ -30,7 +30,7 @@ impl Model {
     }
 
     /// What it was asked, once it has played everything.
-    fn asked(mut self, place: &Place) -> Vec<Value> {
+    fn asked(mut self, place: &McpWorkspace) -> Vec<Value> {
         assert!(self.child.wait().expect("it ends").success());
         let lines = place.sandbox.read("asked.jsonl");
         lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -38,7 +38,7 @@ impl Model {
 }
 
 /// Runs a loop; what it says at the end.
-fn run(place: &Place, name: &str, prefix: &str, base: &str) -> String {
+fn run(place: &McpWorkspace, name: &str, prefix: &str, base: &str) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/agent-loops").join(name);
     let mut command = place.command("python3");
     command.arg(script).arg("write a greeting").env("REX", REX);
@@ -52,7 +52,7 @@ fn run(place: &Place, name: &str, prefix: &str, base: &str) -> String {
 
 #[test]
 fn a_loop_with_chat_completions_writes_the_file() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let call = |id: &str, name: &str, arguments: Value| {
         let function = json!({ "name": name, "arguments": arguments.to_string() });
         let call = json!({ "id": id, "type": "function", "function": function });
@@ -84,7 +84,7 @@ fn a_loop_with_chat_completions_writes_the_file() {
 
 #[test]
 fn a_loop_with_the_messages_api_writes_the_file() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let call = |id: &str, name: &str, input: Value| {
         let uses = json!({ "type": "tool_use", "id": id, "name": name, "input": input });
         json!({ "stop_reason": "tool_use", "content": [{ "type": "text", "text": "I will." }, uses] })

@@ -3,46 +3,46 @@
 
 mod mcp;
 
-use mcp::{ASKS, Place};
+use mcp::{ASKS, McpWorkspace};
 
 #[test]
 fn every_tool_can_be_listed_and_called() {
-    Place::open().python("tools", &[]);
+    McpWorkspace::open().python("tools", &[]);
 }
 
 #[test]
 fn a_cancelled_command_is_gone_with_everything_it_started() {
-    Place::open().python("cancel", &[]);
+    McpWorkspace::open().python("cancel", &[]);
 }
 
 #[test]
 fn progress_is_told_with_the_last_line() {
-    Place::open().python("progress", &[]);
+    McpWorkspace::open().python("progress", &[]);
 }
 
 #[test]
 fn fifty_megabytes_are_paged_byte_by_byte_and_searched_without_being_held() {
-    Place::open().python("pages", &[]);
+    McpWorkspace::open().python("pages", &[]);
 }
 
 #[test]
 fn a_command_that_takes_long_goes_on_in_the_background_until_the_server_ends() {
-    Place::open().python("background", &[("REX_MCP_WAIT_MS", "300")]);
+    McpWorkspace::open().python("background", &[("REX_MCP_WAIT_MS", "300")]);
 }
 
 #[test]
 fn a_picture_arrives_as_one() {
-    Place::open().python("image", &[]);
+    McpWorkspace::open().python("image", &[]);
 }
 
 #[test]
 fn what_policy_asks_is_asked_of_the_person() {
-    Place::with_config(ASKS).python("elicit", &[]);
+    McpWorkspace::with_config(ASKS).python("elicit", &[]);
 }
 
 #[test]
 fn over_http_everything_works_with_the_token() {
-    let place = Place::with_config(ASKS);
+    let place = McpWorkspace::with_config(ASKS);
     let server = place.serve_http(Some("a-token-of-ours"));
     for scenario in ["tools", "cancel", "progress", "image", "elicit"] {
         place.python(scenario, &[("URL", &server.url), ("TOKEN", "a-token-of-ours")]);
@@ -51,7 +51,7 @@ fn over_http_everything_works_with_the_token() {
 
 #[test]
 fn a_running_server_follows_the_target_that_is_used() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let daemons = ["one", "two"].map(|name| (name, place.serve_unix(name)));
     for (name, daemon) in &daemons {
         let (status, _, errors) =

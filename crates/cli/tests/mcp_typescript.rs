@@ -3,41 +3,41 @@
 
 mod mcp;
 
-use mcp::{ASKS, Place};
+use mcp::{ASKS, McpWorkspace};
 
 #[test]
 fn every_tool_can_be_listed_and_called() {
-    Place::open().typescript("tools", &[]);
+    McpWorkspace::open().typescript("tools", &[]);
 }
 
 #[test]
 fn a_cancelled_command_is_gone_with_everything_it_started() {
-    Place::open().typescript("cancel", &[]);
+    McpWorkspace::open().typescript("cancel", &[]);
 }
 
 #[test]
 fn progress_is_told_with_the_last_line() {
-    Place::open().typescript("progress", &[]);
+    McpWorkspace::open().typescript("progress", &[]);
 }
 
 #[test]
 fn fifty_megabytes_are_paged_byte_by_byte() {
-    Place::open().typescript("pages", &[]);
+    McpWorkspace::open().typescript("pages", &[]);
 }
 
 #[test]
 fn a_picture_arrives_as_one() {
-    Place::open().typescript("image", &[]);
+    McpWorkspace::open().typescript("image", &[]);
 }
 
 #[test]
 fn what_policy_asks_is_asked_of_the_person() {
-    Place::with_config(ASKS).typescript("elicit", &[]);
+    McpWorkspace::with_config(ASKS).typescript("elicit", &[]);
 }
 
 #[test]
 fn over_http_everything_works_with_the_token() {
-    let place = Place::with_config(ASKS);
+    let place = McpWorkspace::with_config(ASKS);
     let server = place.serve_http(Some("a-token-of-ours"));
     for scenario in ["tools", "cancel", "progress", "image", "elicit"] {
         place.typescript(scenario, &[("URL", &server.url), ("TOKEN", "a-token-of-ours")]);
@@ -46,7 +46,7 @@ fn over_http_everything_works_with_the_token() {
 
 #[test]
 fn a_running_server_follows_the_target_that_is_used() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let daemons = ["one", "two"].map(|name| (name, place.serve_unix(name)));
     for (name, daemon) in &daemons {
         let (status, _, errors) =

@@ -21,7 +21,7 @@ fn packaged(name: &str) -> PathBuf {
 
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
 /// Runs to a good end in silence.
@@ -31,10 +31,9 @@ fn runs_in_silence(command: &mut Command) {
     assert!(status.success() && said.trim().is_empty(), "{command:?}: {status}\n{said}");
 }
 
-/// The manual pages of rex in a folder, by name.
-fn pages(folder: &Path) -> BTreeSet<String> {
-    let names =
-        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+/// The names of the manual pages of rex in a directory.
+fn pages(dir: &Path) -> BTreeSet<String> {
+    let names = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name == "rex.1" || name.starts_with("rex-")).collect()
 }
 
@@ -94,15 +93,15 @@ fn bash_completes_commands_and_flags() {
 
 #[test]
 fn pages_and_completions_are_installed_where_they_are_looked_for() {
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let made = Command::new("make")
         .args(["--silent", "--no-print-directory", "install-files", "PREFIX=/opt/rexd"])
-        .arg(format!("DESTDIR={}", folder.path().display()))
+        .arg(format!("DESTDIR={}", dir.path().display()))
         .current_dir(project())
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let installed = folder.path().join("opt/rexd/share");
+    let installed = dir.path().join("opt/rexd/share");
     assert_eq!(pages(&installed.join("man/man1")), pages(&packaged("man")));
     for name in
         ["bash-completion/completions/rex", "zsh/site-functions/_rex", "fish/vendor_completions.d/rex.fish"]

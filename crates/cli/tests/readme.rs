@@ -22,7 +22,7 @@ const TOURS: [(&str, &str); 2] = [("README.md", "## Five tasks"), ("docs/rex.md"
 const SKIP: &str = "<!-- not run: ";
 /// The blocks that are not run, by their first words: each is a decision.
 const SKIPPED: [&str; 2] = ["make install", "rex -t build shell"];
-/// Somebody without rights, whom the other machine lets in when the tests run as root.
+/// The unprivileged user of the other machine when the tests run as root.
 const NOBODY: u32 = 65534;
 /// How long what was started may take to go.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
@@ -136,7 +136,7 @@ fn bash(sandbox: &Sandbox, script: &str) -> Command {
     command
 }
 
-/// A machine with a home of its own, whose user may not write to the system's folders; any name leads to it.
+/// A machine with its own home directory, whose user cannot write to system directories; every host name resolves to it.
 fn another_machine(sandbox: &Sandbox) -> Sshd {
     let home = sandbox.path("there");
     fs::create_dir(&home).unwrap();

@@ -67,9 +67,9 @@ fn the_nearest_project_file_counts_and_its_directory_does_too() {
     sandbox.write("root/deep/.rex.toml", "target = \"web\"\n");
     std::fs::create_dir_all(sandbox.path("root/deep/er")).unwrap();
     std::fs::create_dir_all(sandbox.path("root/other")).unwrap();
-    let cwd = |folder: &str| {
+    let cwd = |dir: &str| {
         show(&sandbox, |command| {
-            command.current_dir(sandbox.path(folder));
+            command.current_dir(sandbox.path(dir));
         })["cwd"]
             .clone()
     };
@@ -94,7 +94,7 @@ fn a_project_file_that_others_may_write_does_not_count() {
 fn a_project_file_of_somebody_else_does_not_count() {
     let sandbox = Sandbox::new();
     let file = sandbox.write("root/.rex.toml", "target = \"ssh:elsewhere\"\n");
-    // Only root can give files away; anybody else finds such a file where nobody of ours could have put it.
+    // Only root can change the owner of a file.
     if !rustix::process::geteuid().is_root() {
         return;
     }

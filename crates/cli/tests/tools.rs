@@ -5,10 +5,10 @@ mod mcp;
 
 use std::time::{Duration, Instant};
 
-use mcp::Place;
+use mcp::McpWorkspace;
 use serde_json::{Value, json};
 
-impl Place {
+impl McpWorkspace {
     /// Calls a tool; its result, and the status of `rex`.
     fn call(&self, tool: &str, arguments: Value) -> (Value, i32) {
         let (status, out, errors) = self.rex(&["--json", "call", tool, &arguments.to_string()]);
@@ -37,7 +37,7 @@ fn words(result: &Value) -> String {
 
 #[test]
 fn the_exit_code_and_both_streams_are_told() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let ran = place.ok("bash", json!({ "command": "echo out; echo err >&2; exit 3" }));
     assert!(words(&ran).contains("out\n") && words(&ran).contains("err\n"), "{ran}");
     assert!(words(&ran).ends_with("[exit code 3]"), "{ran}");
@@ -47,7 +47,7 @@ fn the_exit_code_and_both_streams_are_told() {
 
 #[test]
 fn stdin_of_a_command_that_nobody_feeds_is_empty() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     place.sandbox.write("root/a.txt", "needle\n");
     let ran = place.ok("bash", json!({ "command": "cat; [ -c /dev/stdin ] && echo device" }));
     assert!(words(&ran).starts_with("device\n"), "{ran}");
@@ -57,10 +57,10 @@ fn stdin_of_a_command_that_nobody_feeds_is_empty() {
 
 #[test]
 fn the_limit_that_ended_a_command_is_named() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let said = place.fails("bash", json!({ "command": "echo before; sleep 1000", "timeout_ms": 300 }));
     assert!(said.contains("before\n") && said.contains("timeout_ms = 300"), "{said}");
-    let place = Place::with_config(
+    let place = McpWorkspace::with_config(
         "[limits]\nhard_timeout_ms = 400\nhard_output_bytes = 10000\nmax_output_bytes = 10000\n",
     );
     // Detached processes have no timeout of the host, so this one asks for more than it gets.
@@ -72,7 +72,7 @@ fn the_limit_that_ended_a_command_is_named() {
 
 #[test]
 fn long_output_keeps_its_beginning_and_its_end_and_says_how_to_get_the_rest() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let ran = place.ok("bash", json!({ "command": "seq -f 'Zeile %.0f ✓' 1 20000" }));
     let (said, seen) = (words(&ran), &ran["structuredContent"]);
     assert!(said.starts_with("Zeile 1 ✓\n") && said.contains("Zeile 20000 ✓\n[exit code 0]"), "{said}");
@@ -95,16 +95,16 @@ fn long_output_keeps_its_beginning_and_its_end_and_says_how_to_get_the_rest() {
 
 #[test]
 fn output_that_is_no_text_is_shown_safely_and_can_be_had_exactly() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let ran = place.ok("bash", json!({ "command": "printf 'a\\377\\000b'" }));
-    assert!(words(&ran).contains("a\u{fffd}\0b") && words(&ran).contains("1 bytes are no text"), "{ran}");
+    assert!(words(&ran).contains("a\u{fffd}\0b") && words(&ran).contains("1 bytes are not UTF-8"), "{ran}");
     let page = place.ok("bash_output", json!({ "process_id": ran["structuredContent"]["process_id"] }));
     assert_eq!(page["structuredContent"]["output_base64"], "Yf8AYg==");
 }
 
 #[test]
 fn a_process_in_the_background_is_found_by_the_next_call() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let started = place.ok(
         "bash",
         json!({ "command": "while read line; do echo got $line; done; echo end", "background": true }),
@@ -127,19 +127,19 @@ fn a_process_in_the_background_is_found_by_the_next_call() {
 
 #[test]
 fn a_process_in_the_background_is_ended_by_the_next_call() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let started = place.ok("bash", json!({ "command": "sleep 1000 & sleep 1000", "background": true }));
     let id = started["structuredContent"]["process_id"].clone();
     let killed = place.ok("kill", json!({ "process_id": id }));
     assert!(killed["structuredContent"]["killed"].as_array().unwrap().len() >= 2, "{killed}");
     let page = place.ok("bash_output", json!({ "process_id": id }));
     assert_eq!(page["structuredContent"]["status"], "killed", "{page}");
-    assert!(place.fails("kill", json!({ "process_id": "p_nobody" })).contains("next:"));
+    assert!(place.fails("kill", json!({ "process_id": "p_nobody" })).contains("hint:"));
 }
 
 #[test]
 fn a_file_is_read_by_lines_and_a_directory_is_listed() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let text: String = (1..=5000).map(|n| format!("line {n}\n")).collect();
     place.sandbox.write("root/long.txt", text);
     let first = words(&place.ok("read", json!({ "path": "long.txt" })));
@@ -147,7 +147,7 @@ fn a_file_is_read_by_lines_and_a_directory_is_listed() {
     let last = words(&place.ok("read", json!({ "path": "long.txt", "offset": 4999 })));
     assert_eq!(last, "  4999\tline 4999\n  5000\tline 5000\n");
     assert!(place.fails("read", json!({ "path": "long.txt", "offset": 6000 })).contains("has 5000 lines"));
-    assert!(words(&place.ok("read", json!({ "path": "." }))).contains("is a directory; in it are\nlong.txt"));
+    assert!(words(&place.ok("read", json!({ "path": "." }))).contains("is a directory:\nlong.txt"));
     place.sandbox.write("root/empty", "");
     assert!(words(&place.ok("read", json!({ "path": "empty" }))).ends_with("is empty"));
     place.sandbox.write("root/data.bin", [0, 1, 2, 255]);
@@ -156,7 +156,7 @@ fn a_file_is_read_by_lines_and_a_directory_is_listed() {
 
 #[test]
 fn what_the_server_says_is_handed_on_as_it_is() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let written = place.ok("write", json!({ "path": "a/b.txt", "content": "x\n" }));
     let path = place.sandbox.path("root/a/b.txt");
     assert_eq!(written["structuredContent"]["path"], json!(path));
@@ -173,8 +173,8 @@ fn what_the_server_says_is_handed_on_as_it_is() {
 
 #[test]
 fn bad_calls_say_what_to_do() {
-    let place = Place::open();
-    assert!(place.fails("nothing", json!({})).contains("there are bash, bash_output"));
+    let place = McpWorkspace::open();
+    assert!(place.fails("nothing", json!({})).contains("the tools are bash, bash_output"));
     assert!(place.fails("bash", json!({ "cmd": "x" })).contains("no argument `cmd`"));
     assert!(place.fails("read", json!({ "path": "../outside/secret.txt" })).contains("hint: allowed roots"));
     assert!(
@@ -188,7 +188,7 @@ fn bad_calls_say_what_to_do() {
 
 #[test]
 fn arguments_are_read_from_stdin() {
-    let place = Place::open();
+    let place = McpWorkspace::open();
     let arguments = place.sandbox.write("arguments.json", "{\"command\":\"echo from stdin\"}");
     let mut command = place.command(mcp::REX);
     command.args(["call", "bash", "-"]).stdin(std::fs::File::open(arguments).unwrap());

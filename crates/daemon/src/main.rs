@@ -1,4 +1,4 @@
-//! `rexd`: serves one engine through the faces named in the configuration.
+//! `rexd`: parses the command line and runs the command.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -16,16 +16,16 @@ fn main() -> ExitCode {
     let command = match args::parse_as(&name, arguments) {
         Ok(command) => command,
         Err(error) => {
-            complain(&error.to_string());
+            print_error(&error.to_string());
             return ExitCode::from(error.exit_code);
         }
     };
     match run(command) {
         Ok(code) => ExitCode::from(code),
-        // Whoever reads our output has seen enough.
+        // The reader of our output has closed it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&format!("rexd: {}", story(&error)));
+            print_error(&format!("rexd: {}", error_chain(&error)));
             ExitCode::FAILURE
         }
     }
@@ -56,7 +56,9 @@ fn run(command: CliCommand) -> anyhow::Result<u8> {
 fn show_audit(show: &audit::ShowArgs, config: &ConfigArgs, paths: &Paths) -> anyhow::Result<u8> {
     let file = match &show.file {
         Some(file) => file.clone(),
-        None => Config::load(config, paths)?.audit.path.context("no audit file is configured; name one")?,
+        None => {
+            Config::load(config, paths)?.audit.path.context("no audit file is configured; pass its path")?
+        }
     };
     Ok(show.run(&file, colours_wanted(), &mut io::BufWriter::new(io::stdout().lock()))?)
 }
@@ -67,24 +69,24 @@ fn serve_faces(faces: &ServeArgs, paths: &Paths) -> anyhow::Result<u8> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    if let Some(missing) = not_built_yet(faces) {
+    if let Some(missing) = unsupported_face(faces) {
         anyhow::bail!(
-            "{missing} is not in this version yet; `rexd --stdio` serves standard input and output"
+            "{missing} is not supported by this version; use `rexd --stdio` to serve stdin and stdout"
         );
     }
     let mut listeners = Listeners::new(faces, &config)?;
-    let asks_stdio = faces.stdio && listeners.stdio;
-    // Before anything else is opened: they are known by their numbers.
-    let passed = match asks_stdio && listeners.is_stdio_alone() {
+    let stdio_flag = faces.stdio && listeners.stdio;
+    // Before any other descriptor is opened: activation sockets are identified by number.
+    let passed = match stdio_flag && listeners.is_stdio_alone() {
         true => Vec::new(),
         false => engine::process::activation_sockets()?,
     };
-    // Whoever passes sockets means those, not the streams of a service.
-    listeners.stdio = asks_stdio || (listeners.stdio && passed.is_empty());
+    // A service manager that passes sockets wants those served, not stdin and stdout.
+    listeners.stdio = stdio_flag || (listeners.stdio && passed.is_empty());
     if listeners.is_empty() && passed.is_empty() {
-        anyhow::bail!("there is nothing to serve: name --http ADDR, --unix PATH or --stdio");
+        anyhow::bail!("no listener is configured; pass --http ADDR, --unix PATH or --stdio");
     }
-    // One thread serves all: a command's way through the daemon then never waits for another core to wake up.
+    // A single thread: a command then never waits for another core to wake up.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match listeners.is_stdio_alone() && passed.is_empty() {
         true => runtime.block_on(serve::stdio(&config, paths))?,
@@ -95,12 +97,12 @@ fn serve_faces(faces: &ServeArgs, paths: &Paths) -> anyhow::Result<u8> {
             runtime.block_on(serve::serve(plan))?;
         }
     }
-    // A thread that still reads a standard input which is a plain file must not hold up the end.
+    // Do not wait for a thread that still reads stdin.
     runtime.shutdown_background();
     Ok(0)
 }
 
-/// Codex's exec-server alone: without configured roots its clients have the rights of the user.
+/// Serves only the exec-server face. Without configured roots, its clients have the rights of the user.
 fn serve_exec_server(face: &ExecServerArgs, paths: &Paths) -> anyhow::Result<u8> {
     let config = Config::load(&face.config, paths)?;
     log::to_stderr(config.server.log_level);
@@ -113,25 +115,25 @@ fn serve_exec_server(face: &ExecServerArgs, paths: &Paths) -> anyhow::Result<u8>
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve::exec_server(&config, paths, face))?;
-    // A thread that still reads a standard input which is a plain file must not hold up the end.
+    // Do not wait for a thread that still reads stdin.
     runtime.shutdown_background();
     Ok(0)
 }
 
-fn not_built_yet(faces: &ServeArgs) -> Option<&'static str> {
-    let asked = [(faces.stringd.is_some(), "stringd"), (faces.hub.is_some(), "the hub")];
-    asked.iter().find(|(is_asked, _)| *is_asked).map(|(_, name)| *name)
+fn unsupported_face(faces: &ServeArgs) -> Option<&'static str> {
+    let requested = [(faces.stringd.is_some(), "stringd"), (faces.hub.is_some(), "the hub")];
+    requested.iter().find(|(is_requested, _)| *is_requested).map(|(_, name)| *name)
 }
 
-/// The error and its causes, each said once: some name their cause themselves.
-fn story(error: &anyhow::Error) -> String {
-    error.chain().fold(String::new(), |told, cause| {
+/// The error and its causes, each once: some messages contain their cause.
+fn error_chain(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |text, cause| {
         let cause = cause.to_string();
         let reason = cause.split(" (os error").next().unwrap_or_default().to_lowercase();
-        match told.as_str() {
+        match text.as_str() {
             "" => cause,
-            _ if told.to_lowercase().contains(&reason) => told,
-            _ => format!("{told}: {cause}"),
+            _ if text.to_lowercase().contains(&reason) => text,
+            _ => format!("{text}: {cause}"),
         }
     })
 }
@@ -140,7 +142,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-fn complain(message: &str) {
-    // Nobody to tell if even this fails.
-    let _told = writeln!(io::stderr(), "{message}");
+fn print_error(message: &str) {
+    // There is no other output to report a failure on.
+    let _written = writeln!(io::stderr(), "{message}");
 }

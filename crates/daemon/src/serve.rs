@@ -21,95 +21,112 @@ use engine::files::Durability;
 use engine::process::{Containment, ProcessLimits};
 use engine::{Engine, EngineSettings, Limits, Roots};
 use link::stdio::Streams;
+use link::task::OwnedTask;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Paths, ServerConfig};
 use crate::core::approvals::FileApprovalStore;
-use crate::core::resume::{Crossing, LINGER, Lingering};
+use crate::core::request::ConnectionContext;
+use crate::core::resume::{HandoverOutcome, RESUME_WAIT, ResumeWait};
 use crate::core::runtime_policy::{RuntimePolicy, RuntimePolicyHandle};
-use crate::faces::rexd::{self, Arrival};
+use crate::core::session::Retention;
+use crate::core::{Core, SHUTDOWN_TIMEOUT};
+use crate::faces::rexd::{self, Rexd};
 use crate::keeper::{self, Keepers};
 use crate::net::auth::Caller;
 use crate::observe::audit::{self, AuditFile};
 use crate::observe::metrics::{Metrics, Transport};
 use crate::observe::traces::Traces;
 
-/// How long the clients of waiting sessions may take to go when the daemon ends.
-const LANDINGS_GONE_WITHIN: Duration = Duration::from_secs(1);
+/// How long the clients of disconnected sessions may take to close when the daemon ends.
+const RESUME_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Serves REXD on standard input and output until its peer is done or a signal asks for the end.
+/// Serves REXD on standard input and output until its peer is done or a signal ends the daemon.
 pub async fn stdio(config: &Config, paths: &Paths) -> anyhow::Result<()> {
-    let stop = signals::ending(true)?.stop;
+    let shutdown = signals::ending(true)?;
+    let stop = shutdown.stop.clone();
     let metrics = Metrics::off();
     let audit = open_audit(config, &metrics)?;
-    if let Some(file) = &audit {
-        tokio::spawn(start_later(Arc::downgrade(file)));
-    }
-    let mut service = service(config, paths, (sink(audit), metrics), stop.clone())?;
-    service.lingering = Lingering::new(paths.state.as_deref());
-    service.may_resume = service.lingering.is_some();
-    service.retention = retention(&config.server);
-    service.retention.resume = service.retention.resume.min(LINGER);
-    let service = Arc::new(service);
+    let audit_start = audit.as_ref().map(|file| OwnedTask::spawn(start_later(Arc::downgrade(file))));
+    let core = Arc::new(core(config, paths, (sink(audit), metrics), stop.clone())?);
+    let resume = ResumeWait::new(paths.state.as_deref());
+    let retention = resume.as_ref().map(|_| {
+        let retention = retention(&config.server);
+        Retention { resume: retention.resume.min(RESUME_WAIT), ..retention }
+    });
+    let face = Arc::new(Rexd::new(core.clone(), retention, resume.clone()));
     let streams = Streams::open().context("cannot use standard input and output")?;
-    let crossing = match &service.lingering {
-        Some(lingering) => lingering.cross(streams, &stop).await,
-        None => Crossing::Stays(streams),
+    let outcome = match &resume {
+        Some(resume) => resume.hand_over(streams, &stop).await,
+        None => HandoverOutcome::Declined(streams),
     };
-    if let Crossing::Stays(streams) = crossing {
-        let arrival = Arrival::new(Caller::on_stdio(), Transport::Stdio);
-        rexd::serve(service.clone(), streams.into_link(&link_limits()), arrival, stop.clone()).await;
-        if let Some(lingering) = &service.lingering {
-            lingering.wait(&service.sessions, &stop).await;
+    if let HandoverOutcome::Declined(streams) = outcome {
+        let context = ConnectionContext::new(Caller::on_stdio(), Transport::Stdio);
+        rexd::serve(face.clone(), streams.into_link(&link_limits()), context, stop.clone()).await;
+        if let Some(resume) = &resume {
+            resume.wait(face.open_sessions(), &stop).await;
         }
     }
-    service.shut_down().await;
-    if let Some(lingering) = &service.lingering {
-        lingering.ended(LANDINGS_GONE_WITHIN).await;
+    shut_down(&core, &[face.open_sessions().tasks()]).await;
+    if let Some(resume) = &resume {
+        resume.close(RESUME_CLOSE_TIMEOUT).await;
     }
+    drop(audit_start);
     Ok(())
 }
 
-/// How long sessions wait, as the configuration has it.
-fn retention(config: &ServerConfig) -> rexd::Retention {
-    rexd::Retention {
+/// Ends every session and waits for their tasks, then ends the core.
+async fn shut_down(core: &Core, sessions: &[&TaskTracker]) {
+    core.stop.cancel();
+    let ended = async {
+        for tasks in sessions {
+            tasks.close();
+            tasks.wait().await;
+        }
+    };
+    if tokio::time::timeout(SHUTDOWN_TIMEOUT, ended).await.is_err() {
+        tracing::warn!("some clients did not read their last events in time");
+    }
+    core.shut_down().await;
+}
+
+/// How long sessions are kept without a connection, as configured.
+fn retention(config: &ServerConfig) -> Retention {
+    Retention {
         resume: config.resume_for,
         resume_bytes: usize::try_from(config.resume_bytes).unwrap_or(usize::MAX),
         idle: config.session_idle,
-        ..rexd::Retention::default()
+        ..Retention::default()
     }
 }
 
-/// What every face over the engine shares, as the configuration has it.
-pub fn service(
+/// What all faces share, as configured.
+pub fn core(
     config: &Config,
     paths: &Paths,
     (audit, metrics): (Arc<dyn AuditSink>, Metrics),
     stop: CancellationToken,
-) -> anyhow::Result<rexd::Service> {
-    let sandbox = crate::core::sandbox::settings(config)?;
+) -> anyhow::Result<Core> {
     let settings = EngineSettings {
         process_limits: bounds(&config.limits, paths),
         containment: containment(),
         max_sessions: config.limits.max_concurrent_sessions,
-        sandbox,
+        sandbox: crate::core::sandbox::settings(config)?,
     };
-    Ok(rexd::Service {
+    Ok(Core {
         engine: Engine::start(settings),
         roots: Roots::new(config.roots.clone()),
         no_roots: config.no_roots_message(),
         limits: config.limits.clone(),
-        runtime_policy: RuntimePolicyHandle::new(RuntimePolicy::new(config, paths)),
+        policy: RuntimePolicyHandle::new(RuntimePolicy::new(config, paths)),
         approvals: approvals(paths),
         durability: if config.durable_writes { Durability::Synced } else { Durability::Relaxed },
         audit,
         keepers: keepers(config, paths),
         metrics,
         traces: Traces::off(),
-        may_resume: false,
-        lingering: None,
-        retention: rexd::Retention::default(),
-        sessions: rexd::Sessions::default(),
+        tasks: TaskTracker::new(),
         stop,
     })
 }
@@ -190,7 +207,7 @@ fn sink(file: Option<Arc<AuditFile>>) -> Arc<dyn AuditSink> {
 fn open_audit(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Arc<AuditFile>>> {
     match AuditFile::from_config(&config.audit) {
         Ok(Some(mut file)) => {
-            file.count_in(metrics);
+            file.report_to(metrics);
             Ok(Some(Arc::new(file)))
         }
         Ok(None) => Ok(None),

@@ -19,7 +19,7 @@ fn the_version_is_printed_in_each_spelling() {
 }
 
 #[test]
-fn help_exits_with_zero_because_installers_ask_for_it() {
+fn help_exits_with_zero_because_installers_call_it() {
     let sandbox = Sandbox::new();
     for arguments in [["-h"], ["--help"], ["-help"], ["help"]] {
         let ran = run(&sandbox, REXD, &arguments);
@@ -36,7 +36,7 @@ fn an_unknown_flag_exits_with_two_and_suggests_the_nearest() {
     let sandbox = Sandbox::new();
     let ran = run(&sandbox, REXD, &["--confg", "x"]);
     assert_eq!(ran.code, Some(2));
-    assert_eq!(ran.stdout, "", "complaints go to standard error");
+    assert_eq!(ran.stdout, "", "errors go to stderr");
     assert!(ran.stderr.contains("--confg") && ran.stderr.contains("--config"), "{}", ran.stderr);
     assert_eq!(run(&sandbox, REXD, &["frobnicate"]).code, Some(2));
 }
@@ -48,7 +48,7 @@ fn a_root_on_the_command_line_has_to_be_a_directory_for_every_face() {
     let socket = sandbox.path("s.sock");
     for face in [&["--stdio"][..], &["serve", "--unix", socket.to_str().unwrap()], &["exec-server"]] {
         for (root, reason) in
-            [("no-such-place", "no such directory"), (file.to_str().unwrap(), "no directory")]
+            [("no-such-place", "no such directory"), (file.to_str().unwrap(), "not a directory")]
         {
             let ran = run(&sandbox, REXD, &[face, &["--root", root]].concat());
             assert_eq!(ran.code, Some(1), "{face:?} {root}: {}", ran.stderr);
@@ -87,7 +87,7 @@ fn a_daemon_with_a_bad_configuration_does_not_start_and_says_why_on_standard_err
     let file = sandbox.write("bad.toml", "[limits\n");
     let ran = run(&sandbox, REXD, &["--stdio", "--config", file.to_str().unwrap()]);
     assert_eq!(ran.code, Some(1));
-    assert_eq!(ran.stdout, "", "standard output belongs to the protocol");
+    assert_eq!(ran.stdout, "", "stdout carries the protocol");
     assert!(ran.stderr.contains("bad.toml:1:"), "{}", ran.stderr);
 }
 
@@ -102,7 +102,7 @@ fn a_named_configuration_that_is_missing_stops_the_start() {
 }
 
 #[test]
-fn an_audit_file_that_was_named_and_cannot_be_written_stops_the_start() {
+fn a_configured_audit_file_that_cannot_be_written_prevents_the_start() {
     let sandbox = Sandbox::with_config("[audit]\npath = \"/proc/nowhere/audit.log\"\n");
     let file = sandbox.config();
     let ran = run(&sandbox, REXD, &["--stdio", "--config", file.to_str().unwrap()]);
@@ -111,7 +111,7 @@ fn an_audit_file_that_was_named_and_cannot_be_written_stops_the_start() {
 }
 
 #[test]
-fn the_doctor_names_what_it_looked_at() {
+fn doctor_lists_its_checks() {
     let sandbox = Sandbox::new();
     let file = sandbox.config();
     let ran = run(&sandbox, REXD, &["doctor", "--config", file.to_str().unwrap()]);
@@ -122,7 +122,7 @@ fn the_doctor_names_what_it_looked_at() {
 }
 
 #[test]
-fn the_doctor_speaks_json() {
+fn doctor_prints_json() {
     let sandbox = Sandbox::new();
     let file = sandbox.config();
     let ran = run(&sandbox, REXD, &["doctor", "--json", "--config", file.to_str().unwrap()]);
@@ -150,7 +150,10 @@ fn the_configuration_is_found_in_the_documented_order() {
     let flag = sandbox.config();
     let flag = flag.to_str().unwrap();
     let variable = named.to_str();
-    assert!(shown(&["check-config", "--config", flag], variable).contains("/root"), "a flag goes first");
+    assert!(
+        shown(&["check-config", "--config", flag], variable).contains("/root"),
+        "the flag takes precedence"
+    );
     assert!(shown(&["check-config"], variable).contains("/named"), "then the variable");
     if !std::path::Path::new("/etc/rexd/config.toml").exists() {
         assert!(shown(&["check-config"], None).contains("/user"), "then the user's file");
@@ -158,7 +161,7 @@ fn the_configuration_is_found_in_the_documented_order() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_or_an_audit_is_said_on_standard_error() {
+fn errors_in_a_policy_or_an_audit_file_go_to_stderr() {
     let sandbox = Sandbox::new();
     sandbox.write("bad.toml", "[policy]\ndefault = 3\n");
     sandbox.write("no-audit", "hello\nworld\n");
@@ -167,8 +170,8 @@ fn what_is_wrong_with_a_policy_or_an_audit_is_said_on_standard_error() {
     let config = sandbox.config().to_str().unwrap().to_owned();
     let cases: [(&[&str], i32, &str); 4] = [
         (&["policy", "test", "--json", "--config", &bad, "--", "ls"], 78, "bad.toml:2:11"),
-        (&["policy", "replay", "--config", &config, &text], 78, "no audit file"),
-        (&["audit", "show", &text], 1, "no audit file"),
+        (&["policy", "replay", "--config", &config, &text], 78, "not an audit file"),
+        (&["audit", "show", &text], 1, "not an audit file"),
         (&["audit", "show", "/nowhere"], 1, "/nowhere"),
     ];
     for (arguments, status, words) in cases {

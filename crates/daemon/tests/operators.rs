@@ -48,7 +48,9 @@ fn the_metrics_say_what_was_done() {
     let after = metrics(&served);
     after.follows(&during).unwrap();
     let requests = |method: &str, outcome: &str| {
-        after.value("rexd_requests_total", &[("method", method), ("outcome", outcome)]).unwrap()
+        after
+            .value("rexd_requests_total", &[("face", "rexd"), ("method", method), ("outcome", outcome)])
+            .unwrap()
     };
     let asked: [(&str, f64, f64); 7] = [
         ("session.open", 1.0, 0.0),
@@ -61,7 +63,8 @@ fn the_metrics_say_what_was_done() {
     ];
     for (method, ok, error) in asked {
         assert_eq!((requests(method, "ok"), requests(method, "error")), (ok, error), "{method}");
-        let count = after.value("rexd_request_duration_seconds_count", &[("method", method)]);
+        let count =
+            after.value("rexd_request_duration_seconds_count", &[("face", "rexd"), ("method", method)]);
         assert_eq!(count, Some(ok + error), "{method}");
     }
     assert_eq!(after.sum("rexd_requests_total", &[]), 9.0, "and nothing else was asked");

@@ -83,7 +83,7 @@ async fn truncating_needs_a_newer_landlock_or_namespaces() {
     let truncate = "/usr/bin/python3 -c 'import os; os.truncate(os.environ[\"OUT\"]+\"/file\", 0)'";
     let (_engine, mut session) = engine_with("landlock=2,namespaces=off", OnGap::Refuse);
     let reason = refusal(&mut session, confined(place.spec("true", ""), [plain(&place)])).await;
-    assert!(reason.contains("emptied") && reason.contains("6.2"), "{reason}");
+    assert!(reason.contains("truncated") && reason.contains("6.2"), "{reason}");
     let (_engine, mut session) = engine_with("landlock=2", OnGap::Refuse);
     assert!(!succeeds(&mut session, place.spec(truncate, "workspace-write")).await);
     let (_engine, mut session) = engine_with("landlock=3,namespaces=off", OnGap::Refuse);

@@ -46,7 +46,7 @@ const DAEMON_FILE_PATHS: &[&str] = &[
     "core/sandbox/",
     "core/state.rs",
     // The engine opens the handles; this module reads from them.
-    "faces/exec_server/blocks.rs",
+    "faces/exec_server/methods/handles.rs",
     // The operator's token file of a listener.
     "faces/exec_server/listen/",
     "keeper/",

@@ -51,7 +51,7 @@ pub async fn serve(address: &str, options: ToolboxOptions) -> Result<(), Failure
         Failure::new(cause).hint("use an address such as 127.0.0.1:8765; port 0 selects a free port")
     })?;
     let stop = CancellationToken::new();
-    stdio::stop_on_signals(&stop)?;
+    let _signal_tasks = stdio::stop_on_signals(&stop)?;
     let front_end = McpFrontEnd { mcp: service(options, &stop), access: HttpAccess::new(&token) };
     output::line(format_args!("listening mcp http://{}{PATH}", listener.local_addr()?))?;
     let tasks = TaskTracker::new();

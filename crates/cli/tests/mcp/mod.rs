@@ -19,24 +19,24 @@ argv = ["touch", "*"]
 "#;
 
 /// A sandbox whose root is worked in.
-pub(crate) struct Place {
+pub(crate) struct McpWorkspace {
     pub(crate) sandbox: Sandbox,
 }
 
-impl Place {
+impl McpWorkspace {
     /// With no configuration but what `rex` does by itself: the working directory is served.
-    pub(crate) fn open() -> Place {
+    pub(crate) fn open() -> McpWorkspace {
         rexd();
-        Place { sandbox: Sandbox::new() }
+        McpWorkspace { sandbox: Sandbox::new() }
     }
 
     /// With a configuration of the operator.
-    pub(crate) fn with_config(more: &str) -> Place {
+    pub(crate) fn with_config(more: &str) -> McpWorkspace {
         rexd();
         let sandbox = Sandbox::with_config(more);
         let home = sandbox.read("config.toml");
         sandbox.write("home/config/rexd/config.toml", home);
-        Place { sandbox }
+        McpWorkspace { sandbox }
     }
 
     /// Any program, in the root.

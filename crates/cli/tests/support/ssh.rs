@@ -20,7 +20,7 @@ impl Machine {
         Machine::start_with("")
     }
 
-    /// The same, with more in the environment of whoever logs in.
+    /// The same, with additional environment variables for the login.
     pub(crate) fn start_with(environment: &str) -> Machine {
         Machine::start_so(environment, "")
     }

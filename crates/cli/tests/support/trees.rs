@@ -29,8 +29,8 @@ impl std::fmt::Debug for Thing {
 pub(crate) fn tree(top: &Path) -> BTreeMap<PathBuf, Thing> {
     let mut all = BTreeMap::new();
     let mut waiting = vec![top.to_owned()];
-    while let Some(folder) = waiting.pop() {
-        for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+    while let Some(dir) = waiting.pop() {
+        for entry in fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())) {
             let path = entry.expect("an entry").path();
             let found = fs::symlink_metadata(&path).expect("what it is");
             let thing = match found.is_dir() {

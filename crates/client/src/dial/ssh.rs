@@ -194,7 +194,7 @@ mod tests {
             (Some(RemoteCommand::Line("/opt/rexd --stdio".to_owned())), "`ssh h /opt/rexd doctor`"),
             (
                 Some(RemoteCommand::Line("'/a b/rexd' --stdio".to_owned())),
-                r"`ssh h ''\''/a b/rexd'\'' doctor'`",
+                r#"`ssh h "'/a b/rexd' doctor"`"#,
             ),
             (
                 Some(argv(&["/opt/rexd", "--stdio", "--config", "/etc/r.toml"])),

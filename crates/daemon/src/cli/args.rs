@@ -1,6 +1,6 @@
-//! Arguments: what the command line of `rexd` asks for, as exact types.
+//! The command line of `rexd`, parsed into exact types.
 //!
-//! Every long flag is also accepted with a single dash, because the tools that start `rexd` spell it so.
+//! Every long flag is also accepted with a single dash, as some tools that start `rexd` write it.
 
 mod exec_server;
 mod policy;
@@ -15,34 +15,34 @@ use crate::config::{ConfigArgs, nearest};
 use crate::observe::audit::ShowArgs;
 pub use exec_server::{ExecServerArgs, RegistrationArgs, WsAuthFlags};
 
-/// What to do.
+/// A command of `rexd`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CliCommand {
-    /// Serve faces; standard input and output when nothing else is named.
+    /// Serve faces; stdin and stdout if no listener is given.
     Serve(Box<ServeArgs>),
-    /// Serve Codex's exec-server alone.
+    /// Serve only the exec-server face.
     ExecServer(Box<ExecServerArgs>),
-    /// Say what works on this machine and what does not.
+    /// Check this machine and the configuration.
     Doctor {
-        /// As one JSON object.
+        /// Whether to print one JSON object.
         json: bool,
-        /// Which configuration to look at.
+        /// The configuration to check.
         config: ConfigArgs,
     },
-    /// Read the configuration and print what it comes to.
+    /// Print the effective configuration.
     CheckConfig(ConfigArgs),
     /// Check the chain of an audit file.
     AuditVerify(PathBuf),
     /// Show records of an audit file.
     AuditShow {
-        /// Which of them.
+        /// The filters.
         show: Box<ShowArgs>,
-        /// Which configuration names the file.
+        /// The configuration with the path of the file.
         config: ConfigArgs,
     },
-    /// Ask the policy.
+    /// Test, explain or replay the policy.
     Policy(Box<PolicyCommand>),
-    /// Keep one detached process. Not for people: a daemon executes it and hands it a job.
+    /// Own one detached process. Internal: a daemon starts it and sends it a job.
     Keeper,
     /// Print the version.
     Version,
@@ -50,48 +50,48 @@ pub enum CliCommand {
     Help,
 }
 
-/// Which faces to serve, as far as flags say.
+/// The flags of `rexd serve`, and of `rexd` without a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServeArgs {
-    /// Where the configuration comes from.
+    /// The flags that select the configuration.
     pub config: ConfigArgs,
-    /// REXD on standard input and output: asked for, or called without anything else to serve.
+    /// Serve REXD on stdin and stdout: `--stdio`, or no listener.
     pub stdio: bool,
-    /// Called without a subcommand and without anything to serve: the configuration may say what instead of stdio.
+    /// No subcommand and no listener: the configuration can enable other listeners instead of stdio.
     pub bare: bool,
-    /// REXD over HTTP and WebSocket on this address.
+    /// The address for REXD over HTTP and WebSocket.
     pub http: Option<String>,
-    /// REXD on a unix socket.
+    /// The path of the unix socket for REXD.
     pub unix: Option<PathBuf>,
-    /// The exec-server face on this `ws://` address.
+    /// The `ws://` address of the exec-server face.
     pub exec_server: Option<SocketAddr>,
-    /// What its clients have to show.
+    /// The authentication of its clients.
     pub ws_auth: WsAuthFlags,
-    /// The stringd face on this port of the loopback interface.
+    /// The port of the stringd face on the loopback interface.
     pub stringd: Option<u16>,
-    /// The hub to dial.
+    /// The hub to connect to.
     pub hub: Option<String>,
     /// Certificate chain and key of the listeners.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Who signs the certificates of clients.
+    /// The CA of client certificates.
     pub client_ca: Option<PathBuf>,
 }
 
-/// A command line that makes no sense.
+/// An invalid command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageError {
-    /// What is wrong, in one line.
+    /// The error in one line.
     pub message: String,
-    /// What to do about it, in one line.
+    /// The hint in one line.
     pub hint: String,
-    /// The status to exit with.
+    /// The exit status.
     pub exit_code: u8,
 }
 
 impl UsageError {
-    /// The status to exit with.
+    /// The exit status of most commands.
     pub const EXIT_CODE: u8 = 2;
-    /// The same for `rexd policy`, where 2 is a verdict.
+    /// The exit status of `rexd policy`, where 2 means "ask".
     pub const POLICY_EXIT_CODE: u8 = 64;
 
     fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -107,38 +107,38 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// What `rexd --help` prints, on standard output.
+/// The output of `rexd --help`.
 pub const HELP: &str = include_str!("help.txt");
 
 /// A flag and the subcommands that take it.
 struct Flag {
     name: &'static str,
     takes_value: bool,
-    /// Subcommands that take it; the empty name is the call without one.
+    /// The subcommands that accept it; the empty name is a call without one.
     used_by: &'static [&'static str],
 }
 
 const EVERYWHERE: &[&str] =
     &["", "serve", "exec-server", "doctor", "check-config", "audit", "policy", "version", "help"];
-const CONFIGURED: &[&str] = &["", "serve", "exec-server", "doctor", "check-config"];
-const READING: &[&str] = &["", "serve", "exec-server", "doctor", "check-config", "audit", "policy"];
-const ASKING: &[&str] = &["audit", "policy"];
-const SERVING: &[&str] = &["", "serve"];
+const WITH_ROOTS: &[&str] = &["", "serve", "exec-server", "doctor", "check-config"];
+const WITH_CONFIG: &[&str] = &["", "serve", "exec-server", "doctor", "check-config", "audit", "policy"];
+const WITH_REQUESTER: &[&str] = &["audit", "policy"];
+const SERVE: &[&str] = &["", "serve"];
 const EXEC_SERVER: &[&str] = &["exec-server"];
 const WS_AUTH: &[&str] = &["", "serve", "exec-server"];
 
 const FLAGS: &[Flag] = &[
-    Flag { name: "config", takes_value: true, used_by: READING },
-    Flag { name: "root", takes_value: true, used_by: CONFIGURED },
-    Flag { name: "stdio", takes_value: false, used_by: SERVING },
-    Flag { name: "http", takes_value: true, used_by: SERVING },
-    Flag { name: "unix", takes_value: true, used_by: SERVING },
-    Flag { name: "exec-server", takes_value: true, used_by: SERVING },
-    Flag { name: "stringd", takes_value: true, used_by: SERVING },
-    Flag { name: "hub", takes_value: true, used_by: SERVING },
-    Flag { name: "tls-cert", takes_value: true, used_by: SERVING },
-    Flag { name: "tls-key", takes_value: true, used_by: SERVING },
-    Flag { name: "client-ca", takes_value: true, used_by: SERVING },
+    Flag { name: "config", takes_value: true, used_by: WITH_CONFIG },
+    Flag { name: "root", takes_value: true, used_by: WITH_ROOTS },
+    Flag { name: "stdio", takes_value: false, used_by: SERVE },
+    Flag { name: "http", takes_value: true, used_by: SERVE },
+    Flag { name: "unix", takes_value: true, used_by: SERVE },
+    Flag { name: "exec-server", takes_value: true, used_by: SERVE },
+    Flag { name: "stringd", takes_value: true, used_by: SERVE },
+    Flag { name: "hub", takes_value: true, used_by: SERVE },
+    Flag { name: "tls-cert", takes_value: true, used_by: SERVE },
+    Flag { name: "tls-key", takes_value: true, used_by: SERVE },
+    Flag { name: "client-ca", takes_value: true, used_by: SERVE },
     Flag { name: "listen", takes_value: true, used_by: EXEC_SERVER },
     Flag { name: "remote", takes_value: true, used_by: EXEC_SERVER },
     Flag { name: "executor-id", takes_value: true, used_by: EXEC_SERVER },
@@ -147,9 +147,9 @@ const FLAGS: &[Flag] = &[
     Flag { name: "ws-token-file", takes_value: true, used_by: WS_AUTH },
     Flag { name: "ws-token-sha256", takes_value: true, used_by: WS_AUTH },
     Flag { name: "json", takes_value: false, used_by: &["doctor", "audit", "policy"] },
-    Flag { name: "face", takes_value: true, used_by: ASKING },
-    Flag { name: "client", takes_value: true, used_by: ASKING },
-    Flag { name: "caller", takes_value: true, used_by: ASKING },
+    Flag { name: "face", takes_value: true, used_by: WITH_REQUESTER },
+    Flag { name: "client", takes_value: true, used_by: WITH_REQUESTER },
+    Flag { name: "caller", takes_value: true, used_by: WITH_REQUESTER },
     Flag { name: "cwd", takes_value: true, used_by: &["policy"] },
     Flag { name: "shell", takes_value: true, used_by: &["policy"] },
     Flag { name: "read", takes_value: true, used_by: &["policy"] },
@@ -170,21 +170,20 @@ const FLAGS: &[Flag] = &[
 
 const SUBCOMMANDS: &[&str] =
     &["serve", "exec-server", "doctor", "check-config", "audit", "policy", "version", "help"];
-/// Faces of their own and the run command: named in the help, served by later builds.
+/// Commands of later versions.
 const NOT_YET: &[&str] = &["stringd", "host", "run"];
 
-/// Reads a command line, the program's own name not included.
+/// Parses a command line without the program's name.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CliCommand, UsageError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let asks_policy = arguments.iter().any(|argument| argument == "policy");
-    ParsedFlags::read(arguments).and_then(ParsedFlags::command).map_err(|error| match asks_policy {
+    let is_policy = arguments.iter().any(|argument| argument == "policy");
+    ParsedFlags::read(arguments).and_then(ParsedFlags::command).map_err(|error| match is_policy {
         true => UsageError { exit_code: UsageError::POLICY_EXIT_CODE, ..error },
         false => error,
     })
 }
 
-/// The same for a program called by this name: as `codex-exec-server` it is that face on standard streams, and takes
-/// the flags of it.
+/// Parses the command line of a program with this name. `codex-exec-server` means `rexd exec-server --listen stdio`.
 pub fn parse_as(
     name: &OsStr,
     arguments: impl IntoIterator<Item = OsString>,
@@ -197,12 +196,12 @@ pub fn parse_as(
     let is_named = |argument: &OsString| {
         argument.to_str().is_some_and(|text| text.starts_with("--listen") || text.starts_with("--remote"))
     };
-    let usual =
+    let defaults =
         if arguments.iter().any(is_named) { Vec::new() } else { vec!["--listen".into(), "stdio".into()] };
-    parse(std::iter::once("exec-server".into()).chain(arguments).chain(usual))
+    parse(std::iter::once("exec-server".into()).chain(arguments).chain(defaults))
 }
 
-/// The command line as it was written: loose, and turned into a [`Command`] in one place.
+/// The words and flags of a command line, before they become a [`CliCommand`].
 #[derive(Default)]
 struct ParsedFlags {
     words: Vec<OsString>,
@@ -213,15 +212,15 @@ impl ParsedFlags {
     fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
         let mut is_operand = false;
         let mut parser = lexopt::Parser::from_args(arguments.into_iter().map(|argument| {
-            // What follows `--` is somebody else's command line.
+            // The words after `--` belong to another command.
             is_operand |= argument == "--";
             if is_operand { argument } else { with_two_dashes(argument) }
         }));
-        let mut raw = Self::default();
+        let mut parsed = Self::default();
         while let Some(argument) = parser.next().map_err(|error| bad_syntax(&error))? {
             match argument {
-                lexopt::Arg::Short('h') => raw.flags.push(("help", OsString::new())),
-                lexopt::Arg::Short('V') => raw.flags.push(("version", OsString::new())),
+                lexopt::Arg::Short('h') => parsed.flags.push(("help", OsString::new())),
+                lexopt::Arg::Short('V') => parsed.flags.push(("version", OsString::new())),
                 lexopt::Arg::Short(letter) => return Err(unknown_flag(&format!("-{letter}"))),
                 lexopt::Arg::Long(name) => {
                     let flag = FLAGS.iter().find(|flag| flag.name == name);
@@ -230,17 +229,17 @@ impl ParsedFlags {
                         true => parser.value().map_err(|error| bad_syntax(&error))?,
                         false => OsString::new(),
                     };
-                    raw.flags.push((flag.name, value));
+                    parsed.flags.push((flag.name, value));
                 }
                 lexopt::Arg::Value(word) => {
-                    if raw.words.is_empty() && NOT_YET.iter().any(|name| word == **name) {
-                        return Err(not_yet(&word));
+                    if parsed.words.is_empty() && NOT_YET.iter().any(|name| word == **name) {
+                        return Err(unsupported_command(&word));
                     }
-                    raw.words.push(word);
+                    parsed.words.push(word);
                 }
             }
         }
-        Ok(raw)
+        Ok(parsed)
     }
 
     fn command(self) -> Result<CliCommand, UsageError> {
@@ -272,13 +271,13 @@ impl ParsedFlags {
         }
     }
 
-    /// Every flag belongs to this subcommand.
+    /// Checks that the subcommand accepts every flag.
     fn check_flags(&self, command: &str) -> Result<(), UsageError> {
         for (name, _) in &self.flags {
             let known = FLAGS.iter().any(|flag| flag.name == *name && flag.used_by.contains(&command));
             if !known {
-                let hint = format!("`rexd --help` shows what `rexd {command}` takes");
-                return Err(UsageError::new(format!("`rexd {command}` takes no --{name}"), hint));
+                let hint = format!("run `rexd --help` for the flags of `rexd {command}`");
+                return Err(UsageError::new(format!("unexpected flag --{name} for `rexd {command}`"), hint));
             }
         }
         Ok(())
@@ -287,8 +286,9 @@ impl ParsedFlags {
     fn serve(&self, name: &str, operands: &[OsString]) -> Result<ServeArgs, UsageError> {
         none_left(operands)?;
         let stringd = self.text("stringd")?.map(|port| {
-            port.parse()
-                .map_err(|_| UsageError::new(format!("{port:?} is not a port"), "--stringd takes 0 to 65535"))
+            port.parse().map_err(|_| {
+                UsageError::new(format!("invalid port {port:?}"), "--stringd expects 0 to 65535")
+            })
         });
         let serve = ServeArgs {
             config: self.config(&[])?,
@@ -308,7 +308,7 @@ impl ParsedFlags {
             || serve.exec_server.is_some()
             || serve.stringd.is_some()
             || serve.hub.is_some();
-        // Called with nothing at all, it speaks on its own standard streams.
+        // Without a command and a listener, serve stdin and stdout.
         let bare = name.is_empty() && !listens && !serve.stdio;
         Ok(ServeArgs { stdio: serve.stdio || bare, bare, ..serve })
     }
@@ -317,20 +317,17 @@ impl ParsedFlags {
         match (self.last("tls-cert"), self.last("tls-key")) {
             (Some(cert), Some(key)) => Ok(Some((cert.into(), key.into()))),
             (None, None) => Ok(None),
-            (Some(_), None) => Err(UsageError::new("--tls-cert without --tls-key", "name both files")),
-            (None, Some(_)) => Err(UsageError::new("--tls-key without --tls-cert", "name both files")),
+            (Some(_), None) => Err(UsageError::new("--tls-cert requires --tls-key", "pass both files")),
+            (None, Some(_)) => Err(UsageError::new("--tls-key requires --tls-cert", "pass both files")),
         }
     }
 
-    /// Where the configuration comes from: `--config`, or the operand of `check-config`.
+    /// The configuration file, from `--config` or the operand of `check-config`, and the roots.
     fn config(&self, operands: &[OsString]) -> Result<ConfigArgs, UsageError> {
         let mut files = self.last("config").into_iter().chain(operands.iter().map(OsString::as_os_str));
         let file = files.next().map(PathBuf::from);
         if let Some(extra) = files.next() {
-            return Err(UsageError::new(
-                format!("{extra:?} is one file too many"),
-                "name one configuration file",
-            ));
+            return Err(UsageError::new(format!("unexpected file {extra:?}"), "pass one configuration file"));
         }
         let roots =
             self.flags.iter().filter(|(name, _)| *name == "root").map(|(_, value)| value.into()).collect();
@@ -348,16 +345,14 @@ impl ParsedFlags {
     fn text(&self, name: &str) -> Result<Option<String>, UsageError> {
         let value = self.last(name).map(|value| value.to_str().map(str::to_owned));
         match value {
-            Some(None) => {
-                Err(UsageError::new(format!("the value of --{name} is not UTF-8"), "check its spelling"))
-            }
+            Some(None) => Err(UsageError::new(format!("the value of --{name} is not UTF-8"), "use UTF-8")),
             Some(Some(text)) => Ok(Some(text)),
             None => Ok(None),
         }
     }
 }
 
-/// `-config F` as `--config F`, for exactly the flags there are.
+/// Turns `-config F` into `--config F`, for known flags only.
 fn with_two_dashes(argument: OsString) -> OsString {
     let long = argument.to_str().and_then(|text| text.strip_prefix('-')).filter(|text| {
         let name = text.split('=').next().unwrap_or(text);
@@ -372,21 +367,22 @@ fn with_two_dashes(argument: OsString) -> OsString {
 fn none_left(operands: &[OsString]) -> Result<(), UsageError> {
     match operands.first() {
         None => Ok(()),
-        Some(extra) => {
-            Err(UsageError::new(format!("unexpected argument {extra:?}"), "`rexd --help` shows the commands"))
-        }
+        Some(extra) => Err(UsageError::new(
+            format!("unexpected argument {extra:?}"),
+            "run `rexd --help` for the commands",
+        )),
     }
 }
 
 fn bad_syntax(error: &lexopt::Error) -> UsageError {
-    UsageError::new(error.to_string(), "`rexd --help` shows the flags and which of them take a value")
+    UsageError::new(error.to_string(), "run `rexd --help` for the flags and their values")
 }
 
 fn unknown_flag(flag: &str) -> UsageError {
     let names = FLAGS.iter().map(|flag| flag.name);
     let hint = match nearest(flag.trim_start_matches('-'), names) {
         Some(name) => format!("did you mean --{name}?"),
-        None => "`rexd --help` shows the flags".to_owned(),
+        None => "run `rexd --help` for the flags".to_owned(),
     };
     UsageError::new(format!("unknown flag {flag}"), hint)
 }
@@ -394,14 +390,14 @@ fn unknown_flag(flag: &str) -> UsageError {
 fn unknown_command(name: &str) -> UsageError {
     let hint = match nearest(name, SUBCOMMANDS.iter().chain(NOT_YET).copied()) {
         Some(close) => format!("did you mean `rexd {close}`?"),
-        None => "`rexd --help` shows the commands".to_owned(),
+        None => "run `rexd --help` for the commands".to_owned(),
     };
     UsageError::new(format!("unknown command {name:?}"), hint)
 }
 
-fn not_yet(name: &OsStr) -> UsageError {
-    let message = format!("`rexd {}` is not in this build yet", name.to_string_lossy());
-    UsageError::new(message, "this build serves REXD: `rexd --stdio`")
+fn unsupported_command(name: &OsStr) -> UsageError {
+    let message = format!("`rexd {}` is not supported by this version", name.to_string_lossy());
+    UsageError::new(message, "run `rexd --stdio` to serve REXD")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What command lines mean, and what is said about those that mean nothing.
+//! Valid command lines, and the errors of invalid ones.
 
 use super::*;
 use crate::cli::policy::TestedOperation;
@@ -16,7 +16,7 @@ fn serve(line: &str) -> ServeArgs {
 }
 
 #[test]
-fn without_arguments_it_serves_its_standard_streams() {
+fn without_a_listener_it_serves_stdin_and_stdout() {
     for line in ["", "--stdio", "-stdio", "--config f --stdio", "--root ."] {
         assert!(serve(line).stdio, "{line}");
     }
@@ -35,7 +35,7 @@ fn flags_may_have_one_dash_or_two_and_an_equals_sign_or_none() {
 }
 
 #[test]
-fn serve_takes_every_face() {
+fn serve_accepts_the_flags_of_every_face() {
     let expected = ServeArgs {
         bare: false,
         config: ConfigArgs { file: Some("c".into()), roots: vec!["r".into()] },
@@ -56,7 +56,7 @@ fn serve_takes_every_face() {
 }
 
 #[test]
-fn the_other_commands_are_understood() {
+fn the_other_commands_are_parsed() {
     let table = [
         ("doctor", CliCommand::Doctor { json: false, config: ConfigArgs::default() }),
         ("doctor --json", CliCommand::Doctor { json: true, config: ConfigArgs::default() }),
@@ -82,38 +82,38 @@ fn the_other_commands_are_understood() {
 }
 
 #[test]
-fn a_mistake_gets_one_clear_line_and_a_hint() {
+fn an_invalid_command_line_gets_one_line_and_a_hint() {
     let table = [
         ("--htpp :1", "rexd: unknown flag --htpp\nhint: did you mean --http?"),
-        ("--colour", "rexd: unknown flag --colour\nhint: `rexd --help` shows the flags"),
-        ("-x", "rexd: unknown flag -x\nhint: `rexd --help` shows the flags"),
+        ("--colour", "rexd: unknown flag --colour\nhint: run `rexd --help` for the flags"),
+        ("-x", "rexd: unknown flag -x\nhint: run `rexd --help` for the flags"),
         ("docter", "rexd: unknown command \"docter\"\nhint: did you mean `rexd doctor`?"),
         (
             "doctor --http :1",
-            "rexd: `rexd doctor` takes no --http\nhint: `rexd --help` shows what `rexd doctor` takes",
+            "rexd: unexpected flag --http for `rexd doctor`\nhint: run `rexd --help` for the flags of `rexd doctor`",
         ),
-        ("serve x", "rexd: unexpected argument \"x\"\nhint: `rexd --help` shows the commands"),
-        ("--stringd x", "rexd: \"x\" is not a port\nhint: --stringd takes 0 to 65535"),
-        ("--tls-cert x", "rexd: --tls-cert without --tls-key\nhint: name both files"),
+        ("serve x", "rexd: unexpected argument \"x\"\nhint: run `rexd --help` for the commands"),
+        ("--stringd x", "rexd: invalid port \"x\"\nhint: --stringd expects 0 to 65535"),
+        ("--tls-cert x", "rexd: --tls-cert requires --tls-key\nhint: pass both files"),
         (
             "audit",
-            "rexd: `rexd audit` needs to know what to do\nhint: rexd audit verify FILE, or rexd audit show [FILE] [FLAGS]",
+            "rexd: missing or unknown subcommand of `rexd audit`\nhint: use `rexd audit verify FILE` or `rexd audit show [FILE] [FLAGS]`",
         ),
-        ("check-config a b", "rexd: \"b\" is one file too many\nhint: name one configuration file"),
+        ("check-config a b", "rexd: unexpected file \"b\"\nhint: pass one configuration file"),
         (
             "run -- ls",
-            "rexd: `rexd run` is not in this build yet\nhint: this build serves REXD: `rexd --stdio`",
+            "rexd: `rexd run` is not supported by this version\nhint: run `rexd --stdio` to serve REXD",
         ),
         (
             "--config",
-            "rexd: missing argument for option '--config'\nhint: `rexd --help` shows the flags and which of them take a value",
+            "rexd: missing argument for option '--config'\nhint: run `rexd --help` for the flags and their values",
         ),
     ];
     for (line, expected) in table {
         assert_eq!(parsed(line).unwrap_err().to_string(), expected, "{line}");
     }
     for face in ["stringd 3100", "host --hub u", "run"] {
-        assert!(parsed(face).unwrap_err().message.ends_with("is not in this build yet"), "{face}");
+        assert!(parsed(face).unwrap_err().message.ends_with("is not supported by this version"), "{face}");
     }
 }
 
@@ -144,7 +144,7 @@ fn exec_server_listens_or_registers() {
 }
 
 #[test]
-fn the_help_names_every_flag_and_every_command() {
+fn the_help_lists_every_flag_and_every_command() {
     for flag in FLAGS.iter().filter(|flag| flag.name != "check-config") {
         assert!(HELP.contains(&format!("--{}", flag.name)), "{}", flag.name);
     }
@@ -156,24 +156,24 @@ fn the_help_names_every_flag_and_every_command() {
 }
 
 #[test]
-fn a_question_to_the_policy_is_a_command_a_text_or_files() {
-    let wanted = |line: &[&str]| {
+fn policy_test_accepts_a_command_a_shell_text_or_files() {
+    let operation = |line: &[&str]| {
         let command = parse(line.iter().map(OsString::from)).unwrap();
         let CliCommand::Policy(command) = command else { panic!("{command:?}") };
-        let (PolicyCommand::Test(question) | PolicyCommand::Explain(question)) = *command else { panic!() };
-        question.wanted
+        let (PolicyCommand::Test(test) | PolicyCommand::Explain(test)) = *command else { panic!() };
+        test.operation
     };
     let words = |words: &[&str]| TestedOperation::Argv(words.iter().map(|word| (*word).to_owned()).collect());
-    assert_eq!(wanted(&["policy", "test", "--", "git", "-config", "x"]), words(&["git", "-config", "x"]));
-    assert_eq!(wanted(&["policy", "explain", "ls"]), words(&["ls"]));
-    assert_eq!(wanted(&["policy", "test", "ls | wc"]), TestedOperation::Shell("ls | wc".to_owned()));
-    assert_eq!(wanted(&["policy", "test", "--shell", "ls"]), TestedOperation::Shell("ls".to_owned()));
+    assert_eq!(operation(&["policy", "test", "--", "git", "-config", "x"]), words(&["git", "-config", "x"]));
+    assert_eq!(operation(&["policy", "explain", "ls"]), words(&["ls"]));
+    assert_eq!(operation(&["policy", "test", "ls | wc"]), TestedOperation::Shell("ls | wc".to_owned()));
+    assert_eq!(operation(&["policy", "test", "--shell", "ls"]), TestedOperation::Shell("ls".to_owned()));
     let files = TestedOperation::Files(vec![(Access::Write, "a".into()), (Access::Remove, "b".into())]);
-    assert_eq!(wanted(&["policy", "test", "--write", "a", "--remove", "b"]), files);
+    assert_eq!(operation(&["policy", "test", "--write", "a", "--remove", "b"]), files);
 }
 
 #[test]
-fn a_mistaken_question_to_the_policy_is_no_verdict() {
+fn an_invalid_policy_command_has_its_own_exit_status() {
     for line in [
         "policy",
         "policy test",
@@ -188,7 +188,7 @@ fn a_mistaken_question_to_the_policy_is_no_verdict() {
 }
 
 #[test]
-fn the_filters_of_the_audit_are_understood() {
+fn the_filters_of_audit_show_are_parsed() {
     let show = |line: &str| match parsed(line) {
         Ok(CliCommand::AuditShow { show, .. }) => *show,
         other => panic!("{line}: {other:?}"),

@@ -1,4 +1,4 @@
-//! `rexd doctor`: what works on this machine, what does not, and what to do about it.
+//! `rexd doctor`: checks this machine and the configuration, and gives advice.
 
 mod kernel;
 mod operator;
@@ -10,39 +10,39 @@ use std::io::{self, IsTerminal, Write};
 
 use crate::config::{ConfigArgs, Paths};
 
-/// What to look at and how to say it.
+/// The options of `rexd doctor`.
 #[derive(Debug, Clone)]
 pub struct Doctor {
-    /// Which configuration.
+    /// The flags that select the configuration.
     pub config: ConfigArgs,
-    /// Where things lie.
+    /// The paths of configuration and state.
     pub paths: Paths,
-    /// Where programs are looked up, as in `$PATH`.
+    /// The search path of programs, as in `$PATH`.
     pub program_path: Option<OsString>,
-    /// One JSON object instead of lines for people.
+    /// Whether to print one JSON object instead of text.
     pub json: bool,
     /// Whether the words `ok`, `warn` and `fail` are coloured.
     pub colours: bool,
 }
 
-/// How one check went.
+/// The result of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CheckStatus {
     Ok,
-    /// It works with less, or needs attention.
+    /// It works with restrictions, or needs attention.
     Warn,
     /// It does not work.
     Fail,
 }
 
-/// One thing that was looked at.
+/// One check and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,
     pub(crate) status: CheckStatus,
-    /// What was found.
+    /// The observed value.
     pub(crate) found: String,
-    /// What to do about it; nothing when it is well.
+    /// How to fix it; `None` if the check passed.
     pub(crate) advice: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl Check {
 }
 
 impl Doctor {
-    /// Looks at everything, prints it, and returns the status to exit with: 0 when `rexd` is usable here.
+    /// Runs and prints all checks. The exit status is 0 if `rexd` is usable.
     pub fn run(&self, out: &mut dyn Write) -> io::Result<u8> {
         let mut checks = vec![Check::ok("version", env!("CARGO_PKG_VERSION"))];
         checks.extend(operator::checks(self));
@@ -76,10 +76,10 @@ impl Doctor {
     }
 }
 
-/// Whether to colour what goes to standard output: only on a terminal, and only if nobody objects with `NO_COLOR`.
+/// Whether to use colours on stdout: only on a terminal, and not if `NO_COLOR` is set.
 pub fn colours_wanted() -> bool {
-    let objected = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    !objected && io::stdout().is_terminal()
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !no_color && io::stdout().is_terminal()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `[approvals]`: who may answer what the policy asks about, and how long an answer is waited for.
+//! `[approvals]`: who can answer approval requests, and their timeout.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use engine::policy::Glob;
 
 use super::section::{ConfigError, Section};
 
-/// What the operator decides about approvals.
+/// Who can answer approval requests, and when they expire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalsConfig {
-    /// How long an answer is waited for; then it is a no.
+    /// The time after which an unanswered request is denied.
     pub within: Duration,
-    /// Who may answer, by what they proved, such as `token:phone` or `uid:1000`.
+    /// The callers that can answer, as globs such as `token:phone` or `uid:1000`.
     pub approvers: Vec<Glob>,
-    /// Whether whoever asks may answer.
+    /// Whether the requester can approve its own request.
     pub self_approval: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `[auth]`: tokens and certificates, what each is good for, and in which directories.
+//! `[auth]`: tokens and client certificates, with their scopes and roots.
 
 use std::path::{Path, PathBuf};
 
@@ -6,63 +6,63 @@ use super::paths::Paths;
 use super::section::{ConfigError, Section};
 use crate::net::auth::{FROM_VARIABLE, FROM_VARIABLE_FILE, OWN, Scopes, TokenDigest};
 
-/// Names that tokens from elsewhere have.
-const TAKEN: [&str; 3] = [FROM_VARIABLE, FROM_VARIABLE_FILE, OWN];
-/// The longest name of a token.
+/// Names of the tokens that do not come from the file.
+const RESERVED_NAMES: [&str; 3] = [FROM_VARIABLE, FROM_VARIABLE_FILE, OWN];
+/// The maximal length of a token's name.
 const MAX_NAME: usize = 64;
 
-/// Who may come in, as far as the configuration says.
+/// The tokens and client certificates of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuthConfig {
-    /// The tokens.
+    /// The configured tokens.
     pub tokens: Vec<TokenConfig>,
-    /// The client certificates that count, out of those that the client CA vouches for; all of them when empty.
+    /// The accepted client certificates of the client CA; empty means all of them.
     pub certificates: Vec<CertificateConfig>,
 }
 
-/// One token.
+/// One configured token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenConfig {
-    /// What it is called in the audit.
+    /// Its name in the audit.
     pub name: String,
-    /// Where it is.
+    /// The digest or the file of the token.
     pub source: TokenSource,
-    /// What it is good for.
+    /// The scopes of its callers.
     pub scopes: Scopes,
-    /// Only these directories, or all that are served.
+    /// The directories it is limited to; `None` means all roots.
     pub roots: Option<Vec<PathBuf>>,
 }
 
-/// Where a token is.
+/// The source of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenSource {
-    /// Only its digest is known here.
+    /// The SHA-256 digest of the token.
     Sha256(TokenDigest),
-    /// In this file, which only its owner can read.
+    /// A file that only its owner can read.
     File(PathBuf),
 }
 
-/// One client certificate.
+/// One configured client certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateConfig {
-    /// A name in it.
+    /// A name in the certificate.
     pub name: String,
-    /// What it is good for.
+    /// The scopes of its callers.
     pub scopes: Scopes,
-    /// Only these directories, or all that are served.
+    /// The directories it is limited to; `None` means all roots.
     pub roots: Option<Vec<PathBuf>>,
 }
 
-/// The directories a part of which somebody may be given.
+/// The directories that a token can be limited to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ServedRoots<'r> {
-    /// What the file names.
+    /// The roots of the file.
     pub(super) configured: &'r [PathBuf],
-    /// What is served in fact: the same, or what flags name instead.
+    /// The served roots: the same, or those of `--root`.
     pub(super) effective: &'r [PathBuf],
 }
 
-/// Reads the section.
+/// Parses the section.
 pub(super) fn read(
     section: Section<'_, '_>,
     served: ServedRoots<'_>,
@@ -71,10 +71,10 @@ pub(super) fn read(
     let mut auth = AuthConfig::default();
     for table in section.sections("tokens")? {
         let name = name(&table, "token", auth.tokens.iter().map(|token| token.name.as_str()))?;
-        if TAKEN.contains(&name.as_str()) || !is_plain(&name) {
+        if RESERVED_NAMES.contains(&name.as_str()) || !is_plain(&name) {
             let reason = format!(
-                "{name:?} cannot be the name of a token: at most {MAX_NAME} letters, digits and \"._@-\", \
-                 and not {TAKEN:?}"
+                "invalid token name {name:?}: expected at most {MAX_NAME} letters, digits and \"._@-\", \
+                 and none of {RESERVED_NAMES:?}"
             );
             return Err(table.document.error(table.span_of("name"), reason));
         }
@@ -105,9 +105,9 @@ fn name<'n>(
     mut known: impl Iterator<Item = &'n str>,
 ) -> Result<String, ConfigError> {
     let name = table.text("name")?.filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| table.document.error(table.span(), format!("a {what} has no name")))?;
+    let name = name.ok_or_else(|| table.document.error(table.span(), format!("a {what} needs a name")))?;
     if known.any(|other| other == name) {
-        let reason = format!("two {what}s are called {name:?}");
+        let reason = format!("duplicate {what} name {name:?}");
         return Err(table.document.error(table.span_of("name"), reason));
     }
     Ok(name)
@@ -118,7 +118,7 @@ fn source(table: &Section<'_, '_>, name: &str, paths: &Paths) -> Result<TokenSou
     match (table.text("sha256")?, table.text("file")?) {
         (Some(hex), None) => match TokenDigest::from_hex(&hex) {
             Some(digest) => Ok(TokenSource::Sha256(digest)),
-            // The text itself may be a token somebody wrote here by mistake, so it is not repeated.
+            // The value may be a token in the wrong place, so the message does not contain it.
             None => wrong("sha256", format!("{} must be 64 hexadecimal digits", table.path_of("sha256"))),
         },
         (None, Some(file)) => {
@@ -128,8 +128,10 @@ fn source(table: &Section<'_, '_>, name: &str, paths: &Paths) -> Result<TokenSou
             }
             wrong("file", format!("{} must be absolute, not {file:?}", table.path_of("file")))
         }
-        (None, None) => wrong("name", format!("the token {name:?} has neither sha256 nor file")),
-        (Some(_), Some(_)) => wrong("file", format!("the token {name:?} has both sha256 and file")),
+        (None, None) => wrong("name", format!("the token {name:?} needs sha256 or file")),
+        (Some(_), Some(_)) => {
+            wrong("file", format!("the token {name:?} has both sha256 and file; use one of them"))
+        }
     }
 }
 
@@ -145,7 +147,7 @@ fn scopes(table: &Section<'_, '_>) -> Result<Scopes, ConfigError> {
             "admin" => scopes.admin = true,
             other => {
                 let reason = format!(
-                    "{} must be of \"read\", \"exec\", \"admin\", not {other:?}",
+                    "{} must contain only \"read\", \"exec\" and \"admin\", not {other:?}",
                     table.path_of("scopes")
                 );
                 return Err(table.document.error(item.span(), reason));
@@ -153,12 +155,12 @@ fn scopes(table: &Section<'_, '_>) -> Result<Scopes, ConfigError> {
         }
     }
     if scopes.is_empty() {
-        table.document.warn(table.span_of("scopes"), "nobody can do anything without scopes");
+        table.document.warn(table.span_of("scopes"), "a token or certificate without scopes can do nothing");
     }
     Ok(scopes)
 }
 
-/// Directories within those that the file names. When flags name others instead, only what lies in both is left.
+/// Directories below the roots of the file. With `--root`, only what is also below those roots remains.
 fn roots(
     table: &Section<'_, '_>,
     served: ServedRoots<'_>,
@@ -176,12 +178,12 @@ fn roots(
             return wrong(format!("a root must be an absolute path without \"..\", not {text:?}"));
         }
         if !served.configured.iter().any(|allowed| root.starts_with(allowed)) {
-            return wrong(format!("the root {text:?} lies in none of security.allowed_roots"));
+            return wrong(format!("the root {text:?} is not below security.allowed_roots"));
         }
         roots.extend(shared(&root, served.effective));
     }
     if roots.is_empty() {
-        table.document.warn(table.span_of("roots"), "nothing that is served lies in these roots");
+        table.document.warn(table.span_of("roots"), "no served directory is below these roots");
     }
     Ok(Some(roots))
 }
@@ -190,7 +192,7 @@ fn is_exact(path: &Path) -> bool {
     path.is_absolute() && !path.components().any(|part| part == std::path::Component::ParentDir)
 }
 
-/// What lies in `root` and in one of the `served` directories.
+/// The directories that are below both `root` and one of `served`.
 fn shared(root: &Path, served: &[PathBuf]) -> Vec<PathBuf> {
     if served.iter().any(|allowed| root.starts_with(allowed)) {
         return vec![root.to_owned()];

@@ -1,4 +1,4 @@
-//! `[environment]`: what commands inherit from the daemon.
+//! `[environment]`: the environment of commands.
 
 use engine::policy::{Environment, Glob};
 

@@ -1,4 +1,4 @@
-//! `[exec_server]`: what `rexd serve` offers Codex, unless flags say otherwise.
+//! `[exec_server]`: the exec-server face of `rexd serve`; flags take precedence.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use super::server::file;
 use crate::cli::args::{RegistrationArgs, WsAuthFlags};
 use crate::faces::exec_server::listen::ExecServerTransport;
 
-/// Where Codex finds this daemon.
+/// The listener and the registration of the exec-server face.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecServerConfig {
-    /// Where it listens.
+    /// The address of its WebSocket listener.
     pub listen: Option<SocketAddr>,
-    /// What clients of the listener have to show.
+    /// The authentication of the listener's clients.
     pub ws_auth: WsAuthFlags,
-    /// Where it registers as an executor.
+    /// The hub with which it registers as an executor.
     pub remote: Option<RegistrationArgs>,
-    /// The file with the executor's token; else it is in the environment.
+    /// The file with the executor's token; otherwise the token is in the environment.
     pub remote_token_file: Option<PathBuf>,
 }
 
-/// The way that asks for a token.
+/// The only value of `ws_auth`.
 const TOKEN: &str = "capability-token";
 
 pub(super) fn read(section: Section<'_, '_>, paths: &Paths) -> Result<ExecServerConfig, ConfigError> {
@@ -54,7 +54,7 @@ fn ws_auth(section: &Section<'_, '_>, paths: &Paths) -> Result<WsAuthFlags, Conf
     let (file, sha256) = (file(section, "ws_token_file", paths)?, text(section, "ws_token_sha256")?);
     if file.is_some() && sha256.is_some() {
         let reason = format!(
-            "{} and {} exclude each other",
+            "{} conflicts with {}; use one of them",
             section.path_of("ws_token_file"),
             section.path_of("ws_token_sha256")
         );
@@ -76,13 +76,13 @@ fn remote(section: &Section<'_, '_>) -> Result<Option<RegistrationArgs>, ConfigE
     }
 }
 
-/// What is written, without blanks around it; nothing if that is nothing.
+/// A trimmed string; `None` if it is absent or empty.
 fn text(section: &Section<'_, '_>, key: &'static str) -> Result<Option<String>, ConfigError> {
     let text = section.text(key)?.map(|text| text.trim().to_owned());
     Ok(text.filter(|text| !text.is_empty()))
 }
 
 fn needs(section: &Section<'_, '_>, there: &str, other: &str) -> ConfigError {
-    let reason = format!("{} needs {} beside it", section.path_of(there), section.path_of(other));
+    let reason = format!("{} requires {}", section.path_of(there), section.path_of(other));
     section.document.error(section.span_of(there), reason)
 }

@@ -1,19 +1,19 @@
-//! `[keepers]`: how much detached processes may keep, and for how long.
+//! `[keepers]`: limits of detached processes, their logs and their retention.
 
 use std::time::Duration;
 
 use super::section::{ConfigError, Section};
 
-/// What the operator decides about detached processes.
+/// Limits of detached processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeepersConfig {
-    /// Output kept on disk per process; past it the oldest goes and is declared lost.
+    /// The log limit per process; beyond it the oldest output is removed and reported as lost.
     pub log_bytes: u64,
-    /// Output kept on disk of all processes together; past it ended ones lose theirs first.
+    /// The log limit of all processes together; beyond it the output of ended processes is removed first.
     pub quota_bytes: u64,
-    /// How long the log and the status stay after the end.
+    /// How long the log and the status are kept after the end of a process.
     pub keep: Duration,
-    /// Detached processes of one user that may run at the same time; the next start is refused.
+    /// The maximal number of running detached processes of one user; further starts are refused.
     pub max: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `[limits]`: every bound that an operator may set.
+//! `[limits]`: the limits of sessions, processes and files.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use engine::limits::OnOutputLimit;
 
 use super::section::{ConfigError, Section};
 
-/// The limits of the file over those it starts from. Zero means "none" where none is possible.
+/// The limits of the file, on top of `base`. Zero means no limit where that is possible.
 pub(super) fn read(section: Section<'_, '_>, base: Limits) -> Result<Limits, ConfigError> {
     let choices = [("kill", OnOutputLimit::Kill), ("truncate", OnOutputLimit::Truncate)];
     let limits = Limits {
@@ -36,19 +36,19 @@ pub(super) fn read(section: Section<'_, '_>, base: Limits) -> Result<Limits, Con
     Ok(limits)
 }
 
-/// A default above its ceiling is legal and useless.
+/// Warns about a default that is above its maximum.
 fn check_order(section: &Section<'_, '_>, limits: &Limits) {
     let document = section.document;
     if let (Some(default), Some(hard)) = (limits.default_timeout, limits.hard_timeout)
         && default > hard
     {
-        let text = "limits.default_timeout_ms is above limits.hard_timeout_ms, which binds";
+        let text = "limits.default_timeout_ms is larger than limits.hard_timeout_ms, which applies";
         document.warn(section.span_of("default_timeout_ms"), text);
     }
     if let (Some(default), Some(hard)) = (limits.max_output_bytes, limits.hard_output_bytes)
         && default > hard
     {
-        let text = "limits.max_output_bytes is above limits.hard_output_bytes, which binds";
+        let text = "limits.max_output_bytes is larger than limits.hard_output_bytes, which applies";
         document.warn(section.span_of("max_output_bytes"), text);
     }
 }

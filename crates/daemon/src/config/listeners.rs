@@ -1,4 +1,4 @@
-//! Listeners: what is served where, of what flags and the file say together.
+//! The listeners to open, from flags and the configuration file.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,29 +8,29 @@ use super::{Config, TlsFiles};
 use crate::cli::args::ServeArgs;
 use crate::net::auth::is_loopback_address;
 
-/// Everything that is served on.
+/// The listeners of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listeners {
-    /// Standard input and output.
+    /// Whether REXD is served on stdin and stdout.
     pub stdio: bool,
-    /// HTTP and WebSocket on this address.
+    /// The address for HTTP and WebSocket.
     pub http: Option<String>,
-    /// A unix socket.
+    /// The path of the unix socket.
     pub unix: Option<PathBuf>,
-    /// TLS for HTTP.
+    /// The certificate and key of the HTTP listener.
     pub tls: Option<TlsFiles>,
-    /// Who signs the certificates of clients.
+    /// The CA of client certificates.
     pub client_ca: Option<PathBuf>,
-    /// Codex's face, on this address.
+    /// The address of the exec-server face.
     pub exec_server: Option<SocketAddr>,
-    /// Codex's face, through a rendezvous.
+    /// Whether the exec-server face registers with a hub.
     pub registers: bool,
 }
 
 impl Listeners {
-    /// Flags win over the file, key by key. `--stdio` alone is stdio alone, since whoever starts `rexd` through ssh
-    /// must not open ports; a call without anything follows the file. Standard streams are served beside others
-    /// only if a flag says so: to a service manager they are nobody.
+    /// Flags take precedence over the file, key by key. `--stdio` without another listener opens no socket, because
+    /// `rexd` started through ssh must not open ports; a call without flags follows the file. Stdin and stdout are served
+    /// beside sockets only if `--stdio` is given: under a service manager they have no client.
     pub fn new(flags: &ServeArgs, config: &Config) -> Result<Self, ConfigError> {
         let file = &config.server;
         let others = flags.exec_server.is_some() || flags.stringd.is_some() || flags.hub.is_some();
@@ -54,18 +54,18 @@ impl Listeners {
         Ok(Self { stdio, http, unix, tls, client_ca, exec_server, registers })
     }
 
-    /// Whether there is nothing to serve; a service manager may still hand over sockets.
+    /// Whether there is no listener. A service manager can still pass sockets.
     pub fn is_empty(&self) -> bool {
         *self == Self { tls: self.tls.clone(), client_ca: self.client_ca.clone(), ..Self::default() }
     }
 
-    /// Whether standard streams are all there is to serve.
+    /// Whether stdin and stdout are the only listener.
     pub fn is_stdio_alone(&self) -> bool {
         let exec_server = self.exec_server.is_some() || self.registers;
         self.stdio && self.http.is_none() && self.unix.is_none() && !exec_server
     }
 
-    /// Whether the HTTP listener can be reached from elsewhere, and its tokens be read on the way.
+    /// Whether other machines can reach the HTTP listener without TLS, so that tokens can be intercepted.
     pub fn is_exposed(&self) -> bool {
         self.tls.is_none() && self.http.as_ref().is_some_and(|address| !is_loopback_address(address))
     }

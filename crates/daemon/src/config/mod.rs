@@ -1,5 +1,4 @@
-//! Configuration: the operator's TOML file and the flags, read into exact types or refused with the place of the
-//! mistake.
+//! The configuration: a TOML file and flags, parsed into exact types, or refused with line, column and reason.
 
 mod approvals;
 mod auth;
@@ -39,10 +38,10 @@ use engine::Limits;
 use engine::policy::Policy;
 use section::{Document, Section};
 
-/// What "no limit" is called towards clients, which want a number: the largest that JSON carries exactly.
+/// The number that clients receive for "no limit": the largest integer that JSON represents exactly.
 pub const NO_LIMIT: u64 = 9_007_199_254_740_991;
 
-/// Where the configuration comes from, as far as flags say.
+/// The flags that select the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConfigArgs {
     /// The file to read instead of the default ones.
@@ -51,43 +50,43 @@ pub struct ConfigArgs {
     pub roots: Vec<PathBuf>,
 }
 
-/// Everything the operator decides.
+/// The effective configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The directories to serve, as they were written.
+    /// The served directories, as configured.
     pub roots: Vec<PathBuf>,
-    /// Every bound.
+    /// The limits of sessions and processes.
     pub limits: Limits,
-    /// Rules on commands, and what commands inherit.
+    /// Rules on commands and files, and the environment of commands.
     pub policy: Policy,
-    /// Who may answer what the policy asks about.
+    /// Who can answer approval requests, and how long they stay open.
     pub approvals: ApprovalsConfig,
-    /// Where the audit goes.
+    /// The audit file.
     pub audit: AuditConfig,
-    /// What listens where.
+    /// Listeners, TLS, timeouts and the log level.
     pub server: ServerConfig,
-    /// Where Codex finds it.
+    /// The exec-server face.
     pub exec_server: ExecServerConfig,
-    /// Whether a write is on the disk before it is answered.
+    /// Whether a write is flushed to disk before its response.
     pub durable_writes: bool,
-    /// Where telemetry goes.
+    /// Metrics and traces.
     pub telemetry: TelemetryConfig,
-    /// What detached processes may keep.
+    /// Limits of detached processes.
     pub keepers: KeepersConfig,
-    /// Who may come in.
+    /// Tokens and client certificates.
     pub auth: AuthConfig,
-    /// What confines commands.
+    /// Sandbox profiles.
     pub sandbox: SandboxConfig,
     /// The file this was read from.
     pub source: Option<PathBuf>,
-    /// What is odd but no reason to refuse.
+    /// Problems that do not make the configuration invalid.
     pub warnings: Vec<String>,
-    /// The file to name to somebody who has to write one.
+    /// The file to create if there is none, for messages.
     pub file_to_write: PathBuf,
 }
 
 impl Config {
-    /// Finds and reads the configuration.
+    /// Finds and parses the configuration file.
     pub fn load(args: &ConfigArgs, paths: &Paths) -> Result<Self, ConfigError> {
         server::check_flag_roots(&args.roots, paths)?;
         match paths.config_file(args.file.as_deref()) {
@@ -100,7 +99,7 @@ impl Config {
         }
     }
 
-    /// Reads a configuration from its text; `file` is where it came from, if anywhere.
+    /// Parses the text of a configuration; `file` is empty if there is no file.
     pub fn parse(text: &str, file: &Path, args: &ConfigArgs, paths: &Paths) -> Result<Self, ConfigError> {
         let document = Document { file, text, warnings: RefCell::default() };
         let table = toml::de::DeTable::parse(text)
@@ -137,27 +136,27 @@ impl Config {
             config.source = Some(file.to_owned());
         }
         config.warnings = document.warnings.into_inner();
-        config.warn_about_roots();
+        config.warnings.extend(config.root_warnings());
         Ok(config)
     }
 
-    /// What to tell somebody whose path lies in no root because there are none.
+    /// The message for a daemon without roots; `None` if there are roots.
     pub fn no_roots_message(&self) -> Option<String> {
         let file = self.source.as_ref().unwrap_or(&self.file_to_write);
         self.roots.is_empty().then(|| {
             format!(
-                "no roots are configured, so nothing is served: \
-                 write [[security.allowed_roots]] with path = \"/…\" in {}, or start with --root DIR",
+                "no roots are configured, so no directory is served; \
+                 add [[security.allowed_roots]] with path = \"/…\" to {}, or pass --root DIR",
                 file.display()
             )
         })
     }
 
-    fn warn_about_roots(&mut self) {
-        self.warnings.extend(self.no_roots_message());
-        if self.roots.iter().any(|root| root == Path::new("/")) {
-            self.warnings.push("a root is /: every file this user can reach is served".to_owned());
-        }
+    /// Warnings about missing roots and about a root of `/`; they are also in `warnings`.
+    pub fn root_warnings(&self) -> Vec<String> {
+        let serves_all = self.roots.iter().any(|root| root == Path::new("/"));
+        let slash = "a root is /: every file that this user can access is served";
+        self.no_roots_message().into_iter().chain(serves_all.then(|| slash.to_owned())).collect()
     }
 }
 

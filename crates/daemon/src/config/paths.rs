@@ -1,42 +1,42 @@
-//! Paths: where configuration and state lie, from the environment the daemon was started with.
+//! The paths of configuration and state, from the environment.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::net::auth::Secret;
 
-/// The file that is looked for on a machine with an administrator.
+/// The configuration file of the administrator.
 const SYSTEM_FILE: &str = "/etc/rexd/config.toml";
 
-/// Where the world keeps things. Made once from the environment, by hand in tests.
+/// The daemon's paths and its token variables. Read once from the environment; built by hand in tests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Paths {
-    /// A file named by `$REXD_CONFIG`.
+    /// The value of `$REXD_CONFIG`.
     pub named: Option<PathBuf>,
-    /// The administrator's file.
+    /// The administrator's configuration file.
     pub system: Option<PathBuf>,
-    /// The user's file.
+    /// The user's configuration file.
     pub user: Option<PathBuf>,
-    /// The directory for logs, keepers, audit and tokens.
+    /// The state directory: logs, keepers, audit and tokens.
     pub state: Option<PathBuf>,
-    /// The token of `$REXD_TOKEN`.
+    /// The value of `$REXD_TOKEN`.
     pub token: Option<Secret>,
-    /// The token file of `$REXD_TOKEN_FILE`.
+    /// The value of `$REXD_TOKEN_FILE`.
     pub token_file: Option<PathBuf>,
     /// The home directory.
     pub home: Option<PathBuf>,
-    /// What relative paths of flags are relative to.
+    /// The current directory, to which relative flags refer.
     pub current: PathBuf,
 }
 
 impl Paths {
-    /// The places of this process.
+    /// The paths for the environment of this process.
     pub fn from_environment() -> Self {
         let current = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         Self::from_variables(|name| std::env::var_os(name), current)
     }
 
-    /// The places that these variables name. Empty and (where the convention says so) relative values do not count.
+    /// The paths for these variables. Empty values are ignored, and relative ones where XDG requires it.
     pub fn from_variables(variable: impl Fn(&str) -> Option<OsString>, current: PathBuf) -> Self {
         let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let absolute = |name: &str| path(name).filter(|path| path.is_absolute());
@@ -56,17 +56,17 @@ impl Paths {
         }
     }
 
-    /// The audit file of those who named none.
+    /// The default path of the audit file.
     pub fn default_audit(&self) -> Option<PathBuf> {
         self.state.as_ref().map(|state| state.join("audit.log"))
     }
 
-    /// The file to write when there is none yet.
+    /// The configuration file to create if there is none.
     pub fn file_to_write(&self) -> PathBuf {
         self.user.clone().unwrap_or_else(|| PathBuf::from(SYSTEM_FILE))
     }
 
-    /// `~` and `~/x` as the home directory.
+    /// Replaces `~` at the start with the home directory.
     pub(super) fn expand(&self, path: &str) -> PathBuf {
         match (path.strip_prefix('~'), &self.home) {
             (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
@@ -76,8 +76,8 @@ impl Paths {
         }
     }
 
-    /// The file to read: one that was named even if it is missing, else the first default one that is there. One
-    /// that cannot be looked at counts as there: the operator's file is never skipped for lack of rights.
+    /// The file to read: the file of the flag or of `$REXD_CONFIG`, even if it is missing, else the first default file
+    /// that exists. A file that cannot be accessed counts as existing, so that missing permissions are an error.
     pub(super) fn config_file(&self, flag: Option<&Path>) -> Option<PathBuf> {
         let named = flag.map(|file| self.current.join(file)).or_else(|| self.named.clone());
         let mut defaults = self.system.iter().chain(&self.user);
@@ -85,8 +85,8 @@ impl Paths {
     }
 }
 
-/// An empty variable is as good as none. One that is not UTF-8 is kept as a token that nobody can send, so that it
-/// is refused with a reason and not passed over.
+/// The token in a variable; `None` if it is empty. A value that is not UTF-8 becomes a token that no client can send, so
+/// that it is refused later with a reason.
 fn token(value: Option<OsString>) -> Option<Secret> {
     value.filter(|value| !value.is_empty()).map(|value| Secret::new(value.to_string_lossy()))
 }

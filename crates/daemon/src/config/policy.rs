@@ -1,4 +1,4 @@
-//! `[policy]`: rules on commands and files, and what decides when none matches.
+//! `[policy]`: rules on commands and files, and the defaults if no rule matches.
 
 use engine::policy::{
     Access, ArgvPattern, Class, Conditions, Example, Glob, Matcher, PathGlob, Policy, PolicyError,
@@ -14,7 +14,7 @@ use super::section::{ConfigError, Section};
 const VERDICTS: [(&str, Verdict); 3] =
     [("allow", Verdict::Allow), ("ask", Verdict::Ask), ("deny", Verdict::Deny)];
 
-/// The policy of the file. Its examples are tried before it is accepted.
+/// Parses the policy and tests the examples of its rules.
 pub(super) fn read(root: &Section<'_, '_>, allow_shell: bool, paths: &Paths) -> Result<Policy, ConfigError> {
     let section = root.section("policy")?;
     let default = section.choice("default", &VERDICTS)?.unwrap_or(Verdict::Allow);
@@ -25,7 +25,7 @@ pub(super) fn read(root: &Section<'_, '_>, allow_shell: bool, paths: &Paths) -> 
         let span = table.span();
         let rule = RuleReader { section: table, paths }.read(at)?;
         if rules.iter().any(|other| other.name == rule.name) {
-            return Err(root.document.error(span, format!("two rules are called {:?}", rule.name)));
+            return Err(root.document.error(span, format!("duplicate rule name {:?}", rule.name)));
         }
         rules.push(rule);
         spans.push(span);
@@ -53,7 +53,7 @@ impl RuleReader<'_, '_, '_> {
         let section = &self.section;
         let name = section.text("name")?.unwrap_or_else(|| format!("rule {}", at + 1));
         let verdict =
-            section.choice("action", &VERDICTS)?.ok_or_else(|| self.refuse(&name, "has no action"))?;
+            section.choice("action", &VERDICTS)?.ok_or_else(|| self.error(&name, "needs an action"))?;
         let matcher = self.matcher(&name, verdict)?;
         let conditions = Conditions {
             faces: self.globs("faces")?,
@@ -63,16 +63,14 @@ impl RuleReader<'_, '_, '_> {
         };
         let about_files = matches!(matcher, Matcher::Paths { .. });
         if about_files && !conditions.cwd.is_empty() {
-            return Err(
-                self.refuse(&name, "has paths and cwd; cwd is for rules on commands, paths are absolute")
-            );
+            return Err(self.error(&name, "has both paths and cwd; cwd is only for rules on commands"));
         }
         let rule = Rule {
             conditions,
             reason: section.text("reason")?,
             examples_match: self.examples("examples_match", about_files)?,
             examples_no_match: self.examples("examples_no_match", about_files)?,
-            line: Some(section.document.place(section.span().start).0),
+            line: Some(section.document.position(section.span().start).0),
             ..Rule::new(&name, verdict, matcher)
         };
         self.section.finish();
@@ -87,23 +85,21 @@ impl RuleReader<'_, '_, '_> {
         let access = section.choice("access", &RuleAccess::NAMES)?;
         let given = [!argv.is_empty(), class.is_some(), !globs.is_empty()];
         match given.iter().filter(|given| **given).count() {
-            0 => return Err(self.refuse(name, "has none of argv, class and paths; it needs one of them")),
+            0 => return Err(self.error(name, "needs one of argv, class and paths")),
             1 => {}
             _ => {
-                return Err(
-                    self.refuse(name, "has more than one of argv, class and paths; it needs one of them")
-                );
+                return Err(self.error(name, "has more than one of argv, class and paths; use one of them"));
             }
         }
         if access.is_some() && globs.is_empty() {
-            let reason = format!("rule {name:?} has access but no paths; access is for rules on files");
+            let reason = format!("rule {name:?} has access but no paths; access is only for rules on files");
             return Err(section.document.error(section.span_of("access"), reason));
         }
         if let (Some(pattern), true) = (ArgvPattern::new(&argv), verdict != Verdict::Allow)
             && pattern.is_bare()
         {
             let text = format!(
-                "rule {name:?} matches {:?} without arguments only; end argv with \"*\" for any",
+                "rule {name:?} matches {:?} only without arguments; end argv with \"*\" to match any arguments",
                 argv[0]
             );
             section.document.warn(section.span_of("argv"), text);
@@ -115,7 +111,7 @@ impl RuleReader<'_, '_, '_> {
         })
     }
 
-    /// Globs on names. A list that is there but empty would mean nobody or everybody, so it is refused.
+    /// Globs on names. An empty list is refused: it could mean all names or none.
     fn globs(&self, key: &'static str) -> Result<Vec<Glob>, ConfigError> {
         let texts = self.section.texts(key)?;
         self.not_empty(key, texts.is_empty())?;
@@ -131,33 +127,33 @@ impl RuleReader<'_, '_, '_> {
     fn path_glob(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<PathGlob, ConfigError> {
         let text = self.path(key, item)?;
         PathGlob::new(&text).ok_or_else(|| {
-            let reason = format!("{text:?} matches no path; write it absolute and without `.` and `..`");
+            let reason = format!("{text:?} matches no path; use an absolute path without `.` and `..`");
             self.section.document.error(item.span(), reason)
         })
     }
 
-    /// A path or a glob, with the home directory for a leading `~`.
+    /// A path or a glob, with `~` replaced by the home directory.
     fn path(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<String, ConfigError> {
         let text = self.section.as_text(key, item)?;
         let expanded = self.paths.expand(&text);
         if text.starts_with('~') && expanded.starts_with("~") {
-            let reason = format!("{text:?} means a home directory that is not known here; write the path");
+            let reason = format!("unknown home directory in {text:?}; use an absolute path");
             return Err(self.section.document.error(item.span(), reason));
         }
         Ok(expanded.to_string_lossy().into_owned())
     }
 
     fn not_empty(&self, key: &str, empty: bool) -> Result<(), ConfigError> {
-        match self.section.value_is_there(key) && empty {
+        match self.section.has_key(key) && empty {
             true => {
-                let reason = format!("{} is empty; leave it out to mean any", self.section.path_of(key));
+                let reason = format!("{} is empty; omit it to match any", self.section.path_of(key));
                 Err(self.section.document.error(self.section.span_of(key), reason))
             }
             false => Ok(()),
         }
     }
 
-    /// Commands as arrays of words or as shell text; files as paths or as `{ write = "path" }`.
+    /// Examples of commands are arrays of words or shell text; examples of files are paths or `{ write = "path" }`.
     fn examples(&self, key: &'static str, about_files: bool) -> Result<Vec<Example>, ConfigError> {
         let section = &self.section;
         let convert = |item: &Spanned<DeValue<'_>>| match (about_files, item.get_ref()) {
@@ -167,13 +163,13 @@ impl RuleReader<'_, '_, '_> {
                 .collect::<Result<_, _>>()
                 .map(Example::Argv),
             (false, _) => section.as_text(key, item).map(Example::Shell),
-            (true, DeValue::Table(_)) => self.touched(key, item),
+            (true, DeValue::Table(_)) => self.file_example(key, item),
             (true, _) => self.path(key, item).map(|path| Example::Path { path: path.into(), access: None }),
         };
         section.items(key)?.into_iter().map(convert).collect()
     }
 
-    fn touched(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<Example, ConfigError> {
+    fn file_example(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<Example, ConfigError> {
         let table = item.get_ref().as_table();
         let mut entries = table.into_iter().flat_map(|table| table.iter());
         let (entry, more) = (entries.next(), entries.next().is_some());
@@ -182,29 +178,30 @@ impl RuleReader<'_, '_, '_> {
             access.map(|(_, access)| (*access, value))
         });
         let Some((access, value)) = known else {
-            let reason = "an example of a rule on files is a path, or { read = \"…\" }, { write = \"…\" }, \
-                          { remove = \"…\" }";
+            let reason = "an example of a rule on files must be a path, { read = \"…\" }, { write = \"…\" } \
+                          or { remove = \"…\" }";
             return Err(self.section.document.error(item.span(), reason));
         };
         Ok(Example::Path { path: self.path(key, value)?.into(), access: Some(access) })
     }
 
-    fn refuse(&self, name: &str, what: &str) -> ConfigError {
-        self.section.document.error(self.section.span(), format!("rule {name:?} {what}"))
+    fn error(&self, name: &str, problem: &str) -> ConfigError {
+        self.section.document.error(self.section.span(), format!("rule {name:?} {problem}"))
     }
 }
 
-/// The list of what `sudo` may run; nothing when there is no list, which is not the same as an empty one.
+/// The commands that `sudo` can run; `None` without a list, which is different from an empty list.
 fn sudo(section: Section<'_, '_>) -> Result<Option<Vec<ArgvPattern>>, ConfigError> {
     let mut patterns = Vec::new();
     for item in section.items("allow")? {
-        let words =
-            item.get_ref().as_array().ok_or_else(|| section.wrong_type("allow", item, "arrays of words"))?;
+        let words = item
+            .get_ref()
+            .as_array()
+            .ok_or_else(|| section.wrong_type("allow", item, "an array of arrays of strings"))?;
         let words: Vec<String> =
             words.iter().map(|word| section.as_text("allow", word)).collect::<Result<_, _>>()?;
-        let pattern = ArgvPattern::new(&words).ok_or_else(|| {
-            section.document.error(item.span(), "a command in policy.sudo.allow has no words")
-        })?;
+        let pattern = ArgvPattern::new(&words)
+            .ok_or_else(|| section.document.error(item.span(), "an entry of policy.sudo.allow is empty"))?;
         patterns.push(pattern);
     }
     let present = section.is_present();

@@ -1,4 +1,4 @@
-//! `rexd check-config`: what the configuration comes to, for people.
+//! `rexd check-config`: prints the effective configuration.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{Config, ConfigArgs, Listeners, OFF, Paths};
 use crate::cli::args::ServeArgs;
 use crate::net::auth;
 
-/// Reads the configuration and prints what it comes to, or what is wrong. Returns the status to exit with.
+/// Prints the effective configuration, or the error in it. Returns the exit status.
 pub fn check_config(args: &ConfigArgs, paths: &Paths, out: &mut dyn Write) -> io::Result<u8> {
     match Config::load(args, paths) {
         Ok(config) => {
@@ -30,11 +30,13 @@ pub fn check_config(args: &ConfigArgs, paths: &Paths, out: &mut dyn Write) -> io
     }
 }
 
-/// The effective values, one a line.
+/// Prints the effective values, one per line.
 pub(crate) fn summary(config: &Config, out: &mut dyn Write) -> io::Result<()> {
     let mut line = |name: &str, value: String| writeln!(out, "{name:<28}{value}");
-    let source =
-        config.source.as_ref().map_or_else(|| "none, defaults".to_owned(), |file| file.display().to_string());
+    let source = config
+        .source
+        .as_ref()
+        .map_or_else(|| "none (defaults)".to_owned(), |file| file.display().to_string());
     line("configuration", source)?;
     let roots: Vec<String> = config.roots.iter().map(|root| root.display().to_string()).collect();
     line("roots", if roots.is_empty() { "none".to_owned() } else { roots.join(", ") })?;
@@ -60,7 +62,7 @@ pub(crate) fn summary(config: &Config, out: &mut dyn Write) -> io::Result<()> {
     line("log_level", config.server.log_level.name().to_owned())
 }
 
-/// Where it listens, and who may come in. Tokens are named, never shown.
+/// Prints listeners, tokens and certificates. Tokens are printed by name only.
 fn access(config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<()> {
     let server = &config.server;
     let off = || "off".to_owned();
@@ -78,8 +80,8 @@ fn access(config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "{:<28}{tls}", "tls")?;
     for token in auth::report(config, paths) {
         writeln!(out, "{:<28}{}: {}", "token", token.name, token.found)?;
-        if let Some(trouble) = token.problem {
-            writeln!(out, "warning: the token {} cannot be relied on: {trouble}", token.name)?;
+        if let Some(problem) = token.problem {
+            writeln!(out, "warning: the token {} cannot be used: {problem}", token.name)?;
         }
     }
     for certificate in &config.auth.certificates {
@@ -98,14 +100,14 @@ fn access(config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<()>
     }
 }
 
-/// What to say about a listener whose tokens can be read on their way.
-pub(crate) const EXPOSED: &str = "the HTTP address can be reached from other machines without TLS, so that tokens \
-     travel readable; set tls_cert and tls_key, or listen on 127.0.0.1 behind a proxy";
+/// The warning about a listener without TLS that other machines can reach.
+pub(crate) const EXPOSED: &str = "other machines can reach the HTTP address without TLS, so tokens can be intercepted; set tls_cert and tls_key, or \
+     listen on 127.0.0.1 behind a proxy";
 
 fn approvals(config: &Config) -> String {
     let approvals = &config.approvals;
     let who: Vec<&str> = approvals.approvers.iter().map(|glob| glob.as_str()).collect();
-    let own = if approvals.self_approval { "" } else { ", never whoever asks" };
+    let own = if approvals.self_approval { "" } else { ", never the requester" };
     format!("by {}{own}, within {} ms", who.join(", "), approvals.within.as_millis())
 }
 
@@ -114,7 +116,7 @@ fn sandbox(config: &Config) -> String {
     let profile = config.sandbox.profile.as_deref().unwrap_or(OFF);
     let gap = match config.sandbox.on_gap {
         OnGap::Refuse => "",
-        OnGap::Reduce => ", reduced where the kernel cannot hold it",
+        OnGap::Reduce => ", reduced where the kernel lacks support",
     };
     let own = if custom.is_empty() { String::new() } else { format!("; also {}", custom.join(", ")) };
     format!("{profile}{gap}{own}")
@@ -138,7 +140,7 @@ fn on_output_limit(action: OnOutputLimit) -> &'static str {
 fn secrets(policy: &PolicySettings) -> &'static str {
     match (policy.environment.remove_secrets, policy.environment.keep.is_empty()) {
         (true, true) => "not inherited",
-        (true, false) => "not inherited, but for what environment.keep names",
+        (true, false) => "not inherited, except those in environment.keep",
         (false, _) => "inherited (environment.remove_secrets = false)",
     }
 }
@@ -146,7 +148,7 @@ fn secrets(policy: &PolicySettings) -> &'static str {
 fn audit(config: &Config) -> String {
     match (&config.audit.path, config.audit.enabled) {
         (_, false) => "off".to_owned(),
-        (None, true) => "nowhere: no home directory".to_owned(),
+        (None, true) => "none: there is no home directory".to_owned(),
         (Some(path), true) => path.display().to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! `[sandbox]`: which profile confines the commands of every session, and the profiles an operator adds.
+//! `[sandbox]`: the profile of all commands, and additional profiles.
 
 use std::path::PathBuf;
 
@@ -7,60 +7,60 @@ use engine::sandbox::{Network, OnGap, ResourceLimits};
 use super::paths::Paths;
 use super::section::{ConfigError, Section};
 
-/// What the operator decides about confining commands.
+/// The profile of all commands, and the configured profiles.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SandboxConfig {
-    /// The profile of every command, by its name; nothing leaves them as they are.
+    /// The name of the profile of every command; `None` means no sandbox.
     pub profile: Option<String>,
-    /// What happens when this kernel cannot hold a part of a profile.
+    /// What to do if the kernel cannot enforce a part of a profile.
     pub on_gap: OnGap,
-    /// What one command may use up, whatever its profile.
+    /// Resource limits of one command, under any profile.
     pub limits: ResourceLimits,
-    /// Profiles beside the built-in ones.
+    /// The profiles besides the built-in ones.
     pub profiles: Vec<CustomProfile>,
 }
 
-/// A profile of the operator.
+/// A configured profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomProfile {
-    /// What it is called.
+    /// The name of the profile.
     pub name: String,
-    /// What may be read; nothing means everything.
+    /// Readable paths; empty means all paths.
     pub read: Vec<PathBuf>,
-    /// What may be changed.
+    /// Writable paths.
     pub write: Vec<PathBuf>,
-    /// Whether the roots of the session may be changed too.
+    /// Whether the roots of the session are also writable.
     pub write_roots: bool,
-    /// What cannot be seen.
+    /// Hidden paths.
     pub hide: Vec<PathBuf>,
-    /// What stays as it is inside writable paths.
+    /// Read-only paths inside writable ones.
     pub protect: Vec<PathBuf>,
-    /// Which network there is.
+    /// The available network.
     pub network: Network,
-    /// Whether sockets of this machine may be used where the network is not on.
+    /// Whether unix sockets are available while the network is restricted.
     pub unix_sockets: bool,
-    /// What one command may use up.
+    /// Resource limits of one command.
     pub limits: ResourceLimits,
 }
 
-/// The profiles that need no configuration.
+/// The names of the built-in profiles.
 pub const BUILT_IN: [&str; 2] = ["read-only", "workspace-write"];
-/// The name of no profile at all.
+/// The name for no sandbox.
 pub const OFF: &str = "off";
 
 #[derive(Debug, Clone, Copy)]
-enum NetworkWord {
+enum NetworkName {
     On,
     Off,
     Loopback,
     Ports,
 }
 
-const NETWORKS: [(&str, NetworkWord); 4] = [
-    ("on", NetworkWord::On),
-    ("off", NetworkWord::Off),
-    ("loopback", NetworkWord::Loopback),
-    ("ports", NetworkWord::Ports),
+const NETWORKS: [(&str, NetworkName); 4] = [
+    ("on", NetworkName::On),
+    ("off", NetworkName::Off),
+    ("loopback", NetworkName::Loopback),
+    ("ports", NetworkName::Ports),
 ];
 
 pub(super) fn read(section: Section<'_, '_>, paths: &Paths) -> Result<SandboxConfig, ConfigError> {
@@ -70,7 +70,7 @@ pub(super) fn read(section: Section<'_, '_>, paths: &Paths) -> Result<SandboxCon
         let profile = profile(table, paths)?;
         let is_taken = BUILT_IN.contains(&profile.name.as_str()) || profile.name == OFF;
         if is_taken || profiles.iter().any(|other| other.name == profile.name) {
-            let reason = format!("there is a sandbox profile {:?} already", profile.name);
+            let reason = format!("duplicate sandbox profile {:?}", profile.name);
             return Err(section.document.error(span, reason));
         }
         profiles.push(profile);
@@ -81,7 +81,7 @@ pub(super) fn read(section: Section<'_, '_>, paths: &Paths) -> Result<SandboxCon
         let own = profiles.iter().map(|profile| profile.name.as_str());
         let names: Vec<&str> = [OFF].into_iter().chain(BUILT_IN).chain(own).collect();
         let reason = format!(
-            "there is no sandbox profile {name:?}: use one of {} or add it to [[sandbox.profiles]]",
+            "unknown sandbox profile {name:?}; use one of {} or add it to [[sandbox.profiles]]",
             names.join(", ")
         );
         return Err(section.document.error(section.span_of("profile"), reason));
@@ -89,7 +89,7 @@ pub(super) fn read(section: Section<'_, '_>, paths: &Paths) -> Result<SandboxCon
     let on_gap = section.choice("on_gap", &[("refuse", OnGap::Refuse), ("reduce", OnGap::Reduce)])?;
     let limits = limits(section.section("limits")?)?;
     if limits != ResourceLimits::default() && profile.is_none() {
-        let text = "sandbox.limits bind only commands under a profile, and sandbox.profile names none";
+        let text = "sandbox.limits has no effect without sandbox.profile";
         section.document.warn(section.span_of("limits"), text);
     }
     section.finish();
@@ -98,7 +98,8 @@ pub(super) fn read(section: Section<'_, '_>, paths: &Paths) -> Result<SandboxCon
 
 fn profile(section: Section<'_, '_>, paths: &Paths) -> Result<CustomProfile, ConfigError> {
     let name = section.text("name")?.filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| section.document.error(section.span(), "a sandbox profile has no name"))?;
+    let name =
+        name.ok_or_else(|| section.document.error(section.span(), "a sandbox profile needs a name"))?;
     let network = network(&section)?;
     let profile = CustomProfile {
         name,
@@ -120,21 +121,21 @@ fn network(section: &Section<'_, '_>) -> Result<Network, ConfigError> {
     let bind = ports(section, "bind_ports")?;
     let has_ports = !connect.is_empty() || !bind.is_empty();
     let word = section.choice("network", &NETWORKS)?;
-    match word.unwrap_or(if has_ports { NetworkWord::Ports } else { NetworkWord::Off }) {
-        NetworkWord::Ports => Ok(Network::Ports { connect, bind }),
+    match word.unwrap_or(if has_ports { NetworkName::Ports } else { NetworkName::Off }) {
+        NetworkName::Ports => Ok(Network::Ports { connect, bind }),
         _ if has_ports => {
-            let reason = "connect_ports and bind_ports need network = \"ports\"";
+            let reason = "connect_ports and bind_ports require network = \"ports\"";
             Err(section.document.error(section.span_of("network"), reason))
         }
-        NetworkWord::On => Ok(Network::On),
-        NetworkWord::Off => Ok(Network::Off),
-        NetworkWord::Loopback => Ok(Network::Loopback),
+        NetworkName::On => Ok(Network::On),
+        NetworkName::Off => Ok(Network::Off),
+        NetworkName::Loopback => Ok(Network::Loopback),
     }
 }
 
 fn ports(section: &Section<'_, '_>, key: &'static str) -> Result<Vec<u16>, ConfigError> {
     let wrong = |item: &toml::Spanned<toml::de::DeValue<'_>>| {
-        section.document.error(item.span(), format!("{} must hold numbers of ports", section.path_of(key)))
+        section.document.error(item.span(), format!("{} must contain port numbers", section.path_of(key)))
     };
     let port = |item: &toml::Spanned<toml::de::DeValue<'_>>| {
         let integer = item.get_ref().as_integer().ok_or_else(|| wrong(item))?;
@@ -152,7 +153,7 @@ fn path_list(
     for item in section.items(key)? {
         let path = paths.expand(&section.as_text(key, item)?);
         if !path.is_absolute() {
-            let reason = format!("{} must hold absolute paths, not {:?}", section.path_of(key), path);
+            let reason = format!("{} must contain absolute paths, not {:?}", section.path_of(key), path);
             return Err(section.document.error(item.span(), reason));
         }
         list.push(path);

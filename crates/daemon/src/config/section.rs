@@ -1,4 +1,4 @@
-//! Sections: reading a TOML table key by key, with the place of everything that is wrong.
+//! Reads a TOML table key by key, and reports errors with line and column.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,43 +10,45 @@ use toml::de::{DeTable, DeValue};
 
 use super::suggest::nearest;
 
-/// Why a configuration is refused.
+/// Why a configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A file that was named does not exist or cannot be read.
+    /// The file does not exist or cannot be read.
     #[error("{}: {}", file.display(), engine::error::errno_text(source))]
     Unreadable {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// Something in the file is wrong.
+    /// A syntax error, or a value that is not allowed.
     #[error("{}:{line}:{column}: {reason}", file.display())]
     Invalid {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// The line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// The character within the line, from 1.
+        /// The number of the character in the line, from 1.
         column: usize,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and what is expected.
         reason: String,
     },
-    /// Client certificates cannot be asked for without TLS.
-    #[error("a client CA needs TLS: name tls_cert and tls_key in [server], or --tls-cert and --tls-key")]
+    /// A client CA is configured, but no TLS.
+    #[error(
+        "a client CA requires TLS; set tls_cert and tls_key in [server], or pass --tls-cert and --tls-key"
+    )]
     ClientCaWithoutTls,
-    /// A `--root` that cannot be one.
+    /// A `--root` that is not a directory.
     #[error("--root {}: {reason}", root.display())]
     Root {
-        /// The directory as it was given.
+        /// The value of the flag.
         root: PathBuf,
-        /// What is wrong with it.
+        /// Why it cannot be a root.
         reason: String,
     },
 }
 
-/// The file being read.
+/// The file that is being parsed.
 #[derive(Debug)]
 pub(super) struct Document<'t> {
     pub(super) file: &'t Path,
@@ -55,27 +57,27 @@ pub(super) struct Document<'t> {
 }
 
 impl Document<'_> {
-    /// A refusal that points at a place in the file.
+    /// An error at a position in the file.
     pub(super) fn error(&self, span: Range<usize>, reason: impl Into<String>) -> ConfigError {
-        let (line, column) = self.place(span.start);
+        let (line, column) = self.position(span.start);
         ConfigError::Invalid { file: self.file.to_owned(), line, column, reason: reason.into() }
     }
 
-    /// Keeps a warning that points at a place in the file.
+    /// Adds a warning for a position in the file.
     pub(super) fn warn(&self, span: Range<usize>, text: impl std::fmt::Display) {
-        let (line, column) = self.place(span.start);
+        let (line, column) = self.position(span.start);
         self.warnings.borrow_mut().push(format!("{}:{line}:{column}: {text}", self.file.display()));
     }
 
-    /// The line and the character within it, both from 1.
-    pub(super) fn place(&self, offset: usize) -> (usize, usize) {
+    /// The line and column of an offset, both from 1.
+    pub(super) fn position(&self, offset: usize) -> (usize, usize) {
         let before = self.text.get(..offset).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
     }
 }
 
-/// One table of the file. Every key that is asked for counts as known; [`Section::finish`] warns about the rest.
+/// One table of the file. Every key that is read counts as known; [`Section::finish`] warns about the others.
 #[derive(Debug)]
 pub(super) struct Section<'d, 't> {
     pub(super) document: &'d Document<'t>,
@@ -93,40 +95,40 @@ impl<'d, 't> Section<'d, 't> {
         Self { document, path: String::new(), table: Some(table), span: 0..0, known: RefCell::default() }
     }
 
-    /// Where it stands.
+    /// Its position in the file.
     pub(super) fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
-    /// Whether the file has it.
+    /// Whether the table is in the file.
     pub(super) fn is_present(&self) -> bool {
         self.table.is_some()
     }
 
-    /// Whether the file has a value for a key.
-    pub(super) fn value_is_there(&self, key: &str) -> bool {
+    /// Whether the table has the key.
+    pub(super) fn has_key(&self, key: &str) -> bool {
         self.table.is_some_and(|table| table.contains_key(key))
     }
 
-    /// Where the value of a key stands, or the section itself.
+    /// The position of a key's value; the table's own position if the key is absent.
     pub(super) fn span_of(&self, key: &str) -> Range<usize> {
         self.table.and_then(|table| table.get(key)).map_or_else(|| self.span(), Spanned::span)
     }
 
-    /// The value of a key, whatever it is.
+    /// The value of a key, of any type.
     pub(super) fn value(&self, key: &'static str) -> Option<&'d Spanned<DeValue<'t>>> {
         self.known.borrow_mut().push(key);
         self.table?.get(key)
     }
 
-    /// A table below this one; an absent one reads as empty.
+    /// A table in this one; an absent table reads as empty.
     pub(super) fn section(&self, key: &'static str) -> Result<Self, ConfigError> {
         let value = self.value(key);
         let table = value.map(|value| self.as_table(key, value)).transpose()?;
         Ok(self.below(self.path_of(key), table, value.map_or(0..0, Spanned::span)))
     }
 
-    /// The tables of an array of tables.
+    /// The elements of an array of tables.
     pub(super) fn sections(&self, key: &'static str) -> Result<Vec<Self>, ConfigError> {
         let mut sections = Vec::new();
         for (at, item) in self.items(key)?.into_iter().enumerate() {
@@ -159,7 +161,7 @@ impl<'d, 't> Section<'d, 't> {
             let integer =
                 value.get_ref().as_integer().ok_or_else(|| self.wrong_type(key, value, "a whole number"))?;
             u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| {
-                let reason = format!("{} must be a whole number that is not negative", self.path_of(key));
+                let reason = format!("{} must be a whole number, at least 0", self.path_of(key));
                 self.document.error(value.span(), reason)
             })
         };
@@ -174,14 +176,14 @@ impl<'d, 't> Section<'d, 't> {
         self.items(key)?.into_iter().map(|item| self.as_text(key, item)).collect()
     }
 
-    /// A table of texts.
+    /// A table of strings.
     pub(super) fn text_map(&self, key: &'static str) -> Result<BTreeMap<String, String>, ConfigError> {
         let Some(value) = self.value(key) else { return Ok(BTreeMap::new()) };
         let entries = self.as_table(key, value)?.iter();
         entries.map(|(name, value)| Ok((name.get_ref().to_string(), self.as_text(key, value)?))).collect()
     }
 
-    /// One of several words.
+    /// The value that belongs to one of several names.
     pub(super) fn choice<T: Copy>(&self, key: &'static str, choices: &[(&str, T)]) -> Found<T> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match choices.iter().find(|(name, _)| *name == text) {
@@ -196,11 +198,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     pub(super) fn as_text(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<String, ConfigError> {
-        value
-            .get_ref()
-            .as_str()
-            .map(str::to_owned)
-            .ok_or_else(|| self.wrong_type(key, value, "a text in quotes"))
+        value.get_ref().as_str().map(str::to_owned).ok_or_else(|| self.wrong_type(key, value, "a string"))
     }
 
     pub(super) fn as_table(
@@ -224,7 +222,7 @@ impl<'d, 't> Section<'d, 't> {
         Self { document: self.document, path, table, span, known: RefCell::default() }
     }
 
-    /// Warns about every key that nothing asked for.
+    /// Warns about every key that was not read.
     pub(super) fn finish(self) {
         let known = self.known.borrow();
         for (key, _) in self.table.into_iter().flat_map(|table| table.iter()) {

@@ -1,4 +1,4 @@
-//! `[server]`, `[audit]` and the roots of `[security]`.
+//! `[server]`, `[audit]`, `[files]` and the roots of `[security]`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,59 +9,59 @@ use super::paths::Paths;
 use super::section::{ConfigError, Section};
 use crate::net::auth::{Host, Network, WebOrigin};
 
-/// What listens where.
+/// Listeners, routes, timeouts and the log level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// Serve on standard input and output.
+    /// Whether REXD is served on stdin and stdout.
     pub stdio: bool,
-    /// Serve over HTTP and WebSocket on this address.
+    /// The address for HTTP and WebSocket.
     pub http_listen: Option<String>,
-    /// Where requests are posted.
+    /// The path for HTTP requests.
     pub http_path: String,
-    /// Where WebSockets connect.
+    /// The path for WebSocket connections.
     pub ws_path: String,
-    /// Serve on this unix socket.
+    /// The path of the unix socket.
     pub unix: Option<PathBuf>,
-    /// Names by which clients call this server, beside those of the loopback interface.
+    /// Host names of this server, besides those of the loopback interface.
     pub public_names: Vec<String>,
-    /// The address under which a proxy makes this server known.
+    /// The public URL of this server behind a proxy.
     pub public_url: Option<String>,
-    /// Whose word is taken for where a request comes from.
+    /// The proxies whose `X-Forwarded-*` headers are trusted.
     pub trusted_proxies: Vec<Network>,
-    /// TLS for the HTTP listener.
+    /// The certificate and key of the HTTP listener.
     pub tls: Option<TlsFiles>,
-    /// Who signs the certificates of clients.
+    /// The CA of client certificates.
     pub client_ca: Option<PathBuf>,
-    /// How many connections there may be at once; more are refused.
+    /// The maximal number of connections; further ones are refused.
     pub max_connections: usize,
-    /// How often a silent connection is asked whether it is still there.
+    /// The interval of pings on an idle connection.
     pub ping: Duration,
-    /// How long an HTTP session lives that nobody listens to.
+    /// How long an HTTP session without an event stream is kept.
     pub session_idle: Duration,
-    /// How long a resumable session waits for its client.
+    /// How long a resumable session without a connection is kept.
     pub resume_for: Duration,
-    /// How many bytes of events it keeps meanwhile.
+    /// The size of a resumable session's replay buffer.
     pub resume_bytes: u64,
-    /// How long connections have to end after a stop was asked for.
+    /// How long the daemon waits for connections to end when it stops.
     pub drain: Duration,
-    /// How much is logged to standard error.
+    /// The level of the log on stderr.
     pub log_level: LogLevel,
 }
 
-/// How much is logged.
+/// The level of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogLevel {
-    /// Nothing.
+    /// No messages.
     Off,
-    /// What failed.
+    /// Failures.
     Error,
-    /// What is odd.
+    /// Failures and problems.
     Warn,
-    /// What happens.
+    /// The default: also normal events.
     Info,
-    /// What happens inside.
+    /// Also internal events.
     Debug,
-    /// Everything.
+    /// All messages.
     Trace,
 }
 
@@ -76,26 +76,26 @@ impl LogLevel {
         ("trace", Self::Trace),
     ];
 
-    /// The name an operator writes.
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, level)| *level == self).map_or("info", |(name, _)| name)
     }
 }
 
-/// Where the audit goes.
+/// The settings of the audit file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditConfig {
-    /// Whether anything is recorded.
+    /// Whether requests are recorded.
     pub enabled: bool,
-    /// The file; none when nobody named one and there is no home directory to put the default in.
+    /// The path; `None` if none is configured and there is no home directory for the default.
     pub path: Option<PathBuf>,
-    /// Whether the operator named the file, so that it has to be writable.
+    /// Whether the path is configured: the daemon then starts only if it is writable.
     pub configured: bool,
 }
 
-/// Paths of routes that cannot be moved.
-const TAKEN_PATHS: [&str; 3] = ["/events", "/healthz", "/metrics"];
-/// Connections at once, unless configured.
+/// Paths of the fixed routes.
+const FIXED_PATHS: [&str; 3] = ["/events", "/healthz", "/metrics"];
+/// The default of `max_connections`.
 const MAX_CONNECTIONS: u64 = 2_048;
 
 pub(super) fn server(section: Section<'_, '_>, paths: &Paths) -> Result<ServerConfig, ConfigError> {
@@ -121,14 +121,14 @@ pub(super) fn server(section: Section<'_, '_>, paths: &Paths) -> Result<ServerCo
         log_level: section.choice("log_level", &LogLevel::NAMES)?.unwrap_or(LogLevel::Info),
     };
     if server.http_path == server.ws_path {
-        let reason = "server.ws_path must not be where requests are posted";
+        let reason = "server.ws_path must differ from server.http_path";
         return Err(section.document.error(section.span_of("ws_path"), reason));
     }
     section.finish();
     Ok(server)
 }
 
-/// A number of at least one.
+/// A number that is at least 1.
 fn number(section: &Section<'_, '_>, key: &'static str, default: u64) -> Result<u64, ConfigError> {
     match section.number(key)?.unwrap_or(default) {
         0 => {
@@ -139,7 +139,7 @@ fn number(section: &Section<'_, '_>, key: &'static str, default: u64) -> Result<
     }
 }
 
-/// An absolute path; an empty one is none.
+/// An absolute path; `None` if it is absent or empty.
 pub(super) fn file(
     section: &Section<'_, '_>,
     key: &'static str,
@@ -156,7 +156,7 @@ pub(super) fn file(
 
 fn tls(section: &Section<'_, '_>, paths: &Paths) -> Result<Option<TlsFiles>, ConfigError> {
     let missing = |there: &str, other: &str| {
-        let reason = format!("{} needs {} beside it", section.path_of(there), section.path_of(other));
+        let reason = format!("{} requires {}", section.path_of(there), section.path_of(other));
         Err(section.document.error(section.span_of(there), reason))
     };
     match (file(section, "tls_cert", paths)?, file(section, "tls_key", paths)?) {
@@ -172,7 +172,7 @@ fn public_names(section: &Section<'_, '_>) -> Result<Vec<String>, ConfigError> {
     for item in section.items("public_names")? {
         let name = section.as_text("public_names", item)?;
         if Host::parse(&name).is_none() {
-            let reason = format!("a public name is a host alone, as in \"rex.example.org\", not {name:?}");
+            let reason = format!("a public name must be a host such as \"rex.example.org\", not {name:?}");
             return Err(section.document.error(item.span(), reason));
         }
         names.push(name);
@@ -195,7 +195,7 @@ fn trusted_proxies(section: &Section<'_, '_>) -> Result<Vec<Network>, ConfigErro
     for item in section.items("trusted_proxies")? {
         let text = section.as_text("trusted_proxies", item)?;
         let wrong =
-            |error| section.document.error(item.span(), format!("{text:?} is no trusted proxy: {error}"));
+            |error| section.document.error(item.span(), format!("invalid trusted proxy {text:?}: {error}"));
         networks.push(text.parse().map_err(wrong)?);
     }
     Ok(networks)
@@ -205,18 +205,16 @@ fn url_path(section: &Section<'_, '_>, key: &'static str, default: &str) -> Resu
     let path = section.text(key)?.filter(|path| !path.is_empty()).unwrap_or_else(|| default.to_owned());
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
     let reason = match path.as_str() {
-        taken if TAKEN_PATHS.contains(&taken) => "must not be the path of another route",
+        taken if FIXED_PATHS.contains(&taken) => "must not be the path of another route",
         path if !path.starts_with('/') => "must start with a slash",
-        path if !path.bytes().all(is_plain) => {
-            "must be a path as it is in a request: percent-encoded, without a query"
-        }
+        path if !path.bytes().all(is_plain) => "must be percent-encoded and have no query",
         _ => return Ok(path),
     };
     let reason = format!("{} {reason}: {path:?}", section.path_of(key));
     Err(section.document.error(section.span_of(key), reason))
 }
 
-/// `[files] durable`: on, unless the operator would rather be fast than sure.
+/// `[files] durable`, on by default.
 pub(super) fn durable_writes(section: Section<'_, '_>) -> Result<bool, ConfigError> {
     let durable = section.boolean("durable")?.unwrap_or(true);
     section.finish();
@@ -235,7 +233,7 @@ pub(super) fn audit(section: Section<'_, '_>, paths: &Paths) -> Result<AuditConf
     Ok(AuditConfig { enabled, path: named.or_else(|| paths.default_audit()), configured })
 }
 
-/// `[[security.allowed_roots]]` with a `path` each, or plain texts in an array.
+/// `[[security.allowed_roots]]` with a `path` each, or an array of strings.
 pub(super) fn roots(security: &Section<'_, '_>, paths: &Paths) -> Result<Vec<PathBuf>, ConfigError> {
     let items = security.items("allowed_roots")?;
     if items.iter().all(|item| item.get_ref().is_str()) {
@@ -248,7 +246,7 @@ pub(super) fn roots(security: &Section<'_, '_>, paths: &Paths) -> Result<Vec<Pat
     for table in security.sections("allowed_roots")? {
         let path = table.text("path")?;
         let path =
-            path.ok_or_else(|| security.document.error(table.span(), "an allowed root has no path"))?;
+            path.ok_or_else(|| security.document.error(table.span(), "an allowed root needs a path"))?;
         roots.push(root(security, &path, table.span_of("path"), paths)?);
         table.finish();
     }
@@ -268,27 +266,25 @@ fn root(
     Err(security.document.error(span, format!("a root must be an absolute path, not {text:?}")))
 }
 
-/// Roots of the command line are relative to the current directory.
+/// The roots of `--root`, relative to the current directory.
 pub(super) fn flag_roots(roots: &[PathBuf], paths: &Paths) -> Result<Vec<PathBuf>, ConfigError> {
     let absolute = |root: &PathBuf| {
         if root.as_os_str().is_empty() {
-            return Err(ConfigError::Root { root: root.clone(), reason: "it names nothing".to_owned() });
+            return Err(ConfigError::Root { root: root.clone(), reason: "the path is empty".to_owned() });
         }
-        // `.` and a trailing slash go; `..` stays for whoever resolves it against the file system.
+        // Removes `.` and a trailing slash; `..` needs the file system.
         Ok(paths.current.join(root).components().collect())
     };
     roots.iter().map(absolute).collect()
 }
 
-/// Whoever types a root means a directory that is there. Those of the file may come later.
+/// Checks that the directories of `--root` exist. Those of the file can be created later.
 pub(super) fn check_flag_roots(roots: &[PathBuf], paths: &Paths) -> Result<(), ConfigError> {
     let check = |root: &PathBuf| {
         let reason = match paths.current.join(root).metadata() {
             Ok(found) if found.is_dir() => return Ok(()),
-            Ok(_) => "it is no directory: name the one that holds it".to_owned(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                "there is no such directory: make it first, or correct the name".to_owned()
-            }
+            Ok(_) => "not a directory".to_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "no such directory".to_owned(),
             Err(error) => error.to_string(),
         };
         Err(ConfigError::Root { root: root.clone(), reason })

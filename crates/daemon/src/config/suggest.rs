@@ -1,6 +1,6 @@
-//! Suggestions: the word somebody probably meant.
+//! Suggestions for misspelled words.
 
-/// The nearest of the candidates, if one is near enough to be meant.
+/// The most similar candidate, if it is similar enough to be the intended word.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (word.chars().count() / 3).clamp(1, 3);
     let measured = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
@@ -10,7 +10,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, name)| name)
 }
 
-/// How many letters to add, drop, change or swap with their neighbour to get from one word to the other.
+/// The number of letters to add, remove, change or swap to turn one word into the other.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut before_last = Vec::new();
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_recognised_and_another_word_is_not() {
+    fn a_misspelled_word_is_found_and_another_word_is_not() {
         let keys = ["default_timeout_ms", "hard_timeout_ms", "max_output_bytes"];
         assert_eq!(nearest("defualt_timeout_ms", keys), Some("default_timeout_ms"));
         assert_eq!(nearest("max_output_byte", keys), Some("max_output_bytes"));

@@ -1,13 +1,12 @@
-//! `[telemetry]`: what is sent to whoever watches the daemon.
+//! `[telemetry]`: metrics and traces.
 
 use super::section::{ConfigError, Section};
 use crate::observe::traces::Endpoint;
 
-/// Where telemetry goes.
+/// The settings of metrics and traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TelemetryConfig {
-    /// The OpenTelemetry collector that gets traces, as `http://HOST:PORT`; none unless the operator names one. The
-    /// environment goes before it.
+    /// The OpenTelemetry collector for traces, as `http://HOST:PORT`. Environment variables take precedence.
     pub otlp_endpoint: Option<String>,
     /// Whether `/metrics` is served.
     pub metrics: bool,

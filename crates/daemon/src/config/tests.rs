@@ -1,4 +1,4 @@
-//! What configurations come to, and how the bad ones are refused.
+//! Parsing of configurations, and errors in invalid ones.
 
 use super::*;
 use engine::limits::OnOutputLimit;
@@ -50,7 +50,7 @@ path = "/var/log/rexd/audit.log"
 "#;
 
 #[test]
-fn the_documented_example_is_read_without_a_word() {
+fn the_documented_example_is_parsed_without_warnings() {
     let config = read(SEED).unwrap();
     assert_eq!(config.warnings, Vec::<String>::new());
     assert_eq!(config.roots, [PathBuf::from("/srv/myapp"), PathBuf::from("/home/deploy/projects")]);
@@ -64,7 +64,7 @@ fn the_documented_example_is_read_without_a_word() {
 }
 
 #[test]
-fn an_empty_configuration_serves_nothing_and_says_what_to_write() {
+fn an_empty_configuration_serves_nothing_and_gives_a_hint() {
     let config = Config::parse("", Path::new(""), &ConfigArgs::default(), &paths()).unwrap();
     assert_eq!(config.limits, Limits::seed());
     assert_eq!(config.audit.path, Some("/home/u/.local/state/rexd/audit.log".into()));
@@ -72,12 +72,12 @@ fn an_empty_configuration_serves_nothing_and_says_what_to_write() {
     assert!(config.no_roots_message().unwrap().contains("/home/u/.config/rexd/config.toml"));
     assert!(
         read("").unwrap().no_roots_message().unwrap().contains("c.toml"),
-        "a file that is there is the one to change"
+        "an existing file is the one to change"
     );
 }
 
 #[test]
-fn what_other_clients_write_is_accepted() {
+fn configurations_of_other_clients_are_accepted() {
     let config =
         read("[server]\nhttp_listen = \"\"\nhttp_path = \"/rpc\"\n[audit]\nenabled = false\npath = \"\"\n")
             .unwrap();
@@ -94,19 +94,19 @@ fn zero_means_none_where_none_is_possible() {
 }
 
 #[test]
-fn a_root_flag_replaces_the_roots_and_lifts_the_ceilings_nobody_set() {
+fn a_root_flag_replaces_the_roots_and_removes_limits_that_are_not_configured() {
     let args = ConfigArgs { file: None, roots: vec![".".into(), "/abs/".into(), "sub".into()] };
     let text = format!("{}\n", SEED.replace("default_timeout_ms = 30000", ""));
     let config = Config::parse(&text, Path::new("c.toml"), &args, &paths()).unwrap();
     assert_eq!(config.roots, ["/here", "/abs", "/here/sub"].map(PathBuf::from));
-    assert_eq!(config.limits.hard_timeout, Some(Duration::from_secs(300)), "the file says so");
-    assert_eq!(config.limits.default_timeout, None, "the file is silent");
+    assert_eq!(config.limits.hard_timeout, Some(Duration::from_secs(300)), "set in the file");
+    assert_eq!(config.limits.default_timeout, None, "not set in the file");
     let config = Config::parse("", Path::new(""), &args, &paths()).unwrap();
     assert_eq!(config.limits, Limits::open());
 }
 
 #[test]
-fn unknown_keys_are_named_with_their_place_and_the_likely_meaning() {
+fn unknown_keys_get_a_warning_with_position_and_suggestion() {
     let config = read(
         "[limits]\ndefualt_timeout_ms = 1\n[serve]\n[[security.allowed_roots]]\npath = \"/a\"\nmode = 1\n",
     )
@@ -122,14 +122,14 @@ fn unknown_keys_are_named_with_their_place_and_the_likely_meaning() {
 }
 
 #[test]
-fn tables_of_later_features_are_kept_and_not_judged() {
+fn the_sandbox_can_be_off() {
     let config = read("[sandbox]\nprofile = \"off\"\n").unwrap();
     assert_eq!(config.warnings.len(), 1, "only the missing roots: {:?}", config.warnings);
     assert_eq!(config.sandbox.profile, None);
 }
 
 #[test]
-fn what_is_wrong_is_refused_with_its_place() {
+fn an_invalid_value_is_refused_with_line_and_column() {
     let table = [
         ("[limits\n", "c.toml:1:8: "),
         (
@@ -138,7 +138,7 @@ fn what_is_wrong_is_refused_with_its_place() {
         ),
         (
             "[limits]\nhard_timeout_ms = -1",
-            "c.toml:2:19: limits.hard_timeout_ms must be a whole number that is not negative",
+            "c.toml:2:19: limits.hard_timeout_ms must be a whole number, at least 0",
         ),
         (
             "[limits]\nmax_processes_per_session = 0",
@@ -153,20 +153,17 @@ fn what_is_wrong_is_refused_with_its_place() {
             "[[security.allowed_roots]]\npath = \"a\"",
             "c.toml:2:8: a root must be an absolute path, not \"a\"",
         ),
-        ("[[security.allowed_roots]]\n", "c.toml:1:1: an allowed root has no path"),
+        ("[[security.allowed_roots]]\n", "c.toml:1:1: an allowed root needs a path"),
         ("[server]\nlog_level = \"loud\"", "c.toml:2:13: server.log_level must be one of "),
         ("[server]\nhttp_path = \"rpc\"", "c.toml:2:13: server.http_path must start with a slash"),
         (
             "[server]\nhttp_path = \"/a?b\"",
-            "c.toml:2:13: server.http_path must be a path as it is in a request",
+            "c.toml:2:13: server.http_path must be percent-encoded and have no query",
         ),
         ("[server]\nws_path = \"/events\"", "c.toml:2:11: server.ws_path must not be the path of another"),
-        ("[server]\nws_path = \"/rpc\"", "c.toml:2:11: server.ws_path must not be where requests are"),
+        ("[server]\nws_path = \"/rpc\"", "c.toml:2:11: server.ws_path must differ from server.http_path"),
         ("[audit]\npath = \"a.log\"", "c.toml:2:8: audit.path must be absolute"),
-        (
-            "[environment]\nset = { A = 1 }",
-            "c.toml:2:13: environment.set must be a text in quotes, not integer",
-        ),
+        ("[environment]\nset = { A = 1 }", "c.toml:2:13: environment.set must be a string, not integer"),
     ];
     for (text, expected) in table {
         let found = refusal(text);
@@ -175,13 +172,13 @@ fn what_is_wrong_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_root_of_slash_is_possible_and_pointed_out() {
+fn a_root_of_slash_is_possible_and_gets_a_warning() {
     let config = read("[[security.allowed_roots]]\npath = \"/\"\n").unwrap();
     assert!(config.warnings[0].starts_with("a root is /"));
 }
 
 #[test]
-fn the_first_file_that_exists_is_read_and_a_named_one_has_to() {
+fn the_first_default_file_is_read_and_a_named_file_must_exist() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| {
         let file = directory.path().join(name);
@@ -211,7 +208,7 @@ fn the_first_file_that_exists_is_read_and_a_named_one_has_to() {
 }
 
 #[test]
-fn places_follow_the_environment() {
+fn paths_follow_the_environment() {
     let variables = |name: &str| match name {
         "HOME" => Some("/h".into()),
         "XDG_STATE_HOME" => Some("/s".into()),
@@ -226,7 +223,7 @@ fn places_follow_the_environment() {
 }
 
 #[test]
-fn check_config_prints_what_holds_or_what_is_wrong() {
+fn check_config_prints_the_effective_values_or_the_error() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("c.toml");
     let check = |text: &str| {
@@ -245,7 +242,7 @@ fn check_config_prints_what_holds_or_what_is_wrong() {
 }
 
 #[test]
-fn the_example_that_people_copy_is_valid_and_knows_no_unknown_key() {
+fn the_example_configuration_is_valid_and_has_no_unknown_key() {
     let text = include_str!("../../../../docs/config.example.toml");
     let config =
         Config::parse(text, Path::new("config.example.toml"), &ConfigArgs::default(), &paths()).unwrap();
@@ -253,11 +250,11 @@ fn the_example_that_people_copy_is_valid_and_knows_no_unknown_key() {
 }
 
 #[test]
-fn traces_go_to_a_collector_that_speaks_plain_http() {
+fn traces_need_a_collector_with_plain_http() {
     let read = |text: &str| Config::parse(text, Path::new("c.toml"), &ConfigArgs::default(), &paths());
     assert_eq!(read("").unwrap().telemetry.otlp_endpoint, None);
     let config = read("[telemetry]\notlp_endpoint = \"http://127.0.0.1:4318\"\n").unwrap();
     assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://127.0.0.1:4318"));
     let error = read("[telemetry]\notlp_endpoint = \"https://c\"\n").unwrap_err().to_string();
-    assert!(error.starts_with("c.toml:2:17: traces cannot be sent to https://c"), "{error}");
+    assert!(error.starts_with("c.toml:2:17: cannot send traces to https://c"), "{error}");
 }

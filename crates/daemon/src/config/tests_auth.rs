@@ -34,30 +34,27 @@ fn tokens_have_a_name_a_source_scopes_and_roots() {
 fn what_is_wrong_with_a_token_is_refused_with_its_place() {
     let source = format!("sha256 = \"{HEX}\"");
     let table = [
-        ("", "c.toml:4:8: the token \"ci\" has neither sha256 nor file"),
+        ("", "c.toml:4:8: the token \"ci\" needs sha256 or file"),
         ("sha256 = \"hunter2\"", "c.toml:5:10: auth.tokens[0].sha256 must be 64 hexadecimal digits"),
         ("file = \"token\"", "c.toml:5:8: auth.tokens[0].file must be absolute, not \"token\""),
-        ("SOURCE\nfile = \"/t\"", "c.toml:6:8: the token \"ci\" has both sha256 and file"),
+        ("SOURCE\nfile = \"/t\"", "c.toml:6:8: the token \"ci\" has both sha256 and file; use one"),
         (
             "SOURCE\nscopes = [\"write\"]",
-            "c.toml:6:11: auth.tokens[0].scopes must be of \"read\", \"exec\", \"admin\"",
+            "c.toml:6:11: auth.tokens[0].scopes must contain only \"read\", \"exec\" and \"admin\"",
         ),
         ("SOURCE\nscopes = \"read\"", "c.toml:6:10: auth.tokens[0].scopes must be an array"),
-        (
-            "SOURCE\nroots = [\"/etc\"]",
-            "c.toml:6:10: the root \"/etc\" lies in none of security.allowed_roots",
-        ),
-        ("SOURCE\nroots = [\"/srv/application\"]", "c.toml:6:10: the root \"/srv/application\" lies in none"),
+        ("SOURCE\nroots = [\"/etc\"]", "c.toml:6:10: the root \"/etc\" is not below security.allowed_roots"),
+        ("SOURCE\nroots = [\"/srv/application\"]", "c.toml:6:10: the root \"/srv/application\" is not below"),
         (
             "SOURCE\nroots = [\"/srv/app/../x\"]",
             "c.toml:6:10: a root must be an absolute path without \"..\"",
         ),
         ("SOURCE\nroots = [\"sub\"]", "c.toml:6:10: a root must be an absolute path"),
-        ("SOURCE\n[[auth.tokens]]\nname = \"ci\"", "c.toml:7:8: two tokens are called \"ci\""),
-        ("SOURCE\n[[auth.tokens]]\nname = \"env\"", "c.toml:7:8: \"env\" cannot be the name of a token"),
-        ("SOURCE\n[[auth.tokens]]\nname = \"a b\"", "c.toml:7:8: \"a b\" cannot be the name of a token"),
-        ("SOURCE\n[[auth.tokens]]\n", "c.toml:6:1: a token has no name"),
-        ("SOURCE\n[[auth.certificates]]\n", "c.toml:6:1: a certificate has no name"),
+        ("SOURCE\n[[auth.tokens]]\nname = \"ci\"", "c.toml:7:8: duplicate token name \"ci\""),
+        ("SOURCE\n[[auth.tokens]]\nname = \"env\"", "c.toml:7:8: invalid token name \"env\""),
+        ("SOURCE\n[[auth.tokens]]\nname = \"a b\"", "c.toml:7:8: invalid token name \"a b\""),
+        ("SOURCE\n[[auth.tokens]]\n", "c.toml:6:1: a token needs a name"),
+        ("SOURCE\n[[auth.certificates]]\n", "c.toml:6:1: a certificate needs a name"),
     ];
     for (text, expected) in table {
         let found = refusal(&tokens(&text.replace("SOURCE", &source)));
@@ -101,14 +98,14 @@ fn the_server_section_is_read_into_exact_types() {
 }
 
 #[test]
-fn what_is_wrong_with_the_server_is_refused_with_its_place() {
+fn an_invalid_server_section_is_refused_with_line_and_column() {
     let table = [
         ("unix = \"a.sock\"", "c.toml:2:8: server.unix must be absolute"),
-        ("public_names = [\"a b\"]", "c.toml:2:17: a public name is a host alone"),
-        ("public_names = [\"a:80\"]", "c.toml:2:17: a public name is a host alone"),
+        ("public_names = [\"a b\"]", "c.toml:2:17: a public name must be a host"),
+        ("public_names = [\"a:80\"]", "c.toml:2:17: a public name must be a host"),
         ("public_url = \"rex.example.org\"", "c.toml:2:14: server.public_url must be http(s)://HOST[:PORT]"),
-        ("trusted_proxies = [\"10.0.0.0/33\"]", "c.toml:2:20: \"10.0.0.0/33\" is no trusted proxy"),
-        ("tls_cert = \"/c\"", "c.toml:2:12: server.tls_cert needs server.tls_key beside it"),
+        ("trusted_proxies = [\"10.0.0.0/33\"]", "c.toml:2:20: invalid trusted proxy \"10.0.0.0/33\""),
+        ("tls_cert = \"/c\"", "c.toml:2:12: server.tls_cert requires server.tls_key"),
         ("ping_ms = 0", "c.toml:2:11: server.ping_ms must be at least 1"),
         ("drain_ms = \"3s\"", "c.toml:2:12: server.drain_ms must be a whole number"),
     ];
@@ -161,7 +158,7 @@ fn flags_win_over_the_file_and_stdio_alone_opens_no_port() {
 }
 
 #[test]
-fn codex_is_offered_what_the_file_says_unless_standard_streams_are_all() {
+fn the_exec_server_section_applies_unless_stdio_is_the_only_listener() {
     let text = "[exec_server]\nlisten = \"ws://127.0.0.1:7\"\nws_token_file = \"~/t\"\nremote = \"https://hub\"\n\
                 executor_id = \"box\"\nremote_token_file = \"/e\"\n";
     let config = read(text).unwrap();
@@ -181,22 +178,25 @@ fn codex_is_offered_what_the_file_says_unless_standard_streams_are_all() {
     assert_eq!(found(""), (true, None, false));
     for (line, expected) in [
         ("listen = \"stdio\"", "c.toml:2:10: exec_server.listen must be ws://IP:PORT"),
-        ("remote = \"https://hub\"", "c.toml:2:10: exec_server.remote needs exec_server.executor_id"),
-        ("executor_id = \"box\"", "c.toml:2:15: exec_server.executor_id needs exec_server.remote"),
-        ("remote_token_file = \"/t\"", "c.toml:2:21: exec_server.remote_token_file needs exec_server.remote"),
+        ("remote = \"https://hub\"", "c.toml:2:10: exec_server.remote requires exec_server.executor_id"),
+        ("executor_id = \"box\"", "c.toml:2:15: exec_server.executor_id requires exec_server.remote"),
+        (
+            "remote_token_file = \"/t\"",
+            "c.toml:2:21: exec_server.remote_token_file requires exec_server.remote",
+        ),
         ("ws_token_file = \"t\"", "c.toml:2:17: exec_server.ws_token_file must be absolute"),
     ] {
         let refused = refusal(&format!("[exec_server]\n{line}\n"));
         assert!(refused.starts_with(expected), "{line}: {refused}");
     }
-    assert!(!read("[exec_server]\nlisen = \"\"\n").unwrap().warnings.is_empty(), "a key that nobody knows");
+    assert!(!read("[exec_server]\nlisen = \"\"\n").unwrap().warnings.is_empty(), "an unknown key");
 }
 
 #[test]
 fn a_client_ca_without_tls_is_refused_and_flags_may_bring_the_tls() {
     let file = read("[server]\nclient_ca = \"/ca\"\nhttp_listen = \"127.0.0.1:1\"").unwrap();
     let refused = Listeners::new(&ServeArgs::default(), &file).unwrap_err().to_string();
-    assert!(refused.contains("needs TLS"), "{refused}");
+    assert!(refused.contains("requires TLS"), "{refused}");
     let flags = ServeArgs { tls: Some(("/c".into(), "/k".into())), ..ServeArgs::default() };
     let found = Listeners::new(&flags, &file).unwrap();
     assert_eq!(found.client_ca, Some("/ca".into()));
@@ -204,7 +204,7 @@ fn a_client_ca_without_tls_is_refused_and_flags_may_bring_the_tls() {
 }
 
 #[test]
-fn an_address_that_others_reach_without_tls_is_exposed() {
+fn an_address_that_other_machines_reach_without_tls_is_exposed() {
     for (address, exposed) in [
         ("127.0.0.1:1", false),
         ("localhost:1", false),

@@ -1,4 +1,4 @@
-//! `[policy]` and `[environment]` as they are read from a file.
+//! Parsing of `[policy]` and `[environment]`.
 
 use engine::policy::{CommandLine, PathAccess, PolicyOperation, PolicyQuery, Verdict};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::tests::{read, refusal};
 
 #[test]
-fn what_is_wrong_with_a_rule_is_refused_with_its_place() {
+fn an_invalid_rule_is_refused_with_line_and_column() {
     let table = [
         (
             "[policy]\ndefault = \"maybe\"",
@@ -14,9 +14,9 @@ fn what_is_wrong_with_a_rule_is_refused_with_its_place() {
         ),
         (
             "[[policy.rules]]\naction = \"deny\"",
-            "c.toml:1:1: rule \"rule 1\" has none of argv, class and paths",
+            "c.toml:1:1: rule \"rule 1\" needs one of argv, class and paths",
         ),
-        ("[[policy.rules]]\nargv = [\"a\"]", "c.toml:1:1: rule \"rule 1\" has no action"),
+        ("[[policy.rules]]\nargv = [\"a\"]", "c.toml:1:1: rule \"rule 1\" needs an action"),
         (
             "[[policy.rules]]\naction = \"deny\"\nargv = [\"a\"]\nclass = \"build\"",
             "c.toml:1:1: rule \"rule 1\" has more than one of argv, class and paths",
@@ -27,7 +27,7 @@ fn what_is_wrong_with_a_rule_is_refused_with_its_place() {
         ),
         (
             "[[policy.rules]]\naction = \"deny\"\npaths = [\"/a\"]\ncwd = [\"/b\"]",
-            "c.toml:1:1: rule \"rule 1\" has paths and cwd",
+            "c.toml:1:1: rule \"rule 1\" has both paths and cwd",
         ),
         (
             "[[policy.rules]]\naction = \"deny\"\nargv = [\"a\", \"*\"]\naccess = \"read\"",
@@ -39,11 +39,11 @@ fn what_is_wrong_with_a_rule_is_refused_with_its_place() {
         ),
         (
             "[[policy.rules]]\naction = \"deny\"\nclass = \"build\"\nfaces = []",
-            "c.toml:4:9: policy.rules[0].faces is empty; leave it out to mean any",
+            "c.toml:4:9: policy.rules[0].faces is empty; omit it to match any",
         ),
         (
             "[[policy.rules]]\naction = \"deny\"\npaths = [\"/a\"]\nexamples_match = [{ eat = \"/a\" }]",
-            "c.toml:4:19: an example of a rule on files is a path, or ",
+            "c.toml:4:19: an example of a rule on files must be a path, ",
         ),
         (
             "[[policy.rules]]\naction = \"deny\"\npaths = [\"/a\"]\nexamples_match = [\"/b\"]",
@@ -55,7 +55,7 @@ fn what_is_wrong_with_a_rule_is_refused_with_its_place() {
         ),
         (
             "[policy.sudo]\nallow = [\"ls\"]",
-            "c.toml:2:10: policy.sudo.allow must be arrays of words, not string",
+            "c.toml:2:10: policy.sudo.allow must be an array of arrays of strings, not string",
         ),
     ];
     for (text, expected) in table {
@@ -65,7 +65,7 @@ fn what_is_wrong_with_a_rule_is_refused_with_its_place() {
 }
 
 #[test]
-fn rules_on_files_know_the_home_directory_and_their_conditions() {
+fn rules_on_files_support_the_home_directory_and_conditions() {
     let text = r#"
 [policy]
 files_default = "ask"
@@ -97,7 +97,7 @@ acess = "read"
 }
 
 #[test]
-fn rules_are_read_and_their_examples_tried() {
+fn rules_are_parsed_and_their_examples_tested() {
     let text = r#"
 [policy]
 default = "ask"
@@ -136,7 +136,7 @@ set = { LANG = "C" }
 }
 
 #[test]
-fn a_denying_rule_without_a_star_is_pointed_out() {
+fn a_deny_rule_without_a_star_gets_a_warning() {
     let config = read("[[policy.rules]]\naction = \"deny\"\nargv = [\"rm\"]\n").unwrap();
     assert!(config.warnings[0].contains("end argv with \"*\""), "{:?}", config.warnings);
 }

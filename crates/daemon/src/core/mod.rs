@@ -1,8 +1,104 @@
-//! What every face uses and none owns: policy, approvals, sandbox profiles, and sessions without a connection.
+//! What every face uses and none owns: one engine, the operator's policy, approvals, sessions, events and responses.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`table`] | the method table: one row per method, read by dispatch, audit, metrics, traces and approvals |
+//! | [`dispatch`] | from a message to a decoded request whose caller has the scope it needs |
+//! | [`request`], [`responder`] | who makes a request and under which authorization; its one response |
+//! | [`effects`], [`authorize`] | what a request does to commands and files; allow, deny or ask |
+//! | [`session`] | a session as a task: scheduling, idempotency, connections that come and go |
+//! | [`events`] | logs of processes as numbered events, with replay |
+//! | [`sandbox`], [`approvals`], [`runtime_policy`] | the operator's configuration at run time |
+//! | [`resume`] | `rexd --stdio` after its streams are gone |
+
+/// Implements `Debug` by the type's name alone, for types whose fields have nothing to show.
+macro_rules! opaque_debug {
+    ($($name:ident $(<$($param:ident $(: $bound:path)?),+>)?),* $(,)?) => {$(
+        impl $(<$($param $(: $bound)?),+>)? std::fmt::Debug for $name $(<$($param),+>)? {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
 
 pub mod approvals;
-pub(crate) mod permission;
+pub mod authorize;
+pub mod dispatch;
+pub mod effects;
+pub mod events;
+pub mod path_rules;
+pub mod request;
+pub mod responder;
 pub mod resume;
 pub mod runtime_policy;
 pub mod sandbox;
+pub mod session;
 pub(crate) mod state;
+pub mod table;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::approval::Approvals;
+use engine::audit::AuditSink;
+use engine::files::Durability;
+use engine::{Engine, Limits, Roots};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::keeper::Keepers;
+use crate::observe::metrics::Metrics;
+use crate::observe::traces::Traces;
+use runtime_policy::RuntimePolicyHandle;
+
+/// How long the end of the daemon may take: longer than any process tree takes to end.
+pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What all faces share. Built once; a face is built from it and its own configuration.
+pub struct Core {
+    /// Runs processes and reaches files.
+    pub engine: Engine,
+    /// The directories that the operator serves.
+    pub roots: Roots,
+    /// The error message for a path while no root is configured.
+    pub no_roots: Option<String>,
+    /// The operator's limits.
+    pub limits: Limits,
+    /// The operator's rules, environment and sandbox, as of now.
+    pub policy: RuntimePolicyHandle,
+    /// Operations that wait for a person.
+    pub approvals: Approvals,
+    /// Whether writes reach the disk before they are answered.
+    pub durability: Durability,
+    /// Starts and finds detached processes; `None` without a state directory.
+    pub keepers: Option<Keepers>,
+    /// Where audit records go.
+    pub audit: Arc<dyn AuditSink>,
+    /// Counters and gauges of this daemon.
+    pub metrics: Metrics,
+    /// Spans for a collector, if one is configured.
+    pub traces: Traces,
+    /// Owns the tasks that belong to no session and no connection.
+    pub tasks: TaskTracker,
+    /// Cancelled when the daemon ends: every session then ends.
+    pub stop: CancellationToken,
+}
+
+impl Core {
+    /// Ends every session of every face and waits for their tasks, at most [`SHUTDOWN_TIMEOUT`].
+    pub async fn shut_down(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
+            tracing::warn!("some clients did not read their last messages in time");
+        }
+        self.engine.shut_down();
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("roots", &self.roots).finish_non_exhaustive()
+    }
+}

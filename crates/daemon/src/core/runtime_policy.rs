@@ -1,4 +1,4 @@
-//! The guard: what the operator allows now. Read anew on SIGHUP and replaced as a whole, so that nobody sees half of it.
+//! The operator's rules that can change while the daemon runs: SIGHUP replaces all of them at once.
 
 use std::ffi::OsString;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,21 +8,21 @@ use engine::Policy;
 use crate::config::{ApprovalsConfig, Config, Paths};
 use crate::core::sandbox::Sandbox;
 
-/// Everything the operator allows, as one configuration had it.
+/// The operator's rules from one version of the configuration.
 #[derive(Debug)]
 pub struct RuntimePolicy {
     /// Rules on commands and files.
     pub policy: Policy,
-    /// What commands inherit, already filtered.
+    /// The environment that commands inherit, already filtered.
     pub environment: Vec<(OsString, OsString)>,
-    /// Who may answer what the policy asks about.
+    /// Who can answer approval requests, and how long they stay open.
     pub approvals: ApprovalsConfig,
-    /// What confines commands.
+    /// The sandbox profiles of commands.
     pub sandbox: Sandbox,
 }
 
 impl RuntimePolicy {
-    /// The guard of a configuration, for commands that inherit from this process.
+    /// The rules of a configuration; commands inherit the environment of this process.
     pub fn new(config: &Config, paths: &Paths) -> RuntimePolicy {
         RuntimePolicy {
             environment: config.policy.environment().apply(std::env::vars_os(), &Default::default()),
@@ -33,22 +33,22 @@ impl RuntimePolicy {
     }
 }
 
-/// The guard that holds now. Cheap to clone; locked for the copy of a pointer.
+/// A handle to the current [`RuntimePolicy`]. Clones share it; the lock is held only to copy a pointer.
 #[derive(Debug, Clone)]
 pub struct RuntimePolicyHandle(Arc<RwLock<Arc<RuntimePolicy>>>);
 
 impl RuntimePolicyHandle {
-    /// Holds this one until it is replaced.
+    /// A handle whose current policy is `runtime_policy`.
     pub fn new(runtime_policy: RuntimePolicy) -> RuntimePolicyHandle {
         RuntimePolicyHandle(Arc::new(RwLock::new(Arc::new(runtime_policy))))
     }
 
-    /// What holds now. A request keeps to the one it began with.
+    /// The current policy. A request uses the one that was current when it started.
     pub fn current(&self) -> Arc<RuntimePolicy> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on this one holds.
+    /// Replaces the policy for all requests that start from now on.
     pub fn replace(&self, runtime_policy: RuntimePolicy) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(runtime_policy);
     }

@@ -1,4 +1,4 @@
-//! State: directories that are the daemon's alone, and what tells one process from another with its number.
+//! Private directories, and the start time that distinguishes a process from a later one with the same pid.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -8,31 +8,31 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Mode, OFlags};
 
-/// Makes directories that only this user may enter.
+/// A builder for directories with mode 0700.
 pub(crate) fn private_dir_builder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder
 }
 
-/// Makes a directory with everything above it, and sees that it is ours alone.
+/// Creates a directory and its parents with mode 0700, and checks the result with [`check_private_dir`].
 pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
     private_dir_builder().recursive(true).create(dir)?;
     check_private_dir(dir)
 }
 
-/// Whether a directory is ours alone: what lies in it is trusted.
+/// Checks that a directory belongs to this user and has no permissions for others: its contents are trusted.
 pub(crate) fn check_private_dir(dir: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(dir)?;
     let is_own = found.uid() == rustix::process::geteuid().as_raw();
     if is_own && found.is_dir() && found.mode() & 0o077 == 0 {
         return Ok(());
     }
-    let reason = format!("{} must be a directory of this user with mode 0700", dir.display());
+    let reason = format!("{} must be a directory owned by this user, with mode 0700", dir.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
-/// Puts nothing in the place of the standard streams, so that whoever waits for their end sees it.
+/// Replaces the standard streams with `/dev/null`, so that a reader of the old ones sees the end of file.
 pub(crate) fn detach_standard_streams() -> io::Result<()> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdin(&null)?;
@@ -41,14 +41,14 @@ pub(crate) fn detach_standard_streams() -> io::Result<()> {
     Ok(())
 }
 
-/// When a process started, in the kernel's ticks since boot; nothing if there is none.
+/// The start time of a process in clock ticks since boot; `None` if there is no such process.
 pub(crate) fn process_start(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything, even parentheses: the fields begin after its last one.
+    // The program's name can contain spaces and parentheses; the fields follow the last parenthesis.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Milliseconds since the epoch, as files have them.
+/// Milliseconds since the Unix epoch; times before it become 0.
 pub(crate) fn to_ms(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

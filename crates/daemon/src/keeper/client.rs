@@ -1,4 +1,4 @@
-//! A kept process as one session sees it: through its keeper's socket while the keeper lives, from disk afterwards.
+//! The process of a keeper, for one session: through the keeper's socket while the keeper runs, then from disk.
 
 use std::io;
 use std::sync::Arc;
@@ -19,94 +19,98 @@ use super::convert;
 use super::dir::{KeeperDir, LOG};
 use super::segment_reader::{SegmentItem, SegmentReader};
 
-/// Between two tries to reach a keeper that lives and does not answer.
-const TRY_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// The pause between two attempts to connect to a running keeper.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// The way to one kept process.
+/// Implements the engine's [`Keeper`] for one detached process.
 #[derive(Debug)]
 pub(super) struct KeeperClient {
     dir: KeeperDir,
-    /// Everything before it was told.
+    /// The position of the next event; everything before it was delivered.
     at: u64,
     source: Source,
-    /// Inputs keep their order on a connection of their own, made with the first of them.
+    /// Inputs use their own connection, opened by the first one, to keep their order.
     input: Arc<Mutex<Option<KeeperConnection>>>,
 }
 
 #[derive(Debug)]
 enum Source {
-    /// The keeper tells.
+    /// Events come from the keeper.
     Socket(Box<KeeperConnection>),
-    /// The connection is not there (any more); the next try is due then.
-    Cut(Instant),
-    /// The keeper is gone: the disk tells, up to the end.
+    /// There is no connection; the time of the next attempt.
+    Disconnected(Instant),
+    /// The keeper has exited: events come from the log on disk.
     Disk(DiskRead),
-    /// All was told.
-    Over,
+    /// All events were delivered.
+    Ended,
 }
 
 #[derive(Debug)]
 enum DiskRead {
     Idle(SegmentReader),
-    /// On a thread that may wait for the disk.
+    /// A read on a blocking thread.
     Busy(JoinHandle<(SegmentReader, io::Result<SegmentItem>)>),
 }
 
 impl KeeperClient {
-    /// Everything from `at` on. Looks for the keeper only when asked for the first fact.
+    /// Events from `at` on. Connects when the first event is requested.
     pub(super) fn new(dir: KeeperDir, at: Cursor) -> KeeperClient {
-        KeeperClient { dir, at: at.0, source: Source::Cut(Instant::now()), input: Arc::default() }
+        KeeperClient { dir, at: at.0, source: Source::Disconnected(Instant::now()), input: Arc::default() }
     }
 
-    async fn news(&mut self) -> Option<KeeperEvent> {
+    async fn next_event(&mut self) -> Option<KeeperEvent> {
         loop {
             match &mut self.source {
-                Source::Socket(connection) => match connection.piece().await {
-                    Ok(Some(piece)) => {
-                        if let Some(told) = self.heard(piece) {
-                            return Some(told);
+                Source::Socket(connection) => match connection.next_frame().await {
+                    Ok(Some(frame)) => {
+                        if let Some(event) = self.convert_frame(frame) {
+                            return Some(event);
                         }
                     }
-                    Ok(None) | Err(_) => self.source = Source::Cut(Instant::now()),
+                    Ok(None) | Err(_) => self.source = Source::Disconnected(Instant::now()),
                 },
-                Source::Cut(due) => {
+                Source::Disconnected(due) => {
                     let due = *due;
                     tokio::time::sleep_until(due).await;
                     self.reconnect().await;
                 }
-                Source::Disk(reading) => {
-                    let found = reading.next().await;
-                    if let Some(told) = self.found(found) {
-                        return Some(told);
+                Source::Disk(read) => {
+                    let item = read.next().await;
+                    if let Some(event) = self.convert_item(item) {
+                        return Some(event);
                     }
-                    if matches!(self.source, Source::Over) {
+                    if matches!(self.source, Source::Ended) {
                         return None;
                     }
                 }
-                Source::Over => return None,
+                Source::Ended => return None,
             }
         }
     }
 
-    /// What the keeper said, in the engine's words.
-    fn heard(&mut self, piece: KeeperFrame) -> Option<KeeperEvent> {
-        match piece {
+    /// Converts a frame of the keeper into an event.
+    fn convert_frame(&mut self, frame: KeeperFrame) -> Option<KeeperEvent> {
+        match frame {
             KeeperFrame::Output { start, stream, bytes } => {
                 self.at = start + bytes.len() as u64;
-                Some(KeeperEvent::Output { start: Cursor(start), stream: convert::stream(stream), bytes })
+                Some(KeeperEvent::Output {
+                    start: Cursor(start),
+                    stream: convert::stream_from_wire(stream),
+                    bytes,
+                })
             }
             KeeperFrame::Message(KeeperMessage::Lost { next, .. }) => {
                 self.at = next;
                 Some(KeeperEvent::Lost { next: Cursor(next) })
             }
             KeeperFrame::Message(KeeperMessage::Exited { exit }) => {
-                Some(KeeperEvent::Exited(convert::exit(exit)))
+                Some(KeeperEvent::Exited(convert::exit_from_wire(exit)))
             }
             KeeperFrame::Message(KeeperMessage::Closed(closed)) => {
-                self.source = Source::Over;
-                Some(KeeperEvent::Closed(convert::closed(closed)))
+                self.source = Source::Ended;
+                Some(KeeperEvent::Closed(convert::summary_from_wire(closed)))
             }
-            // Nothing else is said without being asked; what a newer keeper adds is passed over.
+            // Other messages are responses; messages of a newer keeper are ignored.
             KeeperFrame::Message(_) => None,
         }
     }
@@ -119,20 +123,20 @@ impl KeeperClient {
         let from = self.at;
         let attached = async {
             let mut connection = KeeperConnection::open(&self.dir).await?;
-            match connection.ask(|id| KeeperRequest::Attach { id, cursor: from }).await? {
+            match connection.request(|id| KeeperRequest::Attach { id, cursor: from }).await? {
                 KeeperMessage::Attached { .. } => Ok::<_, io::Error>(connection),
                 _ => Err(io::ErrorKind::ResourceBusy.into()),
             }
         };
         self.source = match attached.await {
             Ok(connection) => Source::Socket(Box::new(connection)),
-            Err(_) => Source::Cut(Instant::now() + TRY_AGAIN_AFTER),
+            Err(_) => Source::Disconnected(Instant::now() + RETRY_PAUSE),
         };
     }
 
-    /// What the disk has, in the engine's words.
-    fn found(&mut self, found: io::Result<SegmentItem>) -> Option<KeeperEvent> {
-        match found {
+    /// Converts an item of the log on disk into an event.
+    fn convert_item(&mut self, item: io::Result<SegmentItem>) -> Option<KeeperEvent> {
+        match item {
             Ok(SegmentItem::Output { start, stream, bytes }) => {
                 self.at = start + bytes.len() as u64;
                 Some(KeeperEvent::Output { start: Cursor(start), stream, bytes })
@@ -145,7 +149,7 @@ impl KeeperClient {
         }
     }
 
-    /// The end as it was written down: first what is missing before it, then how it came.
+    /// The events at the end of the log: lost output before the recorded end, then the end itself.
     fn end(&mut self) -> Option<KeeperEvent> {
         let status = self.dir.status();
         let end = status.as_ref().map_or_else(|| self.dir.end(), |status| status.end);
@@ -153,31 +157,31 @@ impl KeeperClient {
             self.at = end;
             return Some(KeeperEvent::Lost { next: Cursor(end) });
         }
-        self.source = Source::Over;
-        status.map(|status| KeeperEvent::Closed(convert::closed(status.closed)))
+        self.source = Source::Ended;
+        status.map(|status| KeeperEvent::Closed(convert::summary_from_wire(status.closed)))
     }
 }
 
 impl DiskRead {
-    /// Reads on. Dropping the future loses nothing: the thread's answer is waited for by the next call.
+    /// Reads the next item. If this future is dropped, the next call returns the result of the running read.
     async fn next(&mut self) -> io::Result<SegmentItem> {
-        if let DiskRead::Idle(stored) = self {
-            let mut stored = std::mem::replace(stored, SegmentReader::new(std::path::Path::new(""), 0));
+        if let DiskRead::Idle(reader) = self {
+            let mut reader = std::mem::replace(reader, SegmentReader::new(std::path::Path::new(""), 0));
             *self = DiskRead::Busy(tokio::task::spawn_blocking(move || {
-                let found = stored.next(MAX_OUTPUT_BYTES);
-                (stored, found)
+                let item = reader.next(MAX_OUTPUT_BYTES);
+                (reader, item)
             }));
         }
         let DiskRead::Busy(thread) = self else { return Ok(SegmentItem::End) };
-        let (stored, found) = thread.await.map_err(io::Error::other)?;
-        *self = DiskRead::Idle(stored);
-        found
+        let (reader, item) = thread.await.map_err(io::Error::other)?;
+        *self = DiskRead::Idle(reader);
+        item
     }
 }
 
 impl Keeper for KeeperClient {
     fn next(&mut self) -> NextKeeperEvent<'_> {
-        Box::pin(self.news())
+        Box::pin(self.next_event())
     }
 
     fn kill(&self, signal: Signal) -> KeeperReply<KillOutcome> {
@@ -196,8 +200,8 @@ impl Keeper for KeeperClient {
     }
 }
 
-/// Gives the process bytes to read, in pieces that the keeper takes. A connection that broke is not tried again: it
-/// would not be known what had arrived.
+/// Sends input to the process, in pieces of at most [`MAX_INPUT_BYTES`]. A broken connection is not retried, because it
+/// is unknown which input arrived.
 pub(super) async fn input(
     dir: &KeeperDir,
     reusable: &mut Option<KeeperConnection>,
@@ -215,12 +219,12 @@ pub(super) async fn input(
                 .map_err(|error| client_connection::unreachable(dir, &error))?,
         };
         let data = wire::base64::encode(&piece);
-        let asked = connection.ask(|id| KeeperRequest::Input { id, data, eof }).await;
-        match asked.map_err(|error| client_connection::unreachable(dir, &error))? {
+        let response = connection.request(|id| KeeperRequest::Input { id, data, eof }).await;
+        match response.map_err(|error| client_connection::unreachable(dir, &error))? {
             KeeperMessage::Accepted { .. } => *reusable = Some(connection),
-            told => {
+            response => {
                 *reusable = Some(connection);
-                return Err(client_connection::unexpected(told));
+                return Err(client_connection::unexpected(response));
             }
         }
         if bytes.is_empty() {

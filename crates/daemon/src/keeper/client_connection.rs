@@ -1,4 +1,4 @@
-//! Talking to a keeper: connect, agree on a version, ask, listen.
+//! A client's connection to a keeper: connect, negotiate the version, send requests, receive messages.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -14,13 +14,13 @@ use wire::keeper::{Decoder, KeeperFrame, KeeperMessage, KeeperRequest, Version, 
 use super::convert;
 use super::dir::{KeeperDir, SOCKET};
 
-/// How long a keeper may take to accept and to answer a hello. It does nothing else that could take long.
-const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// The timeout for connecting and negotiating the version.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long it may take to do a thing: longer than any tree takes to die.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// The timeout of a request; longer than the kill of any process tree.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connection on which a version was agreed.
+/// A connection with a negotiated version.
 #[derive(Debug)]
 pub(super) struct KeeperConnection {
     socket: UnixStream,
@@ -31,49 +31,52 @@ pub(super) struct KeeperConnection {
 
 impl KeeperConnection {
     pub(super) async fn open(dir: &KeeperDir) -> io::Result<KeeperConnection> {
-        tokio::time::timeout(HELLO_WITHIN, KeeperConnection::greet(dir)).await?
+        tokio::time::timeout(HELLO_TIMEOUT, KeeperConnection::negotiate(dir)).await?
     }
 
-    async fn greet(dir: &KeeperDir) -> io::Result<KeeperConnection> {
+    async fn negotiate(dir: &KeeperDir) -> io::Result<KeeperConnection> {
         let directory = dir.open()?;
         let path = format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd());
         let socket = UnixStream::connect(path).await?;
         if socket.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "the keeper belongs to another user",
+            ));
         }
         let decoder = Decoder::new(Version::V1);
         let mut connection = KeeperConnection { socket, incoming: BytesMut::new(), decoder, last_id: 0 };
         let newest = Version::NEWEST;
-        match connection.ask(|id| KeeperRequest::Hello { id, version: newest.number() }).await? {
+        match connection.request(|id| KeeperRequest::Hello { id, version: newest.number() }).await? {
             KeeperMessage::Hello { version, .. } if version > 0 && version <= newest.number() => {
-                let agreed = newest.common(version).ok_or(io::ErrorKind::Unsupported)?;
-                connection.decoder = Decoder::new(agreed);
+                let negotiated = newest.common(version).ok_or(io::ErrorKind::Unsupported)?;
+                connection.decoder = Decoder::new(negotiated);
                 Ok(connection)
             }
             _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
-    /// Asks for one thing and waits for its answer.
-    pub(super) async fn ask(
+    /// Sends a request and waits for its response.
+    pub(super) async fn request(
         &mut self,
         request: impl FnOnce(u64) -> KeeperRequest,
     ) -> io::Result<KeeperMessage> {
         self.last_id += 1;
         self.socket.write_all(&encode_request(&request(self.last_id))).await?;
-        match self.piece().await? {
-            Some(KeeperFrame::Message(told)) => Ok(told),
+        match self.next_frame().await? {
+            Some(KeeperFrame::Message(message)) => Ok(message),
             Some(KeeperFrame::Output { .. }) => Err(io::ErrorKind::InvalidData.into()),
             None => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
-    /// The next thing that the keeper says; nothing when it has closed the connection. Safe to drop while it waits.
-    pub(super) async fn piece(&mut self) -> io::Result<Option<KeeperFrame>> {
+    /// The next frame; `None` when the keeper has closed the connection. Dropping this future loses nothing.
+    pub(super) async fn next_frame(&mut self) -> io::Result<Option<KeeperFrame>> {
         loop {
             let next = self.decoder.next(&mut self.incoming);
-            if let Some(piece) = next.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
-                return Ok(Some(piece));
+            if let Some(frame) = next.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
+                return Ok(Some(frame));
             }
             if self.incoming.capacity() - self.incoming.len() < 4096 {
                 self.incoming.reserve(64 * 1024);
@@ -85,51 +88,56 @@ impl KeeperConnection {
     }
 }
 
-/// Ends the tree, or tells its group something. On a connection of its own, so that nothing is before it.
+/// Kills the tree or signals its group. Uses a new connection, so that no other request is ahead of it.
 pub(super) async fn kill(dir: &KeeperDir, signal: Signal) -> Result<KillOutcome, Error> {
-    match ask(dir, |id| KeeperRequest::Kill { id, signal: signal.number() }).await? {
-        KeeperMessage::Killed { killed, left, .. } => Ok(convert::ended(killed, left)),
-        told => Err(unexpected(told)),
+    match request(dir, |id| KeeperRequest::Kill { id, signal: signal.number() }).await? {
+        KeeperMessage::Killed { killed, left, .. } => Ok(convert::kill_outcome(killed, left)),
+        response => Err(unexpected(response)),
     }
 }
 
 /// Changes the size of the terminal.
 pub(super) async fn resize(dir: &KeeperDir, size: TerminalSize) -> Result<(), Error> {
-    match ask(dir, |id| KeeperRequest::Resize { id, cols: size.cols, rows: size.rows }).await? {
+    match request(dir, |id| KeeperRequest::Resize { id, cols: size.cols, rows: size.rows }).await? {
         KeeperMessage::Resized { .. } => Ok(()),
-        told => Err(unexpected(told)),
+        response => Err(unexpected(response)),
     }
 }
 
-/// Where the log of a running process ends.
+/// The end of the log of a running process.
 pub(super) async fn end(dir: &KeeperDir) -> Result<Cursor, Error> {
-    match ask(dir, |id| KeeperRequest::Status { id }).await? {
+    match request(dir, |id| KeeperRequest::Status { id }).await? {
         KeeperMessage::Status { end, .. } => Ok(Cursor(end)),
-        told => Err(unexpected(told)),
+        response => Err(unexpected(response)),
     }
 }
 
-async fn ask(dir: &KeeperDir, request: impl FnOnce(u64) -> KeeperRequest) -> Result<KeeperMessage, Error> {
+async fn request(
+    dir: &KeeperDir,
+    message: impl FnOnce(u64) -> KeeperRequest,
+) -> Result<KeeperMessage, Error> {
     let mut connection = KeeperConnection::open(dir).await.map_err(|error| unreachable(dir, &error))?;
-    let answered = tokio::time::timeout(ANSWER_WITHIN, connection.ask(request))
+    let response = tokio::time::timeout(REQUEST_TIMEOUT, connection.request(message))
         .await
         .unwrap_or_else(|late| Err(late.into()));
-    answered.map_err(|error| unreachable(dir, &error))
+    response.map_err(|error| unreachable(dir, &error))
 }
 
-/// Why a keeper does not answer. One that has ended took its process with it.
+/// The error for a keeper that does not respond. If the keeper has ended, so has its process.
 pub(super) fn unreachable(dir: &KeeperDir, error: &io::Error) -> Error {
-    match error.kind() {
-        _ if !dir.is_alive() => Error::Gone,
-        io::ErrorKind::TimedOut => Error::Deadline { what: "the keeper", after: HELLO_WITHIN },
-        _ => Error::Unsupported { what: "the keeper", reason: format!("it does not answer: {error}") },
+    if !dir.is_alive() {
+        return Error::Gone;
+    }
+    match error.kind() == io::ErrorKind::TimedOut {
+        true => Error::Deadline { what: "the keeper", after: HELLO_TIMEOUT },
+        false => Error::Unsupported { what: "the keeper", reason: format!("no response: {error}") },
     }
 }
 
-/// An answer that says no, or none that was expected.
-pub(super) fn unexpected(told: KeeperMessage) -> Error {
-    match told {
-        KeeperMessage::Error { kind, message, .. } => convert::failure(kind, message),
-        _ => Error::Unsupported { what: "the keeper", reason: "it answered something else".to_owned() },
+/// The error for a response that is an error message, or not the expected one.
+pub(super) fn unexpected(response: KeeperMessage) -> Error {
+    if let KeeperMessage::Error { kind, message, .. } = response {
+        return convert::error_from_wire(kind, message);
     }
+    Error::Unsupported { what: "the keeper", reason: "unexpected response".to_owned() }
 }

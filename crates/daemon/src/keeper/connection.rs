@@ -1,4 +1,4 @@
-//! One connection to the keeper's socket: requests one after the other, or the log until its end.
+//! The keeper's side of one connection: requests one by one, or the log until its end.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,23 +19,23 @@ use wire::keeper::{
 use super::convert;
 use super::viewer::Viewer;
 
-/// How long a peer may take to say its hello.
-const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// The time within which a client must send its hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What every connection of a keeper needs.
+/// The state that all connections of a keeper share.
 #[derive(Debug)]
 pub(super) struct ServerState {
     pub(super) process: Process,
     pub(super) log: PathBuf,
     pub(super) written: watch::Receiver<Cursor>,
-    /// The newest version that is spoken.
+    /// The newest supported version.
     pub(super) protocol: Version,
-    /// Paths for viewers; the rest of the connections is for those who ask and go.
+    /// Permits for viewers; the other connections serve single requests.
     pub(super) viewers: Semaphore,
-    /// Turns at the disk, so that the scribe always gets one.
+    /// Permits for disk reads, so that viewers leave a thread to the log writer.
     pub(super) disk: Arc<Semaphore>,
-    /// The keeper is about to end: whoever only waits is let go.
-    pub(super) ending: CancellationToken,
+    /// Cancelled when the keeper is about to exit: idle connections end.
+    pub(super) stop: CancellationToken,
 }
 
 struct Connection {
@@ -44,70 +44,70 @@ struct Connection {
     version: Version,
 }
 
-/// Serves one peer until it is done.
-pub(super) async fn serve(socket: UnixStream, served: Arc<ServerState>) {
+/// Serves one client until it disconnects.
+pub(super) async fn serve(socket: UnixStream, state: Arc<ServerState>) {
     let mut connection = Connection { socket, incoming: BytesMut::new(), version: Version::V1 };
-    // A peer that breaks off or breaks the rules is left alone; there is nobody to tell.
-    let _ended = connection.run(&served).await;
+    // An error ends only this connection; a keeper has no log to report it in.
+    let _ended = connection.run(&state).await;
 }
 
 impl Connection {
-    async fn run(&mut self, served: &ServerState) -> io::Result<()> {
-        match tokio::time::timeout(HELLO_WITHIN, self.request()).await?? {
-            Some(KeeperRequest::Hello { id, version }) => match served.protocol.common(version) {
+    async fn run(&mut self, state: &ServerState) -> io::Result<()> {
+        match tokio::time::timeout(HELLO_TIMEOUT, self.request()).await?? {
+            Some(KeeperRequest::Hello { id, version }) => match state.protocol.common(version) {
                 Some(common) => {
                     self.version = common;
-                    self.tell(KeeperMessage::Hello { id, version: common.number() }).await?;
+                    self.send(KeeperMessage::Hello { id, version: common.number() }).await?;
                 }
-                None => return self.refuse(id, FailureKind::Invalid, "no common version").await,
+                None => return self.refuse(id, FailureKind::Invalid, "no common protocol version").await,
             },
-            Some(other) => return self.refuse(other.id(), FailureKind::Invalid, "say hello first").await,
+            Some(other) => return self.refuse(other.id(), FailureKind::Invalid, "expected a hello").await,
             None => return Ok(()),
         }
         loop {
             let request = tokio::select! {
                 biased;
                 request = self.request() => request?,
-                () = served.ending.cancelled() => None,
+                () = state.stop.cancelled() => None,
             };
             match request {
-                Some(KeeperRequest::Attach { id, cursor }) => return self.attach(served, id, cursor).await,
+                Some(KeeperRequest::Attach { id, cursor }) => return self.attach(state, id, cursor).await,
                 Some(request) => {
-                    let answer = answer(&served.process, request).await;
-                    self.tell(answer).await?;
+                    let response = handle(&state.process, request).await;
+                    self.send(response).await?;
                 }
                 None => return Ok(()),
             }
         }
     }
 
-    /// Tells the log from `cursor` on.
-    async fn attach(&mut self, served: &ServerState, id: u64, cursor: u64) -> io::Result<()> {
-        let Ok(_place) = served.viewers.try_acquire() else {
-            return self.refuse(id, FailureKind::Busy, "as many viewers as there can be").await;
+    /// Sends the log from `cursor` on.
+    async fn attach(&mut self, state: &ServerState, id: u64, cursor: u64) -> io::Result<()> {
+        let Ok(_permit) = state.viewers.try_acquire() else {
+            return self.refuse(id, FailureKind::Busy, "too many viewers").await;
         };
-        let from = Cursor(cursor).min(served.process.state().end);
-        self.tell(KeeperMessage::Attached { id, cursor: from.0 }).await?;
-        let mut viewer = Viewer::new(served, from);
+        let from = Cursor(cursor).min(state.process.state().end);
+        self.send(KeeperMessage::Attached { id, cursor: from.0 }).await?;
+        let mut viewer = Viewer::new(state, from);
         loop {
-            let piece = {
+            let frame = {
                 let next = viewer.next();
                 tokio::pin!(next);
                 tokio::select! {
                     biased;
-                    piece = &mut next => piece,
-                    // Nothing may follow an attach; what comes is an end, or as good as one.
+                    frame = &mut next => frame,
+                    // No request may follow an attach: any byte, like the end of file, ends the connection.
                     _ = self.socket.read_u8() => return Ok(()),
                 }
             };
-            match piece {
-                Some(piece) => self.socket.write_all(&encode_frame(self.version, &piece)).await?,
+            match frame {
+                Some(frame) => self.socket.write_all(&encode_frame(self.version, &frame)).await?,
                 None => return self.socket.shutdown().await,
             }
         }
     }
 
-    /// The next request; nothing when the peer is done. Safe to drop while it waits.
+    /// The next request; `None` when the client has disconnected. Dropping this future loses nothing.
     async fn request(&mut self) -> io::Result<Option<KeeperRequest>> {
         loop {
             if let Some(request) = read_request(&mut self.incoming).map_err(io::Error::other)? {
@@ -119,17 +119,17 @@ impl Connection {
         }
     }
 
-    async fn tell(&mut self, told: KeeperMessage) -> io::Result<()> {
-        self.socket.write_all(&encode_frame(self.version, &KeeperFrame::Message(told))).await
+    async fn send(&mut self, message: KeeperMessage) -> io::Result<()> {
+        self.socket.write_all(&encode_frame(self.version, &KeeperFrame::Message(message))).await
     }
 
     async fn refuse(&mut self, id: u64, kind: FailureKind, reason: &str) -> io::Result<()> {
-        self.tell(KeeperMessage::Error { id, kind, message: reason.to_owned() }).await
+        self.send(KeeperMessage::Error { id, kind, message: reason.to_owned() }).await
     }
 }
 
-/// Does what is asked and says what came of it.
-async fn answer(process: &Process, request: KeeperRequest) -> KeeperMessage {
+/// Executes a request and returns its response.
+async fn handle(process: &Process, request: KeeperRequest) -> KeeperMessage {
     let invalid = |id, reason: &str| KeeperMessage::Error {
         id,
         kind: FailureKind::Invalid,
@@ -139,39 +139,41 @@ async fn answer(process: &Process, request: KeeperRequest) -> KeeperMessage {
         KeeperRequest::Input { id, data, eof } => {
             let bytes = match wire::base64::decode(&data) {
                 Ok(bytes) if bytes.len() <= MAX_INPUT_BYTES => bytes,
-                Ok(_) => return invalid(id, "too much at once"),
-                Err(_) => return invalid(id, "not base64"),
+                Ok(_) => return invalid(id, "input too large"),
+                Err(_) => return invalid(id, "invalid base64"),
             };
             match process.input(bytes.into(), eof).await {
                 Ok(count) => KeeperMessage::Accepted { id, bytes: count as u64 },
-                Err(error) => convert::failure_told(id, &error),
+                Err(error) => convert::error_to_wire(id, &error),
             }
         }
         KeeperRequest::Resize { id, cols, rows } => match process.resize(TerminalSize { cols, rows }).await {
             Ok(()) => KeeperMessage::Resized { id },
-            Err(error) => convert::failure_told(id, &error),
+            Err(error) => convert::error_to_wire(id, &error),
         },
         KeeperRequest::Kill { id, signal } => {
-            let Some(signal) = Signal::from_number(signal) else { return invalid(id, "no such signal") };
+            let Some(signal) = Signal::from_number(signal) else { return invalid(id, "unknown signal") };
             match process.kill(signal).await {
                 Ok(ended) => KeeperMessage::Killed {
                     id,
-                    killed: convert::members_told(&ended.killed),
-                    left: convert::members_told(&ended.remaining),
+                    killed: convert::members_to_wire(&ended.killed),
+                    left: convert::members_to_wire(&ended.remaining),
                 },
-                Err(error) => convert::failure_told(id, &error),
+                Err(error) => convert::error_to_wire(id, &error),
             }
         }
         KeeperRequest::Status { id } => {
-            let facts = process.state();
+            let state = process.state();
             KeeperMessage::Status {
                 id,
-                pid: facts.pid,
-                end: facts.end.0,
-                exit: facts.exited.map(convert::exit_told),
-                closed: facts.closed.map(|closed| convert::closed_told(&closed)),
+                pid: state.pid,
+                end: state.end.0,
+                exit: state.exited.map(convert::exit_to_wire),
+                closed: state.closed.map(|closed| convert::summary_to_wire(&closed)),
             }
         }
-        KeeperRequest::Hello { id, .. } | KeeperRequest::Attach { id, .. } => invalid(id, "not here"),
+        KeeperRequest::Hello { id, .. } | KeeperRequest::Attach { id, .. } => {
+            invalid(id, "unexpected request")
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! From the keeper's words on the wire and on disk to the engine's, and back.
+//! Conversions between the keeper protocol and the engine's types.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,130 +6,159 @@ use std::time::Duration;
 use engine::Error;
 use engine::process::{ExitCause, ExitStatus, KillOutcome, ProcessSummary, Signal, Stream, TreeMember};
 use engine::sandbox::{Denial, DenialKind};
-use wire::keeper as told;
+use wire::keeper as protocol;
 
-/// Holders that a status names: it is written into room that was taken when the process started.
-const MOST_HOLDERS: usize = 32;
-/// Characters of a path that it names, for the same reason.
-const MOST_PATH: usize = 512;
+/// The maximal number of holders in a status: it must fit into the file that was reserved at the start.
+const MAX_HOLDERS: usize = 32;
+/// The maximal length of a path in a status, in characters, for the same reason.
+const MAX_PATH_CHARS: usize = 512;
 
-pub(super) fn stream_told(stream: Stream) -> told::OutputStream {
+pub(super) fn stream_to_wire(stream: Stream) -> protocol::OutputStream {
     match stream {
-        Stream::Stdout => told::OutputStream::Stdout,
-        Stream::Stderr => told::OutputStream::Stderr,
-        Stream::Terminal => told::OutputStream::Terminal,
+        Stream::Stdout => protocol::OutputStream::Stdout,
+        Stream::Stderr => protocol::OutputStream::Stderr,
+        Stream::Terminal => protocol::OutputStream::Terminal,
     }
 }
 
-pub(super) fn stream(told: told::OutputStream) -> Stream {
-    match told {
-        told::OutputStream::Stdout => Stream::Stdout,
-        told::OutputStream::Stderr => Stream::Stderr,
-        told::OutputStream::Terminal => Stream::Terminal,
+pub(super) fn stream_from_wire(stream: protocol::OutputStream) -> Stream {
+    match stream {
+        protocol::OutputStream::Stdout => Stream::Stdout,
+        protocol::OutputStream::Stderr => Stream::Stderr,
+        protocol::OutputStream::Terminal => Stream::Terminal,
     }
 }
 
-pub(super) fn exit_told(exit: ExitStatus) -> told::LeaderExit {
+pub(super) fn exit_to_wire(exit: ExitStatus) -> protocol::LeaderExit {
     match exit {
-        ExitStatus::Code(code) => told::LeaderExit::Code(code),
-        ExitStatus::Signal(signal) => told::LeaderExit::Signal(signal.number()),
+        ExitStatus::Code(code) => protocol::LeaderExit::Code(code),
+        ExitStatus::Signal(signal) => protocol::LeaderExit::Signal(signal.number()),
     }
 }
 
-/// A signal that does not exist here reads as the one that nobody can refuse.
-pub(super) fn exit(told: told::LeaderExit) -> ExitStatus {
-    match told {
-        told::LeaderExit::Code(code) => ExitStatus::Code(code),
-        told::LeaderExit::Signal(number) => {
+/// An unknown signal number becomes KILL.
+pub(super) fn exit_from_wire(exit: protocol::LeaderExit) -> ExitStatus {
+    match exit {
+        protocol::LeaderExit::Code(code) => ExitStatus::Code(code),
+        protocol::LeaderExit::Signal(number) => {
             ExitStatus::Signal(Signal::from_number(number).unwrap_or(Signal::KILL))
         }
     }
 }
 
-pub(super) fn closed_told(closed: &ProcessSummary) -> told::CloseReport {
-    told::CloseReport {
-        exit: exit_told(closed.exit),
+pub(super) fn summary_to_wire(closed: &ProcessSummary) -> protocol::CloseReport {
+    protocol::CloseReport {
+        exit: exit_to_wire(closed.exit),
         cause: match closed.cause {
-            ExitCause::Itself => told::CloseCause::Itself,
-            ExitCause::Killed => told::CloseCause::Killed,
-            ExitCause::TimedOut => told::CloseCause::TimedOut,
-            ExitCause::OutputLimit => told::CloseCause::OutputLimit,
-            ExitCause::MemoryLimit => told::CloseCause::MemoryLimit,
+            ExitCause::Itself => protocol::CloseCause::Itself,
+            ExitCause::Killed => protocol::CloseCause::Killed,
+            ExitCause::TimedOut => protocol::CloseCause::TimedOut,
+            ExitCause::OutputLimit => protocol::CloseCause::OutputLimit,
+            ExitCause::MemoryLimit => protocol::CloseCause::MemoryLimit,
         },
         duration_ms: u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX),
         stdout_bytes: closed.stdout_bytes,
         stderr_bytes: closed.stderr_bytes,
         truncated_bytes: closed.truncated_bytes,
         processes_refused: closed.processes_refused,
-        held_by: members_told(closed.held_by.get(..MOST_HOLDERS).unwrap_or(&closed.held_by)),
-        denied: closed.denied.as_ref().map(|denied| told::DenialReport {
-            path: denied.path.as_ref().map(|path| path.to_string_lossy().chars().take(MOST_PATH).collect()),
+        held_by: members_to_wire(closed.held_by.get(..MAX_HOLDERS).unwrap_or(&closed.held_by)),
+        denied: closed.denied.as_ref().map(|denied| protocol::DenialReport {
+            path: denied
+                .path
+                .as_ref()
+                .map(|path| path.to_string_lossy().chars().take(MAX_PATH_CHARS).collect()),
             what: match denied.kind {
-                DenialKind::Write => told::DeniedAccess::Write,
-                DenialKind::Read => told::DeniedAccess::Read,
-                DenialKind::Network => told::DeniedAccess::Network,
-                DenialKind::Call => told::DeniedAccess::Call,
+                DenialKind::Write => protocol::DeniedAccess::Write,
+                DenialKind::Read => protocol::DeniedAccess::Read,
+                DenialKind::Network => protocol::DeniedAccess::Network,
+                DenialKind::Call => protocol::DeniedAccess::Call,
             },
         }),
     }
 }
 
-pub(super) fn closed(told: told::CloseReport) -> ProcessSummary {
+pub(super) fn summary_from_wire(report: protocol::CloseReport) -> ProcessSummary {
     ProcessSummary {
-        exit: exit(told.exit),
-        cause: match told.cause {
-            told::CloseCause::Itself => ExitCause::Itself,
-            told::CloseCause::Killed => ExitCause::Killed,
-            told::CloseCause::TimedOut => ExitCause::TimedOut,
-            told::CloseCause::OutputLimit => ExitCause::OutputLimit,
-            told::CloseCause::MemoryLimit => ExitCause::MemoryLimit,
+        exit: exit_from_wire(report.exit),
+        cause: match report.cause {
+            protocol::CloseCause::Itself => ExitCause::Itself,
+            protocol::CloseCause::Killed => ExitCause::Killed,
+            protocol::CloseCause::TimedOut => ExitCause::TimedOut,
+            protocol::CloseCause::OutputLimit => ExitCause::OutputLimit,
+            protocol::CloseCause::MemoryLimit => ExitCause::MemoryLimit,
         },
-        duration: Duration::from_millis(told.duration_ms),
-        stdout_bytes: told.stdout_bytes,
-        stderr_bytes: told.stderr_bytes,
-        truncated_bytes: told.truncated_bytes,
-        held_by: members(told.held_by),
-        processes_refused: told.processes_refused,
-        denied: told.denied.map(|denied| Denial {
+        duration: Duration::from_millis(report.duration_ms),
+        stdout_bytes: report.stdout_bytes,
+        stderr_bytes: report.stderr_bytes,
+        truncated_bytes: report.truncated_bytes,
+        held_by: members_from_wire(report.held_by),
+        processes_refused: report.processes_refused,
+        denied: report.denied.map(|denied| Denial {
             path: denied.path.map(PathBuf::from),
             kind: match denied.what {
-                told::DeniedAccess::Write => DenialKind::Write,
-                told::DeniedAccess::Read => DenialKind::Read,
-                told::DeniedAccess::Network => DenialKind::Network,
-                told::DeniedAccess::Call => DenialKind::Call,
+                protocol::DeniedAccess::Write => DenialKind::Write,
+                protocol::DeniedAccess::Read => DenialKind::Read,
+                protocol::DeniedAccess::Network => DenialKind::Network,
+                protocol::DeniedAccess::Call => DenialKind::Call,
             },
         }),
     }
 }
 
-pub(super) fn members_told(members: &[TreeMember]) -> Vec<told::TreeMember> {
-    members.iter().map(|member| told::TreeMember { pid: member.pid, name: member.name.clone() }).collect()
+pub(super) fn members_to_wire(members: &[TreeMember]) -> Vec<protocol::TreeMember> {
+    members.iter().map(|member| protocol::TreeMember { pid: member.pid, name: member.name.clone() }).collect()
 }
 
-pub(super) fn ended(killed: Vec<told::TreeMember>, left: Vec<told::TreeMember>) -> KillOutcome {
-    KillOutcome { killed: members(killed), remaining: members(left) }
+pub(super) fn kill_outcome(
+    killed: Vec<protocol::TreeMember>,
+    left: Vec<protocol::TreeMember>,
+) -> KillOutcome {
+    KillOutcome { killed: members_from_wire(killed), remaining: members_from_wire(left) }
 }
 
-fn members(told: Vec<told::TreeMember>) -> Vec<TreeMember> {
-    told.into_iter().map(|member| TreeMember { pid: member.pid, name: member.name }).collect()
+fn members_from_wire(members: Vec<protocol::TreeMember>) -> Vec<TreeMember> {
+    members.into_iter().map(|member| TreeMember { pid: member.pid, name: member.name }).collect()
 }
 
-/// What a keeper says about a request that it could not do.
-pub(super) fn failure_told(id: u64, error: &Error) -> told::KeeperMessage {
+/// The error message for a request that failed in the keeper.
+pub(super) fn error_to_wire(id: u64, error: &Error) -> protocol::KeeperMessage {
     let kind = match error {
-        Error::Gone => told::FailureKind::Gone,
-        Error::InputClosed => told::FailureKind::InputClosed,
-        _ => told::FailureKind::Failed,
+        Error::Gone => protocol::FailureKind::Gone,
+        Error::InputClosed => protocol::FailureKind::InputClosed,
+        Error::NoSuchProcess(_)
+        | Error::Spawn { .. }
+        | Error::OutsideRoots { .. }
+        | Error::BadPath { .. }
+        | Error::File { .. }
+        | Error::NotRegular { .. }
+        | Error::Exists { .. }
+        | Error::Conflict { .. }
+        | Error::Edit(_)
+        | Error::Patch(_)
+        | Error::Pattern { .. }
+        | Error::Sandbox { .. }
+        | Error::SandboxDenied { .. }
+        | Error::Denied { .. }
+        | Error::NoApprover { .. }
+        | Error::Refused { .. }
+        | Error::Unanswered { .. }
+        | Error::NoSuchApproval(_)
+        | Error::AlreadySettled { .. }
+        | Error::Guarded { .. }
+        | Error::Unsupported { .. }
+        | Error::LimitReached { .. }
+        | Error::Deadline { .. }
+        | Error::Cancelled => protocol::FailureKind::Failed,
     };
-    told::KeeperMessage::Error { id, kind, message: error.to_string() }
+    protocol::KeeperMessage::Error { id, kind, message: error.to_string() }
 }
 
-/// The same, heard by the one who asked.
-pub(super) fn failure(kind: told::FailureKind, message: String) -> Error {
+/// The engine error for a failure that a keeper reported.
+pub(super) fn error_from_wire(kind: protocol::FailureKind, message: String) -> Error {
     match kind {
-        told::FailureKind::Gone => Error::Gone,
-        told::FailureKind::InputClosed => Error::InputClosed,
-        told::FailureKind::Busy | told::FailureKind::Invalid | told::FailureKind::Failed => {
+        protocol::FailureKind::Gone => Error::Gone,
+        protocol::FailureKind::InputClosed => Error::InputClosed,
+        protocol::FailureKind::Busy | protocol::FailureKind::Invalid | protocol::FailureKind::Failed => {
             Error::Unsupported { what: "the keeper", reason: message }
         }
     }

@@ -1,4 +1,4 @@
-//! The directory of one keeper, as the keeper makes and fills it.
+//! The directory of one keeper, for the keeper itself.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,10 +15,10 @@ use super::dir::{KeeperDir, LIFE, LOG, RECORD, SOCKET, STATUS, STATUS_DRAFT, UNF
 use super::record::{EndRecord, ProcessRecord};
 use crate::core::state::{create_private_dir, private_dir_builder};
 
-/// Room that is kept for the status.
+/// The space that is reserved for the status.
 const STATUS_BYTES: usize = 4096;
 
-/// A directory that this process made and holds the lock of.
+/// A directory that this process created and locked.
 #[derive(Debug)]
 pub(super) struct KeeperDirWriter {
     keepers: PathBuf,
@@ -29,24 +29,23 @@ pub(super) struct KeeperDirWriter {
 }
 
 impl KeeperDirWriter {
-    /// Makes the directory under a name that nobody takes for complete, locked from the start, with everything in it
-    /// that takes the disk's time.
-    pub(super) fn make(keepers: &Path) -> io::Result<KeeperDirWriter> {
+    /// Creates the directory under a temporary name, locked, with all files whose creation needs time.
+    pub(super) fn create(keepers: &Path) -> io::Result<KeeperDirWriter> {
         create_private_dir(keepers)?;
         let name = random_name().map_err(io::Error::other)?;
         let dir = KeeperDir { path: keepers.join(format!("{UNFINISHED}{name}")) };
         private_dir_builder().create(&dir.path)?;
-        match KeeperDirWriter::furnish(keepers, dir.clone()) {
+        match KeeperDirWriter::create_files(keepers, dir.clone()) {
             Ok(dir_writer) => Ok(dir_writer),
             Err(error) => {
-                // The reason why it could not be made is worth more than why it could not be removed.
+                // The error of the creation is the one to report.
                 let _removed = dir.remove();
                 Err(error)
             }
         }
     }
 
-    fn furnish(keepers: &Path, dir: KeeperDir) -> io::Result<KeeperDirWriter> {
+    fn create_files(keepers: &Path, dir: KeeperDir) -> io::Result<KeeperDirWriter> {
         let life = private_file(&dir.path.join(LIFE))?;
         rustix::fs::flock(&life, FlockOperation::NonBlockingLockExclusive)?;
         life.write_all_at(&[0; 8], 0)?;
@@ -61,12 +60,12 @@ impl KeeperDirWriter {
         &self.dir
     }
 
-    /// The file that says how far the log goes.
+    /// The file with the end of the log.
     pub(super) fn life(&self) -> io::Result<File> {
         self.life.try_clone()
     }
 
-    /// Listens on the socket. Its path may be longer than the kernel takes, so it is named through a descriptor.
+    /// Listens on the socket. Its path may be too long for the kernel, so it is bound through a descriptor.
     pub(super) fn listen(&self) -> io::Result<UnixListener> {
         let dir = self.dir.open()?;
         let listener = UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd()))?;
@@ -74,8 +73,8 @@ impl KeeperDirWriter {
         Ok(listener)
     }
 
-    /// Writes the record down and gives the directory its name: from now on it is listed.
-    pub(super) fn announce(&mut self, id: &str, record: &ProcessRecord) -> io::Result<()> {
+    /// Writes the record and renames the directory to its final name: from now on it is listed.
+    pub(super) fn publish(&mut self, id: &str, record: &ProcessRecord) -> io::Result<()> {
         self.record.write_all_at(&json(record)?, 0)?;
         let named = self.keepers.join(id);
         std::fs::rename(&self.dir.path, &named)?;
@@ -83,22 +82,22 @@ impl KeeperDirWriter {
         Ok(())
     }
 
-    /// Writes down how it ended, into the room that was kept for it.
-    pub(super) fn close(&self, status: &EndRecord) -> io::Result<()> {
+    /// Writes the status into its reserved space.
+    pub(super) fn write_status(&self, status: &EndRecord) -> io::Result<()> {
         let text = json(status)?;
         self.draft.write_all_at(&text, 0)?;
         self.draft.set_len(text.len() as u64)?;
         std::fs::rename(self.dir.path.join(STATUS_DRAFT), self.dir.path.join(STATUS))
     }
 
-    /// Nobody listens any more.
-    pub(super) fn stop_listening(&self) {
-        // If it stays, connecting to it is refused all the same.
+    /// Removes the socket.
+    pub(super) fn remove_socket(&self) {
+        // If it remains, connections to it are refused.
         let _removed = std::fs::remove_file(self.dir.path.join(SOCKET));
     }
 
-    /// Removes the directory of a process that never ran.
-    pub(super) fn never_ran(self) {
+    /// Removes the directory of a process that was not started.
+    pub(super) fn discard(self) {
         let _removed = self.dir.remove();
     }
 }

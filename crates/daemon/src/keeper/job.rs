@@ -1,4 +1,4 @@
-//! What a keeper is told to run, and what it reports back: one JSON document each way, over a pipe.
+//! The job of a keeper and the report of its start: one JSON document each way, over a pipe.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -19,28 +19,28 @@ use super::profiles::{self, ProfileSpec};
 use super::settings::KeeperSettings;
 use crate::core::sandbox::{FEATURES_VARIABLE, detached_temp_dir};
 
-/// Bytes that need not be text, as base64.
+/// Bytes that may not be UTF-8, serialized as base64.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RawBytes(pub(super) Vec<u8>);
 
-/// Everything a keeper needs to know. It is never written to disk: the environment may hold secrets.
+/// The process to start. Never written to disk, because its environment can contain secrets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeeperJob {
     pub(super) id: String,
     pub(super) by: String,
     pub(super) face: String,
-    program: ProgramOrder,
-    /// The roots its directory was found in, the outermost first.
+    program: JobProgram,
+    /// The roots of the working directory, the outermost first.
     roots: Vec<Vec<RawBytes>>,
     cwd: RawBytes,
     /// `NAME=value`, each ended by NUL.
     env: RawBytes,
     terminal: Option<(u16, u16)>,
-    stdin: StdinOrder,
+    stdin: JobStdin,
     stop_after_ms: Option<u64>,
     output_bytes: Option<u64>,
     ends_at_output_limit: bool,
-    /// What the process is confined by; nothing leaves it as it is.
+    /// The sandbox profiles; empty means no sandbox.
     #[serde(default)]
     confinement: Vec<ProfileSpec>,
     /// Removed when the process has ended.
@@ -48,13 +48,13 @@ pub(super) struct KeeperJob {
     temp: Option<RawBytes>,
 }
 
-/// What holds for every job: sent first, so that a keeper can make ready before there is one.
+/// Settings for every job, sent first, so that a keeper can prepare before it has a job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeeperTerms {
     keepers: RawBytes,
     pub(super) log_bytes: u64,
     pub(super) quota_bytes: u64,
-    /// Where the end is recorded.
+    /// The audit file for the end of the process.
     audit: Option<RawBytes>,
     tail_bytes: usize,
     kill_grace_ms: u64,
@@ -62,82 +62,82 @@ pub(super) struct KeeperTerms {
     drain_at_most_ms: u64,
     marks_only: bool,
     pub(super) protocol: u32,
-    /// What the kernel's features are lowered to.
+    /// The value of `REXD_SANDBOX_FEATURES`.
     #[serde(default)]
     lowered_features: String,
-    /// Whether a process is started though the kernel cannot hold all of its confinement.
+    /// Whether a process starts although the kernel cannot enforce its whole sandbox.
     #[serde(default)]
     reduces_gaps: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum ProgramOrder {
+enum JobProgram {
     Argv(Vec<String>),
     Shell { line: String, login: bool },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum StdinOrder {
+enum JobStdin {
     Open,
     Given(RawBytes),
     Empty,
 }
 
 impl KeeperJob {
-    /// What a keeper is told about a process.
+    /// The job for a process specification.
     pub(super) fn new(id: &ProcessId, by: &str, spec: &ProcessSpec) -> KeeperJob {
         KeeperJob {
             id: id.0.clone(),
             by: by.to_owned(),
             face: spec.origin.to_string(),
             program: match &spec.program {
-                Program::Argv(argv) => ProgramOrder::Argv(argv.clone()),
-                Program::Shell { line, login } => ProgramOrder::Shell { line: line.clone(), login: *login },
+                Program::Argv(argv) => JobProgram::Argv(argv.clone()),
+                Program::Shell { line, login } => JobProgram::Shell { line: line.clone(), login: *login },
             },
             roots: chain(spec.cwd.roots()),
             cwd: raw(spec.cwd.as_path().as_os_str()),
             env: RawBytes(environment(&spec.env)),
             terminal: spec.terminal.map(|size| (size.cols, size.rows)),
             stdin: match &spec.stdin {
-                Stdin::Open => StdinOrder::Open,
-                Stdin::Given(bytes) => StdinOrder::Given(RawBytes(bytes.to_vec())),
-                Stdin::Empty => StdinOrder::Empty,
+                Stdin::Open => JobStdin::Open,
+                Stdin::Given(bytes) => JobStdin::Given(RawBytes(bytes.to_vec())),
+                Stdin::Empty => JobStdin::Empty,
             },
             stop_after_ms: spec.stop_after.map(ms),
             output_bytes: spec.output_limit.map(|limit| limit.bytes),
             ends_at_output_limit: spec.output_limit.is_some_and(|limit| limit.then == OnOutputLimit::Kill),
-            confinement: profiles::told(spec.confinement.as_deref()),
+            confinement: profiles::to_specs(spec.confinement.as_deref()),
             temp: spec.confinement.as_deref().and_then(detached_temp_dir).map(|path| raw(path.as_os_str())),
         }
     }
 
-    /// What the engine is told.
+    /// The process specification of the job.
     pub(super) fn spec(&self) -> Result<ProcessSpec, Error> {
         let then = if self.ends_at_output_limit { OnOutputLimit::Kill } else { OnOutputLimit::Truncate };
         Ok(ProcessSpec {
             program: match &self.program {
-                ProgramOrder::Argv(argv) => Program::Argv(argv.clone()),
-                ProgramOrder::Shell { line, login } => Program::Shell { line: line.clone(), login: *login },
+                JobProgram::Argv(argv) => Program::Argv(argv.clone()),
+                JobProgram::Shell { line, login } => Program::Shell { line: line.clone(), login: *login },
             },
             arg0: None,
             cwd: self.directory()?,
             env: self.env.0.split(|byte| *byte == 0).filter_map(variable).collect(),
             terminal: self.terminal.map(|(cols, rows)| TerminalSize { cols, rows }),
             stdin: match &self.stdin {
-                StdinOrder::Open => Stdin::Open,
-                StdinOrder::Given(bytes) => Stdin::Given(bytes.0.clone().into()),
-                StdinOrder::Empty => Stdin::Empty,
+                JobStdin::Open => Stdin::Open,
+                JobStdin::Given(bytes) => Stdin::Given(bytes.0.clone().into()),
+                JobStdin::Empty => Stdin::Empty,
             },
             stop_after: self.stop_after_ms.map(Duration::from_millis),
             output_limit: self.output_bytes.map(|bytes| OutputLimit { bytes, then }),
             origin: self.face.clone().into(),
-            confinement: profiles::heard(&self.confinement),
+            confinement: profiles::from_specs(&self.confinement),
         })
     }
 
-    /// The temporary directory that was made for the process, if one was.
+    /// The temporary directory of the process, if it has one.
     pub(super) fn temp(&self) -> Option<PathBuf> {
         self.temp.as_ref().map(RawBytes::path)
     }
@@ -171,12 +171,12 @@ impl KeeperTerms {
         }
     }
 
-    /// The file in which the end is recorded, if any.
+    /// The audit file for the end of the process, if there is one.
     pub(super) fn audit(&self) -> Option<PathBuf> {
         self.audit.as_ref().map(RawBytes::path)
     }
 
-    /// The bounds of its process. Nothing spills: the scribe always reads.
+    /// The limits of the process. Nothing spills to disk: the log writer always reads.
     pub(super) fn bounds(&self) -> ProcessLimits {
         ProcessLimits {
             log_bytes: self.tail_bytes,
@@ -193,7 +193,7 @@ impl KeeperTerms {
         if self.marks_only { Containment::Marks } else { Containment::Best }
     }
 
-    /// What the engine has to know about confining. Features that nobody understands were refused by the daemon.
+    /// The engine's sandbox settings. The daemon has refused unknown features.
     pub(super) fn sandbox(&self) -> sandbox::SandboxSettings {
         let on_gap = if self.reduces_gaps { OnGap::Reduce } else { OnGap::Refuse };
         sandbox::SandboxSettings { feature_mask: self.lowered_features.parse().unwrap_or_default(), on_gap }
@@ -204,28 +204,28 @@ impl KeeperTerms {
     }
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum StartReport {
-    /// It runs under this number since this moment.
+    /// The process runs.
     Running { pid: i32, started_at_ms: u64 },
     /// The program could not be executed.
     NotStarted { program: String, errno: i32 },
-    /// Something with its directory, or the keeper's own.
+    /// A file error in the working directory or the keeper's directory.
     NoFile { path: RawBytes, errno: i32 },
-    /// Its directory is not inside the roots any more.
+    /// The working directory is outside the roots.
     Outside { path: RawBytes, resolved: Option<RawBytes>, roots: Vec<RawBytes> },
-    /// It cannot be confined as its profile says.
+    /// The sandbox cannot be enforced.
     NotConfined { profile: String, reason: String },
-    /// Its profile keeps the program from being read.
+    /// The sandbox does not allow access to the program.
     Unreadable { path: RawBytes },
-    /// Anything else.
+    /// Another error.
     Failed { reason: String },
 }
 
 impl StartReport {
-    /// An error of the keeper's engine as it is reported.
+    /// The report for an error of the keeper's engine.
     pub(super) fn of(error: &Error) -> StartReport {
         let failed = || StartReport::Failed { reason: error.to_string() };
         match error {
@@ -246,11 +246,31 @@ impl StartReport {
                 StartReport::NotConfined { profile: profile.clone(), reason: reason.clone() }
             }
             Error::SandboxDenied { path } => StartReport::Unreadable { path: raw(path.as_os_str()) },
-            _ => failed(),
+            Error::NoSuchProcess(_)
+            | Error::Gone
+            | Error::InputClosed
+            | Error::BadPath { .. }
+            | Error::NotRegular { .. }
+            | Error::Exists { .. }
+            | Error::Conflict { .. }
+            | Error::Edit(_)
+            | Error::Patch(_)
+            | Error::Pattern { .. }
+            | Error::Denied { .. }
+            | Error::NoApprover { .. }
+            | Error::Refused { .. }
+            | Error::Unanswered { .. }
+            | Error::NoSuchApproval(_)
+            | Error::AlreadySettled { .. }
+            | Error::Guarded { .. }
+            | Error::Unsupported { .. }
+            | Error::LimitReached { .. }
+            | Error::Deadline { .. }
+            | Error::Cancelled => failed(),
         }
     }
 
-    /// The same as an error of the starter, of the kind an attached start would have had.
+    /// The error for the client, of the same kind as for a process without a keeper; `None` if the process runs.
     pub(super) fn into_error(self) -> Option<Error> {
         match self {
             StartReport::Running { .. } => None,
@@ -272,7 +292,7 @@ impl StartReport {
         }
     }
 
-    /// A file of the keeper that could not be made.
+    /// The report for a file of the keeper that could not be created.
     pub(super) fn of_io(path: &Path, source: &io::Error) -> StartReport {
         match source.raw_os_error() {
             Some(errno) => StartReport::NoFile { path: raw(path.as_os_str()), errno },

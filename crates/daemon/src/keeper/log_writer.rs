@@ -1,4 +1,4 @@
-//! The scribe: the process's primary reader, who writes all of its output down.
+//! The primary reader of the process, which writes its output to disk.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use engine::process::{Cursor, Item, LogReader, ProcessSummary};
 use tokio::sync::watch;
 use wire::keeper::MAX_OUTPUT_BYTES;
 
-use super::segments::Segments;
+use super::segments::SegmentWriter;
 
-/// Writes until nothing follows. `written` says how far it has come.
+/// Writes output until the process is closed. `written` publishes the end of the written log.
 pub(super) async fn write_log(
     mut reader: LogReader,
-    mut segments: Segments,
+    mut segments: SegmentWriter,
     written: &watch::Sender<Cursor>,
 ) -> Option<Arc<ProcessSummary>> {
     loop {
@@ -22,7 +22,7 @@ pub(super) async fn write_log(
                     segments.append(start, stream, &bytes);
                     segments
                 };
-                // Only a runtime that shuts down does not run it.
+                // Fails only while the runtime shuts down.
                 segments = tokio::task::spawn_blocking(write).await.ok()?;
                 written.send_replace(next);
             }

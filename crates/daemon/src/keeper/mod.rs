@@ -1,8 +1,8 @@
-//! Keepers: the programs that own detached processes, and how every daemon of the user reaches them.
+//! Keepers: the programs that own detached processes, and the daemon's interface to them.
 //!
-//! A keeper is this binary, executed again as a session leader of its own. It runs one engine with one process,
-//! writes what the process says into segments on disk, and listens on a unix socket in a private directory. A daemon
-//! that starts, lists or attaches holds a [`Keepers`]; it needs no memory of its own, the directory is all there is.
+//! A keeper is this binary, executed again as a session leader. It runs one engine with one process, writes the output
+//! into segments on disk, and listens on a unix socket in a private directory. A daemon starts, lists and attaches
+//! through [`Keepers`]; all state is in the directories, so every daemon of the user sees the same processes.
 
 mod client;
 mod client_connection;

@@ -1,4 +1,4 @@
-//! A confinement on its way to a keeper, which holds its process to it as the daemon would.
+//! The serialized form of sandbox profiles, for the job of a keeper.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use super::job::{RawBytes, raw};
 
-/// One profile.
+/// One serialized sandbox profile.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ProfileSpec {
     name: String,
-    /// Nothing means everything.
+    /// Readable paths; `None` means all.
     read: Option<Vec<RawBytes>>,
     write: Vec<RawBytes>,
     hide: Vec<RawBytes>,
     protect: Vec<RawBytes>,
-    network: NetworkOrder,
+    network: NetworkSpec,
     unix_sockets: bool,
     memory_bytes: Option<u64>,
     processes: Option<u64>,
@@ -28,25 +28,25 @@ pub(super) struct ProfileSpec {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum NetworkOrder {
+enum NetworkSpec {
     On,
     Off,
     Loopback,
     Ports { connect: Vec<u16>, bind: Vec<u16> },
 }
 
-/// The layers of a confinement; none if nothing is confined.
-pub(super) fn told(confinement: Option<&Confinement>) -> Vec<ProfileSpec> {
-    confinement.map(Confinement::layers).unwrap_or_default().iter().map(|profile| layer(profile)).collect()
+/// The profiles of a confinement; empty without one.
+pub(super) fn to_specs(confinement: Option<&Confinement>) -> Vec<ProfileSpec> {
+    confinement.map(Confinement::layers).unwrap_or_default().iter().map(|profile| to_spec(profile)).collect()
 }
 
-/// The confinement of these layers.
-pub(super) fn heard(layers: &[ProfileSpec]) -> Option<Arc<Confinement>> {
-    let confinement = Confinement::new(layers.iter().map(|layer| Arc::new(profile(layer))));
+/// The confinement for these profiles; `None` if there are none.
+pub(super) fn from_specs(specs: &[ProfileSpec]) -> Option<Arc<Confinement>> {
+    let confinement = Confinement::new(specs.iter().map(|spec| Arc::new(from_spec(spec))));
     (!confinement.is_off()).then(|| Arc::new(confinement))
 }
 
-fn layer(profile: &Profile) -> ProfileSpec {
+fn to_spec(profile: &Profile) -> ProfileSpec {
     let all = |paths: &[PathBuf]| paths.iter().map(|path| raw(path.as_os_str())).collect();
     let limits = profile.limits;
     ProfileSpec {
@@ -59,11 +59,11 @@ fn layer(profile: &Profile) -> ProfileSpec {
         hide: all(&profile.hide),
         protect: all(&profile.protect),
         network: match &profile.network {
-            Network::On => NetworkOrder::On,
-            Network::Off => NetworkOrder::Off,
-            Network::Loopback => NetworkOrder::Loopback,
+            Network::On => NetworkSpec::On,
+            Network::Off => NetworkSpec::Off,
+            Network::Loopback => NetworkSpec::Loopback,
             Network::Ports { connect, bind } => {
-                NetworkOrder::Ports { connect: connect.clone(), bind: bind.clone() }
+                NetworkSpec::Ports { connect: connect.clone(), bind: bind.clone() }
             }
         },
         unix_sockets: profile.unix_sockets,
@@ -75,32 +75,32 @@ fn layer(profile: &Profile) -> ProfileSpec {
     }
 }
 
-fn profile(layer: &ProfileSpec) -> Profile {
+fn from_spec(spec: &ProfileSpec) -> Profile {
     let all = |paths: &[RawBytes]| paths.iter().map(RawBytes::path).collect();
     Profile {
-        name: layer.name.clone(),
-        read: match &layer.read {
+        name: spec.name.clone(),
+        read: match &spec.read {
             None => ReadAccess::Everything,
             Some(paths) => ReadAccess::Only(all(paths)),
         },
-        write: all(&layer.write),
-        hide: all(&layer.hide),
-        protect: all(&layer.protect),
-        network: match &layer.network {
-            NetworkOrder::On => Network::On,
-            NetworkOrder::Off => Network::Off,
-            NetworkOrder::Loopback => Network::Loopback,
-            NetworkOrder::Ports { connect, bind } => {
+        write: all(&spec.write),
+        hide: all(&spec.hide),
+        protect: all(&spec.protect),
+        network: match &spec.network {
+            NetworkSpec::On => Network::On,
+            NetworkSpec::Off => Network::Off,
+            NetworkSpec::Loopback => Network::Loopback,
+            NetworkSpec::Ports { connect, bind } => {
                 Network::Ports { connect: connect.clone(), bind: bind.clone() }
             }
         },
-        unix_sockets: layer.unix_sockets,
+        unix_sockets: spec.unix_sockets,
         limits: ResourceLimits {
-            memory_bytes: layer.memory_bytes,
-            processes: layer.processes,
-            file_bytes: layer.file_bytes,
-            open_files: layer.open_files,
-            cpu_seconds: layer.cpu_seconds,
+            memory_bytes: spec.memory_bytes,
+            processes: spec.processes,
+            file_bytes: spec.file_bytes,
+            open_files: spec.open_files,
+            cpu_seconds: spec.cpu_seconds,
         },
     }
 }

@@ -1,4 +1,4 @@
-//! `rexd keeper`: one engine, one process, one log, one socket, until nothing is left of the process.
+//! `rexd keeper`: owns one process, its log and its socket until the process tree has ended.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::sync::Arc;
@@ -22,34 +22,34 @@ use super::job::{KeeperJob, KeeperTerms, StartReport};
 use super::log_writer;
 use super::quota::Quota;
 use super::record::{EndRecord, ProcessRecord, boot_id, to_ms};
-use super::segments::Segments;
+use super::segments::SegmentWriter;
 use crate::core::sandbox::remove_temp_dir;
 use crate::core::state::detach_standard_streams;
 use crate::observe::audit::AuditFile;
 
-/// A job larger than this is refused: its environment and input are bounded long before.
-const LARGEST_JOB: u64 = 64 * 1024 * 1024;
-/// Connections served at the same time; the next one is closed at once.
+/// The maximal size of a job; its environment and input are limited before.
+const MAX_JOB_BYTES: u64 = 64 * 1024 * 1024;
+/// The maximal number of connections; further ones are closed.
 const MAX_CONNECTIONS: usize = 128;
-/// Of these, those that watch.
+/// The maximal number of viewers among the connections.
 const MAX_VIEWERS: usize = 32;
-/// How long viewers may take to hear the end. Who is later reads it from disk.
-const LINGER: Duration = Duration::from_secs(2);
-/// Viewers that read from disk at the same time; the next one waits for its turn.
+/// How long a keeper waits for viewers after the end; slower viewers read the log from disk.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// The maximal number of concurrent disk reads of viewers; further ones wait.
 const DISK_READS: usize = 2;
-/// Threads that may wait: for viewers on disk, for the scribe, and for looks at `/proc`. Made when they are needed.
+/// Blocking threads: for viewers, the log writer and reads of `/proc`. Created on demand.
 const BLOCKING_THREADS: usize = DISK_READS + 3;
-/// The kernel sends it when a file may not grow; the write then also fails, which is enough.
+/// Sent when a file exceeds its size limit; the failing write is enough.
 const SIGXFSZ: i32 = 25;
 
-/// Makes ready, reads the job from standard input, runs it, and returns when nothing is left to keep.
+/// Prepares, reads the job from stdin, runs it, and returns when the process has ended.
 pub fn main() -> io::Result<u8> {
-    // Without a name of its own it would be listed as `exe`.
+    // Otherwise `ps` shows the name `exe`.
     let _named = rustix::thread::set_name(c"rexd-keeper");
-    let mut input = BufReader::new(io::stdin().lock().take(LARGEST_JOB));
+    let mut input = BufReader::new(io::stdin().lock().take(MAX_JOB_BYTES));
     let mut text = Vec::new();
     input.read_until(b'\n', &mut text)?;
-    // A starter that went away before it could say anything.
+    // The daemon has exited before it sent the settings.
     let Ok(terms) = serde_json::from_slice::<KeeperTerms>(&text) else { return Ok(0) };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -57,17 +57,17 @@ pub fn main() -> io::Result<u8> {
         .thread_stack_size(256 * 1024)
         .build()?;
     runtime.block_on(async {
-        let ready = PreparedKeeper::make(terms);
+        let prepared = PreparedKeeper::new(terms);
         text.clear();
-        // Nothing else happens in this program until there is a job.
+        // Blocking is fine: nothing else runs before there is a job.
         input.read_to_end(&mut text)?;
         let job = serde_json::from_slice(&text);
         drop(text);
         match job {
-            Ok(job) => ready.keep(job).await,
-            // Not needed: the daemon it was a spare of has ended.
+            Ok(job) => prepared.run(job).await,
+            // The daemon has exited without a job for this keeper.
             Err(_none) => {
-                ready.not_needed();
+                prepared.discard();
                 Ok(())
             }
         }
@@ -76,7 +76,7 @@ pub fn main() -> io::Result<u8> {
     Ok(0)
 }
 
-/// Everything that can be done before there is a job.
+/// A keeper that is ready for a job.
 struct PreparedKeeper {
     terms: KeeperTerms,
     dir_writer: io::Result<(KeeperDirWriter, UnixListener)>,
@@ -84,7 +84,7 @@ struct PreparedKeeper {
 }
 
 impl PreparedKeeper {
-    fn make(terms: KeeperTerms) -> PreparedKeeper {
+    fn new(terms: KeeperTerms) -> PreparedKeeper {
         let settings = EngineSettings {
             process_limits: terms.bounds(),
             containment: terms.containment(),
@@ -92,24 +92,24 @@ impl PreparedKeeper {
             sandbox: terms.sandbox(),
         };
         let engine = Engine::start(settings);
-        // Opens the cgroups, or finds that there are none.
+        // Finds and opens the cgroups.
         engine.uses_cgroups();
-        let dir_writer = KeeperDirWriter::make(&terms.keepers()).and_then(|dir_writer| {
+        let dir_writer = KeeperDirWriter::create(&terms.keepers()).and_then(|dir_writer| {
             let listener = UnixListener::from_std(dir_writer.listen()?)?;
             Ok((dir_writer, listener))
         });
         PreparedKeeper { terms, dir_writer, engine }
     }
 
-    fn not_needed(self) {
+    fn discard(self) {
         if let Ok((dir_writer, _)) = self.dir_writer {
-            dir_writer.never_ran();
+            dir_writer.discard();
         }
     }
 
-    async fn keep(self, job: KeeperJob) -> io::Result<()> {
+    async fn run(self, job: KeeperJob) -> io::Result<()> {
         let PreparedKeeper { terms, dir_writer, engine } = self;
-        let asked_to_end = mind_signals()?;
+        let stop_requested = install_signal_handlers()?;
         let (dir_writer, listener) = match dir_writer {
             Ok(dir_writer) => dir_writer,
             Err(error) => {
@@ -125,20 +125,20 @@ impl PreparedKeeper {
             Ok(started) => started,
             Err(error) => {
                 remove_job_temp_dir(&job);
-                dir_writer.never_ran();
+                dir_writer.discard();
                 return report(&StartReport::of(&error));
             }
         };
-        let mut kept =
-            RunningKeeper { id: job.id.clone(), by: job.by.clone(), dir_writer, process, asked_to_end };
-        if let Err(error) = kept.announce(&job, &terms) {
-            let told = StartReport::of_io(&kept.dir_writer.dir().path, &error);
+        let mut keeper =
+            RunningKeeper { id: job.id.clone(), by: job.by.clone(), dir_writer, process, stop_requested };
+        if let Err(error) = keeper.publish(&job, &terms) {
+            let failure = StartReport::of_io(&keeper.dir_writer.dir().path, &error);
             session.close().await;
             remove_job_temp_dir(&job);
-            kept.dir_writer.never_ran();
-            return report(&told);
+            keeper.dir_writer.discard();
+            return report(&failure);
         }
-        kept.run(&terms, reader, listener).await?;
+        keeper.run(&terms, reader, listener).await?;
         session.close().await;
         remove_job_temp_dir(&job);
         Ok(())
@@ -151,7 +151,7 @@ fn remove_job_temp_dir(job: &KeeperJob) {
     }
 }
 
-/// Starts the process, with a reader that misses nothing of it.
+/// Starts the process, with a reader from its first byte on.
 async fn start(mut session: Session, job: &KeeperJob) -> Result<(Session, Process, LogReader), Error> {
     let starting = session.start(job.spec()?)?;
     let reader = starting.process().primary_reader(Cursor(0));
@@ -159,19 +159,20 @@ async fn start(mut session: Session, job: &KeeperJob) -> Result<(Session, Proces
     Ok((session, process, reader))
 }
 
+/// A keeper whose process runs.
 struct RunningKeeper {
-    /// The name of the process, for everybody else.
+    /// The id of the process.
     id: String,
-    /// Who asked for it.
+    /// The caller that started it.
     by: String,
     dir_writer: KeeperDirWriter,
     process: Process,
-    asked_to_end: CancellationToken,
+    stop_requested: CancellationToken,
 }
 
 impl RunningKeeper {
-    /// Makes the process known and tells the starter.
-    fn announce(&mut self, job: &KeeperJob, terms: &KeeperTerms) -> io::Result<()> {
+    /// Publishes the directory and reports the start to the daemon.
+    fn publish(&mut self, job: &KeeperJob, terms: &KeeperTerms) -> io::Result<()> {
         let description = self.process.description();
         let (pid, started_at_ms) = (self.process.pid().unwrap_or(0), to_ms(description.started_at));
         let record = ProcessRecord {
@@ -186,32 +187,32 @@ impl RunningKeeper {
             protocol: terms.protocol,
             boot_id: boot_id(),
         };
-        self.dir_writer.announce(&job.id, &record)?;
-        // A starter that has gone can find the process in the list.
-        let _told = report(&StartReport::Running { pid, started_at_ms });
+        self.dir_writer.publish(&job.id, &record)?;
+        // A daemon that has exited can find the process in the list.
+        let _reported = report(&StartReport::Running { pid, started_at_ms });
         Ok(())
     }
 
-    /// Writes down, serves, and sees the process through to its end.
+    /// Writes the log and serves connections until the process has ended.
     async fn run(&self, terms: &KeeperTerms, reader: LogReader, listener: UnixListener) -> io::Result<()> {
         let log = self.dir_writer.dir().path.join(LOG);
         let quota = Quota { keepers: terms.keepers(), bytes: terms.quota_bytes };
-        let segments = Segments::new(log.clone(), self.dir_writer.life()?, terms.log_bytes, quota);
+        let segments = SegmentWriter::new(log.clone(), self.dir_writer.life()?, terms.log_bytes, quota);
         let (written_sender, written) = watch::channel(Cursor(0));
-        let served = Arc::new(ServerState {
+        let state = Arc::new(ServerState {
             process: self.process.clone(),
             log,
             written,
             protocol: Version::NEWEST.common(terms.protocol).unwrap_or(Version::V1),
             viewers: Semaphore::new(MAX_VIEWERS),
             disk: Arc::new(Semaphore::new(DISK_READS)),
-            ending: CancellationToken::new(),
+            stop: CancellationToken::new(),
         });
         let connections = TaskTracker::new();
-        let accepting = tokio::spawn(accept(listener, served.clone(), connections.clone()));
+        let accepting = tokio::spawn(accept(listener, state.clone(), connections.clone()));
         let closed = tokio::select! {
             closed = log_writer::write_log(reader, segments, &written_sender) => closed,
-            () = self.end_when_asked() => None,
+            () = self.kill_on_request() => None,
         };
         if let Some(closed) = closed {
             self.write_status(&closed).await;
@@ -219,40 +220,40 @@ impl RunningKeeper {
         }
         tokio::select! {
             () = self.process.gone() => {}
-            () = self.end_when_asked() => {}
+            () = self.kill_on_request() => {}
         }
-        served.ending.cancel();
+        state.stop.cancel();
         connections.close();
-        // Whoever has not heard the end by then finds it on disk.
-        let _served = tokio::time::timeout(LINGER, connections.wait()).await;
+        // Slower viewers read the log from disk.
+        let _drained = tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await;
         accepting.abort();
-        self.dir_writer.stop_listening();
+        self.dir_writer.remove_socket();
         Ok(())
     }
 
-    /// Ends the tree if this program is asked to end; goes on until it has ended.
-    async fn end_when_asked(&self) {
-        self.asked_to_end.cancelled().await;
-        // What comes of it is what the log and the status say.
+    /// Kills the tree when the keeper receives TERM or INT. Never returns.
+    async fn kill_on_request(&self) {
+        self.stop_requested.cancelled().await;
+        // The log and the status show the result.
         let _ended = self.process.kill(Signal::TERM).await;
         std::future::pending::<()>().await;
     }
 
     async fn write_status(&self, closed: &ProcessSummary) {
         let status = EndRecord {
-            closed: convert::closed_told(closed),
+            closed: convert::summary_to_wire(closed),
             end: self.process.state().end.0,
             ended_at_ms: to_ms(SystemTime::now()),
         };
-        // Into room that was taken at the start: only a broken disk refuses it, and then nothing can be told there.
-        if let Err(error) = self.dir_writer.close(&status) {
-            tracing::debug!(%error, "cannot write the status of a kept process");
+        // The space was reserved at the start, so only a broken disk fails.
+        if let Err(error) = self.dir_writer.write_status(&status) {
+            tracing::debug!(%error, "cannot write the status of a detached process");
         }
     }
 }
 
 impl RunningKeeper {
-    /// Records the end in the audit, as the daemon does for its own processes. Whoever started it is named.
+    /// Records the end in the audit, as the daemon does for its own processes, with the caller that started it.
     async fn record_end(&self, terms: &KeeperTerms, closed: &ProcessSummary) {
         let Some(path) = terms.audit() else { return };
         let operation = if self.process.description().has_terminal { "pty.exit" } else { "exec.exit" };
@@ -261,7 +262,7 @@ impl RunningKeeper {
             caller: Arc::from(self.by.as_str()),
             address: None,
             client: Arc::from(""),
-            face: crate::faces::rexd::FACE,
+            face: "rexd",
             session: None,
             operation: operation.into(),
             details: vec![("process_id".into(), Detail::Text(self.id.clone()))],
@@ -275,49 +276,49 @@ impl RunningKeeper {
                 file.record(record);
                 file.close();
             }
-            Err(error) => tracing::debug!(%error, "the end of a kept process is not recorded"),
+            Err(error) => tracing::debug!(%error, "cannot record the end of a detached process"),
         };
-        // Only a runtime that shuts down does not run it.
+        // Fails only while the runtime shuts down.
         let _recorded = tokio::task::spawn_blocking(write).await;
     }
 }
 
-/// Takes connections of this user, as many as there may be.
-async fn accept(listener: UnixListener, served: Arc<ServerState>, connections: TaskTracker) {
+/// Accepts connections of this user, up to the limit.
+async fn accept(listener: UnixListener, state: Arc<ServerState>, connections: TaskTracker) {
     let own = rustix::process::geteuid().as_raw();
     loop {
         let Ok((socket, _)) = listener.accept().await else {
-            // Out of descriptors: those that are open will be closed some time.
+            // Out of descriptors: wait until some are closed.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
         let is_own = socket.peer_cred().is_ok_and(|peer| peer.uid() == own);
         if is_own && connections.len() < MAX_CONNECTIONS {
-            connections.spawn(connection::serve(socket, served.clone()));
+            connections.spawn(connection::serve(socket, state.clone()));
         }
     }
 }
 
-/// HUP is not for us. TERM and INT end the process, and with it the keeper.
-fn mind_signals() -> io::Result<CancellationToken> {
-    let asked = CancellationToken::new();
+/// Ignores HUP; TERM and INT end the process and then the keeper.
+fn install_signal_handlers() -> io::Result<CancellationToken> {
+    let stop = CancellationToken::new();
     for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
         let mut received = signal(kind)?;
-        let asked = asked.clone();
+        let stop = stop.clone();
         // Lives as long as the runtime.
         tokio::spawn(async move {
             received.recv().await;
-            asked.cancel();
+            stop.cancel();
         });
     }
     for kind in [SignalKind::hangup(), SignalKind::from_raw(SIGXFSZ)] {
-        // Once there is a handler, the default action is off for good.
+        // Installing a handler disables the default action.
         let _ignored = signal(kind)?;
     }
-    Ok(asked)
+    Ok(stop)
 }
 
-/// Tells the starter what came of the job, and lets go of it.
+/// Sends the report to the daemon and detaches from its streams.
 fn report(report: &StartReport) -> io::Result<()> {
     let mut line = serde_json::to_vec(report)?;
     line.push(b'\n');
@@ -326,7 +327,7 @@ fn report(report: &StartReport) -> io::Result<()> {
         match rustix::io::write(rustix::stdio::stdout(), rest) {
             Ok(count) => rest = rest.get(count..).unwrap_or_default(),
             Err(rustix::io::Errno::INTR) => {}
-            // A starter that went away can find the process in the list.
+            // A daemon that has exited can find the process in the list.
             Err(_gone) => break,
         }
     }

@@ -1,4 +1,4 @@
-//! The quota of all logs of a user together: ended processes give way first, then the oldest output of running ones.
+//! The quota of all logs of a user: output of ended processes is removed first, then the oldest of running ones.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -9,10 +9,10 @@ use rustix::fs::FlockOperation;
 use super::dir::{KeeperDir, LOG, STATUS, is_name};
 use super::segments::{self, Segment};
 
-/// Held by the keeper that is making room.
+/// Locked by the keeper that enforces the quota.
 const LOCK: &str = "quota.lock";
 
-/// How much all keepers of a directory may keep.
+/// The quota of all keepers of a directory.
 #[derive(Debug, Clone)]
 pub(super) struct Quota {
     pub(super) keepers: PathBuf,
@@ -20,8 +20,8 @@ pub(super) struct Quota {
 }
 
 impl Quota {
-    /// Removes the oldest segments until there is room for `more` bytes. If somebody else is at it already, the
-    /// room they make is room enough until the next time.
+    /// Removes the oldest segments until `more` bytes fit. Returns at once if another keeper is doing so: the next call
+    /// checks again.
     pub(super) fn enforce(&self, more: u64) {
         let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).clone();
         let Ok(lock) = options.open(self.keepers.join(LOCK)) else { return };
@@ -35,7 +35,7 @@ impl Quota {
             if dir.path.join(STATUS).exists() || !dir.is_alive() {
                 ended.append(&mut found);
             } else {
-                // The newest is being written to.
+                // The newest segment is being written.
                 found.pop();
                 running.append(&mut found);
             }

@@ -1,4 +1,4 @@
-//! What a keeper writes down about its process: the record at the start, the status at the end.
+//! The files that a keeper writes about its process: a record at the start, a status at the end.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,28 +12,28 @@ pub(super) use crate::core::state::to_ms;
 /// `record.json`: written once the process runs. Fields are only ever added.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ProcessRecord {
-    /// Who asked for it.
+    /// The caller that started it.
     pub(super) by: String,
-    /// Through which face.
+    /// The face of the request.
     pub(super) face: String,
     pub(super) argv: Vec<String>,
     pub(super) cwd: String,
     pub(super) terminal: bool,
     pub(super) started_at_ms: u64,
-    /// The leader's number.
+    /// The pid of the leader.
     pub(super) pid: i32,
     pub(super) keeper_pid: u32,
-    /// The newest version its socket speaks.
+    /// The newest protocol version of its socket.
     pub(super) protocol: u32,
-    /// Which boot of the machine it belongs to: no process outlives that.
+    /// The boot of the machine; no process survives a reboot.
     pub(super) boot_id: String,
 }
 
-/// `status.json`: written when nothing follows any more.
+/// `status.json`: written when the process is closed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct EndRecord {
     pub(super) closed: CloseReport,
-    /// Where the log ends, whether or not all of it could be kept.
+    /// The end of the log, even if a part of it was removed.
     pub(super) end: u64,
     pub(super) ended_at_ms: u64,
 }
@@ -55,7 +55,7 @@ pub(super) fn from_ms(ms: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_millis(ms)).unwrap_or(UNIX_EPOCH)
 }
 
-/// Names the current boot of the machine; empty where the kernel does not say.
+/// The id of the current boot; empty if it is not available.
 pub(super) fn boot_id() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()

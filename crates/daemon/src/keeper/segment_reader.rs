@@ -1,4 +1,4 @@
-//! Reading the log of a kept process from disk, from any cursor on.
+//! Reads the log of a detached process from disk, from any cursor on.
 
 use std::fs::File;
 use std::io;
@@ -8,49 +8,49 @@ use std::path::{Path, PathBuf};
 use bytes::{Bytes, BytesMut};
 use engine::process::Stream;
 
-use super::segments::{self, HEADER_BYTES, LARGEST_SEGMENT, Segment};
+use super::segments::{self, HEADER_BYTES, MAX_SEGMENT_BYTES, Segment};
 
-/// Read at once.
+/// The size of one read.
 const BLOCK_BYTES: usize = 256 * 1024;
 
-/// What stands at the reader's place.
+/// The next item of the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SegmentItem {
     /// Output.
     Output {
-        /// Where it starts.
+        /// The cursor of the first byte.
         start: u64,
-        /// Where it came from.
+        /// The stream of the output.
         stream: Stream,
-        /// What was written.
+        /// The bytes of the output.
         bytes: Bytes,
     },
-    /// Nothing is kept before `next`.
+    /// The output before `next` is lost.
     Gap {
-        /// Where it goes on.
+        /// The cursor of the next byte on disk.
         next: u64,
     },
-    /// Nothing more is on disk.
+    /// The end of the log on disk.
     End,
 }
 
-/// One reader of a log on disk. What it opened it can read to its end, even if it is removed meanwhile.
+/// A reader of a log on disk. It reads an open segment to its end even if the file is removed meanwhile.
 #[derive(Debug)]
 pub(super) struct SegmentReader {
     dir: PathBuf,
     at: u64,
     open: Option<OpenSegment>,
-    /// A frame that was looked at and is not due yet.
-    put_back: Option<Frame>,
+    /// A frame that was read and not returned yet.
+    peeked: Option<Frame>,
 }
 
 #[derive(Debug)]
 struct OpenSegment {
     first: u64,
     file: File,
-    /// Where in the file the block ends.
+    /// The end of the block in the file.
     offset: u64,
-    /// What was read and not used yet.
+    /// Bytes that were read and not used yet.
     block: BytesMut,
 }
 
@@ -64,57 +64,57 @@ struct Frame {
 impl SegmentReader {
     /// A reader of the segments in `directory` at `from`.
     pub(super) fn new(dir: &Path, from: u64) -> SegmentReader {
-        SegmentReader { dir: dir.to_owned(), at: from, open: None, put_back: None }
+        SegmentReader { dir: dir.to_owned(), at: from, open: None, peeked: None }
     }
 
-    /// Where it stands.
+    /// The cursor of the next byte.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// What comes next, up to about `max` bytes of one stream.
+    /// The next item, with up to about `max` bytes of one stream.
     pub(super) fn next(&mut self, max: usize) -> io::Result<SegmentItem> {
-        let mut gathered: Option<(u64, Stream, BytesMut)> = None;
+        let mut collected: Option<(u64, Stream, BytesMut)> = None;
         loop {
-            let Some(frame) = self.frame(gathered.is_none())? else { break };
+            let Some(frame) = self.frame(collected.is_none())? else { break };
             let end = frame.start + frame.bytes.len() as u64;
             let Some(stream) = frame.stream.filter(|_| end > self.at) else { continue };
             if frame.start > self.at {
-                if gathered.is_some() {
-                    self.put_back = Some(frame);
+                if collected.is_some() {
+                    self.peeked = Some(frame);
                     break;
                 }
                 self.at = frame.start;
-                self.put_back = Some(frame);
+                self.peeked = Some(frame);
                 return Ok(SegmentItem::Gap { next: self.at });
             }
             let skip = usize::try_from(self.at - frame.start).unwrap_or(usize::MAX);
             let bytes = frame.bytes.slice(skip.min(frame.bytes.len())..);
-            match &mut gathered {
+            match &mut collected {
                 None if bytes.len() >= max / 2 => {
                     let start = std::mem::replace(&mut self.at, end);
                     return Ok(SegmentItem::Output { start, stream, bytes });
                 }
-                None => gathered = Some((self.at, stream, BytesMut::from(&bytes[..]))),
+                None => collected = Some((self.at, stream, BytesMut::from(&bytes[..]))),
                 Some((_, same, all)) if *same == stream && all.len() + bytes.len() <= max => {
                     all.extend_from_slice(&bytes);
                 }
                 Some(_) => {
-                    self.put_back = Some(frame);
+                    self.peeked = Some(frame);
                     break;
                 }
             }
             self.at = end;
         }
-        Ok(match gathered {
+        Ok(match collected {
             Some((start, stream, all)) => SegmentItem::Output { start, stream, bytes: all.freeze() },
             None => SegmentItem::End,
         })
     }
 
-    /// The next frame. What was gathered so far is not held up by a look for another segment.
-    fn frame(&mut self, may_go_on: bool) -> io::Result<Option<Frame>> {
-        if let Some(frame) = self.put_back.take() {
+    /// The next frame. Opens the next segment only if `may_open` is set, so that collected output is returned first.
+    fn frame(&mut self, may_open: bool) -> io::Result<Option<Frame>> {
+        if let Some(frame) = self.peeked.take() {
             return Ok(Some(frame));
         }
         loop {
@@ -123,14 +123,14 @@ impl SegmentReader {
             {
                 return Ok(Some(frame));
             }
-            if !may_go_on || !self.go_on()? {
+            if !may_open || !self.open_next()? {
                 return Ok(None);
             }
         }
     }
 
-    /// Opens the segment in which the reader's place is, or the next one.
-    fn go_on(&mut self) -> io::Result<bool> {
+    /// Opens the segment of the reader's position, or the next one.
+    fn open_next(&mut self) -> io::Result<bool> {
         let segments = segments::list(&self.dir);
         let next = match &self.open {
             Some(open) => segments.iter().find(|segment| segment.first > open.first),
@@ -141,8 +141,8 @@ impl SegmentReader {
         };
         let Some(Segment { first, path, .. }) = next else { return Ok(false) };
         let file = match File::open(path) {
-            // Removed since it was listed: what follows it is there.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.go_on(),
+            // Removed since it was listed; the next segment exists.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.open_next(),
             file => file?,
         };
         self.open = Some(OpenSegment { first: *first, file, offset: 0, block: BytesMut::new() });
@@ -156,7 +156,7 @@ impl OpenSegment {
             return Ok(None);
         }
         let Some((start, stream, length)) = header(&self.block) else { return Ok(None) };
-        // A keeper that was killed while it wrote leaves a frame that is cut short: what is there is good.
+        // A keeper that was killed during a write leaves an incomplete frame; its bytes are valid.
         self.fill(HEADER_BYTES + length)?;
         let length = length.min(self.block.len() - HEADER_BYTES);
         if length == 0 {
@@ -167,7 +167,7 @@ impl OpenSegment {
         Ok(Some(Frame { start, stream, bytes }))
     }
 
-    /// Whether at least `wanted` bytes are at hand, after reading more if not.
+    /// Reads until `wanted` bytes are available. Returns false at the end of the file.
     fn fill(&mut self, wanted: usize) -> io::Result<bool> {
         while self.block.len() < wanted {
             let held = self.block.len();
@@ -192,7 +192,7 @@ impl OpenSegment {
     }
 }
 
-/// Start, stream and length of a frame; a stream of another version is passed over.
+/// Start, stream and length of a frame. The stream is `None` for an unknown stream, whose frames are skipped.
 fn header(block: &[u8]) -> Option<(u64, Option<Stream>, usize)> {
     let (start, rest) = block.split_first_chunk::<8>()?;
     let (stream, rest) = rest.split_first()?;
@@ -204,9 +204,9 @@ fn header(block: &[u8]) -> Option<(u64, Option<Stream>, usize)> {
         _ => None,
     };
     let (start, length) = (u64::from_le_bytes(*start), u32::from_le_bytes(*length));
-    // No frame is larger than a segment, and every one ends where a cursor can be.
-    let is_ours = u64::from(length) <= LARGEST_SEGMENT && start.checked_add(length.into()).is_some();
-    Some((start, stream, usize::try_from(length).ok()?)).filter(|_| is_ours)
+    // No frame is larger than a segment or ends beyond the largest cursor.
+    let is_valid = u64::from(length) <= MAX_SEGMENT_BYTES && start.checked_add(length.into()).is_some();
+    Some((start, stream, usize::try_from(length).ok()?)).filter(|_| is_valid)
 }
 
 #[cfg(test)]
@@ -216,23 +216,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::quota::Quota;
-    use super::super::segments::Segments;
+    use super::super::segments::SegmentWriter;
     use super::*;
 
     fn write(dir: &Path, log_bytes: u64, chunks: &[(u64, Stream, Vec<u8>)]) {
         let quota = Quota { keepers: dir.join("none"), bytes: u64::MAX };
         let life = File::create(dir.join("life")).unwrap();
-        let mut segments = Segments::new(dir.to_owned(), life, log_bytes, quota);
+        let mut segments = SegmentWriter::new(dir.to_owned(), life, log_bytes, quota);
         for (start, stream, bytes) in chunks {
             segments.append(*start, *stream, bytes);
         }
     }
 
-    /// Everything from `from` on, byte by byte, with nothing where it is lost.
+    /// All bytes from `from` on; `None` for a lost byte.
     fn read(dir: &Path, from: u64, max: usize) -> Vec<Option<(Stream, u8)>> {
-        let (mut stored, mut seen) = (SegmentReader::new(dir, from), Vec::new());
+        let (mut reader, mut seen) = (SegmentReader::new(dir, from), Vec::new());
         loop {
-            match stored.next(max).unwrap() {
+            match reader.next(max).unwrap() {
                 SegmentItem::Output { start, stream, bytes } => {
                     assert_eq!(start, from + seen.len() as u64, "output where it belongs");
                     seen.extend(bytes.iter().map(|byte| Some((stream, *byte))));
@@ -255,7 +255,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
-        fn what_was_written_is_read_from_any_place_and_gaps_are_found(
+        fn the_log_is_read_from_any_cursor_and_gaps_are_reported(
             chunks in prop::collection::vec(chunk(), 1..20),
             max in 1_usize..5000,
             place in 0.0_f64..1.0,
@@ -268,7 +268,7 @@ mod tests {
                 placed.push((at + gap, stream, bytes.clone()));
                 at += gap + bytes.len() as u64;
             }
-            // Small segments, none of which has to go.
+            // Small segments within the limit.
             write(dir.path(), 16 * 8 * 1024, &placed);
             let from = (at as f64 * place) as u64;
             prop_assert_eq!(&read(dir.path(), from, max)[..], &expected[usize::try_from(from).unwrap()..]);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_was_cut_short_gives_what_is_there_and_what_follows_it_is_found() {
+    fn an_incomplete_frame_returns_its_bytes_and_the_next_segment_is_read() {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), u64::MAX, &[(0, Stream::Stdout, b"hello world".to_vec())]);
         let path = segments::list(dir.path()).remove(0).path;
@@ -287,12 +287,12 @@ mod tests {
             assert_eq!(seen, text.as_bytes());
         }
         write(dir.path(), u64::MAX, &[(11, Stream::Stdout, b"!".to_vec())]);
-        let mut stored = SegmentReader::new(dir.path(), 0);
-        assert_eq!(stored.next(99).unwrap(), SegmentItem::Gap { next: 11 });
+        let mut reader = SegmentReader::new(dir.path(), 0);
+        assert_eq!(reader.next(99).unwrap(), SegmentItem::Gap { next: 11 });
     }
 
     #[test]
-    fn bytes_that_are_no_log_end_it_without_harm() {
+    fn invalid_bytes_end_the_log() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("00000000000000000000.seg"), vec![0xff; 100]).unwrap();
         assert_eq!(SegmentReader::new(dir.path(), 0).next(99).unwrap(), SegmentItem::End);

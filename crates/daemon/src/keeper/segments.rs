@@ -1,8 +1,7 @@
-//! Writing the log of a kept process: segment files of frames, the oldest of which go when there is no room.
+//! Writes the log of a detached process: segment files of frames, of which the oldest are removed at the limit.
 //!
-//! A segment is named by the cursor of its first byte. A frame says where it starts, which stream it is and how long;
-//! what is missing between two frames was lost. Nothing here fails: what cannot be written is left out, and whoever
-//! reads finds the gap.
+//! A segment is named by the cursor of its first byte. A frame has a start, a stream and a length; bytes that are missing
+//! between two frames are lost. Output that cannot be written is left out, and a reader reports the gap.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,15 +13,15 @@ use engine::process::Stream;
 
 use super::quota::Quota;
 
-/// Start, stream and length before the bytes of a frame.
+/// The size of a frame's header: start, stream and length.
 pub(super) const HEADER_BYTES: usize = 13;
-/// A log is this many segments, so that little is lost when one goes.
+/// The number of segments of a full log: removing one loses little.
 const SEGMENTS: u64 = 16;
-const SMALLEST_SEGMENT: u64 = 1024;
-pub(super) const LARGEST_SEGMENT: u64 = 4 * 1024 * 1024;
+const MIN_SEGMENT_BYTES: u64 = 1024;
+pub(super) const MAX_SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
 const SUFFIX: &str = ".seg";
 
-/// One file of a log.
+/// One segment file.
 #[derive(Debug, Clone)]
 pub(super) struct Segment {
     pub(super) first: u64,
@@ -31,7 +30,7 @@ pub(super) struct Segment {
     pub(super) path: PathBuf,
 }
 
-/// The segments of a log in their order; none where there is no log.
+/// The segments of a log in order; empty if there is no log.
 pub(super) fn list(dir: &Path) -> Vec<Segment> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut segments: Vec<Segment> = entries
@@ -55,11 +54,11 @@ pub(super) fn stream_byte(stream: Stream) -> u8 {
     }
 }
 
-/// The log as its one writer has it.
+/// The single writer of a log.
 #[derive(Debug)]
-pub(super) struct Segments {
+pub(super) struct SegmentWriter {
     dir: PathBuf,
-    /// Says where the log ends, for those who list.
+    /// The file with the end of the log, for listings.
     life: File,
     log_bytes: u64,
     segment_bytes: u64,
@@ -74,13 +73,13 @@ struct Active {
     bytes: u64,
 }
 
-impl Segments {
-    pub(super) fn new(dir: PathBuf, life: File, log_bytes: u64, quota: Quota) -> Segments {
-        let segment_bytes = (log_bytes / SEGMENTS).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT);
-        Segments { dir, life, log_bytes, segment_bytes, quota, active: None }
+impl SegmentWriter {
+    pub(super) fn new(dir: PathBuf, life: File, log_bytes: u64, quota: Quota) -> SegmentWriter {
+        let segment_bytes = (log_bytes / SEGMENTS).clamp(MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
+        SegmentWriter { dir, life, log_bytes, segment_bytes, quota, active: None }
     }
 
-    /// Writes output down, or leaves out what cannot be written.
+    /// Writes output; leaves out what cannot be written.
     pub(super) fn append(&mut self, start: u64, stream: Stream, bytes: &[u8]) {
         let largest = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX) - HEADER_BYTES;
         let mut at = start;
@@ -88,8 +87,8 @@ impl Segments {
             self.append_frame(at, stream, piece);
             at += piece.len() as u64;
         }
-        // Eight bytes in a block that is there already. If it fails, listings are a little behind.
-        let _told = self.life.write_all_at(&at.to_le_bytes(), 0);
+        // Eight bytes in an existing block. If this fails, listings show an earlier end.
+        let _written = self.life.write_all_at(&at.to_le_bytes(), 0);
     }
 
     fn append_frame(&mut self, start: u64, stream: Stream, bytes: &[u8]) {
@@ -98,10 +97,10 @@ impl Segments {
         frame.push(stream_byte(stream));
         frame.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
         frame.extend_from_slice(bytes);
-        // Each failure frees room that was taken, so this ends at the latest when none is left.
+        // Each iteration removes a segment, so the loop ends when none is left.
         while let Err(error) = self.write(start, &frame) {
             if !self.drop_oldest() {
-                tracing::debug!(%error, start, "output of a kept process is left out of its log");
+                tracing::debug!(%error, start, "cannot write output to the log of a detached process");
                 return;
             }
         }
@@ -112,7 +111,7 @@ impl Segments {
             self.active.as_ref().is_none_or(|active| active.bytes + frame.len() as u64 > self.segment_bytes);
         if is_full {
             self.active = None;
-            self.make_room();
+            self.enforce_limits();
             let path = self.dir.join(format!("{start:020}{SUFFIX}"));
             let file =
                 OpenOptions::new().append(true).create(true).truncate(false).mode(0o600).open(&path)?;
@@ -120,7 +119,7 @@ impl Segments {
         }
         let Some(active) = &mut self.active else { return Ok(()) };
         if let Err(error) = active.file.write_all(frame) {
-            // Half a frame would hide what follows it.
+            // An incomplete frame would hide the next ones.
             if active.file.set_len(active.bytes).is_err() {
                 remove(&active.path);
                 self.active = None;
@@ -131,8 +130,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Before a new segment: the oldest of this log go, and of all logs of the user.
-    fn make_room(&self) {
+    /// Removes the oldest segments of this log, then of all logs of the user, before a new segment is created.
+    fn enforce_limits(&self) {
         let mut own = list(&self.dir);
         let mut total: u64 = own.iter().map(|segment| segment.bytes).sum();
         own.reverse();
@@ -144,7 +143,7 @@ impl Segments {
         self.quota.enforce(self.segment_bytes);
     }
 
-    /// Gives up the oldest segment for the sake of what is new; whether that freed anything.
+    /// Removes the oldest segment to free space for new output. Returns whether that freed anything.
     fn drop_oldest(&mut self) -> bool {
         let Some(oldest) = list(&self.dir).into_iter().next() else { return false };
         if self.active.as_ref().is_some_and(|active| active.path == oldest.path) {
@@ -154,7 +153,7 @@ impl Segments {
     }
 }
 
-/// Removes a segment; whether it is gone.
+/// Removes a segment. Returns whether it is gone.
 pub(super) fn remove(path: &Path) -> bool {
     match std::fs::remove_file(path) {
         Ok(()) => true,

@@ -1,4 +1,4 @@
-//! What keepers are told by the operator and by whoever starts them.
+//! The settings of keepers.
 
 use std::path::PathBuf;
 
@@ -8,39 +8,39 @@ use wire::keeper::Version;
 
 use crate::config::KeepersConfig;
 
-/// This program, even if its file was replaced since it was started.
+/// This program, even if its file was replaced after the start.
 pub const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Environment variable of a starter whose keepers shall speak an older version: for tests, and for going back to an
-/// older `rexd` without losing what runs.
+/// The environment variable that limits new keepers to an older protocol version: for tests, and before a downgrade of
+/// `rexd`.
 const PROTOCOL_VARIABLE: &str = "REXD_KEEPER_PROTOCOL";
 
-/// Output that a keeper has in memory; older output is on disk.
+/// The size of the output in a keeper's memory; older output is on disk.
 const TAIL_BYTES: usize = 128 * 1024;
 
-/// Everything there is to decide about keepers.
+/// The settings of all keepers of a daemon.
 #[derive(Debug, Clone)]
 pub struct KeeperSettings {
-    /// Where their directories lie.
+    /// The parent of their directories.
     pub dir: PathBuf,
-    /// What the operator decides.
+    /// The `[keepers]` section of the configuration.
     pub config: KeepersConfig,
     /// The bounds of their processes.
     pub bounds: ProcessLimits,
-    /// How their trees are held together.
+    /// How their process trees are tracked.
     pub containment: Containment,
-    /// The newest protocol a new keeper speaks.
+    /// The newest protocol version of a new keeper.
     pub protocol: Version,
-    /// What is executed as a keeper.
+    /// The program to execute as a keeper.
     pub program: PathBuf,
-    /// What happens when the kernel cannot hold all of a confinement.
+    /// What to do if the kernel cannot enforce a whole sandbox.
     pub on_gap: OnGap,
-    /// Where the ends of processes are recorded, if anywhere.
+    /// The audit file for the ends of processes.
     pub audit: Option<PathBuf>,
 }
 
 impl KeeperSettings {
-    /// Keepers below the state directory of this user.
+    /// Settings with the directory `keepers` in the state directory.
     pub fn new(
         state: &std::path::Path,
         config: KeepersConfig,

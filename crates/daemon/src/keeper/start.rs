@@ -1,4 +1,4 @@
-//! Starting a keeper: the job goes down one pipe, what came of it comes up another.
+//! Starts a keeper: sends the job on one pipe and receives the report on another.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,13 +14,13 @@ use tokio::net::unix::pipe;
 use super::job::{KeeperJob, KeeperTerms, StartReport};
 use super::settings::KeeperSettings;
 
-/// A report larger than this is not one.
-const LARGEST_REPORT: u64 = 1024 * 1024;
+/// The maximal size of a report.
+const MAX_REPORT_BYTES: u64 = 1024 * 1024;
 
-/// How long a start may take. Past it nobody knows what came of it; if it runs after all, the list has it.
-const REPORT_WITHIN: Duration = Duration::from_secs(30);
+/// The timeout of a start. A process that runs after it is in the list.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A keeper that makes ready and waits for its job. Without one it ends by itself when this is dropped.
+/// A keeper without a job. It exits when this is dropped.
 #[derive(Debug)]
 pub(super) struct IdleKeeper {
     job: pipe::Sender,
@@ -28,7 +28,7 @@ pub(super) struct IdleKeeper {
 }
 
 impl IdleKeeper {
-    /// Executes a keeper.
+    /// Executes a keeper program.
     pub(super) async fn start(settings: &KeeperSettings) -> io::Result<IdleKeeper> {
         let (job_end, job) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (report, report_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
@@ -41,7 +41,7 @@ impl IdleKeeper {
             report: pipe::Receiver::from_owned_fd(report)?,
         };
         let argv = [settings.program.display().to_string(), "keeper".to_owned()];
-        // Nothing of this daemon's environment: the process gets its own with the job.
+        // An empty environment: the process gets its own from the job.
         spawn_session_leader(&argv, &[], [job_end, report_end, null]).await?;
         let mut terms = serde_json::to_vec(&KeeperTerms::new(settings))?;
         terms.push(b'\n');
@@ -49,16 +49,16 @@ impl IdleKeeper {
         Ok(waiting)
     }
 
-    /// Hands over the job. A keeper that is gone cannot take it, and has done nothing.
-    async fn hand_over(mut self, job: &[u8]) -> io::Result<BusyKeeper> {
+    /// Sends the job. If this fails, the keeper has exited and done nothing.
+    async fn send_job(mut self, job: &[u8]) -> io::Result<BusyKeeper> {
         self.job.write_all(job).await?;
-        // The end of the pipe is the end of the job.
+        // The end of file ends the job.
         drop(self.job);
         Ok(BusyKeeper { report: self.report })
     }
 }
 
-/// A keeper that has its job. If it says nothing about it, nobody knows how far it came: it is not done again.
+/// A keeper with a job. Without a report it is unknown whether the process runs, so the job is not repeated.
 struct BusyKeeper {
     report: pipe::Receiver,
 }
@@ -66,14 +66,14 @@ struct BusyKeeper {
 impl BusyKeeper {
     async fn report(self) -> io::Result<StartReport> {
         let mut text = Vec::new();
-        let reading = self.report.take(LARGEST_REPORT);
+        let reading = self.report.take(MAX_REPORT_BYTES);
         tokio::pin!(reading);
-        tokio::time::timeout(REPORT_WITHIN, reading.read_to_end(&mut text)).await??;
+        tokio::time::timeout(REPORT_TIMEOUT, reading.read_to_end(&mut text)).await??;
         serde_json::from_slice(&text).map_err(io::Error::from)
     }
 }
 
-/// Has a keeper start the process; returns when it runs or could not be started.
+/// Starts a process under a keeper. Returns when it runs or failed to start.
 pub(super) async fn start(
     waiting: Option<IdleKeeper>,
     id: &ProcessId,
@@ -85,14 +85,14 @@ pub(super) async fn start(
     let job = KeeperJob::new(id, by, spec);
     let job = serde_json::to_vec(&job).map_err(|error| failed(error.into()))?;
     let spare = match waiting {
-        Some(spare) => spare.hand_over(&job).await.ok(),
+        Some(spare) => spare.send_job(&job).await.ok(),
         None => None,
     };
     let working = match spare {
         Some(working) => working,
         None => {
             let waiting = IdleKeeper::start(settings).await.map_err(failed)?;
-            waiting.hand_over(&job).await.map_err(failed)?
+            waiting.send_job(&job).await.map_err(failed)?
         }
     };
     working.report().await.map_err(failed)

@@ -1,4 +1,4 @@
-//! A viewer inside the keeper: everything from a cursor on, from memory where it is recent and from disk where not.
+//! The frames for one viewer of a keeper, from a cursor on: recent output from memory, older output from disk.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,34 +11,34 @@ use super::connection::ServerState;
 use super::convert;
 use super::segment_reader::{SegmentItem, SegmentReader};
 
-/// One reader of a process that runs, or ran until a moment ago.
+/// One viewer of the keeper's process.
 #[derive(Debug)]
 pub(super) struct Viewer {
-    /// The segments.
+    /// The directory of log segments.
     log: PathBuf,
-    /// How far they reach.
+    /// The end of the log on disk.
     written: watch::Receiver<Cursor>,
-    /// Turns at the disk.
+    /// Permits for disk reads.
     disk: Arc<Semaphore>,
     recent: LogReader,
-    /// What is not in memory any more, and where memory goes on.
+    /// A reader of output that is no longer in memory, and the cursor where memory continues.
     older: Option<(SegmentReader, Cursor)>,
     is_closed: bool,
 }
 
 impl Viewer {
-    pub(super) fn new(served: &ServerState, from: Cursor) -> Viewer {
+    pub(super) fn new(state: &ServerState, from: Cursor) -> Viewer {
         Viewer {
-            log: served.log.clone(),
-            written: served.written.clone(),
-            disk: served.disk.clone(),
-            recent: served.process.reader(from),
+            log: state.log.clone(),
+            written: state.written.clone(),
+            disk: state.disk.clone(),
+            recent: state.process.reader(from),
             older: None,
             is_closed: false,
         }
     }
 
-    /// What to say next; nothing after the end was said. Not safe to drop while it waits.
+    /// The next frame; `None` after the end. Dropping this future can lose a frame.
     pub(super) async fn next(&mut self) -> Option<KeeperFrame> {
         // A reader that has returned the end would return it again.
         if self.is_closed {
@@ -46,46 +46,52 @@ impl Viewer {
         }
         loop {
             if let Some((older, until)) = self.older.take() {
-                if let Some(piece) = self.replay(older, until).await {
-                    return Some(piece);
+                if let Some(frame) = self.replay(older, until).await {
+                    return Some(frame);
                 }
                 continue;
             }
             match self.recent.next(MAX_OUTPUT_BYTES).await {
                 Item::Output { stream, bytes, next } => {
                     let start = next.0 - bytes.len() as u64;
-                    // What was shown is on disk: nobody who saw it finds it missing later. Without a scribe all is.
+                    // Send only output that is on disk, so that no viewer misses it later. Fails after the last write.
                     let _written = self.written.wait_for(|written| *written >= next).await;
-                    return Some(KeeperFrame::Output { start, stream: convert::stream_told(stream), bytes });
+                    return Some(KeeperFrame::Output {
+                        start,
+                        stream: convert::stream_to_wire(stream),
+                        bytes,
+                    });
                 }
                 Item::Lost { bytes, next } => {
                     self.older = Some((SegmentReader::new(&self.log, next.0 - bytes), next));
                 }
                 Item::Exited { status, .. } => {
-                    let exit = convert::exit_told(status);
+                    let exit = convert::exit_to_wire(status);
                     return Some(KeeperFrame::Message(KeeperMessage::Exited { exit }));
                 }
                 Item::Closed(closed) => {
                     self.is_closed = true;
-                    return Some(KeeperFrame::Message(KeeperMessage::Closed(convert::closed_told(&closed))));
+                    return Some(KeeperFrame::Message(KeeperMessage::Closed(convert::summary_to_wire(
+                        &closed,
+                    ))));
                 }
-                // Its own process is left by nobody.
+                // A keeper never disconnects from its own process.
                 Item::Disconnected => return None,
             }
         }
     }
 
-    /// The next piece from disk, as long as it lies before `until`.
+    /// The next frame from disk, if it starts before `until`.
     async fn replay(&mut self, mut older: SegmentReader, until: Cursor) -> Option<KeeperFrame> {
         let at = older.at();
         if at >= until.0 {
             return None;
         }
-        // What has left memory may be on its way to the disk.
+        // Output that has left memory may not be written yet.
         self.written.wait_for(|written| *written >= until).await.ok()?;
-        let turn = self.disk.clone().acquire_owned().await.ok()?;
+        let permit = self.disk.clone().acquire_owned().await.ok()?;
         let read = move || {
-            let _turn = turn;
+            let _permit = permit;
             let found = older.next(MAX_OUTPUT_BYTES);
             (older, found)
         };
@@ -93,16 +99,16 @@ impl Viewer {
         let lost = |next: u64| Some(KeeperFrame::Message(KeeperMessage::Lost { bytes: next - at, next }));
         match found {
             Ok(SegmentItem::Output { start, stream, mut bytes }) if start < until.0 => {
-                // Memory has the rest.
+                // The rest is in memory.
                 bytes.truncate(usize::try_from(until.0 - start).unwrap_or(usize::MAX));
                 self.older = Some((older, until));
-                Some(KeeperFrame::Output { start, stream: convert::stream_told(stream), bytes })
+                Some(KeeperFrame::Output { start, stream: convert::stream_to_wire(stream), bytes })
             }
             Ok(SegmentItem::Gap { next }) if next < until.0 => {
                 self.older = Some((older, until));
                 lost(next)
             }
-            // All the rest before `until` could not be kept, or cannot be read back.
+            // The rest before `until` was removed or cannot be read.
             Ok(_) | Err(_) => lost(until.0),
         }
     }

@@ -1,4 +1,4 @@
-//! The daemon's own log: one line per event on stderr. Standard output belongs to the protocol.
+//! The daemon's log: one line per event on stderr, because stdout carries the protocol.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -13,13 +13,16 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::config::LogLevel;
 
-/// Sends everything of this importance and above to stderr.
+/// Writes events of this level and above to stderr.
 pub fn to_stderr(level: LogLevel) {
-    // A second call finds the first one's log in place, which is as good.
-    let _set = tracing::subscriber::set_global_default(Stderr { most: most(level), lost: AtomicU64::new(0) });
+    // A second call fails because a subscriber is installed; that one is kept.
+    let _set = tracing::subscriber::set_global_default(StderrLog {
+        max_level: level_filter(level),
+        lost: AtomicU64::new(0),
+    });
 }
 
-fn most(level: LogLevel) -> LevelFilter {
+fn level_filter(level: LogLevel) -> LevelFilter {
     match level {
         LogLevel::Off => LevelFilter::OFF,
         LogLevel::Error => LevelFilter::ERROR,
@@ -30,56 +33,56 @@ fn most(level: LogLevel) -> LevelFilter {
     }
 }
 
-/// The longest line. A pipe that says it has room takes as much without waiting.
-const MOST_LINE: usize = 4_000;
+/// The maximal length of a line. A pipe that polls as writable accepts this much without blocking.
+const MAX_LINE_BYTES: usize = 4_000;
 
-/// Writes lines. It keeps no spans: what an event says is all there is to say.
-struct Stderr {
-    most: LevelFilter,
-    /// Lines that nobody took since the last one that somebody did.
+/// A subscriber that writes events and ignores spans.
+struct StderrLog {
+    max_level: LevelFilter,
+    /// Lines dropped since the last one that was written.
     lost: AtomicU64,
 }
 
-impl Stderr {
-    /// Writes one line, if whoever reads has room for it. The daemon never waits for a log that nobody reads: those who
-    /// can cause a line could stop it. Lines that are not taken are counted, and told with the next one that is.
-    fn tell(&self, mut line: String) {
+impl StderrLog {
+    /// Writes one line if that does not block; otherwise drops and counts it. A client that can cause log lines must
+    /// not be able to stop the daemon while nothing reads stderr. The next line that is written reports the count.
+    fn write_line(&self, mut line: String) {
         let stderr = std::io::stderr();
-        if !has_room(&stderr) {
+        if !is_writable(&stderr) {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        line.truncate(line.floor_char_boundary(MOST_LINE));
+        line.truncate(line.floor_char_boundary(MAX_LINE_BYTES));
         match self.lost.swap(0, Ordering::Relaxed) {
             0 => line.push('\n'),
-            lost => line.push_str(&format!(" (after {lost} lines that nobody read)\n")),
+            lost => line.push_str(&format!(" ({lost} lines dropped before this one)\n")),
         }
-        // A log that cannot be written must not stop the daemon; there is nobody left to tell.
-        let _told = stderr.lock().write_all(line.as_bytes());
+        // An unwritable log must not stop the daemon.
+        let _written = stderr.lock().write_all(line.as_bytes());
     }
 }
 
-/// Whether a line can be written without waiting.
-fn has_room(output: &impl AsFd) -> bool {
-    let mut asked = [PollFd::new(output, PollFlags::OUT)];
-    poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+/// Whether a line can be written without blocking.
+fn is_writable(output: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(output, PollFlags::OUT)];
+    poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
-impl Subscriber for Stderr {
+impl Subscriber for StderrLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= self.most
+        *metadata.level() <= self.max_level
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.most)
+        Some(self.max_level)
     }
 
     fn event(&self, event: &Event<'_>) {
         let mut line = Line { text: String::new() };
         event.record(&mut line);
         let time = jiff::Timestamp::now();
-        let line = format!("{time:.3} {} {}", word(*event.metadata().level()), line.text.trim());
-        self.tell(line);
+        let line = format!("{time:.3} {} {}", level_name(*event.metadata().level()), line.text.trim());
+        self.write_line(line);
     }
 
     fn new_span(&self, _span: &Attributes<'_>) -> Id {
@@ -95,7 +98,7 @@ impl Subscriber for Stderr {
     fn exit(&self, _span: &Id) {}
 }
 
-fn word(level: Level) -> &'static str {
+fn level_name(level: Level) -> &'static str {
     match level {
         Level::ERROR => "error",
         Level::WARN => "warn",
@@ -105,14 +108,14 @@ fn word(level: Level) -> &'static str {
     }
 }
 
-/// The message first, then what belongs to it as `name=value`.
+/// Formats an event: the message, then the other fields as `name=value`.
 struct Line {
     text: String,
 }
 
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _written = match field.name() {
             "message" => {
                 let rest = std::mem::take(&mut self.text);
@@ -128,23 +131,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pipe_that_nobody_reads_has_no_room_before_a_line_would_wait() {
+    fn a_full_pipe_is_not_writable_before_a_line_would_block() {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         rustix::io::ioctl_fionbio(&writer, true).unwrap();
         let mut written = 0;
-        while has_room(&writer) {
-            // Would fail if it had to wait.
-            assert_eq!(rustix::io::write(&writer, &[b'x'; MOST_LINE + 90]).unwrap(), MOST_LINE + 90);
+        while is_writable(&writer) {
+            // Fails instead of blocking.
+            assert_eq!(
+                rustix::io::write(&writer, &[b'x'; MAX_LINE_BYTES + 90]).unwrap(),
+                MAX_LINE_BYTES + 90
+            );
             written += 1;
         }
         assert!(written > 0);
         drop(reader);
-        assert!(has_room(&writer), "an error need not be waited for");
+        assert!(is_writable(&writer), "a write that fails does not block");
     }
 
     #[test]
-    fn off_is_off() {
-        assert_eq!(most(LogLevel::Off), LevelFilter::OFF);
-        assert_eq!(most(LogLevel::Info), LevelFilter::INFO);
+    fn the_level_off_disables_the_log() {
+        assert_eq!(level_filter(LogLevel::Off), LevelFilter::OFF);
+        assert_eq!(level_filter(LogLevel::Info), LevelFilter::INFO);
     }
 }

@@ -1,4 +1,4 @@
-//! What the daemon records about itself: audit, metrics, traces and the log on stderr.
+//! Audit, metrics, traces and the log on stderr.
 
 pub mod audit;
 pub mod log;

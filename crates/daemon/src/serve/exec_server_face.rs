@@ -2,20 +2,20 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use engine::Roots;
 use tokio_util::task::TaskTracker;
 
-use super::{open_audit, service, signals, sink};
+use super::{core, open_audit, shut_down as shut_down_core, signals, sink};
 use crate::cli::args::{ExecServerArgs, WsAuthFlags};
 use crate::config::{Config, Listeners, Paths};
+use crate::core::Core;
+use crate::core::request::ConnectionContext;
+use crate::core::session::Face as _;
 use crate::faces::exec_server::listen::{ExecServerTransport, WebSocketFrontEnd, WsAuth, bind};
 use crate::faces::exec_server::relay::{self, RemoteExecutorConfig, RemoteExecutorError};
-use crate::faces::exec_server::{self, Arrival};
-use crate::faces::rexd;
+use crate::faces::exec_server::{self, ExecServer};
 use crate::net::auth::Caller;
 use crate::observe::metrics::{Metrics, Transport};
 
@@ -26,13 +26,13 @@ pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) 
         let executor = remote.name.iter().fold(executor, |executor, name| executor.named(name));
         return remote_executor(config, paths, &executor).await;
     }
-    let (shared, service, ending) = alone(config, paths)?;
+    let (core, service, ending) = alone(config, paths)?;
     match face.transport {
         ExecServerTransport::Stdio => {
             let link = link::stdio::open(&exec_server::link_limits())
                 .context("cannot use standard input and output")?;
-            let arrival = Arrival { caller: Caller::on_stdio(), transport: Transport::Stdio };
-            exec_server::serve(service.clone(), link, arrival, ending.stop.clone()).await;
+            let context = ConnectionContext::new(Caller::on_stdio(), Transport::Stdio);
+            exec_server::serve(service.clone(), link, context, ending.stop.clone()).await;
         }
         ExecServerTransport::WebSocket { bind_address } => {
             let auth = ws_auth(&face.ws_auth)?;
@@ -46,7 +46,7 @@ pub async fn exec_server(config: &Config, paths: &Paths, face: &ExecServerArgs) 
                 .await;
         }
     }
-    shut_down(&shared, &service, &ending).await;
+    shut_down(&core, &service, &ending).await;
     Ok(())
 }
 
@@ -57,18 +57,16 @@ pub async fn remote_executor(
     paths: &Paths,
     executor: &RemoteExecutorConfig,
 ) -> anyhow::Result<()> {
-    let (shared, service, ending) = alone(config, paths)?;
+    let (core, service, ending) = alone(config, paths)?;
     let ended = register(&service, executor).await;
-    shut_down(&shared, &service, &ending).await;
+    shut_down(&core, &service, &ending).await;
     Ok(ended?)
 }
 
 /// Ends every session, unless a second signal wants the end at once: the kernel then takes the processes along.
-async fn shut_down(shared: &rexd::Service, service: &exec_server::Service, ending: &signals::Ending) {
-    let orderly = async {
-        service.shut_down().await;
-        shared.shut_down().await;
-    };
+async fn shut_down(core: &Core, face: &ExecServer, ending: &signals::Ending) {
+    let sessions = [face.sessions().tasks()];
+    let orderly = shut_down_core(core, &sessions);
     tokio::select! {
         () = orderly => {}
         () = ending.at_once.cancelled() => {}
@@ -76,19 +74,16 @@ async fn shut_down(shared: &rexd::Service, service: &exec_server::Service, endin
 }
 
 /// An engine for this face alone, the face over it, and what signals ask for: a terminal that closes is one.
-fn alone(
-    config: &Config,
-    paths: &Paths,
-) -> anyhow::Result<(rexd::Service, Arc<exec_server::Service>, signals::Ending)> {
+fn alone(config: &Config, paths: &Paths) -> anyhow::Result<(Arc<Core>, Arc<ExecServer>, signals::Ending)> {
     engine::process::raise_open_file_limit();
     let ending = signals::ending(true)?;
     let stop = ending.stop.clone();
     let metrics = Metrics::off();
     let audit = open_audit(config, &metrics)?;
     audit.iter().for_each(|file| file.start());
-    let shared = service(config, paths, (sink(audit), metrics), stop.clone())?;
-    let face = Arc::new(of(&shared));
-    Ok((shared, face, ending))
+    let core = Arc::new(core(config, paths, (sink(audit), metrics), stop)?);
+    let face = Arc::new(ExecServer::new(core.clone()));
+    Ok((core, face, ending))
 }
 
 /// What Codex is offered beside the other faces, of what flags and the file say together.
@@ -134,13 +129,13 @@ impl ExecServerFace {
     /// Opens what is offered; the face, and where it listens.
     pub(super) async fn beside(
         self,
-        shared: &rexd::Service,
+        core: &Arc<Core>,
         tasks: &TaskTracker,
-    ) -> anyhow::Result<Option<(Arc<exec_server::Service>, Option<String>)>> {
+    ) -> anyhow::Result<Option<(Arc<ExecServer>, Option<String>)>> {
         if self.listen.is_none() && self.executor.is_none() {
             return Ok(None);
         }
-        let service = Arc::new(of(shared));
+        let service = Arc::new(ExecServer::new(core.clone()));
         let mut url = None;
         if let Some((address, auth)) = self.listen {
             let listener = bind(address, &auth).await?;
@@ -163,40 +158,19 @@ impl ExecServerFace {
 
 /// Serves the streams of a rendezvous until the face ends, or something happens that no waiting mends.
 async fn register(
-    service: &Arc<exec_server::Service>,
+    service: &Arc<ExecServer>,
     executor: &RemoteExecutorConfig,
 ) -> Result<(), RemoteExecutorError> {
     let serve = |link| {
-        let arrival = Arrival { caller: Caller::through_rendezvous(), transport: Transport::Ws };
-        exec_server::serve(service.clone(), link, arrival, service.stop.child_token())
+        let context = ConnectionContext::new(Caller::through_rendezvous(), Transport::Ws);
+        exec_server::serve(service.clone(), link, context, service.core().stop.child_token())
     };
     tokio::select! {
-        ended = relay::run(executor, serve, &service.tasks) => ended.map(|never| match never {}),
-        () = service.stop.cancelled() => Ok(()),
+        ended = relay::run(executor, serve, &service.core().tasks) => ended.map(|never| match never {}),
+        () = service.core().stop.cancelled() => Ok(()),
     }
 }
 
 fn ws_auth(flags: &WsAuthFlags) -> anyhow::Result<WsAuth> {
     Ok(WsAuth::from_flags(flags.mode.as_deref(), flags.file.as_deref(), flags.sha256.as_deref())?)
-}
-
-/// The face over the engine of the others. Its clients expect the rights of the user, unless the operator has
-/// opened directories: then those hold here too.
-fn of(shared: &rexd::Service) -> exec_server::Service {
-    let roots = match shared.roots.is_empty() {
-        true => Roots::new(vec![PathBuf::from("/")]),
-        false => shared.roots.clone(),
-    };
-    exec_server::Service {
-        engine: shared.engine.clone(),
-        roots,
-        runtime_policy: shared.runtime_policy.clone(),
-        approvals: shared.approvals.clone(),
-        audit: shared.audit.clone(),
-        metrics: shared.metrics.clone(),
-        traces: shared.traces.clone(),
-        shelf: exec_server::Shelf::default(),
-        tasks: TaskTracker::new(),
-        stop: shared.stop.clone(),
-    }
 }

@@ -14,15 +14,17 @@ use tokio_util::task::TaskTracker;
 use super::exec_server_face::ExecServerFace;
 use super::signals::{self, Ending};
 use super::sockets::Sockets;
-use super::{link_limits, open_audit, retention, service, sink};
+use super::{core, link_limits, open_audit, retention, sink};
 use crate::config::{Config, ConfigArgs, Listeners, Paths};
+use crate::core::request::ConnectionContext;
 use crate::core::runtime_policy::RuntimePolicy;
-use crate::faces::exec_server;
-use crate::faces::rexd::{self, Arrival};
+use crate::core::session::Face;
+use crate::faces::exec_server::ExecServer;
+use crate::faces::rexd::{self, Rexd};
 use crate::net::auth::{Auth, Authenticator, Caller, RejectionLog};
 use crate::net::http::{HEARTBEAT, HttpFrontEnd};
 use crate::net::listen::{self, PassedListener, UnixSocket};
-use crate::observe::metrics::{Metrics, Transport};
+use crate::observe::metrics::{FaceMethods, Metrics, Transport};
 use crate::observe::traces::{self, ExporterHandle, Traces};
 use crate::serve::notify::Notify;
 
@@ -63,13 +65,13 @@ pub async fn serve(plan: Plan<'_>) -> anyhow::Result<()> {
     let auth = Auth::new(config, paths)?;
     let (sockets, exporting) = sockets(config, paths, (&auth, &tls), &ending)?;
     let urls = open(&sockets, &listeners, passed).await?;
-    let exec_server = exec_server.beside(&sockets.front_end().service, &sockets.tasks).await?;
+    let exec_server = exec_server.beside(sockets.front_end().face.core(), &sockets.tasks).await?;
     if urls.iter().any(|url| url.starts_with("http")) {
         tell_token(&auth)?;
     }
-    let faces = urls.iter().map(|url| (rexd::FACE, url.as_str()));
+    let faces = urls.iter().map(|url| (Rexd::NAME, url.as_str()));
     let exec_server_url = exec_server.as_ref().and_then(|(_, url)| url.as_deref());
-    let faces: Vec<_> = faces.chain(exec_server_url.map(|url| (exec_server::FACE, url))).collect();
+    let faces: Vec<_> = faces.chain(exec_server_url.map(|url| (ExecServer::NAME, url))).collect();
     say_where(&faces, listeners.stdio)?;
     notify.ready(&format!("listening on {}", urls.join(", ")));
     if listeners.stdio {
@@ -107,18 +109,16 @@ fn sockets(
     (auth, tls): (&Auth, &Option<Tls>),
     ending: &Ending,
 ) -> anyhow::Result<(Sockets, Option<ExporterHandle>)> {
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[methods::<Rexd>(), methods::<ExecServer>()]);
     let audit = open_audit(config, &metrics)?;
     audit.iter().for_each(|file| file.start());
     let audit = sink(audit);
-    let mut service = service(config, paths, (audit.clone(), metrics.clone()), ending.stop.clone())?;
-    let file = &config.server;
-    service.may_resume = true;
     let (traces, exporting) = traces(config, &metrics)?;
-    service.traces = traces;
-    service.retention = retention(file);
+    let mut core = core(config, paths, (audit.clone(), metrics.clone()), ending.stop.clone())?;
+    core.traces = traces;
+    let file = &config.server;
     let front_end = HttpFrontEnd {
-        service: Arc::new(service),
+        face: Arc::new(Rexd::new(Arc::new(core), Some(retention(file)), None)),
         authenticator: Authenticator::new(auth.clone(), file),
         rejections: RejectionLog::new(audit),
         metrics,
@@ -143,6 +143,11 @@ fn sockets(
     };
     let local_limiter = ConnectionLimiter::new(file.max_connections);
     Ok((Sockets { http: Arc::new(http), local_limiter, tasks }, exporting))
+}
+
+/// The methods of a face, for its metrics.
+fn methods<F: Face>() -> FaceMethods {
+    FaceMethods::new(F::NAME, F::table().iter().map(|method| method.name()))
 }
 
 /// Spans for a collector, if the operator names one.
@@ -219,9 +224,9 @@ fn tell_token(auth: &Auth) -> anyhow::Result<()> {
 fn serve_stdio(sockets: &Sockets) -> anyhow::Result<()> {
     let link = link::stdio::open(&link_limits()).context("cannot use standard input and output")?;
     let server = sockets.front_end();
-    let arrival = Arrival::new(Caller::on_stdio(), Transport::Stdio);
+    let context = ConnectionContext::new(Caller::on_stdio(), Transport::Stdio);
     let counted = server.metrics.connection(Transport::Stdio);
-    let serving = rexd::serve(server.service.clone(), link, arrival, server.stop.clone());
+    let serving = rexd::serve(server.face.clone(), link, context, server.stop.clone());
     sockets.tasks.spawn(async move {
         serving.await;
         drop(counted);
@@ -235,7 +240,7 @@ fn reload(source: &ConfigArgs, paths: &Paths, server: &HttpFrontEnd, tls: Option
         Ok(config) => {
             // It says itself what is wrong.
             drop(server.authenticator.auth.reload(&config));
-            server.service.runtime_policy.replace(RuntimePolicy::new(&config, paths));
+            server.face.core().policy.replace(RuntimePolicy::new(&config, paths));
             tracing::info!("the policy was read again: {} rules", config.policy.settings().rules.len());
         }
         Err(error) => tracing::error!("the configuration stays as it was: {error}"),
@@ -254,7 +259,7 @@ async fn end_revoked(server: &HttpFrontEnd, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => return,
             changed = changes.changed() => match changed {
-                Ok(()) => server.service.sessions.end_of(|caller| !server.authenticator.auth.is_valid(caller)),
+                Ok(()) => server.face.open_sessions().end_revoked(|caller| !server.authenticator.auth.is_valid(caller)),
                 Err(_gone) => return,
             },
         }
@@ -262,20 +267,13 @@ async fn end_revoked(server: &HttpFrontEnd, stop: CancellationToken) {
 }
 
 /// Ends sessions and connections; at once if asked a second time.
-async fn drain(
-    sockets: &Sockets,
-    exec_server: Option<&exec_server::Service>,
-    patience: Duration,
-    ending: &Ending,
-) {
+async fn drain(sockets: &Sockets, exec_server: Option<&ExecServer>, patience: Duration, ending: &Ending) {
+    let (face, core) = (&sockets.front_end().face, sockets.front_end().face.core());
     let drained = async {
         sockets.tasks.close();
-        let done = async {
-            if let Some(exec_server) = exec_server {
-                exec_server.shut_down().await;
-            }
-            tokio::join!(sockets.front_end().service.shut_down(), sockets.tasks.wait())
-        };
+        let mut sessions = vec![face.open_sessions().tasks()];
+        sessions.extend(exec_server.map(|face| face.sessions().tasks()));
+        let done = async { tokio::join!(super::shut_down(core, &sessions), sockets.tasks.wait()) };
         if tokio::time::timeout(patience, done).await.is_err() {
             tracing::warn!("some connections did not end in time");
         }
@@ -283,8 +281,8 @@ async fn drain(
     tokio::select! {
         () = drained => {}
         () = ending.at_once.cancelled() => {
-            tracing::warn!("asked again: ending at once");
-            sockets.front_end().service.engine.shut_down();
+            tracing::warn!("second signal: ending at once");
+            core.engine.shut_down();
         }
     }
     sockets.front_end().rejections.summarise();

@@ -6,7 +6,8 @@ use link::listen::{ConnectionLimiter, ConnectionSlot, HttpServer, accept};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
 
-use crate::faces::rexd::{self, Arrival};
+use crate::core::request::ConnectionContext;
+use crate::faces::rexd;
 use crate::net::http::HttpFrontEnd;
 use crate::net::listen::{counted, peer_caller};
 use crate::observe::metrics::{RefusalReason, Transport};
@@ -65,6 +66,6 @@ async fn unix(front_end: Arc<HttpFrontEnd>, stream: UnixStream, slot: Connection
     let input = counted(input, metrics, Transport::Unix);
     let output = counted(output, metrics, Transport::Unix);
     let link = link::ndjson::link(input, output, &front_end.limits);
-    let arrival = Arrival::new(caller, Transport::Unix);
-    rexd::serve(front_end.service.clone(), link, arrival, front_end.stop.clone()).await;
+    let context = ConnectionContext::new(caller, Transport::Unix);
+    rexd::serve(front_end.face.clone(), link, context, front_end.stop.clone()).await;
 }

@@ -194,6 +194,11 @@ impl RootedPath {
         &self.roots
     }
 
+    /// The same path, checked by one more guard when it is opened.
+    pub fn guarded(&self, guard: Arc<dyn PathGuard>) -> RootedPath {
+        RootedPath { roots: self.roots.guarded(guard), spot: self.spot.clone(), path: self.path.clone() }
+    }
+
     /// A path further down, spelled with `relative`.
     pub fn join(&self, relative: &Path) -> Result<RootedPath, Error> {
         self.roots.admit(&self.path, relative)

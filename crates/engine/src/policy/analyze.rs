@@ -1,4 +1,4 @@
-//! Everything a command line may run, as far as it can be seen: its simple commands, and those inside wrappers.
+//! Finds all commands that a command line may run: its simple commands and those inside wrappers such as `env`.
 
 use super::languages::is_stream;
 use super::variables::{self, VariableEffect};
@@ -6,83 +6,83 @@ use super::words::{SimpleCommand, Word, base_name};
 use super::wrappers::{self, WrappedCommand, Wrapper, WrapperOptions};
 use super::{CommandLine, shell};
 
-/// How much may be looked at for one decision, in bytes of text; a word counts as [`WORD_COST`]. Past it the line counts
-/// as not seen: tricks that make the same text be looked at again and again end there.
+/// Limit on the analysis of one command line, in bytes of text; a word counts as [`WORD_COST`]. Beyond it the line cannot
+/// be analyzed: nested text may have to be read many times.
 const MAX_WORK: usize = 8 * 1024 * 1024;
 const WORD_COST: usize = 16;
-/// How often a wrapper may wrap a wrapper.
+/// Limit on nested wrappers.
 const MAX_DEPTH: usize = 32;
 
-/// Options of shells that are one word also after a single dash.
+/// Long options of shells, which are also accepted after a single dash.
 #[rustfmt::skip]
 const LONG_SHELL_OPTIONS: &[&str] = &[
     "norc", "noprofile", "posix", "login", "restricted", "verbose", "noediting", "debugger",
     "dump-strings", "rcfile", "init-file", "wordexp", "dump-po-strings", "noline-editing",
 ];
 
-/// What a command line may run.
+/// Commands that a command line may run.
 #[derive(Debug, Default)]
 pub(super) struct ParsedCommands {
-    /// Every command found, outer ones first.
+    /// All commands found, outer ones first.
     pub(super) commands: Vec<ParsedCommand>,
-    /// Why something may run that was not found, if so.
+    /// Why other commands may run too, if they may.
     pub(super) unseen: Option<String>,
-    /// Whether a shell interprets any of it.
+    /// Whether a shell interprets a part of it.
     pub(super) uses_shell: bool,
-    /// A variable that is changed and makes names mean other programs.
+    /// A changed variable that affects which program a name refers to.
     pub(super) lookup_changed: Option<String>,
-    /// Whether a command may run in another directory than the first one.
+    /// Whether a command may run in another directory than the line starts in.
     pub(super) moves: bool,
 }
 
-/// One command found.
+/// A command that may run.
 #[derive(Debug)]
 pub(super) struct ParsedCommand {
-    /// The program, always known, then its arguments.
+    /// The program, which is always known, then its arguments.
     pub(super) words: Vec<Word>,
-    /// Whether a redirection lets it write to a file.
+    /// Whether its output is redirected to a file.
     pub(super) writes: bool,
-    /// What it does with its arguments.
+    /// How it uses its arguments.
     pub(super) kind: CommandKind,
-    /// The `sudo` it runs under: an index into the commands.
+    /// Index of the `sudo` command that runs it.
     pub(super) under_sudo: Option<usize>,
 }
 
-/// What a command does with its arguments.
+/// How a command uses its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandKind {
-    /// Whatever the program does.
+    /// Runs no other command as far as known.
     Plain,
-    /// Runs another command, which was found and is judged on its own.
+    /// Runs another command, which was found and is evaluated separately.
     Passes,
-    /// Runs another command with other rights; its words start here.
+    /// Runs another command with other privileges; its words start at this index.
     Sudo(usize),
-    /// May run anything: only a rule that names the program can allow it.
+    /// May run any command: only a rule that names the program can allow it.
     Opaque,
-    /// Is given code in a language that is not looked into: judged by its name and arguments where the default allows,
-    /// and elsewhere only a rule that names the program can allow it.
+    /// May run code that is not analyzed. If the default allows, it is evaluated by name and arguments; otherwise only a
+    /// rule that names the program can allow it.
     Code,
-    /// Is perhaps a command among the arguments of another: a rule can refuse it, and none needs to allow it.
+    /// May be a command among the arguments of another: rules can refuse it, and none has to allow it.
     Perhaps,
 }
 
 impl ParsedCommand {
-    /// The program's name as it was written.
+    /// Name of the program as in the command line.
     pub(super) fn program(&self) -> &str {
         self.words.first().and_then(Word::literal).unwrap_or_default()
     }
 
-    /// The command as text, for people.
+    /// The command as text for messages, cut to 80 characters.
     pub(super) fn text(&self) -> String {
         let words: Vec<&str> = self.words.iter().take(6).map(|word| word.literal().unwrap_or("…")).collect();
         words.join(" ").chars().take(80).collect()
     }
 }
 
-/// Finds what a command line may run.
+/// Finds the commands that a command line may run.
 pub(super) fn analyze(line: &CommandLine<'_>) -> ParsedCommands {
-    let mut looker = CommandAnalyzer {
-        seen: ParsedCommands::default(),
+    let mut analyzer = CommandAnalyzer {
+        parsed: ParsedCommands::default(),
         depth: 0,
         under_sudo: None,
         perhaps: false,
@@ -92,33 +92,33 @@ pub(super) fn analyze(line: &CommandLine<'_>) -> ParsedCommands {
     match line {
         CommandLine::Argv(argv) => {
             let words: Vec<Word> = argv.iter().map(|word| Word::Literal(word.clone())).collect();
-            looker.command(SimpleCommand { words, writes: false });
+            analyzer.command(SimpleCommand { words, writes: false });
         }
-        CommandLine::Shell { line, .. } => looker.script(line),
+        CommandLine::Shell { line, .. } => analyzer.script(line),
     }
-    looker.seen
+    analyzer.parsed
 }
 
-/// Looks into a command line.
+/// State of the analysis of one command line.
 pub(super) struct CommandAnalyzer {
-    pub(super) seen: ParsedCommands,
+    pub(super) parsed: ParsedCommands,
     depth: usize,
     under_sudo: Option<usize>,
-    /// Whether what is found only perhaps runs.
+    /// Whether commands found now are [`CommandKind::Perhaps`].
     pub(super) perhaps: bool,
-    /// Whether every end of the words at hand is being tried already.
+    /// Whether each argument is already tried as the start of a command.
     pub(super) trying: bool,
-    /// What is left of [`MAX_WORK`].
+    /// Remaining part of [`MAX_WORK`].
     work: usize,
 }
 
 impl CommandAnalyzer {
     pub(super) fn unseen(&mut self, why: impl Into<String>) {
-        self.seen.unseen.get_or_insert_with(|| why.into());
+        self.parsed.unseen.get_or_insert_with(|| why.into());
     }
 
     pub(super) fn script(&mut self, text: &str) {
-        self.seen.uses_shell = true;
+        self.parsed.uses_shell = true;
         if self.depth >= MAX_DEPTH {
             return self.unseen("it is nested too deeply");
         }
@@ -134,13 +134,13 @@ impl CommandAnalyzer {
                 self.depth -= 1;
             }
             Err(shell::Unparsable(why)) => {
-                self.unseen(format!("the shell text cannot be split with certainty: {why}"))
+                self.unseen(format!("the shell text cannot be parsed with certainty: {why}"))
             }
         }
         self.trying = trying;
     }
 
-    /// Takes from what may be looked at; says whether there was enough.
+    /// Subtracts from the remaining work; returns false if there is not enough.
     fn spend(&mut self, work: usize) -> bool {
         match self.work.checked_sub(work) {
             Some(left) => {
@@ -149,7 +149,7 @@ impl CommandAnalyzer {
             }
             None => {
                 self.work = 0;
-                self.unseen("it is too long to be looked into");
+                self.unseen("it is too long to be analyzed");
                 false
             }
         }
@@ -158,15 +158,15 @@ impl CommandAnalyzer {
     fn assigned(&mut self, name: &str, value: Option<&str>) {
         match (variables::effect(name, value), value) {
             (VariableEffect::None, _) => {}
-            (VariableEffect::Code, _) => self.unseen(format!("{name} is set, and what it holds is run")),
+            (VariableEffect::Code, _) => self.unseen(format!("{name} is set, and its value is run as code")),
             (VariableEffect::Command, Some(value)) => self.option_command(value),
             (VariableEffect::Command, None) => {
-                self.unseen(format!("{name} is set to a command only known when it runs"))
+                self.unseen(format!("{name} is set to a command that is only known at run time"))
             }
             (VariableEffect::Lookup, _) => {}
         }
         if variables::effect(name, value) != VariableEffect::None {
-            self.seen.lookup_changed.get_or_insert_with(|| name.to_owned());
+            self.parsed.lookup_changed.get_or_insert_with(|| name.to_owned());
         }
     }
 
@@ -179,38 +179,38 @@ impl CommandAnalyzer {
         }
         let Some(first) = simple.words.first() else { return };
         let Some(program) = first.literal() else {
-            return self.unseen("the name of a program is only known when it runs");
+            return self.unseen("the name of a program is only known at run time");
         };
         let wrapper = wrappers::find(base_name(program));
         let has_options =
             simple.words.iter().any(|word| word.literal().is_none_or(|text| text.starts_with('-')));
-        self.seen.moves |= wrappers::moves(base_name(program), has_options);
-        let at = self.seen.commands.len();
+        self.parsed.moves |= wrappers::moves(base_name(program), has_options);
+        let at = self.parsed.commands.len();
         let SimpleCommand { words, writes } = simple;
         let under_sudo = self.under_sudo;
         let perhaps = self.perhaps;
         let kind = if perhaps { CommandKind::Perhaps } else { CommandKind::Plain };
-        self.seen.commands.push(ParsedCommand { words: words.clone(), writes, kind, under_sudo });
+        self.parsed.commands.push(ParsedCommand { words: words.clone(), writes, kind, under_sudo });
         let Some(wrapper) = wrapper else { return };
         self.depth += 1;
-        let kind = self.through(wrapper, &words, at);
+        let kind = self.analyze_wrapper(wrapper, &words, at);
         self.depth -= 1;
-        self.seen.commands[at].kind =
+        self.parsed.commands[at].kind =
             if perhaps && kind == CommandKind::Plain { CommandKind::Perhaps } else { kind };
         self.under_sudo = under_sudo;
     }
 
-    /// Looks at what a wrapper runs, and says what kind of command the wrapper itself is.
-    fn through(&mut self, wrapper: Wrapper, words: &[Word], at: usize) -> CommandKind {
+    /// Analyzes the command that a wrapper runs, and returns the kind of the wrapper itself.
+    fn analyze_wrapper(&mut self, wrapper: Wrapper, words: &[Word], at: usize) -> CommandKind {
         match wrapper {
-            Wrapper::Pass(options) => match self.pass(options, words) {
+            Wrapper::Pass(options) => match self.wrapped_start(options, words) {
                 Some(start) => {
                     self.inner(words[start..].to_vec());
                     CommandKind::Passes
                 }
                 None => CommandKind::Plain,
             },
-            Wrapper::Sudo(options) => match self.pass(options, words) {
+            Wrapper::Sudo(options) => match self.wrapped_start(options, words) {
                 Some(start) => {
                     self.under_sudo = Some(at);
                     self.inner(words[start..].to_vec());
@@ -218,9 +218,9 @@ impl CommandAnalyzer {
                 }
                 None => CommandKind::Plain,
             },
-            Wrapper::Xargs(options) => match self.pass(options, words) {
+            Wrapper::Xargs(options) => match self.wrapped_start(options, words) {
                 Some(start) => {
-                    self.inner(replaced(&words[..start], &words[start..]));
+                    self.inner(with_unknown_words(&words[..start], &words[start..]));
                     CommandKind::Passes
                 }
                 None => CommandKind::Plain,
@@ -251,8 +251,8 @@ impl CommandAnalyzer {
         }
     }
 
-    /// Where the command wrapped by these words begins, if there is one.
-    fn pass(&mut self, options: &WrapperOptions, words: &[Word]) -> Option<usize> {
+    /// Index of the first word of the wrapped command, if there is one.
+    fn wrapped_start(&mut self, options: &WrapperOptions, words: &[Word]) -> Option<usize> {
         match options.inner(words) {
             WrappedCommand::At(start, assigned) => {
                 assigned.iter().for_each(|(name, value)| self.assigned(name, Some(value)));
@@ -261,7 +261,7 @@ impl CommandAnalyzer {
             WrappedCommand::Nothing => None,
             WrappedCommand::Unclear => {
                 let name = words.first().and_then(Word::literal).unwrap_or_default();
-                self.unseen(format!("the options of {name} are not understood"));
+                self.unseen(format!("the options of {name} are not recognised"));
                 None
             }
         }
@@ -271,14 +271,14 @@ impl CommandAnalyzer {
         self.command(SimpleCommand { words, writes: false });
     }
 
-    /// A shell: its `-c` text is looked into; a script file is that file's business; standard input is unseen.
+    /// A shell: the text of `-c` is analyzed, a script file is not, and standard input may hold any command.
     fn shell(&mut self, words: &[Word]) -> CommandKind {
         let mut at = 1;
         let mut takes_text = false;
         while let Some(word) = words.get(at) {
             let Some(text) = word.literal() else {
-                self.seen.uses_shell = true;
-                self.unseen("the arguments of a shell are only known when it runs");
+                self.parsed.uses_shell = true;
+                self.unseen("the arguments of a shell are only known at run time");
                 return CommandKind::Opaque;
             };
             if text == "--" || text == "-" {
@@ -292,15 +292,15 @@ impl CommandAnalyzer {
                 continue;
             }
             takes_text |= text.starts_with('-') && flags.contains('c');
-            // Each `o` and `O` takes the name of an option as the next word.
+            // Each `o` and `O` takes the name of an option from the next word.
             at += 1 + flags.matches(['o', 'O']).count();
         }
         let operand = words.get(at);
         if takes_text {
-            self.seen.uses_shell = true;
+            self.parsed.uses_shell = true;
             match operand {
                 Some(Word::Literal(text)) => self.script(text),
-                Some(Word::Dynamic(_)) => self.unseen("the text of a shell is only known when it runs"),
+                Some(Word::Dynamic(_)) => self.unseen("the text of a shell is only known at run time"),
                 None => return CommandKind::Opaque,
             }
             return CommandKind::Passes;
@@ -308,7 +308,7 @@ impl CommandAnalyzer {
         match operand {
             Some(Word::Literal(file)) if !is_stream(file) => CommandKind::Plain,
             _ => {
-                self.seen.uses_shell = true;
+                self.parsed.uses_shell = true;
                 CommandKind::Opaque
             }
         }
@@ -318,7 +318,7 @@ impl CommandAnalyzer {
         let texts: Option<Vec<&str>> = words.iter().map(Word::literal).collect();
         match texts {
             Some(texts) => self.script(texts.join(" ").trim_start_matches("-- ")),
-            None => self.unseen("the text of eval is only known when it runs"),
+            None => self.unseen("the text of eval is only known at run time"),
         }
     }
 
@@ -326,12 +326,12 @@ impl CommandAnalyzer {
         match words.iter().find(|word| word.literal() != Some("--")) {
             Some(Word::Literal(text)) if text == "-" || text.starts_with("-l") || text.starts_with("-p") => {}
             Some(Word::Literal(text)) => self.script(text),
-            Some(Word::Dynamic(_)) => self.unseen("the text of trap is only known when it runs"),
+            Some(Word::Dynamic(_)) => self.unseen("the text of trap is only known at run time"),
             None => {}
         }
     }
 
-    /// Commands after `-exec` and its kin; `{}` becomes a name that is not known yet.
+    /// Commands after `-exec`, `-execdir`, `-ok` and `-okdir`; `{}` becomes an unknown word.
     fn find(&mut self, words: &[Word]) {
         let mut rest = words;
         while let Some((word, after)) = rest.split_first() {
@@ -339,11 +339,11 @@ impl CommandAnalyzer {
             if !matches!(word.literal(), Some("-exec" | "-execdir" | "-ok" | "-okdir")) {
                 continue;
             }
-            // Checked before the words are copied, so that many of them end as soon as the work is spent.
+            // Checked before the words are copied, which would be quadratic for a long list of `-exec`.
             if self.work == 0 {
                 return;
             }
-            self.seen.moves |= matches!(word.literal(), Some("-execdir" | "-okdir"));
+            self.parsed.moves |= matches!(word.literal(), Some("-execdir" | "-okdir"));
             let end =
                 after.iter().position(|word| matches!(word.literal(), Some(";"))).unwrap_or(after.len());
             let inner = after[..end].iter().map(|word| match word.literal() {
@@ -352,7 +352,7 @@ impl CommandAnalyzer {
             });
             let inner = inner.collect();
             self.inner(inner);
-            // A `+` may end it sooner, so what follows is looked at again for another `-exec`.
+            // A `+` may end the command earlier, so the rest is searched for another `-exec`.
         }
     }
 
@@ -366,17 +366,17 @@ impl CommandAnalyzer {
                 Some((name, value)) => self.assigned(name.trim_end_matches('+'), value),
                 // `export "$X"` may set any variable.
                 None => {
-                    self.seen.lookup_changed.get_or_insert_with(|| "a variable".to_owned());
+                    self.parsed.lookup_changed.get_or_insert_with(|| "a variable".to_owned());
                 }
             }
         }
     }
 }
 
-/// The command of `xargs`: words arrive where the replacement stands, or at the end.
-fn replaced(options: &[Word], inner: &[Word]) -> Vec<Word> {
+/// The command of `xargs`, with unknown words in place of the replacement text and at the end.
+fn with_unknown_words(options: &[Word], inner: &[Word]) -> Vec<Word> {
     let texts: Vec<&str> = options.iter().filter_map(Word::literal).collect();
-    let mark = texts.iter().enumerate().skip(1).find_map(|(at, text)| {
+    let placeholder = texts.iter().enumerate().skip(1).find_map(|(at, text)| {
         if let Some(long) = text.strip_prefix("--replace") {
             return Some(long.strip_prefix('=').unwrap_or("{}"));
         }
@@ -385,7 +385,7 @@ fn replaced(options: &[Word], inner: &[Word]) -> Vec<Word> {
         Some(if value.is_empty() { next } else { value })
     });
     let known = |word: &Word| match word.literal() {
-        Some(text) if mark.is_some_and(|mark| text.contains(mark)) => Word::unknown(),
+        Some(text) if placeholder.is_some_and(|placeholder| text.contains(placeholder)) => Word::unknown(),
         _ => word.clone(),
     };
     let mut words: Vec<Word> = inner.iter().map(known).collect();

@@ -1,45 +1,45 @@
-//! Conditions: through which front end, for whom and where a rule holds at all.
+//! Conditions of a rule: the front ends, clients, callers and directories that it applies to.
 
 use std::path::Path;
 
 use super::pattern::{Glob, Match};
 use super::{PathGlob, PolicyOperation, PolicyQuery};
 
-/// When a rule is looked at. An empty list leaves that open.
+/// When a rule applies. An empty list matches everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Conditions {
-    /// Front ends.
+    /// Names of front ends.
     pub faces: Vec<Glob>,
-    /// Names that clients give themselves.
+    /// Names that clients report for themselves.
     pub clients: Vec<Glob>,
-    /// Callers by what they proved, such as `token:ci`.
+    /// Authenticated names of callers, such as `token:ci`.
     pub callers: Vec<Glob>,
-    /// Directories in which a command starts.
+    /// Directories that a command starts in.
     pub cwd: Vec<PathGlob>,
 }
 
 impl Conditions {
-    /// Whether they hold, the directory left aside: a command can change it.
-    pub(super) fn hold_for(&self, asked: &PolicyQuery<'_>) -> bool {
-        let holds =
+    /// Whether all but the directory match, which a command can change.
+    pub(super) fn match_caller(&self, query: &PolicyQuery<'_>) -> bool {
+        let matches =
             |globs: &[Glob], text: &str| globs.is_empty() || globs.iter().any(|glob| glob.matches(text));
-        holds(&self.faces, asked.face)
-            && holds(&self.clients, asked.client)
-            && holds(&self.callers, asked.caller)
+        matches(&self.faces, query.face)
+            && matches(&self.clients, query.client)
+            && matches(&self.callers, query.caller)
     }
 
-    /// How surely they hold. `moves` says that a command changes the directory before others run.
-    pub(super) fn hold(&self, asked: &PolicyQuery<'_>, moves: bool) -> Match {
-        if !self.hold_for(asked) {
+    /// How surely they match. `moves` is true if a command may change the directory before others run.
+    pub(super) fn matches(&self, query: &PolicyQuery<'_>, moves: bool) -> Match {
+        if !self.match_caller(query) {
             return Match::No;
         }
-        match asked.operation {
-            PolicyOperation::Run { cwd, .. } if !self.cwd.is_empty() => self.starts_in(cwd, moves),
+        match query.operation {
+            PolicyOperation::Run { cwd, .. } if !self.cwd.is_empty() => self.matches_cwd(cwd, moves),
             _ => Match::Yes,
         }
     }
 
-    fn starts_in(&self, cwd: &Path, moves: bool) -> Match {
+    fn matches_cwd(&self, cwd: &Path, moves: bool) -> Match {
         match self.cwd.iter().any(|glob| glob.matches(cwd)) {
             _ if moves => Match::Maybe,
             true => Match::Yes,

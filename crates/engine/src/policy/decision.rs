@@ -1,4 +1,4 @@
-//! Decisions: a verdict, who gave it and why, and what is at stake.
+//! Decisions: a verdict, the rule behind it, the reason and the risk.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use super::pattern::Match;
 use super::{Access, PathAccess, classes};
 use crate::Error;
 
-/// What a rule, the default, or the whole policy says. Ordered from mild to strict.
+/// Verdict of a rule, of the default or of the whole policy, ordered from mild to strict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// It may be done.
+    /// The operation may run.
     Allow,
-    /// A person decides. Until an approver is attached, the caller answers with [`Decision::into_result`].
+    /// The operation needs an approval. Without an approver, [`Decision::into_result`] is the answer.
     Ask,
-    /// It may not be done.
+    /// The operation is refused.
     Deny,
-    /// It needs a shell, and the operator switched shells off.
+    /// The operation needs a shell, and `security.allow_shell` is off.
     NoShell,
 }
 
 impl Verdict {
-    /// The word for people and for the audit.
+    /// The name in messages and in the audit.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -32,19 +32,19 @@ impl Verdict {
     }
 }
 
-/// How much an operation could do, for the person who is asked about it.
+/// Harm that an operation may do, as shown to approvers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Risk {
-    /// It looks or builds.
+    /// It reads or builds.
     Low,
-    /// It changes something, talks to other machines, or is not known.
+    /// It changes files, uses the network, or is not known.
     Medium,
-    /// It takes away what cannot be brought back, gains rights, or cannot be seen before it runs.
+    /// It destroys data, gains privileges, or cannot be analyzed.
     High,
 }
 
 impl Risk {
-    /// The word for people.
+    /// The name in messages and on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -54,16 +54,16 @@ impl Risk {
     }
 }
 
-/// A verdict and who gave it.
+/// A verdict with its rule and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// What was decided.
+    /// The verdict of the policy.
     pub verdict: Verdict,
     /// The rule that decided, or `default`, `unseen`, `sudo`, `shell`.
     pub rule: Arc<str>,
-    /// Why, for the caller to read. Empty when it is allowed.
+    /// Reason for the caller; empty if the operation is allowed.
     pub reason: String,
-    /// What is at stake. Only worked out for what is not allowed; [`super::risk`] tells it of anything.
+    /// Risk of the operation. Only computed if it is not allowed; [`super::risk`] computes it for any operation.
     pub risk: Risk,
 }
 
@@ -76,7 +76,7 @@ impl Decision {
         Self { verdict, rule: rule.into(), reason: reason.into(), risk: Risk::Low }
     }
 
-    /// The decision as the error a caller gets while nobody can be asked.
+    /// The decision as a result for a caller without an approver.
     pub fn into_result(self) -> Result<(), Error> {
         let rule = || self.rule.to_string();
         match self.verdict {
@@ -84,16 +84,16 @@ impl Decision {
             Verdict::Deny => Err(Error::Denied { rule: rule(), reason: self.reason }),
             Verdict::Ask => Err(Error::Denied {
                 rule: rule(),
-                reason: format!("{}; it needs an approval, and no approver is attached", self.reason),
+                reason: format!("{}; it needs an approval, and no approver is connected", self.reason),
             }),
             Verdict::NoShell => Err(Error::Unsupported { what: "shell", reason: self.reason }),
         }
     }
 }
 
-/// What the commands of a line put at stake.
-pub(super) fn risk_of_commands(seen: &ParsedCommands) -> Risk {
-    let worst = seen.commands.iter().map(|command| match command.kind {
+/// Risk of the commands of a line.
+pub(super) fn risk_of_commands(parsed: &ParsedCommands) -> Risk {
+    let worst = parsed.commands.iter().map(|command| match command.kind {
         CommandKind::Opaque | CommandKind::Code => Risk::High,
         CommandKind::Passes => Risk::Low,
         CommandKind::Perhaps if classes::of(command).is_nothing() => Risk::Low,
@@ -101,7 +101,7 @@ pub(super) fn risk_of_commands(seen: &ParsedCommands) -> Risk {
             risk_of_classes(classes::of(command))
         }
     });
-    let unseen = seen.unseen.as_ref().map(|_| Risk::High);
+    let unseen = parsed.unseen.as_ref().map(|_| Risk::High);
     worst.chain(unseen).max().unwrap_or(Risk::Low)
 }
 
@@ -120,9 +120,9 @@ fn risk_of_classes(classes: Classes) -> Risk {
     }
 }
 
-/// What touching these files puts at stake.
-pub(super) fn risk_of_files(touched: &[PathAccess<'_>]) -> Risk {
-    let each = touched.iter().map(|touch| match touch.access {
+/// Risk of a file operation.
+pub(super) fn risk_of_files(accesses: &[PathAccess<'_>]) -> Risk {
+    let each = accesses.iter().map(|access| match access.access {
         Access::Read => Risk::Low,
         Access::Write => Risk::Medium,
         Access::Remove => Risk::High,

@@ -1,4 +1,4 @@
-//! Environment: which variables of the daemon a command inherits.
+//! Environment of commands: the variables that they inherit from the daemon.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 
 use super::pattern::Glob;
 
-/// Secrets of the daemon itself, and what the service manager tells it alone: a command that has them could speak as
-/// the daemon. No command ever inherits them, whatever the operator keeps.
-const OWN_SECRETS: &[&str] = &[
+/// Secrets of the daemon and variables that the service manager sets for it: with them a command could act as the
+/// daemon. Commands never inherit them, not even if the configuration keeps them.
+const DAEMON_SECRETS: &[&str] = &[
     "REXD_TOKEN",
     "REXD_TOKEN_FILE",
     "REX_TOKEN",
@@ -26,10 +26,10 @@ const OWN_SECRETS: &[&str] = &[
     "WATCHDOG_PID",
 ];
 
-/// Names under which people keep secrets, as globs: values that open something by themselves. A variable that only
-/// points at a secret, such as `KUBECONFIG` or `SSH_AUTH_SOCK`, stays: taking it away breaks tools and hides nothing.
+/// Common names of variables whose value is a secret, as globs. Variables that only refer to a secret, such as
+/// `KUBECONFIG` or `SSH_AUTH_SOCK`, are kept: removing them breaks tools and hides nothing.
 #[rustfmt::skip]
-const USUAL_SECRETS: &[&str] = &[
+const COMMON_SECRETS: &[&str] = &[
     "*_TOKEN", "*_SECRET", "*_SECRETS", "*_SECRET_KEY", "*_SECRET_ACCESS_KEY", "*_PASSWORD", "*_PASSWD",
     "*_PASSPHRASE", "*_PASS", "*_API_KEY", "*_APIKEY", "*_API_SECRET", "*_API_TOKEN",
     "*_ACCESS_KEY", "*_ACCESS_TOKEN", "*_AUTH_TOKEN", "*_PRIVATE_KEY", "*_ENCRYPTION_KEY", "*_SIGNING_KEY",
@@ -41,22 +41,23 @@ const USUAL_SECRETS: &[&str] = &[
     "KUBE_TOKEN", "HTTP_AUTHORIZATION", "NETRC_PASSWORD",
 ];
 
-/// Variables that end like a secret and are none: they name a file or a program that asks.
-const NO_SECRETS: &[&str] = &["GOOGLE_APPLICATION_CREDENTIALS", "SSH_ASKPASS", "GIT_ASKPASS", "SUDO_ASKPASS"];
+/// Variables that match a glob above but hold no secret: they name a file or a program that asks for one.
+const NOT_SECRETS: &[&str] =
+    &["GOOGLE_APPLICATION_CREDENTIALS", "SSH_ASKPASS", "GIT_ASKPASS", "SUDO_ASKPASS"];
 
-static USUAL: LazyLock<Vec<Glob>> =
-    LazyLock::new(|| USUAL_SECRETS.iter().map(|text| Glob::new(*text)).collect());
+static COMMON_SECRET_GLOBS: LazyLock<Vec<Glob>> =
+    LazyLock::new(|| COMMON_SECRETS.iter().map(|text| Glob::new(*text)).collect());
 
-/// Filters what a command inherits, and adds what the operator prescribes.
+/// Rules on the variables that a command inherits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
-    /// Names that are not inherited, as globs.
+    /// Globs on names that are not inherited.
     pub remove: Vec<Glob>,
-    /// Whether the usual names of secrets are not inherited either.
+    /// Whether common names of secrets are not inherited either.
     pub remove_secrets: bool,
-    /// Names that are inherited although `remove` or the list of usual secrets matches them.
+    /// Globs on names that are inherited even if `remove` or a common name of a secret matches.
     pub keep: Vec<Glob>,
-    /// Variables every command gets with exactly this value; not even a request changes them.
+    /// Variables of every command; a request cannot change them.
     pub set: BTreeMap<String, String>,
 }
 
@@ -67,8 +68,7 @@ impl Default for Environment {
 }
 
 impl Environment {
-    /// The environment of a command: what is inherited and not removed, then what the request sets or (`None`)
-    /// unsets, then what the operator prescribes.
+    /// The environment of a command: inherited variables, then those that the request sets or (`None`) removes, then `set`.
     pub fn apply(
         &self,
         inherited: impl IntoIterator<Item = (OsString, OsString)>,
@@ -88,18 +88,18 @@ impl Environment {
         result
     }
 
-    /// Whether a variable of the daemon reaches its commands.
+    /// Whether commands inherit a variable of the daemon.
     pub fn inherits(&self, name: &str) -> bool {
         let named = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(name));
-        let removed = || named(&self.remove) || (self.remove_secrets && is_usual_secret(name));
-        !OWN_SECRETS.contains(&name) && (!removed() || named(&self.keep))
+        let removed = || named(&self.remove) || (self.remove_secrets && is_common_secret(name));
+        !DAEMON_SECRETS.contains(&name) && (!removed() || named(&self.keep))
     }
 }
 
-/// Whether a name is one under which people keep secrets. Case does not count: some tools read both.
-fn is_usual_secret(name: &str) -> bool {
+/// Whether this is a common name of a secret, in upper or lower case: some tools read both.
+fn is_common_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    !NO_SECRETS.contains(&name.as_str()) && USUAL.iter().any(|glob| glob.matches(&name))
+    !NOT_SECRETS.contains(&name.as_str()) && COMMON_SECRET_GLOBS.iter().any(|glob| glob.matches(&name))
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_service_manager_tells_the_daemon_stays_with_it() {
+    fn variables_of_the_service_manager_are_not_inherited() {
         let told =
             ["NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC", "OTEL_EXPORTER_OTLP_HEADERS"];
         assert!(told.iter().all(|name| !Environment::default().inherits(name)));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_secrets_stay_behind_unless_they_are_kept() {
+    fn common_secrets_are_not_inherited_unless_they_are_kept() {
         let secrets =
             ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GITHUB_TOKEN", "OPENAI_API_KEY", "DATABASE_URL"];
         let more =
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn keep_rescues_from_remove() {
+    fn keep_overrides_remove() {
         let environment = Environment {
             remove: vec![Glob::new("*")],
             keep: vec![Glob::new("PATH"), Glob::new("LC_*")],
@@ -168,7 +168,7 @@ mod tests {
 
     /// ARCHITECTURE.md, invariant 22.
     #[test]
-    fn a_request_sets_and_unsets_but_the_operator_has_the_last_word() {
+    fn a_request_sets_and_unsets_variables_but_the_configuration_overrides_it() {
         let set = BTreeMap::from([("PATH".to_owned(), "/usr/bin".to_owned())]);
         let environment = Environment { set, ..Environment::default() };
         let overrides = BTreeMap::from([

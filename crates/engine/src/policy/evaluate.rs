@@ -1,4 +1,4 @@
-//! The verdict on everything a command line may run: each command by the first rule that matches it.
+//! Evaluates command lines: the first rule that matches decides on each command.
 
 use super::analyze::{CommandKind, ParsedCommand, ParsedCommands};
 use super::classes::{self, Classes};
@@ -8,89 +8,91 @@ use super::pattern::Match;
 use super::words::base_name;
 use super::{DEFAULT, Decision, Policy, PolicyQuery, Rule, Verdict};
 
-/// What is the same for every command of one decision.
+/// Input that is the same for all commands of one decision.
 #[derive(Clone, Copy)]
 pub(super) struct CommandQuery<'a> {
-    pub(super) asked: &'a PolicyQuery<'a>,
-    pub(super) seen: &'a ParsedCommands,
-    /// Whether the policy could refuse this caller anything, so that what cannot be seen counts against it.
+    pub(super) query: &'a PolicyQuery<'a>,
+    pub(super) parsed: &'a ParsedCommands,
+    /// Whether the policy could refuse this caller a command; then commands that cannot be analyzed are refused.
     pub(super) can_refuse: bool,
 }
 
 impl Policy {
-    /// The strictest verdict on any of the commands, and on what could not be seen.
-    pub(super) fn evaluate(&self, case: CommandQuery<'_>, notes: &mut impl DecisionRecorder) -> Decision {
-        let seen = case.seen;
+    /// The strictest decision on any command and on the part that could not be analyzed.
+    pub(super) fn evaluate(&self, query: CommandQuery<'_>, recorder: &mut impl DecisionRecorder) -> Decision {
+        let parsed = query.parsed;
         let mut strictest: Option<Decision> = None;
         let mut add = |decision: Decision| {
             if strictest.as_ref().is_none_or(|worst| decision.verdict > worst.verdict) {
                 strictest = Some(decision);
             }
         };
-        let mut granted = vec![false; seen.commands.len()];
-        for (at, command) in seen.commands.iter().enumerate() {
+        let mut granted = vec![false; parsed.commands.len()];
+        for (at, command) in parsed.commands.iter().enumerate() {
             let under_grant = command.under_sudo.is_some_and(|sudo| granted[sudo]);
-            let decision = self.judge_command(command, case, under_grant, notes);
+            let decision = self.evaluate_command(command, query, under_grant, recorder);
             let listed = self.listed_for_sudo(command) == Some(true);
             granted[at] = under_grant || (listed && decision.verdict == Verdict::Allow);
             add(decision);
         }
-        if let Some(why) = seen.unseen.as_ref().filter(|_| case.can_refuse) {
-            notes.unseen(why);
+        if let Some(why) = parsed.unseen.as_ref().filter(|_| query.can_refuse) {
+            recorder.unseen(why);
             add(self.refuse_unseen(why));
         }
         let mut decision = strictest.unwrap_or_else(|| self.by_default("an empty command"));
         if decision.verdict != Verdict::Allow {
-            decision.risk = risk_of_commands(seen);
+            decision.risk = risk_of_commands(parsed);
         }
         decision
     }
 
-    fn judge_command(
+    fn evaluate_command(
         &self,
         command: &ParsedCommand,
-        case: CommandQuery<'_>,
+        query: CommandQuery<'_>,
         granted: bool,
-        notes: &mut impl DecisionRecorder,
+        recorder: &mut impl DecisionRecorder,
     ) -> Decision {
-        let needs_classes = self.uses_classes || notes.every_rule();
+        let needs_classes = self.uses_classes || recorder.needs_all_rules();
         let classes = if needs_classes { classes::of(command) } else { Classes::default() };
-        notes.command(command, classes);
+        recorder.command(command, classes);
         let listed = self.listed_for_sudo(command);
         if listed == Some(false) {
-            let reason =
-                format!("`{}` is not in the list of commands that may run with sudo", command.text());
+            let reason = format!(
+                "`{}` is not among the commands that may run with sudo (policy.sudo)",
+                command.text()
+            );
             let decision = Decision::new(Verdict::Deny, "sudo", reason);
-            notes.decided(&decision);
+            recorder.decided(&decision);
             return decision;
         }
-        let mut asked = None;
-        let by_rule = if notes.every_rule() {
+        let mut may_ask = None;
+        let by_rule = if recorder.needs_all_rules() {
             let rules = self.settings.rules.iter().filter(|rule| !rule.is_about_files());
-            self.first_match((command, classes), case, rules, (&mut asked, notes))
+            self.first_match((command, classes), query, rules, (&mut may_ask, recorder))
         } else {
             let rules = self.candidates(command.program());
-            self.first_match((command, classes), case, rules, (&mut asked, notes))
+            self.first_match((command, classes), query, rules, (&mut may_ask, recorder))
         };
         let decision = by_rule.unwrap_or_else(|| match command.kind {
             _ if listed == Some(true) || granted => Decision::allowed("sudo"),
             CommandKind::Passes | CommandKind::Perhaps => Decision::allowed(DEFAULT),
-            CommandKind::Opaque if case.can_refuse => {
-                self.refuse_unseen(&format!("`{}` may run anything, and no rule names it", command.text()))
+            CommandKind::Opaque if query.can_refuse => {
+                self.refuse_unseen(&format!("`{}` may run any command, and no rule names it", command.text()))
             }
             CommandKind::Plain | CommandKind::Sudo(_) | CommandKind::Opaque | CommandKind::Code => {
                 self.by_default(&command.text())
             }
         });
-        let decision = match asked {
+        let decision = match may_ask {
             Some(ask) if decision.verdict < Verdict::Ask => ask,
             _ => decision,
         };
-        notes.decided(&decision);
+        recorder.decided(&decision);
         decision
     }
 
-    /// Whether the command of a `sudo` is in the operator's list; nothing when there is no list or no `sudo`.
+    /// Whether the command of a `sudo` is in the configured list; `None` without a list or without `sudo`.
     fn listed_for_sudo(&self, command: &ParsedCommand) -> Option<bool> {
         let list = self.settings.sudo.as_ref()?;
         if !is_sudo(command) {
@@ -106,60 +108,65 @@ impl Policy {
         }))
     }
 
-    /// The first rule that surely matches, or that might and is strict. `asked` gets a rule that might match and asks.
+    /// The first rule that matches with certainty, or may match and denies. `may_ask` receives the first rule that may match
+    /// and asks.
     fn first_match<'r>(
         &'r self,
         (command, classes): (&ParsedCommand, Classes),
-        case: CommandQuery<'_>,
+        query: CommandQuery<'_>,
         rules: impl Iterator<Item = &'r Rule>,
-        (asked, notes): (&mut Option<Decision>, &mut impl DecisionRecorder),
+        (may_ask, recorder): (&mut Option<Decision>, &mut impl DecisionRecorder),
     ) -> Option<Decision> {
         let mut doubt = None;
         for rule in rules {
-            let held = rule.conditions.hold(case.asked, case.seen.moves);
-            let matched = if held == Match::No { held } else { rule.matches(command, classes).min(held) };
+            let conditions = rule.conditions.matches(query.query, query.parsed.moves);
+            let matched = if conditions == Match::No {
+                conditions
+            } else {
+                rule.matches(command, classes).min(conditions)
+            };
             match (matched, rule.verdict) {
-                (Match::No, _) => notes.rule(rule, Finding::no(rule, command, held)),
-                (Match::Maybe, Verdict::Allow) => notes.rule(rule, Finding::NotCertain),
+                (Match::No, _) => recorder.rule(rule, Finding::no(rule, command, conditions)),
+                (Match::Maybe, Verdict::Allow) => recorder.rule(rule, Finding::NotCertain),
                 (Match::Yes, Verdict::Allow) => {
                     if self.must_be_named(command) && rule.program_name().is_none() {
-                        notes.rule(rule, Finding::NamesNoProgram);
+                        recorder.rule(rule, Finding::NamesNoProgram);
                         continue;
                     }
-                    match &case.seen.lookup_changed {
+                    match &query.parsed.lookup_changed {
                         Some(name) => {
-                            notes.rule(rule, Finding::LookupChanged);
+                            recorder.rule(rule, Finding::LookupChanged);
                             doubt = Some(name);
                         }
                         None => {
-                            notes.rule(rule, Finding::Decides);
+                            recorder.rule(rule, Finding::Decides);
                             return Some(Decision::allowed(rule.name.clone()));
                         }
                     }
                 }
                 (Match::Maybe, Verdict::Ask) => {
-                    notes.rule(rule, Finding::MayMatch);
-                    asked.get_or_insert_with(|| rule.refuses(&command.text(), UNKNOWN_WORDS));
+                    recorder.rule(rule, Finding::MayMatch);
+                    may_ask.get_or_insert_with(|| rule.refusal(&command.text(), UNKNOWN_WORDS));
                 }
                 (Match::Yes, _) => {
-                    notes.rule(rule, Finding::Decides);
-                    return Some(rule.refuses(&command.text(), ""));
+                    recorder.rule(rule, Finding::Decides);
+                    return Some(rule.refusal(&command.text(), ""));
                 }
                 (Match::Maybe, _) => {
-                    notes.rule(rule, Finding::MayMatch);
-                    return Some(rule.refuses(&command.text(), UNKNOWN_WORDS));
+                    recorder.rule(rule, Finding::MayMatch);
+                    return Some(rule.refusal(&command.text(), UNKNOWN_WORDS));
                 }
             }
         }
         let name = doubt.filter(|_| self.settings.default != Verdict::Allow)?;
         let reason = format!(
-            "`{}` is allowed, but {name} is changed and its name may mean another program",
+            "`{}` is allowed, but {name} is changed, so the name may refer to another program",
             command.text()
         );
         Some(Decision::new(self.settings.default, DEFAULT, reason))
     }
 
-    /// Whether only a rule that names the program can allow a command.
+    /// Whether only a rule that names the program can allow the command.
     fn must_be_named(&self, command: &ParsedCommand) -> bool {
         match command.kind {
             CommandKind::Opaque => true,
@@ -168,7 +175,7 @@ impl Policy {
         }
     }
 
-    /// The rules that could match a program, in their order.
+    /// Rules that could match a program, in order.
     pub(super) fn candidates(&self, program: &str) -> impl Iterator<Item = &Rule> {
         let named = self.named.get(base_name(program)).map(Vec::as_slice).unwrap_or_default();
         let (mut named, mut unnamed) = (named.iter().peekable(), self.unnamed.iter().peekable());
@@ -189,22 +196,22 @@ impl Policy {
         }
     }
 
-    /// What cannot be seen is asked about when the default asks, and denied otherwise.
+    /// Commands that cannot be analyzed are may_ask about if the default asks, and denied otherwise.
     fn refuse_unseen(&self, why: &str) -> Decision {
         let verdict = if self.settings.default == Verdict::Ask { Verdict::Ask } else { Verdict::Deny };
         Decision::new(verdict, "unseen", why)
     }
 }
 
-/// Said of a rule that matches only perhaps.
-const UNKNOWN_WORDS: &str = " (some of it is only known when it runs)";
+/// Note on a rule that may match.
+const UNKNOWN_WORDS: &str = " (some words are only known at run time)";
 
 fn is_sudo(command: &ParsedCommand) -> bool {
     matches!(command.kind, CommandKind::Sudo(_)) || base_name(command.program()) == "sudo"
 }
 
-/// Whether a bare name in an allowing rule may mean this program: looked up by the system, or in one of its
-/// directories. A file of that name elsewhere could be anybody's.
+/// Whether a name without a directory in a rule that allows may refer to this program: found through `PATH`, or in a
+/// system directory. A file of the same name elsewhere may be another program.
 pub(super) fn is_system_program(program: &str) -> bool {
     const DIRECTORIES: &[&str] =
         &["/bin/", "/sbin/", "/usr/", "/nix/store/", "/run/current-system/", "/opt/homebrew/"];

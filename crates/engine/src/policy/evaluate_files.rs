@@ -1,4 +1,4 @@
-//! The verdict on files that are to be touched: each of them by the first path rule that matches it.
+//! Evaluates file operations: the first path rule that matches decides on each file.
 
 use super::decision::risk_of_files;
 use super::explain::{DecisionRecorder, Finding};
@@ -10,45 +10,45 @@ impl Policy {
     /// The strictest verdict on any of the files.
     pub(super) fn evaluate_files(
         &self,
-        asked: &PolicyQuery<'_>,
-        touched: &[PathAccess<'_>],
-        notes: &mut impl DecisionRecorder,
+        query: &PolicyQuery<'_>,
+        accesses: &[PathAccess<'_>],
+        recorder: &mut impl DecisionRecorder,
     ) -> Decision {
         let mut strictest = Decision::allowed(DEFAULT);
-        for (at, touch) in touched.iter().enumerate() {
-            notes.file(touch);
-            let decision = self.judge_file(asked, touch, notes);
-            notes.decided(&decision);
+        for (at, access) in accesses.iter().enumerate() {
+            recorder.file(access);
+            let decision = self.evaluate_file(query, access, recorder);
+            recorder.decided(&decision);
             if at == 0 || decision.verdict > strictest.verdict {
                 strictest = decision;
             }
         }
         if strictest.verdict != Verdict::Allow {
-            strictest.risk = risk_of_files(touched);
+            strictest.risk = risk_of_files(accesses);
         }
         strictest
     }
 
-    fn judge_file(
+    fn evaluate_file(
         &self,
-        asked: &PolicyQuery<'_>,
-        touch: &PathAccess<'_>,
-        notes: &mut impl DecisionRecorder,
+        query: &PolicyQuery<'_>,
+        access: &PathAccess<'_>,
+        recorder: &mut impl DecisionRecorder,
     ) -> Decision {
-        let cleaned = clean(touch.path);
-        let touch = PathAccess { path: &cleaned, ..*touch };
+        let cleaned = clean(access.path);
+        let access = PathAccess { path: &cleaned, ..*access };
         let mut may_ask = None;
-        let decision = if notes.every_rule() {
+        let decision = if recorder.needs_all_rules() {
             let rules = self.settings.rules.iter().filter(|rule| rule.is_about_files());
-            self.first_path_match((asked, &touch), rules, (&mut may_ask, notes))
+            self.first_path_match((query, &access), rules, (&mut may_ask, recorder))
         } else {
-            let candidates = self.paths.candidates(touch.path, touch.is_recursive);
+            let candidates = self.paths.candidates(access.path, access.is_recursive);
             let rules = candidates.iter().filter_map(|&at| self.settings.rules.get(at));
-            self.first_path_match((asked, &touch), rules, (&mut may_ask, notes))
+            self.first_path_match((query, &access), rules, (&mut may_ask, recorder))
         };
         let decision = decision.unwrap_or_else(|| match self.settings.files_default {
             Verdict::Allow => Decision::allowed(DEFAULT),
-            verdict => Decision::new(verdict, DEFAULT, format!("no rule allows to {}", describe(&touch))),
+            verdict => Decision::new(verdict, DEFAULT, format!("no rule allows to {}", describe(&access))),
         });
         match may_ask {
             Some(ask) if decision.verdict < Verdict::Ask => ask,
@@ -58,31 +58,31 @@ impl Policy {
 
     fn first_path_match<'r>(
         &'r self,
-        (asked, touch): (&PolicyQuery<'_>, &PathAccess<'_>),
+        (query, access): (&PolicyQuery<'_>, &PathAccess<'_>),
         rules: impl Iterator<Item = &'r Rule>,
-        (may_ask, notes): (&mut Option<Decision>, &mut impl DecisionRecorder),
+        (may_ask, recorder): (&mut Option<Decision>, &mut impl DecisionRecorder),
     ) -> Option<Decision> {
         for rule in rules {
-            let held = rule.conditions.hold(asked, false);
-            let matched = if held == Match::No { held } else { rule.touches(touch) };
+            let conditions = rule.conditions.matches(query, false);
+            let matched = if conditions == Match::No { conditions } else { rule.matches_path(access) };
             match (matched, rule.verdict) {
-                (Match::No, _) => notes.rule(rule, Finding::no_path(rule, touch, held)),
-                (Match::Maybe, Verdict::Allow) => notes.rule(rule, Finding::NotCertain),
+                (Match::No, _) => recorder.rule(rule, Finding::no_path(rule, access, conditions)),
+                (Match::Maybe, Verdict::Allow) => recorder.rule(rule, Finding::NotCertain),
                 (Match::Yes, Verdict::Allow) => {
-                    notes.rule(rule, Finding::Decides);
+                    recorder.rule(rule, Finding::Decides);
                     return Some(Decision::allowed(rule.name.clone()));
                 }
                 (Match::Yes, _) => {
-                    notes.rule(rule, Finding::Decides);
-                    return Some(rule.refuses(&describe(touch), ""));
+                    recorder.rule(rule, Finding::Decides);
+                    return Some(rule.refusal(&describe(access), ""));
                 }
                 (Match::Maybe, Verdict::Ask) => {
-                    notes.rule(rule, Finding::MayMatch);
-                    may_ask.get_or_insert_with(|| rule.refuses(&describe(touch), BELOW));
+                    recorder.rule(rule, Finding::MayMatch);
+                    may_ask.get_or_insert_with(|| rule.refusal(&describe(access), BELOW));
                 }
                 (Match::Maybe, _) => {
-                    notes.rule(rule, Finding::MayMatch);
-                    return Some(rule.refuses(&describe(touch), BELOW));
+                    recorder.rule(rule, Finding::MayMatch);
+                    return Some(rule.refusal(&describe(access), BELOW));
                 }
             }
         }
@@ -90,11 +90,11 @@ impl Policy {
     }
 }
 
-/// Said of a rule that matches only something below a directory.
+/// Note on a rule that may match only below a directory.
 const BELOW: &str = " (files below it may match)";
 
-/// `read /a/b`, for people.
-pub(super) fn describe(touch: &PathAccess<'_>) -> String {
-    let below = if touch.is_recursive { " with all below" } else { "" };
-    format!("{} {}{below}", touch.access.name(), touch.path.display())
+/// The access as text, such as `read /a/b`.
+pub(super) fn describe(access: &PathAccess<'_>) -> String {
+    let below = if access.is_recursive { " with all below" } else { "" };
+    format!("{} {}{below}", access.access.name(), access.path.display())
 }

@@ -1,4 +1,4 @@
-//! Explanations: the whole way to a decision, for the person who writes the rules.
+//! Explanations: every command, rule and finding behind a decision, for `rexd policy explain`.
 
 use std::sync::Arc;
 
@@ -9,97 +9,97 @@ use super::pattern::Match;
 use super::rule::Matcher;
 use super::{Decision, PathAccess, Rule};
 
-/// How a decision came about. Every rule is looked at in order, without the index that a decision uses.
+/// How a decision was made. All rules are checked in order, without the index that a decision uses.
 #[derive(Debug, Clone)]
 pub struct Explanation {
-    /// Every command or file that was judged, in the order in which they were found.
+    /// All commands or files that were evaluated, in the order in which they were found.
     pub subjects: Vec<Subject>,
-    /// What could not be seen before it runs, when that counted.
+    /// Why the commands are not fully known before they run, if that affected the decision.
     pub unseen: Option<String>,
-    /// The strictest of all.
+    /// The strictest decision on a subject.
     pub decision: Decision,
 }
 
-/// One command or file that was judged.
+/// A command or file that was evaluated.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// The command or the file, for people.
+    /// The command, or the access and the path.
     pub what: String,
-    /// What is known about a command besides its words, for people.
+    /// How the command uses its arguments.
     pub note: Option<&'static str>,
-    /// Its classes; a name that ends with `?` depends on words only known when it runs.
+    /// Names of its classes; `?` follows a class that depends on words only known at run time.
     pub classes: Vec<String>,
-    /// The rules looked at, up to the one that decided.
+    /// Rules that were checked, up to the one that decided.
     pub steps: Vec<RuleStep>,
-    /// What was decided about it.
+    /// Decision on this command or file.
     pub decision: Option<Decision>,
 }
 
-/// One rule that was looked at.
+/// A rule that was checked.
 #[derive(Debug, Clone)]
 pub struct RuleStep {
-    /// Its name.
+    /// Name of the rule.
     pub rule: Arc<str>,
-    /// The line where it stands, when it came from a file.
+    /// Its line in the configuration file.
     pub line: Option<usize>,
-    /// What was found.
+    /// Whether it matched, and why not.
     pub finding: Finding,
 }
 
 /// Why a rule did or did not decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
-    /// It matches, and is the first to do so.
+    /// It is the first rule that matches.
     Decides,
-    /// It may match what is only known later, and is strict.
+    /// It may match words that are only known at run time; a rule that denies or asks then counts as matching.
     MayMatch,
-    /// It may match, but only certainty allows.
+    /// It may match; a rule that allows must match with certainty.
     NotCertain,
-    /// It matches, but does not name the program, and what that runs cannot be seen.
+    /// It matches without naming the program, and the program may run any command.
     NamesNoProgram,
-    /// It matches, but a variable is changed that makes names mean other programs.
+    /// It matches, but a variable changes which program the name refers to.
     LookupChanged,
-    /// It is for another front end, client or caller.
+    /// It applies to other front ends, clients or callers.
     OtherCaller,
-    /// It is for another directory.
+    /// It applies to other working directories.
     OtherDirectory,
-    /// It is about another program, or that program in another place.
+    /// It names another program, or the same one in another directory.
     OtherProgram,
-    /// It is about the program with other arguments.
+    /// It names the program with other arguments.
     OtherArguments,
-    /// The command is not of its class.
+    /// It applies to another class of commands.
     OtherClass,
-    /// It is about another path.
+    /// It applies to other paths.
     OtherPath,
-    /// It is about another access.
+    /// It applies to another kind of access.
     OtherAccess,
 }
 
 impl Finding {
-    /// The finding as a sentence without its subject.
+    /// The finding as a predicate: `rule X` and this text form a sentence.
     pub fn text(self) -> &'static str {
         match self {
             Self::Decides => "matches and decides",
-            Self::MayMatch => "may match what is only known later, and counts as matching",
-            Self::NotCertain => "may match, but only certainty allows",
+            Self::MayMatch => "may match words that are only known at run time, and counts as matching",
+            Self::NotCertain => "may match, but a rule that allows must match with certainty",
             Self::NamesNoProgram => {
-                "matches, but what it runs cannot be seen, and the rule does not name the program"
+                "matches, but the program may run any command and the rule does not name it"
             }
-            Self::LookupChanged => "matches, but a variable is set that makes names mean other programs",
-            Self::OtherCaller => "is for other faces, clients or callers",
-            Self::OtherDirectory => "is for other working directories",
-            Self::OtherProgram => "is about another program",
-            Self::OtherArguments => "is about other arguments",
-            Self::OtherClass => "is about another class of command",
-            Self::OtherPath => "is about other paths",
-            Self::OtherAccess => "is about another kind of access",
+            Self::LookupChanged => "matches, but a variable changes which program the name refers to",
+            Self::OtherCaller => "applies to other faces, clients or callers",
+            Self::OtherDirectory => "applies to other working directories",
+            Self::OtherProgram => "names another program",
+            Self::OtherArguments => "names other arguments",
+            Self::OtherClass => "applies to another class of commands",
+            Self::OtherPath => "applies to other paths",
+            Self::OtherAccess => "applies to another kind of access",
         }
     }
 
-    pub(super) fn no(rule: &Rule, command: &ParsedCommand, held: Match) -> Self {
+    pub(super) fn no(rule: &Rule, command: &ParsedCommand, conditions: Match) -> Self {
         match &rule.matcher {
-            _ if held == Match::No && rule.conditions.cwd.is_empty() => Self::OtherCaller,
-            _ if held == Match::No => Self::OtherDirectory,
+            _ if conditions == Match::No && rule.conditions.cwd.is_empty() => Self::OtherCaller,
+            _ if conditions == Match::No => Self::OtherDirectory,
             Matcher::Argv(pattern) if pattern.program_matches(command.program()) => Self::OtherArguments,
             Matcher::Argv(_) => Self::OtherProgram,
             Matcher::Class(_) => Self::OtherClass,
@@ -107,19 +107,19 @@ impl Finding {
         }
     }
 
-    pub(super) fn no_path(rule: &Rule, touch: &PathAccess<'_>, held: Match) -> Self {
+    pub(super) fn no_path(rule: &Rule, path_access: &PathAccess<'_>, conditions: Match) -> Self {
         match &rule.matcher {
-            _ if held == Match::No => Self::OtherCaller,
-            Matcher::Paths { access, .. } if !access.covers(touch.access) => Self::OtherAccess,
+            _ if conditions == Match::No => Self::OtherCaller,
+            Matcher::Paths { access, .. } if !access.covers(path_access.access) => Self::OtherAccess,
             _ => Self::OtherPath,
         }
     }
 }
 
-/// Takes notes while a decision is made. A decision that nobody wants explained takes none.
+/// Records the steps of a decision. [`NoRecorder`] records nothing.
 pub(super) trait DecisionRecorder {
-    /// Whether every rule is to be looked at, also those an index rules out.
-    fn every_rule(&self) -> bool {
+    /// Whether all rules are checked, including those that the index excludes.
+    fn needs_all_rules(&self) -> bool {
         false
     }
     fn command(&mut self, _command: &ParsedCommand, _classes: Classes) {}
@@ -129,12 +129,12 @@ pub(super) trait DecisionRecorder {
     fn unseen(&mut self, _why: &str) {}
 }
 
-/// Takes no notes.
+/// For decisions without an explanation.
 pub(super) struct NoRecorder;
 
 impl DecisionRecorder for NoRecorder {}
 
-/// Keeps everything.
+/// Records an explanation.
 #[derive(Default)]
 pub(super) struct ExplanationRecorder {
     pub(super) subjects: Vec<Subject>,
@@ -148,7 +148,7 @@ impl ExplanationRecorder {
 }
 
 impl DecisionRecorder for ExplanationRecorder {
-    fn every_rule(&self) -> bool {
+    fn needs_all_rules(&self) -> bool {
         true
     }
 
@@ -160,17 +160,17 @@ impl DecisionRecorder for ExplanationRecorder {
         });
         let note = match command.kind {
             CommandKind::Plain => None,
-            CommandKind::Passes => Some("runs another command, which is judged on its own"),
-            CommandKind::Sudo(_) => Some("runs another command with other rights"),
-            CommandKind::Opaque => Some("may run anything"),
-            CommandKind::Code => Some("is given code, which is not looked into"),
-            CommandKind::Perhaps => Some("is perhaps run by the command before it"),
+            CommandKind::Passes => Some("runs another command, which is evaluated separately"),
+            CommandKind::Sudo(_) => Some("runs another command with other privileges"),
+            CommandKind::Opaque => Some("may run any command"),
+            CommandKind::Code => Some("may run code, which is not analyzed"),
+            CommandKind::Perhaps => Some("may be run by the command before it"),
         };
         self.subject(command.text(), note, names.collect());
     }
 
-    fn file(&mut self, touch: &PathAccess<'_>) {
-        self.subject(describe(touch), None, Vec::new());
+    fn file(&mut self, access: &PathAccess<'_>) {
+        self.subject(describe(access), None, Vec::new());
     }
 
     fn rule(&mut self, rule: &Rule, finding: Finding) {

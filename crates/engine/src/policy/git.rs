@@ -46,7 +46,7 @@ impl CommandAnalyzer {
         let mut at = 0;
         while let Some(word) = words.get(at) {
             let Some(text) = word.literal() else {
-                self.unseen("the options of git are only known when it runs");
+                self.unseen("the options of git are only known at run time");
                 break;
             };
             match text {

@@ -1,12 +1,12 @@
-//! What the operator allows: rules on commands and files, the use of shells and of `sudo`, and what commands inherit.
+//! The operator's policy: rules on commands and files, the use of shells and of `sudo`, and the environment of commands.
 //!
-//! Files are judged by path: the first rule that matches decides, then the default for files.
+//! Files are evaluated by path: the first rule that matches decides, then the default for files.
 //!
-//! A command line is taken apart into every simple command it may run (see `seen`), and each of them is judged:
-//! the first rule that matches decides, then the default. It is allowed only if all of them are. What cannot be
-//! seen before it runs is never allowed by a policy that could refuse something. A program that runs files or has
-//! a language of its own (`bash script.sh`, `python -c`) is judged by its name and arguments only, where the default
-//! allows: rules guard against accidents and plain attempts, a sandbox below the shell guards against the rest.
+//! A command line is split into all simple commands that it may run (see `analyze`), and each is evaluated: the first
+//! rule that matches decides, then the default. The line is allowed only if all its commands are. A policy that could
+//! refuse a command never allows a line that cannot be analyzed. Scripts and code of other languages (`bash script.sh`,
+//! `python -c`) are evaluated by name and arguments only, if the default allows: rules prevent accidents and simple
+//! attempts, the sandbox prevents the rest.
 
 mod analyze;
 mod classes;
@@ -47,20 +47,20 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use explain::{DecisionRecorder, ExplanationRecorder, NoRecorder};
 use path_index::PathIndex;
 
-/// What an operator writes down about commands and files.
+/// Settings of a policy as in the configuration.
 #[derive(Debug, Clone)]
 pub struct PolicySettings {
-    /// In order: the first that matches decides.
+    /// Rules in order; the first that matches decides.
     pub rules: Vec<Rule>,
-    /// Decides on commands when no rule matches.
+    /// Verdict on commands that no rule matches.
     pub default: Verdict,
-    /// Decides on files when no rule matches.
+    /// Verdict on files that no rule matches.
     pub files_default: Verdict,
-    /// Whether shell text, and shells with a text, may run at all.
+    /// Whether shell text may run, directly or as an argument of a shell.
     pub allow_shell: bool,
-    /// When given, `sudo` may run only what one of these matches.
+    /// Commands that `sudo` may run; every command if there is no list.
     pub sudo: Option<Vec<ArgvPattern>>,
-    /// What commands inherit.
+    /// Variables that commands inherit.
     pub environment: Environment,
 }
 
@@ -77,27 +77,27 @@ impl Default for PolicySettings {
     }
 }
 
-/// Settings whose examples hold, ready to decide.
+/// Settings with checked examples and an index for decisions.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     settings: PolicySettings,
-    /// Rules by the base name of the one program they name.
+    /// Indexes of rules that name one program, by its base name.
     named: HashMap<String, Vec<usize>>,
-    /// Rules that may match any program.
+    /// Indexes of rules that may match any program.
     unnamed: Vec<usize>,
-    /// Rules on files.
+    /// Index of rules on files.
     paths: PathIndex,
     uses_classes: bool,
-    /// Whether it could refuse anybody a command, whoever asks.
+    /// Whether it could refuse a command of any caller.
     refuses_all: bool,
-    /// When it could refuse a command, each condition once.
+    /// Conditions under which it could refuse a command, without duplicates.
     refuses_when: Vec<Conditions>,
     restricts_files: bool,
     depends_on_cwd: bool,
 }
 
 impl Policy {
-    /// Checks the examples of every rule and prepares to decide.
+    /// Checks the examples of all rules and builds the index.
     pub fn new(settings: PolicySettings) -> Result<Self, PolicyError> {
         let mut policy = Self {
             refuses_all: settings.default != Verdict::Allow || settings.sudo.is_some(),
@@ -115,31 +115,31 @@ impl Policy {
 
     fn add(&mut self, at: usize, rule: &Rule) {
         self.depends_on_cwd |= !rule.conditions.cwd.is_empty();
-        let strict = rule.verdict != Verdict::Allow;
+        let is_strict = rule.verdict != Verdict::Allow;
         if let Matcher::Paths { globs, .. } = &rule.matcher {
             globs.iter().for_each(|glob| self.paths.add(glob, at));
-            self.restricts_files |= strict;
+            self.restricts_files |= is_strict;
             return;
         }
         match rule.program_name() {
             Some(name) => self.named.entry(name.to_owned()).or_default().push(at),
             None => self.unnamed.push(at),
         }
-        // The directory is left aside: what cannot be seen may change it.
+        // The directory is ignored: commands that cannot be analyzed may change it.
         let conditions = Conditions { cwd: Vec::new(), ..rule.conditions.clone() };
-        if strict && conditions == Conditions::default() {
+        if is_strict && conditions == Conditions::default() {
             self.refuses_all = true;
-        } else if strict && !self.refuses_when.contains(&conditions) {
+        } else if is_strict && !self.refuses_when.contains(&conditions) {
             self.refuses_when.push(conditions);
         }
     }
 
-    /// What the operator wrote down.
+    /// The settings that the policy was created from.
     pub fn settings(&self) -> &PolicySettings {
         &self.settings
     }
 
-    /// What a rule that somebody wrote is, as a number: it changes when what the rule says changes.
+    /// Hash of a configured rule, which changes when its verdict, matcher or conditions change.
     pub fn rule_fingerprint(&self, name: &str) -> Option<u64> {
         let rule = self.settings.rules.iter().find(|rule| *rule.name == *name)?;
         let mut hasher = DefaultHasher::new();
@@ -147,77 +147,77 @@ impl Policy {
         Some(hasher.finish())
     }
 
-    /// What commands inherit.
+    /// Variables that commands inherit.
     pub fn environment(&self) -> &Environment {
         &self.settings.environment
     }
 
-    /// Whether it could refuse a file operation. If not, callers need not find out the paths.
+    /// Whether it could refuse a file operation. If not, callers need not resolve the paths.
     pub fn restricts_files(&self) -> bool {
         self.restricts_files
     }
 
-    /// Whether a rule asks where a command starts. If not, callers need not find out where that really is.
+    /// Whether a rule depends on the working directory. If not, callers need not resolve it.
     pub fn depends_on_cwd(&self) -> bool {
         self.depends_on_cwd
     }
 
-    /// Whether an operation may be done.
-    pub fn decide(&self, asked: &PolicyQuery<'_>) -> Decision {
-        match asked.operation {
+    /// Decides whether an operation may run.
+    pub fn decide(&self, query: &PolicyQuery<'_>) -> Decision {
+        match query.operation {
             PolicyOperation::Files(_) if !self.restricts_files => Decision::allowed(DEFAULT),
-            PolicyOperation::Run { .. } if self.settings.allow_shell && !self.can_refuse(asked) => {
+            PolicyOperation::Run { .. } if self.settings.allow_shell && !self.can_refuse(query) => {
                 Decision::allowed(DEFAULT)
             }
-            _ => self.decide_with(asked, &mut NoRecorder),
+            _ => self.decide_with(query, &mut NoRecorder),
         }
     }
 
-    /// The same decision, and the whole way to it.
-    pub fn explain(&self, asked: &PolicyQuery<'_>) -> Explanation {
-        let mut kept = ExplanationRecorder::default();
-        let decision = self.decide_with(asked, &mut kept);
-        Explanation { subjects: kept.subjects, unseen: kept.unseen, decision }
+    /// Makes the same decision as [`Policy::decide`] and records every step.
+    pub fn explain(&self, query: &PolicyQuery<'_>) -> Explanation {
+        let mut recorder = ExplanationRecorder::default();
+        let decision = self.decide_with(query, &mut recorder);
+        Explanation { subjects: recorder.subjects, unseen: recorder.unseen, decision }
     }
 
-    fn decide_with(&self, asked: &PolicyQuery<'_>, notes: &mut impl DecisionRecorder) -> Decision {
-        let line = match asked.operation {
-            PolicyOperation::Files(touched) => return self.evaluate_files(asked, touched, notes),
+    fn decide_with(&self, query: &PolicyQuery<'_>, recorder: &mut impl DecisionRecorder) -> Decision {
+        let line = match query.operation {
+            PolicyOperation::Files(accesses) => return self.evaluate_files(query, accesses, recorder),
             PolicyOperation::Run { line, .. } => line,
         };
         if !self.settings.allow_shell && matches!(line, CommandLine::Shell { .. }) {
             return no_shell();
         }
-        let seen = analyze::analyze(&line);
-        if !self.settings.allow_shell && seen.uses_shell {
+        let parsed = analyze::analyze(&line);
+        if !self.settings.allow_shell && parsed.uses_shell {
             return no_shell();
         }
         self.evaluate(
-            evaluate::CommandQuery { asked, seen: &seen, can_refuse: self.can_refuse(asked) },
-            notes,
+            evaluate::CommandQuery { query, parsed: &parsed, can_refuse: self.can_refuse(query) },
+            recorder,
         )
     }
 
-    /// Whether any rule on commands could refuse this caller something.
-    fn can_refuse(&self, asked: &PolicyQuery<'_>) -> bool {
-        self.refuses_all || self.refuses_when.iter().any(|conditions| conditions.hold_for(asked))
+    /// Whether a rule on commands could refuse this caller a command.
+    fn can_refuse(&self, query: &PolicyQuery<'_>) -> bool {
+        self.refuses_all || self.refuses_when.iter().any(|conditions| conditions.match_caller(query))
     }
 }
 
-/// What an operation puts at stake, whatever a policy says about it.
+/// Risk of an operation, independent of any policy.
 pub fn risk(operation: &PolicyOperation<'_>) -> Risk {
     match operation {
         PolicyOperation::Run { line, .. } => decision::risk_of_commands(&analyze::analyze(line)),
-        PolicyOperation::Files(touched) => decision::risk_of_files(touched),
+        PolicyOperation::Files(accesses) => decision::risk_of_files(accesses),
     }
 }
 
-/// The name of the rule that is none.
+/// Name of the rule in decisions that no rule made.
 const DEFAULT: &str = "default";
 
 fn no_shell() -> Decision {
-    let reason =
-        "shells are switched off here (security.allow_shell); run the program with its arguments".to_owned();
+    let reason = "shells are off (security.allow_shell = false); run the program with its arguments instead"
+        .to_owned();
     Decision::new(Verdict::NoShell, "shell", reason)
 }
 

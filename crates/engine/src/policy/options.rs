@@ -1,4 +1,4 @@
-//! Commands among the options and arguments of tools.
+//! Finds commands among the options and arguments of tools such as `tar` or `npx`.
 
 use super::analyze::{CommandAnalyzer, CommandKind};
 use super::languages;
@@ -6,12 +6,12 @@ use super::sed;
 use super::words::Word;
 use super::wrappers::Wrapper;
 
-/// How many arguments of a wrapper, options left aside, are tried as the beginning of a command. Past it they are taken
-/// for arguments of the command.
+/// Limit on the arguments of a wrapper that are tried as the start of a command, not counting options. The rest are
+/// arguments of that command.
 const MAX_SOMEWHERE: usize = 32;
 
 impl CommandAnalyzer {
-    /// Looks at what a tool runs, and says what kind of command it is itself. `words` are its arguments.
+    /// Analyzes the commands that a tool runs, and returns its own kind. `words` are its arguments.
     pub(super) fn tool(&mut self, tool: Wrapper, words: &[Word]) -> CommandKind {
         match tool {
             Wrapper::Takes(options) => {
@@ -47,54 +47,54 @@ impl CommandAnalyzer {
                 let opaque = words.iter().any(|word| word.literal().is_none_or(marked));
                 opaque_if(opaque)
             }
-            // These are looked through elsewhere; should one come here, nothing is known about it.
+            // The other wrappers are handled by the caller.
             _ => CommandKind::Opaque,
         }
     }
 
-    /// A command that some program will run with arguments of its own choice.
+    /// A command that a program runs with additional arguments.
     pub(super) fn option_command(&mut self, text: &str) {
         if text.trim().is_empty() {
             return;
         }
-        let uses_shell = self.seen.uses_shell;
+        let uses_shell = self.parsed.uses_shell;
         self.script(&format!("{text} \"$x\""));
-        self.seen.uses_shell = uses_shell;
+        self.parsed.uses_shell = uses_shell;
     }
 
-    /// The commands among the values of these options.
+    /// Commands that are the values of these options.
     pub(super) fn option_commands(&mut self, words: &[Word], options: &[&str]) {
         for (at, word) in words.iter().enumerate() {
             let (text, all) = word.beginning();
             let begun =
                 |option: &&str| text.len() > 1 && (option.starts_with(text) || text.starts_with(*option));
             if !all && options.iter().any(begun) {
-                self.unseen("the value of an option that is a command is only known when it runs");
+                self.unseen("the value of an option is a command that is only known at run time");
             }
             let Some(value) = options.iter().find_map(|option| option_value(text, option, at == 0)) else {
                 continue;
             };
             match (value, words.get(at + 1)) {
-                // tar takes quotes away itself before a shell sees the rest.
+                // tar removes quotes itself before it starts a shell.
                 (Some(value), _) if text.contains("=exec=") && is_quoted(value) => {
-                    self.unseen("quotes in the command of a checkpoint");
+                    self.unseen("the command of a checkpoint has quotes");
                 }
                 (None, Some(Word::Literal(value))) if value.starts_with("exec=") && is_quoted(value) => {
-                    self.unseen("quotes in the command of a checkpoint");
+                    self.unseen("the command of a checkpoint has quotes");
                 }
                 (Some(value), _) => self.option_command(value),
                 (None, Some(Word::Literal(value))) => {
                     self.option_command(value.strip_prefix("exec=").unwrap_or(value));
                 }
                 (None, Some(Word::Dynamic(_))) => {
-                    self.unseen(format!("the command for {text} is only known when it runs"))
+                    self.unseen(format!("the command for {text} is only known at run time"))
                 }
                 (None, None) => {}
             }
         }
     }
 
-    /// Every argument that is no option could be the program of a command: each is one that perhaps runs.
+    /// Every argument that is not an option may be the program of a command.
     fn somewhere(&mut self, words: &[Word]) {
         if self.trying {
             return;
@@ -106,7 +106,7 @@ impl CommandAnalyzer {
         for (count, (at, word)) in starts.take(MAX_SOMEWHERE).enumerate() {
             match word.literal() {
                 Some(_) => self.inner(words.get(at..).unwrap_or_default().to_vec()),
-                None if count < 2 => self.unseen("the command to run is only known when it runs"),
+                None if count < 2 => self.unseen("the command to run is only known at run time"),
                 None => {}
             }
         }
@@ -118,12 +118,12 @@ fn is_quoted(text: &str) -> bool {
     text.contains(['\'', '"', '\\'])
 }
 
-fn opaque_if(opaque: bool) -> CommandKind {
-    if opaque { CommandKind::Opaque } else { CommandKind::Plain }
+fn opaque_if(is_opaque: bool) -> CommandKind {
+    if is_opaque { CommandKind::Opaque } else { CommandKind::Plain }
 }
 
-/// Whether a word holds a mark, in any case, or begins like one and goes on unknown. A mark that is an option is also
-/// found when it is cut short or stands in a cluster.
+/// Whether a word contains a mark in upper or lower case, or is the beginning of one with an unknown rest. If the mark is
+/// an option, abbreviations and clusters of short options match too.
 pub(super) fn is_marked(word: &Word, mark: &str) -> bool {
     let (text, all) = word.beginning();
     let lower = text.to_ascii_lowercase();
@@ -143,8 +143,8 @@ pub(super) fn is_marked(word: &Word, mark: &str) -> bool {
     begun || cluster() || (!is_letter && (holds() || long()))
 }
 
-/// The value that a word gives to an option: attached, or (`Some(None)`) the next word. Long options may be cut short
-/// and joined by `=`, short ones stand in a cluster, which the first word of some programs is without a dash.
+/// The value that a word gives to an option: attached, or (`Some(None)`) the next word. Long options may be abbreviated
+/// and joined with `=`. Short ones may be in a cluster, which needs no dash in the first word of some programs.
 fn option_value<'w>(text: &'w str, option: &str, first: bool) -> Option<Option<&'w str>> {
     if option.starts_with("--") || option.len() > 2 {
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));

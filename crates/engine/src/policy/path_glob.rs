@@ -1,4 +1,4 @@
-//! Globs on paths: matched component by component, on bytes, so that a name that is no text cannot slip through.
+//! Globs on paths, matched component by component on bytes, so that names that are not UTF-8 are matched too.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::pattern::{Glob, Match};
 
-/// A glob on an absolute path: `**` any number of directories, `*`, `?` and `[a-z]` within one name. `dir/**` is the
-/// directory and everything below it. One without a leading slash begins anywhere.
+/// A glob on an absolute path: `**` any number of directories, `*`, `?` and `[a-z]` within one name. `dir/**` matches the
+/// directory and everything below it. Without a leading slash it matches at any depth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathGlob {
     text: String,
@@ -17,25 +17,25 @@ pub struct PathGlob {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
-    /// Any number of names, none included.
+    /// Any number of names, including none.
     Any,
     /// One name.
     Name(Glob),
 }
 
-/// By what an index finds a glob: only paths that have it can match.
+/// A property that all paths matching a glob have, for an index.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum GlobKey {
-    /// They lie in this directory, or are it.
+    /// They are this directory or below it.
     Directory(Vec<u8>),
-    /// Their last name is this.
+    /// Their last name.
     Name(Vec<u8>),
-    /// Nothing is known.
+    /// No such property.
     None,
 }
 
 impl PathGlob {
-    /// A glob from its text; nothing when it names no file at all, or holds `.` or `..`, which no path has.
+    /// `None` if the text is empty or contains `.` or `..`, which no resolved path has.
     pub fn new(text: &str) -> Option<Self> {
         let mut parts = Vec::new();
         if !text.starts_with('/') {
@@ -52,18 +52,18 @@ impl PathGlob {
         (!text.is_empty()).then(|| Self { text: text.to_owned(), parts })
     }
 
-    /// The text it was made from.
+    /// The text it was created from.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether a path matches.
+    /// Whether the glob matches a path.
     pub fn matches(&self, path: &Path) -> bool {
         let path = clean(path);
         matches(&self.parts, &names(&path))
     }
 
-    /// How surely it matches everything from this path downwards: all of it, perhaps some of it, or none.
+    /// Whether it matches the path and everything below it, perhaps a part of that, or nothing.
     pub(super) fn matches_tree(&self, path: &Path) -> Match {
         let path = clean(path);
         let names = names(&path);
@@ -76,7 +76,7 @@ impl PathGlob {
         }
     }
 
-    /// By what an index finds it.
+    /// The property for an index.
     pub(super) fn key(&self) -> GlobKey {
         let mut directory = Vec::new();
         for part in &self.parts {
@@ -96,7 +96,7 @@ impl PathGlob {
     }
 }
 
-/// A path without `.`, `..` and doubled slashes.
+/// The path without `.`, `..` and repeated slashes.
 pub(super) fn clean(path: &Path) -> Cow<'_, Path> {
     let bytes = path.as_os_str().as_bytes();
     let tidy = bytes.starts_with(b"/")
@@ -126,7 +126,7 @@ fn names(path: &Path) -> Vec<&OsStr> {
         .collect()
 }
 
-/// With one point to return to, as in the glob on one name: a later `**` makes the earlier ones irrelevant.
+/// Backtracks only to the last `**`: earlier ones cannot change the result.
 fn matches(parts: &[Part], names: &[&OsStr]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
@@ -151,7 +151,7 @@ fn matches(parts: &[Part], names: &[&OsStr]) -> bool {
     parts.get(p..).unwrap_or_default().iter().all(|part| *part == Part::Any)
 }
 
-/// Whether some longer path that begins with these names could match.
+/// Whether a longer path that starts with these names could match.
 fn could_match_below(parts: &[Part], names: &[&OsStr]) -> bool {
     let mut parts = parts.iter();
     for name in names {

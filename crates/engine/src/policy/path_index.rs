@@ -1,4 +1,4 @@
-//! An index of path rules, so that a decision looks at the few that can match and not at all of them.
+//! Index of path rules: finds the few rules that can match a path.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::path_glob::{GlobKey, PathGlob};
 
-/// Path rules by what every path they match has.
+/// Path rules by a property that all their paths have.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PathIndex {
     by_directory: HashMap<Vec<u8>, Vec<usize>>,
@@ -16,7 +16,7 @@ pub(super) struct PathIndex {
 }
 
 impl PathIndex {
-    /// Adds a rule by one of its globs.
+    /// Adds one glob of a rule.
     pub(super) fn add(&mut self, glob: &PathGlob, rule: usize) {
         match glob.key() {
             GlobKey::Directory(directory) => self.by_directory.entry(directory).or_default().push(rule),
@@ -28,9 +28,9 @@ impl PathIndex {
         }
     }
 
-    /// The rules that could match a clean path, in their order. Every rule could match something in a tree.
-    pub(super) fn candidates(&self, path: &Path, tree: bool) -> Vec<usize> {
-        if tree {
+    /// Rules that could match a cleaned path, in order; all rules if the access is recursive.
+    pub(super) fn candidates(&self, path: &Path, is_recursive: bool) -> Vec<usize> {
+        if is_recursive {
             return self.all.clone();
         }
         let mut found = self.rest.clone();

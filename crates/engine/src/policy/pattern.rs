@@ -129,18 +129,18 @@ fn set_end(text: &str) -> Option<usize> {
     text.char_indices().skip(first_member + 1).find(|(_, letter)| *letter == ']').map(|(at, _)| at + 1)
 }
 
-/// How surely a pattern matches a command, of which some words are only known when it runs.
+/// How surely a pattern matches a command with words that are only known at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Match {
-    /// Whatever the unknown words are, it does not match.
+    /// It does not match, whatever the unknown words are.
     No,
     /// It depends on the unknown words.
     Maybe,
-    /// Whatever the unknown words are, it matches.
+    /// It matches, whatever the unknown words are.
     Yes,
 }
 
-/// A whole command as globs: the program, then one per argument; a last `*` stands for any number of arguments.
+/// Globs on the program and on each argument; a last `*` matches any number of arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArgvPattern {
     program: Glob,
@@ -149,7 +149,7 @@ pub struct ArgvPattern {
 }
 
 impl ArgvPattern {
-    /// A pattern from its elements; nothing when there are none.
+    /// `None` if there are no elements.
     pub fn new(elements: &[String]) -> Option<Self> {
         let (program, arguments) = elements.split_first()?;
         let open_ended = elements.last().is_some_and(|last| last == "*");
@@ -158,17 +158,17 @@ impl ArgvPattern {
         Some(Self { program: Glob::new(program), arguments, open_ended })
     }
 
-    /// The base name of the program if the pattern names exactly one.
+    /// Base name of the program if the pattern has no wildcard in it.
     pub fn program_name(&self) -> Option<&str> {
         self.program.is_literal().then(|| base_name(self.program.as_str()))
     }
 
-    /// Whether it matches its program without arguments only.
+    /// Whether it matches only the program without arguments.
     pub fn is_bare(&self) -> bool {
         self.arguments.is_empty() && !self.open_ended
     }
 
-    /// Whether the program matches: by base name, and by the full path when the pattern has a slash.
+    /// Whether the program matches: by full path if the pattern has a slash, otherwise by base name or as given.
     pub(super) fn program_matches(&self, program: &str) -> bool {
         if self.program.as_str().contains('/') {
             self.program.matches(program)
@@ -177,12 +177,12 @@ impl ArgvPattern {
         }
     }
 
-    /// Whether the pattern leaves open in which directory the program lies.
+    /// Whether the pattern does not name the directory of the program.
     pub(super) fn trusts_any_directory(&self) -> bool {
         !self.program.as_str().contains('/')
     }
 
-    /// How surely the arguments match.
+    /// Whether the arguments match, may match or do not match.
     pub(super) fn arguments_match(&self, words: &[Word]) -> Match {
         if self.surely(words) {
             Match::Yes
@@ -207,7 +207,8 @@ impl ArgvPattern {
                 .all(|(glob, word)| word.literal().is_some_and(|w| glob.matches(w)))
     }
 
-    /// An unknown word may turn out to be no word, one, or many: after each word, which globs may be used up?
+    /// Dynamic programming over the number of globs that the words so far may match: an unknown word may be no word, one or
+    /// many.
     fn possibly(&self, words: &[Word]) -> bool {
         let count = self.arguments.len();
         let mut used = vec![false; count + 1];

@@ -1,77 +1,77 @@
-//! What is asked of a policy: who wants what, through which front end.
+//! Policy queries: an operation, its caller and its front end.
 
 use std::path::Path;
 
-/// One operation that somebody wants done.
+/// An operation to decide on.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyQuery<'a> {
-    /// The front end it came through.
+    /// Front end that received the request.
     pub face: &'a str,
-    /// The name the client gave itself. Nobody checked it.
+    /// Name that the client reports for itself; not verified.
     pub client: &'a str,
-    /// Who asks, by what they proved, such as `token:ci` or `uid:1000`.
+    /// Authenticated name of the caller, such as `token:ci` or `uid:1000`.
     pub caller: &'a str,
-    /// What they want.
+    /// The operation to decide on.
     pub operation: PolicyOperation<'a>,
 }
 
-/// What is to be done.
+/// A command or a file operation.
 #[derive(Debug, Clone, Copy)]
 pub enum PolicyOperation<'a> {
-    /// A command is to run.
+    /// Starts a command.
     Run {
-        /// The command.
+        /// The command line.
         line: CommandLine<'a>,
-        /// The directory it starts in: absolute, links resolved.
+        /// Directory that it starts in: absolute, with links resolved.
         cwd: &'a Path,
     },
-    /// Files are to be touched, all of them or none: a copy reads one and writes another, a move removes one and
-    /// writes another.
+    /// Accesses files, allowed or refused together: a copy reads one and writes another, a move removes one and writes
+    /// another.
     Files(&'a [PathAccess<'a>]),
 }
 
-/// A command as it was asked for.
+/// A command as requested.
 #[derive(Debug, Clone, Copy)]
 pub enum CommandLine<'a> {
     /// A program and its arguments.
     Argv(&'a [String]),
-    /// Text for a shell.
+    /// Text that a shell interprets.
     Shell {
-        /// The text.
+        /// The shell text.
         line: &'a str,
         /// Whether the shell is a login shell.
         login: bool,
     },
 }
 
-/// One file or directory, and what is to happen to it.
+/// Access to a file or directory.
 #[derive(Debug, Clone, Copy)]
 pub struct PathAccess<'a> {
-    /// The file: absolute, links resolved as far as it exists. `.` and `..` left in it are removed by name only.
+    /// Absolute path, with links resolved as far as it exists. Remaining `.` and `..` are removed by name only.
     pub path: &'a Path,
-    /// What is to happen to it.
+    /// Kind of the access.
     pub access: Access,
-    /// Whether the same is to happen to everything below it.
+    /// Whether everything below the path is accessed too.
     pub is_recursive: bool,
 }
 
-/// What is to happen to a file.
+/// Kind of an access to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Its content, its entries or its attributes are looked at.
+    /// Reads its content, entries or attributes.
     Read,
-    /// It is made or changed.
+    /// Creates or changes it.
     Write,
-    /// It is removed or moved away.
+    /// Removes it or moves it away.
     Remove,
 }
 
 impl Access {
-    /// Every access with the name operators write.
+    /// All kinds with their names in the configuration.
     pub const NAMES: [(&'static str, Self); 3] =
         [("read", Self::Read), ("write", Self::Write), ("remove", Self::Remove)];
 
-    /// The name operators write.
+    /// The name in the configuration and in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -82,22 +82,22 @@ impl Access {
 }
 
 impl<'a> PathAccess<'a> {
-    /// A file that is read.
+    /// Read access to one path.
     pub fn read(path: &'a Path) -> Self {
         Self { path, access: Access::Read, is_recursive: false }
     }
 
-    /// A file that is written.
+    /// Write access to one path.
     pub fn write(path: &'a Path) -> Self {
         Self { path, access: Access::Write, is_recursive: false }
     }
 
-    /// A file that is removed.
+    /// Removal of one path.
     pub fn remove(path: &'a Path) -> Self {
         Self { path, access: Access::Remove, is_recursive: false }
     }
 
-    /// The same for everything below it.
+    /// The same access, including everything below the path.
     pub fn recursive(self) -> Self {
         Self { is_recursive: true, ..self }
     }

@@ -1,4 +1,4 @@
-//! Rules: what they match, what they say, and the examples that prove it when they are loaded.
+//! Rules: what they match, their verdict, and the examples that are checked when they are loaded.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,59 +13,59 @@ use super::{Access, CommandLine, Conditions, Decision, PathAccess, PathGlob, Ver
 /// One rule of a policy.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// What callers and the audit see.
+    /// Name in messages and in the audit.
     pub name: Arc<str>,
-    /// What it says about what it matches.
+    /// Verdict on what it matches.
     pub verdict: Verdict,
-    /// Which commands or files it matches.
+    /// Commands or files that it matches.
     pub matcher: Matcher,
-    /// When it is looked at.
+    /// Faces, clients, callers and directories that it applies to.
     pub conditions: Conditions,
-    /// What the caller is told instead of a generated reason.
+    /// Reason for the caller; generated if there is none.
     pub reason: Option<String>,
-    /// What it must match. Examples are tried as if the conditions held.
+    /// Commands or files that it must match. Conditions are ignored for examples.
     pub examples_match: Vec<Example>,
-    /// What it must not match.
+    /// Commands or files that it must not match.
     pub examples_no_match: Vec<Example>,
-    /// The line where it stands, when it came from a file.
+    /// Its line in the configuration file.
     pub line: Option<usize>,
 }
 
-/// Which commands or files a rule matches.
+/// Condition on the command or file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Matcher {
-    /// By program and arguments.
+    /// Commands by program and arguments.
     Argv(ArgvPattern),
-    /// By what the command does.
+    /// Commands by what they do.
     Class(Class),
     /// Files by their paths.
     Paths {
-        /// One of these matches.
+        /// The path matches one of these.
         globs: Vec<PathGlob>,
-        /// What is to happen to them.
+        /// The access that the rule applies to.
         access: RuleAccess,
     },
 }
 
-/// What a path rule is about.
+/// The access to files that a rule applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleAccess {
-    /// Looking.
+    /// Reading content, entries and attributes.
     Read,
-    /// Making, changing and removing.
+    /// Creating, changing and removing.
     Write,
-    /// Removing only.
+    /// Removing or moving away.
     Remove,
-    /// All of it.
+    /// Every access.
     Any,
 }
 
 impl RuleAccess {
-    /// Every one with the name operators write.
+    /// All values with their names in the configuration.
     pub const NAMES: [(&'static str, Self); 4] =
         [("read", Self::Read), ("write", Self::Write), ("remove", Self::Remove), ("any", Self::Any)];
 
-    /// Whether an access is one of these.
+    /// Whether the rule applies to this access.
     pub(super) fn covers(self, access: Access) -> bool {
         match self {
             Self::Read => access == Access::Read,
@@ -76,33 +76,33 @@ impl RuleAccess {
     }
 }
 
-/// A command or a file in a rule's examples.
+/// A command or a file in the examples of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Example {
     /// A program and its arguments.
     Argv(Vec<String>),
-    /// Text for a shell.
+    /// Text that a shell interprets.
     Shell(String),
-    /// A file, touched in this way or in any.
+    /// A file with one access or with every access.
     Path {
-        /// The file.
+        /// Absolute path of the file.
         path: PathBuf,
-        /// What happens to it.
+        /// The access; every access if there is none.
         access: Option<Access>,
     },
 }
 
-/// Why a policy is refused as a whole.
+/// Why a policy cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// A rule does not do what its examples say.
+    /// A rule contradicts one of its examples.
     #[error("rule {rule:?} {} its example {example}", if *expected { "does not match" } else { "matches" })]
     Example {
-        /// The rule.
+        /// Name of the rule.
         rule: String,
-        /// The example as it was written.
+        /// The example as in the configuration.
         example: String,
-        /// Whether it should have matched.
+        /// Whether the rule should match it.
         expected: bool,
     },
 }
@@ -122,12 +122,12 @@ impl Rule {
         }
     }
 
-    /// Whether it speaks of files and not of commands.
+    /// Whether it matches files, not commands.
     pub fn is_about_files(&self) -> bool {
         matches!(self.matcher, Matcher::Paths { .. })
     }
 
-    /// The base name of the one program it can match, if there is only one.
+    /// Base name of the program, if the rule names exactly one.
     pub fn program_name(&self) -> Option<&str> {
         match &self.matcher {
             Matcher::Argv(pattern) => pattern.program_name(),
@@ -135,8 +135,8 @@ impl Rule {
         }
     }
 
-    /// The decision of a rule that does not allow.
-    pub(super) fn refuses(&self, what: &str, note: &str) -> Decision {
+    /// The decision of a rule that denies or asks.
+    pub(super) fn refusal(&self, what: &str, note: &str) -> Decision {
         let reason = match &self.reason {
             Some(reason) => format!("{reason}{note}"),
             None => format!("rule {:?} matches `{what}`{note}", self.name),
@@ -144,39 +144,40 @@ impl Rule {
         Decision::new(self.verdict, self.name.clone(), reason)
     }
 
-    /// How surely it matches a file that is to be touched, or a directory and everything below it.
-    pub(super) fn touches(&self, touch: &PathAccess<'_>) -> Match {
-        let Matcher::Paths { globs, access } = &self.matcher else { return Match::No };
-        if !access.covers(touch.access) {
+    /// How surely it matches a file, or a directory and everything below it.
+    pub(super) fn matches_path(&self, access: &PathAccess<'_>) -> Match {
+        let Matcher::Paths { globs, access: rule_access } = &self.matcher else { return Match::No };
+        if !rule_access.covers(access.access) {
             return Match::No;
         }
-        let each = globs.iter().map(|glob| match touch.is_recursive {
-            true => glob.matches_tree(touch.path),
-            false if glob.matches(touch.path) => Match::Yes,
+        let each = globs.iter().map(|glob| match access.is_recursive {
+            true => glob.matches_tree(access.path),
+            false if glob.matches(access.path) => Match::Yes,
             false => Match::No,
         });
         each.max().unwrap_or(Match::No)
     }
 
-    /// How surely it matches a command whose classes are given. A rule that allows is held to a stricter reading:
-    /// its bare program name means only what the system's directories hold.
+    /// How surely it matches a command of these classes. In a rule that allows, a program name without a directory means
+    /// only a program in a system directory.
     pub(super) fn matches(&self, command: &ParsedCommand, classes: Classes) -> Match {
-        let foreign = self.verdict == Verdict::Allow && !is_system_program(command.program());
+        let is_untrusted = self.verdict == Verdict::Allow && !is_system_program(command.program());
         match &self.matcher {
             Matcher::Argv(pattern) => {
-                if !pattern.program_matches(command.program()) || (foreign && pattern.trusts_any_directory())
+                if !pattern.program_matches(command.program())
+                    || (is_untrusted && pattern.trusts_any_directory())
                 {
                     return Match::No;
                 }
                 pattern.arguments_match(arguments(command))
             }
-            Matcher::Class(_) if foreign => Match::No,
+            Matcher::Class(_) if is_untrusted => Match::No,
             Matcher::Class(class) => classes.has(*class),
             Matcher::Paths { .. } => Match::No,
         }
     }
 
-    /// Every example does what it should.
+    /// Fails on the first example that the rule contradicts.
     pub(super) fn check_examples(&self) -> Result<(), PolicyError> {
         let expectations = self.examples_match.iter().map(|example| (example, true));
         for (example, expected) in
@@ -200,15 +201,15 @@ impl Rule {
             Example::Path { path, access } => return self.applies_to_path(path, *access),
         };
         let least = if self.verdict == Verdict::Allow { Match::Yes } else { Match::Maybe };
-        let seen = analyze::analyze(&line);
-        seen.commands.iter().any(|command| self.matches(command, super::classes::of(command)) >= least)
+        let parsed = analyze::analyze(&line);
+        parsed.commands.iter().any(|command| self.matches(command, super::classes::of(command)) >= least)
     }
 
     fn applies_to_path(&self, path: &Path, access: Option<Access>) -> bool {
-        let ways =
-            Access::NAMES.iter().map(|(_, way)| *way).filter(|way| access.is_none_or(|one| one == *way));
-        let mut touched = ways.map(|access| PathAccess { path, access, is_recursive: false });
-        touched.any(|touch| self.touches(&touch) == Match::Yes)
+        let kinds =
+            Access::NAMES.iter().map(|(_, kind)| *kind).filter(|kind| access.is_none_or(|one| one == *kind));
+        let mut accesses = kinds.map(|access| PathAccess { path, access, is_recursive: false });
+        accesses.any(|access| self.matches_path(&access) == Match::Yes)
     }
 }
 
@@ -223,7 +224,7 @@ impl Example {
     }
 }
 
-/// The words of a command after its program.
+/// Words of a command after its program.
 pub(super) fn arguments(command: &ParsedCommand) -> &[Word] {
     command.words.get(1..).unwrap_or_default()
 }

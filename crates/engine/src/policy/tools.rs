@@ -1,13 +1,13 @@
-//! Tools that run what an option, a setting or an argument of theirs names. Data only.
+//! Table of tools that run commands given by an option, a setting or an argument.
 
 use super::wrappers::Wrapper;
 
-/// Options of ssh that hold commands.
+/// Options of ssh whose value is a command.
 const SSH: &[&str] = &["proxycommand", "localcommand", "knownhostscommand"];
-/// The same for those that start an ssh, which can be another program.
+/// Options of programs that start ssh: those of ssh, and the program to start instead.
 const COPIES: &[&str] = &["proxycommand", "localcommand", "knownhostscommand", "-S", "-D", "--ssh"];
 
-/// How a tool runs commands, by the base name of the tool.
+/// The wrapper for the tool with this base name.
 pub(super) fn find(name: &str) -> Option<Wrapper> {
     Some(match name {
         "vi" | "vim" | "nvim" | "gvim" | "view" | "vimdiff" | "ex" | "ed" | "red" | "emacs"
@@ -30,7 +30,7 @@ pub(super) fn find(name: &str) -> Option<Wrapper> {
     })
 }
 
-/// Tools with options that hold commands.
+/// Tools with options whose value is a command.
 fn with_options(name: &str) -> Option<Wrapper> {
     Some(match name {
         "tar" | "gtar" | "bsdtar" => Wrapper::Takes(&[

@@ -1,29 +1,29 @@
-//! Variables that change what commands mean. Data only, but for reading a value.
+//! Environment variables that change which programs or code a command runs.
 
-/// What setting a variable does to the commands that run with it.
+/// Effect of a variable on the commands that inherit it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum VariableEffect {
-    /// Nothing that matters here.
+    /// No effect on which code runs.
     None,
-    /// Names may mean other programs, or programs load something else.
+    /// Names may refer to other programs, or programs load other files.
     Lookup,
-    /// A program runs the value as a command.
+    /// Some program runs the value as a command.
     Command,
-    /// Code is run that cannot be looked into.
+    /// The value is code, or names code, that is not analyzed.
     Code,
 }
 
-/// Variables that decide which program a name means, or what a program loads.
+/// Variables that determine which program a name refers to, or which files a program loads.
 #[rustfmt::skip]
 const LOOKUP: &[&str] = &[
     "PATH", "IFS", "CDPATH", "HOME", "SHELLOPTS", "BASHOPTS", "PYTHONPATH", "PYTHONHOME", "PERL5LIB", "PERLLIB",
     "RUBYLIB", "NODE_OPTIONS", "NODE_PATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "MAKEFILES", "MAKEFLAGS",
     "XDG_CONFIG_HOME", "TAR_OPTIONS", "GLOBIGNORE", "EXECIGNORE", "POSIXLY_CORRECT",
 ];
-/// The same, by how the name begins.
+/// Prefixes of such variables.
 const LOOKUP_PREFIXES: &[&str] = &["LD_", "DYLD_", "GIT_", "RUSTC", "CARGO_", "NPM_CONFIG_", "npm_config_"];
 
-/// Variables whose value some program runs as a command.
+/// Variables whose value a program runs as a command.
 #[rustfmt::skip]
 const COMMANDS: &[&str] = &[
     "PAGER", "MANPAGER", "EDITOR", "VISUAL", "BROWSER", "FCEDIT", "SHELL", "MAKESHELL", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_PAGER",
@@ -32,19 +32,19 @@ const COMMANDS: &[&str] = &[
     "CVS_RSH", "SVN_EDITOR", "SVN_SSH", "HGEDITOR", "LESSEDIT", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "RUSTC",
     "RUSTDOC", "CARGO_BUILD_RUSTC_WRAPPER", "CARGO_BUILD_RUSTC", "TAR_RSH", "RMT",
 ];
-/// Variables whose value is code to a shell, an interpreter or a loader.
+/// Variables whose value is code for a shell, an interpreter or a loader.
 #[rustfmt::skip]
 const CODE: &[&str] = &[
     "BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4", "LESSOPEN", "LESSCLOSE", "LD_PRELOAD", "LD_AUDIT",
     "DYLD_INSERT_LIBRARIES", "PERL5OPT", "PERL5DB", "RUBYOPT", "PYTHONSTARTUP", "PYTHONWARNINGS", "AWKPATH", "ERL_FLAGS",
     "ERL_AFLAGS", "ERL_ZFLAGS", "LUA_INIT", "VIMINIT", "EXINIT", "MYVIMRC", "PHPRC", "BASH_LOADABLES_PATH",
 ];
-/// The same, by how the name begins: exported functions, settings of git given one by one, a loader for every target.
+/// Prefixes of such variables: exported functions and single settings of git.
 const CODE_PREFIXES: &[&str] = &["BASH_FUNC_", "GIT_CONFIG", "LUA_INIT_"];
-/// Parts of `NODE_OPTIONS` that load code.
+/// Texts in `NODE_OPTIONS` that make it load code.
 const NODE_CODE: &[&str] = &["import", "require", "-r", "loader", "eval", "-e", "-p", "inspect"];
 
-/// What setting a variable to a value does; a value only known when it runs is `None`.
+/// The effect of setting a variable; `None` is a value that is only known at run time.
 pub(super) fn effect(name: &str, value: Option<&str>) -> VariableEffect {
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     let node_code = || value.is_none_or(|value| NODE_CODE.iter().any(|part| value.contains(part)));

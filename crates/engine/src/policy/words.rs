@@ -1,16 +1,16 @@
-//! Words of a command as far as they are known before it runs.
+//! Words of a command, which may be unknown before it runs.
 
 /// One word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
-    /// Known to the letter.
+    /// The whole text is known.
     Literal(String),
-    /// Known only when it runs, but for how it begins: it may become no word, one, or many.
+    /// Only this beginning is known before it runs; it may expand to no word, one or many.
     Dynamic(String),
 }
 
 impl Word {
-    /// The text, if it is known.
+    /// The text if all of it is known.
     pub(super) fn literal(&self) -> Option<&str> {
         match self {
             Self::Literal(text) => Some(text),
@@ -18,12 +18,12 @@ impl Word {
         }
     }
 
-    /// A word of which nothing is known.
+    /// A word without a known beginning.
     pub(super) fn unknown() -> Self {
         Self::Dynamic(String::new())
     }
 
-    /// What is known of the word from its start, and whether that is all of it.
+    /// The known beginning, and whether it is the whole word.
     pub(super) fn beginning(&self) -> (&str, bool) {
         match self {
             Self::Literal(text) => (text, true),
@@ -32,16 +32,16 @@ impl Word {
     }
 }
 
-/// A program and its arguments, with no operator between them.
+/// A program and its arguments without operators, as in the grammar of POSIX shells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SimpleCommand {
     /// The program, then its arguments. Never empty.
     pub(super) words: Vec<Word>,
-    /// Whether a redirection lets it write to a file.
+    /// Whether its output is redirected to a file.
     pub(super) writes: bool,
 }
 
-/// The last part of a path; the whole of it when it ends with a slash.
+/// The last component of a path; the whole path if it ends with a slash.
 pub(super) fn base_name(path: &str) -> &str {
     match path.rsplit_once('/') {
         Some((_, "")) | None => path,

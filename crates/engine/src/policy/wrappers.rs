@@ -1,72 +1,71 @@
-//! Wrappers: programs whose arguments are another command, and how each of them takes it. Data only, but for
-//! reading the options in front of that command.
+//! Wrappers: programs whose arguments contain another command, and how to find it.
 
 use super::languages;
 use super::tools;
 use super::words::Word;
 
-/// What a program does with the command among its arguments.
+/// How a program runs the command among its arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Wrapper {
-    /// Runs it as it stands.
+    /// Runs the rest of its words.
     Pass(&'static WrapperOptions),
-    /// Runs it with other rights.
+    /// Runs the rest of its words with other privileges.
     Sudo(&'static WrapperOptions),
-    /// Runs it with words read from elsewhere.
+    /// Runs the rest of its words with more words from its input.
     Xargs(&'static WrapperOptions),
-    /// A shell whose language is understood.
+    /// A shell whose language is parsed.
     Shell,
-    /// Joins its arguments to a shell text.
+    /// Joins its arguments into shell text.
     Eval,
-    /// Takes a shell text as its first argument.
+    /// Its first argument is shell text.
     Trap,
     /// Runs commands between `-exec` and `;` or `+`.
     Find,
-    /// Runs a file as shell text in this shell.
+    /// Runs a file in the current shell.
     Source,
-    /// Declares variables.
+    /// Sets variables of the shell.
     Declare,
-    /// May run something that cannot be seen from here.
+    /// May run commands that cannot be found.
     Opaque,
-    /// The same, but only when one of these options or an assignment is given.
+    /// Opaque only if an argument contains one of these texts.
     OpaqueWith(&'static [&'static str]),
-    /// The same, but only when a known word holds one of these, whatever its case.
+    /// Opaque only if an argument contains one of these texts in upper or lower case.
     OpaqueWords(&'static [&'static str]),
-    /// Takes commands as the values of these options.
+    /// The values of these options are commands.
     Takes(&'static [&'static str]),
-    /// Runs a command that begins at one of its arguments, nobody knows which.
+    /// Runs a command that starts at one of its arguments.
     Somewhere,
-    /// The same, but only after a word such as `run` or `exec`.
+    /// Like `Somewhere`, after a word such as `run` or `exec`.
     AfterVerb,
-    /// Has a language of its own.
+    /// Interprets another language.
     Interpreter,
-    /// Has a language in which commands can be found.
+    /// Runs an awk program, which may run commands.
     Awk,
-    /// The same.
+    /// Runs a sed script, which may run commands.
     Sed,
-    /// Runs what its settings say.
+    /// Runs commands because of its settings and options.
     Git,
 }
 
-/// The options a wrapper takes before the command it wraps.
+/// Options of a wrapper before the wrapped command.
 #[derive(Debug)]
 pub(super) struct WrapperOptions {
     /// Short options without a value.
     flags: &'static str,
     /// Short options with a value, attached or next.
     values: &'static str,
-    /// Short options whose value can only be attached.
+    /// Short options whose value is always attached.
     attached: &'static str,
     /// Long options without a value, or with one after `=`.
     long_flags: &'static [&'static str],
     /// Long options with a value, after `=` or next.
     long_values: &'static [&'static str],
-    /// Arguments of its own before the command.
+    /// Number of its own arguments before the command.
     operands: usize,
-    /// Whether `NAME=value` may stand before the command.
+    /// Whether `NAME=value` may precede the command.
     assigns: bool,
-    /// With one of these it only looks something up and runs nothing.
-    asks: &'static str,
+    /// Short options with which it runs nothing.
+    queries: &'static str,
 }
 
 const PLAIN: WrapperOptions = WrapperOptions {
@@ -77,7 +76,7 @@ const PLAIN: WrapperOptions = WrapperOptions {
     long_values: &[],
     operands: 0,
     assigns: false,
-    asks: "",
+    queries: "",
 };
 
 static NONE: WrapperOptions = PLAIN;
@@ -96,7 +95,7 @@ static SUDO: WrapperOptions = WrapperOptions {
     long_flags: &["askpass", "background", "preserve-env", "set-home", "non-interactive", "stdin"],
     long_values: &["close-from", "chdir", "group", "host", "prompt", "user", "role", "type"],
     assigns: true,
-    asks: "lvKV",
+    queries: "lvKV",
     ..PLAIN
 };
 static DOAS: WrapperOptions = WrapperOptions { flags: "nL", values: "aCu", ..PLAIN };
@@ -130,7 +129,7 @@ static TIME: WrapperOptions = WrapperOptions {
     long_flags: &["append", "portability", "verbose"],
     ..PLAIN
 };
-static COMMAND: WrapperOptions = WrapperOptions { flags: "p", asks: "vV", ..PLAIN };
+static COMMAND: WrapperOptions = WrapperOptions { flags: "p", queries: "vV", ..PLAIN };
 static EXEC: WrapperOptions = WrapperOptions { flags: "cl", values: "a", ..PLAIN };
 static STDBUF: WrapperOptions =
     WrapperOptions { values: "ioe", long_values: &["input", "output", "error"], ..PLAIN };
@@ -151,7 +150,7 @@ static FLOCK: WrapperOptions = WrapperOptions {
 static TASKSET: WrapperOptions = WrapperOptions { flags: "ac", operands: 1, ..PLAIN };
 static CHRT: WrapperOptions = WrapperOptions { flags: "bfiorR", values: "TPD", operands: 1, ..PLAIN };
 
-/// How a program wraps a command, by the base name of the program.
+/// The wrapper with this base name.
 pub(super) fn find(name: &str) -> Option<Wrapper> {
     Some(match name {
         "env" => Wrapper::Pass(&ENV),
@@ -189,7 +188,7 @@ pub(super) fn find(name: &str) -> Option<Wrapper> {
         "enable" => Wrapper::OpaqueWith(&["-f"]),
         "jobs" => Wrapper::OpaqueWith(&["-x"]),
         "mapfile" | "readarray" | "complete" | "compgen" => Wrapper::OpaqueWith(&["-C", "-F"]),
-        // The dynamic loader, called by hand.
+        // The dynamic loader can start a program.
         _ if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name == "ld.so" => {
             Wrapper::Pass(&NONE)
         }
@@ -198,8 +197,8 @@ pub(super) fn find(name: &str) -> Option<Wrapper> {
     })
 }
 
-/// Whether a program changes the directory for what runs after or below it, or has options that do. The options are
-/// not looked for one by one.
+/// Whether a program may change the working directory of the commands that it runs or that follow it. For some programs
+/// any option counts.
 pub(super) fn moves(name: &str, has_options: bool) -> bool {
     match name {
         "cd" | "chdir" | "pushd" | "popd" | "chroot" => true,
@@ -208,19 +207,19 @@ pub(super) fn moves(name: &str, has_options: bool) -> bool {
     }
 }
 
-/// Where the wrapped command begins.
+/// Where the wrapped command starts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WrappedCommand {
-    /// At this word; these variables are set for it.
+    /// At this index, with these variables set.
     At(usize, Vec<(String, String)>),
-    /// There is none: the wrapper was called for its own sake.
+    /// There is no command.
     Nothing,
-    /// The options are not understood, so it could begin anywhere.
+    /// The options are not recognised, so it may start at any word.
     Unclear,
 }
 
 impl WrapperOptions {
-    /// Reads the options of `words`, whose first word is the wrapper itself.
+    /// Parses the options in `words`; the first word is the wrapper itself.
     pub(super) fn inner(&self, words: &[Word]) -> WrappedCommand {
         let mut at = 1;
         let mut assigned = Vec::new();
@@ -236,7 +235,7 @@ impl WrapperOptions {
             } else if text.len() > 1 && text.starts_with('-') {
                 match self.short(&text[1..]) {
                     Some(Short::Takes(taken)) => at += taken,
-                    Some(Short::Asks) => return WrappedCommand::Nothing,
+                    Some(Short::Queries) => return WrappedCommand::Nothing,
                     None => return WrappedCommand::Unclear,
                 }
             } else if text == "-" && self.assigns {
@@ -248,7 +247,7 @@ impl WrapperOptions {
                 break;
             }
         }
-        // After `--`, `env` and `sudo` still take assignments.
+        // `env` and `sudo` accept assignments after `--`.
         while let (true, Some((name, value))) =
             (self.assigns, words.get(at).and_then(Word::literal).and_then(|text| text.split_once('=')))
         {
@@ -276,8 +275,8 @@ impl WrapperOptions {
 
     fn short(&self, cluster: &str) -> Option<Short> {
         for (at, flag) in cluster.char_indices() {
-            if self.asks.contains(flag) {
-                return Some(Short::Asks);
+            if self.queries.contains(flag) {
+                return Some(Short::Queries);
             }
             if self.attached.contains(flag) {
                 return Some(Short::Takes(1));
@@ -296,5 +295,5 @@ impl WrapperOptions {
 
 enum Short {
     Takes(usize),
-    Asks,
+    Queries,
 }

@@ -1,4 +1,4 @@
-//! The cache: keeps what was prepared for confinements, and notices when it no longer fits the machine.
+//! Cache of prepared sandboxes; an entry is dropped when its paths or the mounts of the machine have changed.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -16,10 +16,10 @@ use super::standin::{self, StandIns};
 use super::{OnGap, SandboxSettings};
 use crate::Error;
 
-/// Confinements kept prepared; past it the one that was not used for longest is made anew when it is next wanted.
-const PREPARED_KEPT: usize = 32;
+/// Limit on cached sandboxes; beyond it the least recently used one is dropped.
+const MAX_CACHED: usize = 32;
 
-/// Prepares confinements. One per engine.
+/// Prepares sandboxes for an engine and caches them.
 #[derive(Debug)]
 pub(crate) struct SandboxCache {
     settings: SandboxSettings,
@@ -28,9 +28,9 @@ pub(crate) struct SandboxCache {
 
 #[derive(Debug, Default)]
 struct CacheState {
-    /// The most recently used last.
+    /// Ordered by use, the most recent last.
     entries: Vec<CacheEntry>,
-    /// The machine's table of mounts, which tells when it changes.
+    /// The mount table of the machine, which can be polled for changes.
     mounts: Option<OwnedFd>,
 }
 
@@ -41,7 +41,7 @@ struct CacheEntry {
     prepared: Arc<PreparedSandbox>,
 }
 
-/// What a path was when something was prepared: the device and number of what it led to.
+/// Device and inode of a path when a sandbox was prepared, with the modification time for `/`.
 type PathIdentity = Option<[i64; 4]>;
 
 impl SandboxCache {
@@ -49,35 +49,35 @@ impl SandboxCache {
         SandboxCache { settings, state: Mutex::default() }
     }
 
-    /// What a child of this confinement puts on, and what stands in for protected paths that are missing: to be kept
-    /// until nothing of the child is left.
+    /// The sandbox of a child with this confinement, and stand-ins for protected paths that do not exist. Keep both until all
+    /// processes of the child have ended.
     pub(crate) async fn prepare(
         self: &Arc<Self>,
         confinement: &Arc<Confinement>,
     ) -> Result<(Arc<PreparedSandbox>, StandIns), Error> {
         if Features::known().is_none() {
-            // Only a runtime that shuts down does not run it; then it is looked up here.
-            let _looked = tokio::task::spawn_blocking(Features::probe).await;
+            // A runtime that shuts down does not run it; then the features are probed below.
+            let _probed = tokio::task::spawn_blocking(Features::probe).await;
         }
         self.refuse_gaps(confinement)?;
-        let wanted = match self.settings.features().namespaces {
-            true => standin::wanted(confinement),
+        let stand_in_paths = match self.settings.features().namespaces {
+            true => standin::needed_paths(confinement),
             false => BTreeMap::new(),
         };
-        if wanted.is_empty() {
-            return Ok((self.find_or_make(confinement).await?, StandIns::default()));
+        if stand_in_paths.is_empty() {
+            return Ok((self.find_or_create(confinement).await?, StandIns::default()));
         }
         let refused = |reason| Error::Sandbox { profile: confinement.name(), reason };
-        let made = tokio::task::spawn_blocking(move || StandIns::make(wanted)).await;
+        let made = tokio::task::spawn_blocking(move || StandIns::create(stand_in_paths)).await;
         let stand_ins = made.map_err(|_stopping| Error::Gone)?.map_err(refused)?;
-        let prepared = self.find_or_make(confinement).await?;
+        let prepared = self.find_or_create(confinement).await?;
         let inside = prepared.clone();
         let cover = move || inside.cover(&stand_ins).map(|()| stand_ins);
         let covered = tokio::task::spawn_blocking(cover).await.map_err(|_stopping| Error::Gone)?;
         Ok((prepared, covered.map_err(refused)?))
     }
 
-    async fn find_or_make(
+    async fn find_or_create(
         self: &Arc<Self>,
         confinement: &Arc<Confinement>,
     ) -> Result<Arc<PreparedSandbox>, Error> {
@@ -85,13 +85,13 @@ impl SandboxCache {
         if let Some(prepared) = self.state().find(confinement, &identities) {
             return Ok(prepared);
         }
-        let (cache, wanted) = (self.clone(), confinement.clone());
-        let made = tokio::task::spawn_blocking(move || cache.make(wanted)).await;
+        let (cache, confinement) = (self.clone(), confinement.clone());
+        let made = tokio::task::spawn_blocking(move || cache.create(confinement)).await;
         made.unwrap_or(Err(Error::Gone))
     }
 
-    fn make(&self, confinement: Arc<Confinement>) -> Result<Arc<PreparedSandbox>, Error> {
-        // Looked at before it is made: a change in between shows at the next start.
+    fn create(&self, confinement: Arc<Confinement>) -> Result<Arc<PreparedSandbox>, Error> {
+        // Read before the sandbox is prepared: a change in between is found at the next start.
         let identities = identify_paths(&confinement);
         self.state().watch_mounts();
         let prepared = PreparedSandbox::new(&confinement, &self.settings.features())
@@ -106,8 +106,8 @@ impl SandboxCache {
             return Ok(());
         }
         let features = self.settings.features();
-        // Limits are held by other means, and may have gaps of their own.
-        if features.hold_everything() && confinement.limits() == ResourceLimits::default() {
+        // Resource limits are enforced separately and may have their own gaps.
+        if features.have_no_gaps() && confinement.limits() == ResourceLimits::default() {
             return Ok(());
         }
         let gaps = confinement.gaps(&features);
@@ -131,10 +131,10 @@ impl CacheState {
         identities: &[PathIdentity],
     ) -> Option<Arc<PreparedSandbox>> {
         self.watch_mounts();
-        let is_it = |entry: &CacheEntry| {
+        let is_same = |entry: &CacheEntry| {
             Arc::ptr_eq(&entry.confinement, confinement) || entry.confinement == *confinement
         };
-        let index = self.entries.iter().position(is_it)?;
+        let index = self.entries.iter().position(is_same)?;
         let entry = self.entries.remove(index);
         let prepared = (entry.identities == identities).then(|| entry.prepared.clone())?;
         self.entries.push(entry);
@@ -143,14 +143,13 @@ impl CacheState {
 
     fn put(&mut self, entry: CacheEntry) {
         self.entries.retain(|kept| kept.confinement != entry.confinement);
-        if self.entries.len() >= PREPARED_KEPT {
+        if self.entries.len() >= MAX_CACHED {
             self.entries.remove(0);
         }
         self.entries.push(entry);
     }
 
-    /// Forgets everything if something was mounted or unmounted since this was last asked: what is mounted later would
-    /// be writable.
+    /// Drops all entries if the mount table has changed since the last call: a new mount would be writable.
     fn watch_mounts(&mut self) {
         if self.mounts.is_none() {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -168,19 +167,19 @@ impl CacheState {
     }
 }
 
-/// What every path of a confinement is now.
+/// Current identities of all paths of a confinement.
 fn identify_paths(confinement: &Confinement) -> Vec<PathIdentity> {
     let mut identities = Vec::new();
     for layer in confinement.layers() {
         let (only, root): (&[_], _) = match &layer.read {
             ReadAccess::Only(paths) => (paths, None),
-            // New directories there are allowed one by one.
+            // The directories in `/` are allowed one by one, so new ones change the rules.
             ReadAccess::Everything => (&[], Some(Path::new("/"))),
         };
         let identity = |path: &Path| stat(path).map(|stat| [stat.0, stat.1, 0, 0]);
         let named = [&layer.write[..], &layer.hide, only];
         identities.extend(named.into_iter().flatten().map(|path| identity(path)));
-        // Of what is missing, the directories on the way to it are kept in their place.
+        // For a missing path its nearest existing parent counts.
         identities.extend(layer.protect.iter().map(|path| path.ancestors().find_map(identity)));
         identities.extend(root.map(|root| stat(root).map(|stat| [stat.0, stat.1, stat.2, stat.3])));
     }
@@ -188,7 +187,7 @@ fn identify_paths(confinement: &Confinement) -> Vec<PathIdentity> {
 }
 
 fn stat(path: &Path) -> Option<(i64, i64, i64, i64)> {
-    // A stand-in is nothing that belongs there.
-    let stat = rustix::fs::stat(path).ok().filter(|stat| !standin::is_marked(stat))?;
+    // A stand-in counts as missing.
+    let stat = rustix::fs::stat(path).ok().filter(|stat| !standin::is_stand_in(stat))?;
     Some((stat.st_dev as i64, stat.st_ino as i64, stat.st_mtime, stat.st_mtime_nsec as i64))
 }

@@ -1,4 +1,4 @@
-//! Confinement: profiles on top of each other, all of which hold.
+//! Confinement: a stack of profiles that all apply.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::gap::{self, Gap};
 use super::profile::{Network, Profile, ReadAccess, ResourceLimits};
 use crate::files::{Access, clean};
 
-/// Devices that every program may use.
+/// Devices that every process may use.
 pub(super) const DEVICES: [&str; 8] = [
     "/dev/null",
     "/dev/zero",
@@ -19,19 +19,19 @@ pub(super) const DEVICES: [&str; 8] = [
     "/dev/ptmx",
     "/dev/pts",
 ];
-/// What belongs to the kernel: writable only by a path that names it or lies in it, not by the root above all.
-pub(super) const OF_KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
-/// Shared memory, private to each confinement.
+/// File systems of the kernel: writable only if a profile names them or a path in them, not through `/`.
+pub(super) const KERNEL_DIRS: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// Shared memory; each confinement has its own.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Profiles that hold together: what one forbids, no other allows. Without any, nothing is confined.
+/// Profiles that all apply: an access is allowed only if every profile allows it. Without profiles nothing is confined.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Confinement {
     layers: Vec<Arc<Profile>>,
 }
 
 impl Confinement {
-    /// Stacks profiles; equal ones count once.
+    /// Stacks profiles without duplicates.
     pub fn new(layers: impl IntoIterator<Item = Arc<Profile>>) -> Confinement {
         let mut distinct: Vec<Arc<Profile>> = Vec::new();
         for layer in layers {
@@ -42,38 +42,38 @@ impl Confinement {
         Confinement { layers: distinct }
     }
 
-    /// The profiles, in the order in which they were given.
+    /// The profiles in the given order.
     pub fn layers(&self) -> &[Arc<Profile>] {
         &self.layers
     }
 
-    /// Whether nothing is confined.
+    /// Whether there are no profiles.
     pub fn is_off(&self) -> bool {
         self.layers.is_empty()
     }
 
-    /// The names of the profiles, for messages.
+    /// Names of the profiles, joined with `+`.
     pub fn name(&self) -> String {
         self.layers.iter().map(|layer| layer.name.as_str()).collect::<Vec<_>>().join("+")
     }
 
-    /// The lowest bound of all layers.
+    /// The lowest limits of all profiles.
     pub fn limits(&self) -> ResourceLimits {
         self.layers.iter().fold(ResourceLimits::default(), |lowest, layer| lowest.lower(layer.limits))
     }
 
-    /// Whether every layer allows it, by the text of an absolute path: links are the caller's to resolve.
+    /// Whether every profile allows the access. The caller resolves links in the absolute path.
     pub fn permits(&self, path: &Path, access: Access) -> bool {
         let path = clean(path);
         self.layers.iter().all(|layer| layer_permits(layer, &path, access))
     }
 
-    /// Whether some layer restricts the network.
+    /// Whether a profile restricts the network.
     pub fn restricts_network(&self) -> bool {
         self.layers.iter().any(|layer| layer.network != Network::On)
     }
 
-    /// What this kernel cannot hold of it.
+    /// Parts that a kernel with these features cannot enforce.
     pub fn gaps(&self, features: &Features) -> Vec<Gap> {
         gap::find(self, features)
     }
@@ -84,11 +84,11 @@ fn layer_permits(layer: &Profile, path: &Path, access: Access) -> bool {
     if is_in(&layer.hide) {
         return false;
     }
-    let is_of_kernel = OF_KERNEL.iter().any(|kept| path.starts_with(kept));
+    let is_kernel_path = KERNEL_DIRS.iter().any(|directory| path.starts_with(directory));
     let is_writable = || {
-        let gives =
-            |allowed: &Path| path.starts_with(allowed) && !(is_of_kernel && allowed == Path::new("/"));
-        layer.write.iter().any(|allowed| gives(&clean(allowed)))
+        let allows =
+            |allowed: &Path| path.starts_with(allowed) && !(is_kernel_path && allowed == Path::new("/"));
+        layer.write.iter().any(|allowed| allows(&clean(allowed)))
     };
     let is_device = DEVICES.iter().chain([&SHARED_MEMORY]).any(|device| path.starts_with(device));
     match access {

@@ -1,7 +1,7 @@
-//! Telling a refusal by the sandbox from an ordinary failure, by what a failed program said last.
+//! Detects failures that the sandbox caused, from the last error output of a process.
 //!
-//! The kernel tells nobody whom it refused. Programs do, in their last words; and the confinement knows whether it
-//! would have refused that. Both together make a report; one alone makes none.
+//! The kernel does not report refused accesses. A denial is reported if the error output names a refused access and the
+//! confinement refuses that access too.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::{Denial, DenialKind};
 use crate::files::{Access, clean};
 use crate::process::{ExitStatus, Stream};
 
-/// Last words kept per confined process; what was said before is forgotten.
-const LAST_WORDS: usize = 4 * 1024;
+/// Limit on the stored error output of a confined process; beyond it the oldest bytes are dropped.
+const TAIL_BYTES: usize = 4 * 1024;
 
-/// What the kernel answers, in the words of C's library, and whether it can be about the network alone.
+/// Error messages of the C library in lower case, and whether they are about the network.
 const REFUSALS: [(&str, bool); 8] = [
     ("permission denied", false),
     ("operation not permitted", false),
@@ -25,7 +25,7 @@ const REFUSALS: [(&str, bool); 8] = [
     ("network is unreachable", true),
     ("name resolution", true),
 ];
-/// Words that mark a refusal as one of the network, in lower case.
+/// Words in lower case that indicate a refused network access.
 const NETWORK_WORDS: [&str; 14] = [
     "socket",
     "connect",
@@ -42,11 +42,11 @@ const NETWORK_WORDS: [&str; 14] = [
     "udp",
     "ping",
 ];
-/// Words that mark a refusal as one to read, in lower case.
+/// Words in lower case that indicate a refused read access.
 const READ_WORDS: [&str; 7] =
     ["cannot open", "can't open", "cannot read", "cannot access", "reading", "scandir", "cat: "];
 
-/// Listens to a confined process.
+/// Observes the error output of a confined process.
 #[derive(Debug)]
 pub(crate) struct DenialDetector {
     confinement: Arc<Confinement>,
@@ -59,18 +59,18 @@ impl DenialDetector {
         DenialDetector { confinement, cwd, tail: Vec::new() }
     }
 
-    /// Keeps the last of what a process says about its troubles.
+    /// Stores the end of the error output.
     pub(crate) fn observe(&mut self, stream: Stream, bytes: &[u8]) {
         if stream == Stream::Stdout {
             return;
         }
-        let new = bytes.get(bytes.len().saturating_sub(LAST_WORDS)..).unwrap_or(bytes);
-        let over = (self.tail.len() + new.len()).saturating_sub(LAST_WORDS);
+        let new = bytes.get(bytes.len().saturating_sub(TAIL_BYTES)..).unwrap_or(bytes);
+        let over = (self.tail.len() + new.len()).saturating_sub(TAIL_BYTES);
         self.tail.drain(..over.min(self.tail.len()));
         self.tail.extend_from_slice(new);
     }
 
-    /// What its confinement refused it, if that is why it ended so.
+    /// The refused access, if it explains this exit.
     pub(crate) fn denial(&self, exit: ExitStatus) -> Option<Denial> {
         match exit {
             ExitStatus::Code(0) => None,
@@ -79,42 +79,42 @@ impl DenialDetector {
             }
             ExitStatus::Code(_) | ExitStatus::Signal(_) => {
                 let text = String::from_utf8_lossy(&self.tail);
-                text.lines().rev().find_map(|line| judge(line, &self.cwd, &self.confinement))
+                text.lines().rev().find_map(|line| find_denial(line, &self.cwd, &self.confinement))
             }
         }
     }
 }
 
-/// What one line says about a refusal, if this confinement would refuse it.
-fn judge(line: &str, cwd: &Path, confinement: &Confinement) -> Option<Denial> {
+/// The refused access that one line names, if this confinement refuses it.
+fn find_denial(line: &str, cwd: &Path, confinement: &Confinement) -> Option<Denial> {
     let lower = line.to_lowercase();
     let (_, is_network) = REFUSALS
         .iter()
         .filter(|(words, _)| lower.contains(words))
         .max_by_key(|(_, is_network)| *is_network)?;
-    let reads = READ_WORDS.iter().any(|word| lower.contains(word));
+    let is_read = READ_WORDS.iter().any(|word| lower.contains(word));
     for path in paths(line).map(|path| clean(&cwd.join(path))) {
-        // Most programs do not say what they wanted; reading is allowed more often, so its refusal says more.
-        let wanted = [(Access::Read, DenialKind::Read), (Access::Write, DenialKind::Write)];
-        let refused = wanted.into_iter().find(|(access, _)| !confinement.permits(&path, *access));
+        // Most messages do not name the access. Reading is usually allowed, so a path that cannot be read was refused.
+        let accesses = [(Access::Read, DenialKind::Read), (Access::Write, DenialKind::Write)];
+        let refused = accesses.into_iter().find(|(access, _)| !confinement.permits(&path, *access));
         match refused {
-            Some((_, DenialKind::Write)) if reads => {}
+            Some((_, DenialKind::Write)) if is_read => {}
             Some((_, kind)) => return Some(Denial { path: Some(path), kind }),
             None => {}
         }
     }
-    let about_network = *is_network || NETWORK_WORDS.iter().any(|word| lower.contains(word));
-    (about_network && confinement.restricts_network())
+    let is_about_network = *is_network || NETWORK_WORDS.iter().any(|word| lower.contains(word));
+    (is_about_network && confinement.restricts_network())
         .then_some(Denial { path: None, kind: DenialKind::Network })
 }
 
-/// Everything in a line that may be a path: what is quoted, what stands between colons, and single words with a slash.
+/// All texts in a line that may be paths: quoted text, text between colons, and words with a slash.
 fn paths(line: &str) -> impl Iterator<Item = &str> {
     let quoted = ['\'', '"', '`'].into_iter().flat_map(move |quote| quoted(line, quote));
     let curly = line.split('\u{2018}').skip(1).filter_map(|rest| rest.split('\u{2019}').next());
     let words = line.split(char::is_whitespace).map(strip);
     let slashed = words.filter(|word| word.contains('/') && !word.contains("://"));
-    // The part before the refusal: `sh: 1: cannot create name`, `touch: name`.
+    // The part before the error message: `sh: 1: cannot create name`, `touch: name`.
     let parts: Vec<&str> = line.split(": ").collect();
     let refusal = parts.iter().position(|part| {
         let part = part.to_lowercase();
@@ -126,7 +126,7 @@ fn paths(line: &str) -> impl Iterator<Item = &str> {
     quoted.chain(curly).chain(slashed).chain(last).filter(|path| is_path(path))
 }
 
-/// What stands between two of these quotes; one inside of a word is an apostrophe.
+/// Texts between two of these quotes; a quote inside a word is an apostrophe.
 fn quoted(line: &str, quote: char) -> impl Iterator<Item = &str> {
     let is_letter = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
     let opens = move |at: usize| !is_letter(line.get(..at).and_then(|before| before.chars().next_back()));
@@ -134,12 +134,12 @@ fn quoted(line: &str, quote: char) -> impl Iterator<Item = &str> {
     opening.filter_map(move |(at, mark)| line.get(at + mark.len()..)?.split(quote).next())
 }
 
-/// A word without the marks around it.
+/// A word without punctuation around it.
 fn strip(word: &str) -> &str {
     word.trim_matches([':', ',', '(', ')', '[', ']']).trim_end_matches('.')
 }
 
-/// Whether a word can name a file: programs quote other things as well.
+/// Whether a word can be a path: programs quote other texts too.
 fn is_path(word: &str) -> bool {
     !word.is_empty()
         && word.len() <= 4096
@@ -162,7 +162,7 @@ mod tests {
 
     fn said(line: &str) -> Option<(Option<String>, DenialKind)> {
         let path = |denied: &Denial| denied.path.as_ref().map(|path| path.display().to_string());
-        judge(line, Path::new("/work/src"), &confinement(Network::Off))
+        find_denial(line, Path::new("/work/src"), &confinement(Network::Off))
             .map(|denied| (path(&denied), denied.kind))
     }
 
@@ -215,7 +215,7 @@ mod tests {
             "Temporary failure in name resolution",
         ] {
             assert_eq!(said(line), Some((None, DenialKind::Network)), "{line}");
-            assert_eq!(judge(line, Path::new("/work"), &confinement(Network::On)), None, "{line}");
+            assert_eq!(find_denial(line, Path::new("/work"), &confinement(Network::On)), None, "{line}");
         }
     }
 
@@ -239,11 +239,11 @@ mod tests {
     fn only_the_last_words_are_kept() {
         let mut detector = DenialDetector::new(Arc::new(confinement(Network::Off)), "/work".into());
         detector.observe(Stream::Stderr, b"touch: cannot touch '/x': Permission denied\n");
-        detector.observe(Stream::Stdout, &[b'x'; 2 * LAST_WORDS]);
+        detector.observe(Stream::Stdout, &[b'x'; 2 * TAIL_BYTES]);
         assert!(detector.denial(ExitStatus::Code(1)).is_some());
         assert_eq!(detector.denial(ExitStatus::Code(0)), None);
-        detector.observe(Stream::Stderr, &[b'x'; 2 * LAST_WORDS]);
-        assert_eq!(detector.tail.len(), LAST_WORDS);
+        detector.observe(Stream::Stderr, &[b'x'; 2 * TAIL_BYTES]);
+        assert_eq!(detector.tail.len(), TAIL_BYTES);
         assert_eq!(detector.denial(ExitStatus::Code(1)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Putting a confinement on: what a child does last before it executes its program.
+//! Applies a confinement: the last step of a child before exec.
 #![expect(unsafe_code, reason = "code between clone and exec works on raw descriptors and pointers")]
 
 use std::ffi::CString;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::prepared::PreparedSandbox;
 use crate::process::sys::call;
 
-/// What a child was at when it could not confine itself.
+/// Step at which a child failed to apply its confinement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConfinementStep {
     Namespaces = 1,
@@ -21,7 +21,7 @@ pub(crate) enum ConfinementStep {
 }
 
 impl ConfinementStep {
-    /// The step of this number, as the child wrote it.
+    /// The step with the number that the child reported.
     pub(crate) fn from_number(number: i32) -> Option<ConfinementStep> {
         [
             ConfinementStep::Namespaces,
@@ -34,42 +34,42 @@ impl ConfinementStep {
         .find(|step| *step as i32 == number)
     }
 
-    /// What it tried, for people.
+    /// The failed action, for error messages.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             ConfinementStep::Namespaces => "enter its namespaces",
             ConfinementStep::Directory => "enter its working directory, which is hidden or was replaced",
-            ConfinementStep::Privileges => "give up its privileges",
-            ConfinementStep::Landlock => "put on its Landlock rules",
-            ConfinementStep::Filter => "put on its filter of system calls",
+            ConfinementStep::Privileges => "drop its privileges",
+            ConfinementStep::Landlock => "apply its Landlock rules",
+            ConfinementStep::Filter => "install its seccomp filter",
         }
     }
 }
 
-/// A confinement as a child wants it: everything laid out, nothing left to allocate.
+/// A confinement in the form that a child needs, which must not allocate memory.
 #[derive(Debug)]
 pub(crate) struct ChildConfinement {
     namespaces: Option<[i32; 4]>,
     directory: CString,
-    /// Device and number of the directory that was opened outside.
+    /// Device and inode of the directory that was opened outside.
     is_directory: (u64, u64),
     rulesets: Box<[i32]>,
     header: [u32; 2],
     capabilities: [u32; 6],
-    /// The kernel's description of the filter; no length, no filter.
+    /// The seccomp filter; length 0 if there is none.
     filter: libc::sock_fprog,
     _prepared: Arc<PreparedSandbox>,
 }
 
-// SAFETY: the one pointer inside leads into the filter, which is shared, never changed and kept alive beside it.
+// SAFETY: the only pointer refers to the filter, which is shared, immutable and kept alive by `_prepared`.
 unsafe impl Send for ChildConfinement {}
 
-/// The third version of the structure, which has room for all capabilities.
+/// Version 3 of the capability structure, with 64 bits per set.
 const CAPABILITIES: u32 = 0x2008_0522;
 const SET_FILTER: usize = 1;
 
 impl ChildConfinement {
-    /// ChildConfinement for a child that starts in the directory that `cwd` is open on.
+    /// The confinement of a child that starts in the open directory `cwd`.
     pub(crate) fn new(prepared: Arc<PreparedSandbox>, cwd: BorrowedFd<'_>) -> io::Result<ChildConfinement> {
         let stat = rustix::fs::fstat(cwd)?;
         let path = std::fs::read_link(format!("/proc/self/fd/{}", cwd.as_raw_fd()))?;
@@ -93,19 +93,19 @@ impl ChildConfinement {
     }
 }
 
-/// Confines this child for good, and enters its directory. What failed, and the kernel's number for why.
+/// Confines this child irrevocably and enters its directory. On failure returns the step and the errno.
 ///
 /// # Safety
 /// Only for a child between clone and exec: it changes what the whole process may do.
-pub(crate) unsafe fn enter(orders: &ChildConfinement, cwd: i32) -> Result<(), (ConfinementStep, isize)> {
-    // SAFETY: every call acts on this child alone, with memory that the orders keep.
+pub(crate) unsafe fn enter(confinement: &ChildConfinement, cwd: i32) -> Result<(), (ConfinementStep, isize)> {
+    // SAFETY: every call affects this child only, with memory that `confinement` keeps alive.
     unsafe {
-        match orders.namespaces {
+        match confinement.namespaces {
             Some(namespaces) => {
                 let mut index = 0;
                 while index < namespaces.len() {
                     if namespaces[index] >= 0 {
-                        tried(
+                        syscall(
                             ConfinementStep::Namespaces,
                             libc::SYS_setns,
                             [namespaces[index] as usize, 0, 0, 0, 0],
@@ -113,64 +113,65 @@ pub(crate) unsafe fn enter(orders: &ChildConfinement, cwd: i32) -> Result<(), (C
                     }
                     index += 1;
                 }
-                directory(orders)?;
+                enter_directory(confinement)?;
             }
-            None => tried(ConfinementStep::Directory, libc::SYS_fchdir, [cwd as usize, 0, 0, 0, 0])?,
+            None => syscall(ConfinementStep::Directory, libc::SYS_fchdir, [cwd as usize, 0, 0, 0, 0])?,
         }
         let no_new_privileges = [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0];
-        tried(ConfinementStep::Privileges, libc::SYS_prctl, no_new_privileges)?;
-        let (header, sets) = (orders.header.as_ptr() as usize, orders.capabilities.as_ptr() as usize);
-        tried(ConfinementStep::Privileges, libc::SYS_capset, [header, sets, 0, 0, 0])?;
+        syscall(ConfinementStep::Privileges, libc::SYS_prctl, no_new_privileges)?;
+        let (header, sets) =
+            (confinement.header.as_ptr() as usize, confinement.capabilities.as_ptr() as usize);
+        syscall(ConfinementStep::Privileges, libc::SYS_capset, [header, sets, 0, 0, 0])?;
         let mut layer = 0;
-        while layer < orders.rulesets.len() {
-            let rules = orders.rulesets[layer] as usize;
-            tried(ConfinementStep::Landlock, libc::SYS_landlock_restrict_self, [rules, 0, 0, 0, 0])?;
+        while layer < confinement.rulesets.len() {
+            let rules = confinement.rulesets[layer] as usize;
+            syscall(ConfinementStep::Landlock, libc::SYS_landlock_restrict_self, [rules, 0, 0, 0, 0])?;
             layer += 1;
         }
-        if orders.filter.len > 0 {
-            let filter = core::ptr::from_ref(&orders.filter) as usize;
-            tried(ConfinementStep::Filter, libc::SYS_seccomp, [SET_FILTER, 0, filter, 0, 0])?;
+        if confinement.filter.len > 0 {
+            let filter = core::ptr::from_ref(&confinement.filter) as usize;
+            syscall(ConfinementStep::Filter, libc::SYS_seccomp, [SET_FILTER, 0, filter, 0, 0])?;
         }
     }
     Ok(())
 }
 
-/// Enters the directory by its name, inside: a descriptor from outside would bring the outer mounts along.
+/// Enters the directory by name inside the namespace: a descriptor from outside would refer to the outer mounts.
 ///
 /// # Safety
 /// As for [`enter`].
-unsafe fn directory(orders: &ChildConfinement) -> Result<(), (ConfinementStep, isize)> {
+unsafe fn enter_directory(confinement: &ChildConfinement) -> Result<(), (ConfinementStep, isize)> {
     let mut found = core::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the path is kept by the orders; the kernel fills the whole structure if it succeeds.
+    // SAFETY: `confinement` keeps the path alive; on success the kernel fills the whole structure.
     unsafe {
-        let path = orders.directory.as_ptr() as usize;
-        tried(ConfinementStep::Directory, libc::SYS_chdir, [path, 0, 0, 0, 0])?;
+        let path = confinement.directory.as_ptr() as usize;
+        syscall(ConfinementStep::Directory, libc::SYS_chdir, [path, 0, 0, 0, 0])?;
         let here = c".".as_ptr() as usize;
         let fd = libc::AT_FDCWD as usize;
-        tried(
+        syscall(
             ConfinementStep::Directory,
             libc::SYS_newfstatat,
             [fd, here, found.as_mut_ptr() as usize, 0, 0],
         )?;
         let found = found.assume_init_ref();
-        if (found.st_dev, found.st_ino) != orders.is_directory {
+        if (found.st_dev, found.st_ino) != confinement.is_directory {
             return Err((ConfinementStep::Directory, libc::ESTALE as isize));
         }
     }
     Ok(())
 }
 
-/// One call; what it was part of if it fails.
+/// Makes one system call and names the step if it fails.
 ///
 /// # Safety
 /// As for the call itself.
 #[inline(always)]
-unsafe fn tried(
+unsafe fn syscall(
     step: ConfinementStep,
     number: i64,
     arguments: [usize; 5],
 ) -> Result<(), (ConfinementStep, isize)> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller upholds the contract.
     match unsafe { call(number as usize, arguments) } {
         error if error < 0 => Err((step, -error)),
         _ => Ok(()),

@@ -1,55 +1,55 @@
-//! Features: what this kernel, for this user, can hold.
+//! Features: what this kernel can enforce for this user.
 
 use std::str::FromStr;
 use std::sync::OnceLock;
 
 use super::{landlock, namespace};
 
-/// Landlock's version from which on no gap is left.
+/// Version of Landlock that leaves no gaps.
 const NO_GAP_SINCE: u32 = 6;
 
-static FOUND: OnceLock<Features> = OnceLock::new();
+static PROBED: OnceLock<Features> = OnceLock::new();
 
-/// What the kernel can hold, found out by trying.
+/// Features of the kernel, found by probing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
-    /// The version of Landlock's interface.
+    /// Version of the Landlock ABI.
     pub landlock: Option<u32>,
     /// Whether system calls can be filtered.
     pub seccomp: bool,
-    /// Whether a mount namespace can be had, with a user namespace or without.
+    /// Whether a mount namespace can be created, with or without a user namespace.
     pub namespaces: bool,
-    /// Whether it takes a user namespace, because this user may not mount.
+    /// Whether a user namespace is needed because this user may not mount.
     pub needs_user_namespace: bool,
 }
 
 impl Features {
-    /// What there is; looked up once, which takes a child and a few mounts.
+    /// Probes the kernel once, with a child process and a few mounts, and caches the result.
     pub fn probe() -> Features {
-        FOUND.get_or_init(Features::look).clone()
+        PROBED.get_or_init(Features::probe_kernel).clone()
     }
 
-    /// What there is, if somebody has looked.
+    /// The cached result, if the kernel was probed.
     pub(super) fn known() -> Option<Features> {
-        FOUND.get().cloned()
+        PROBED.get().cloned()
     }
 
-    fn look() -> Features {
-        let may_mount = namespace::can_be_made(false);
+    fn probe_kernel() -> Features {
+        let may_mount = namespace::can_be_created(false);
         Features {
             landlock: landlock::version(),
             seccomp: can_filter(),
-            namespaces: may_mount || namespace::can_be_made(true),
+            namespaces: may_mount || namespace::can_be_created(true),
             needs_user_namespace: !may_mount,
         }
     }
 
-    /// Whether there is nothing that a profile could ask for in vain.
-    pub(super) fn hold_everything(&self) -> bool {
+    /// Whether every profile can be enforced completely.
+    pub(super) fn have_no_gaps(&self) -> bool {
         self.seccomp && self.namespaces && self.landlock.is_some_and(|version| version >= NO_GAP_SINCE)
     }
 
-    /// What is left of them under a mask.
+    /// The features without those that the mask removes.
     pub fn masked_by(self, mask: &FeatureMask) -> Features {
         let landlock = self.landlock.map(|has| has.min(mask.landlock.unwrap_or(has)));
         Features {
@@ -61,8 +61,8 @@ impl Features {
     }
 }
 
-/// The most that is used of what the kernel can hold: nothing can be added by it that is not there. Read from text such
-/// as `landlock=2,namespaces=off,seccomp=off` without asking the kernel.
+/// Features that are not used even if the kernel has them; it cannot add features. Parsed from text such as
+/// `landlock=2,namespaces=off,seccomp=off`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeatureMask {
     landlock: Option<u32>,
@@ -73,7 +73,7 @@ pub struct FeatureMask {
 impl FromStr for FeatureMask {
     type Err = UnknownFeature;
 
-    /// Words it does not know are an error that names them.
+    /// Fails on the first unknown word.
     fn from_str(text: &str) -> Result<FeatureMask, UnknownFeature> {
         let mut mask = FeatureMask::default();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -82,8 +82,8 @@ impl FromStr for FeatureMask {
             match (name.trim(), value.trim()) {
                 ("landlock", "off") => mask.landlock = Some(0),
                 ("landlock", version) => {
-                    let most: u32 = version.parse().map_err(|_| unknown())?;
-                    mask.landlock = Some(mask.landlock.map_or(most, |before| before.min(most)));
+                    let version: u32 = version.parse().map_err(|_| unknown())?;
+                    mask.landlock = Some(mask.landlock.map_or(version, |before| before.min(version)));
                 }
                 ("seccomp", "off") => mask.no_seccomp = true,
                 ("namespaces", "off") => mask.no_namespaces = true,
@@ -95,16 +95,16 @@ impl FromStr for FeatureMask {
     }
 }
 
-/// A word that names no feature, or no value of one.
+/// An unknown feature, or an invalid value for one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a feature to lower: use landlock=VERSION, seccomp=off, namespaces=off")]
+#[error("unknown feature {0:?}: use landlock=VERSION, landlock=off, seccomp=off or namespaces=off")]
 pub struct UnknownFeature(pub String);
 
-/// Whether calls can be filtered; asks, and changes nothing.
+/// Whether system calls can be filtered, without installing a filter.
 fn can_filter() -> bool {
     match std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail") {
         Ok(actions) => actions.split_whitespace().any(|action| action == "errno"),
-        // Some containers hide it. If there is none after all, the child fails to put it on and does not start.
+        // Some containers hide the file. If filters are unavailable, the child fails to install one and does not start.
         Err(_hidden) => {
             std::fs::read_to_string("/proc/self/status").is_ok_and(|text| text.contains("\nSeccomp:"))
         }

@@ -1,51 +1,51 @@
-//! Gaps: what a kernel cannot hold of a confinement.
+//! Gaps: parts of a confinement that a kernel cannot enforce.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::confinement::{Confinement, OF_KERNEL};
+use super::confinement::{Confinement, KERNEL_DIRS};
 use super::features::Features;
 use super::profile::Network;
 use super::standin;
 use crate::process::limits::{self, Controllers, LimitGap};
 
-/// Landlock's versions at which something became possible.
+/// Versions of Landlock that introduced a feature.
 const TRUNCATE_SINCE: u32 = 3;
 const PORTS_SINCE: u32 = 4;
 const DEVICES_SINCE: u32 = 5;
 const SCOPES_SINCE: u32 = 6;
 
-/// Something this kernel cannot hold of a confinement. Its text says what, and what to do about it.
+/// A part of a confinement that this kernel cannot enforce. Its text describes the gap and how to close it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gap {
-    /// There is no Landlock: nothing keeps files and other processes apart.
+    /// Landlock is missing: access to files and processes is not restricted.
     Landlock,
     /// System calls cannot be filtered.
     Seccomp,
-    /// A file can be emptied by its name, though not written.
+    /// Files can be truncated by name, but not written.
     Truncate,
     /// A path cannot be kept read-only inside a writable one.
     Protect(PathBuf),
     /// A path cannot be hidden.
     Hide(PathBuf),
-    /// A network of its own cannot be had.
+    /// A private network cannot be created.
     Loopback,
-    /// Ports cannot be told apart.
+    /// TCP ports cannot be restricted.
     Ports,
-    /// Mode, owner, times and attributes of files outside can be changed where the user may.
+    /// Metadata of files outside can be changed as far as the user may.
     Metadata,
-    /// Other processes of the user can be sent signals.
+    /// Signals can be sent to other processes of the user.
     Signals,
-    /// SocketRules with abstract names can be reached.
+    /// Abstract Unix sockets can be reached.
     AbstractSockets,
-    /// Devices that may be read can also be commanded.
+    /// Readable devices accept ioctl calls.
     DeviceCommands,
-    /// A resource limit is not held, or held less than it says.
+    /// A resource limit is not enforced, or only in part.
     Limit(LimitGap),
 }
 
 impl Gap {
-    /// Whether it lets a process do what its profile exists to prevent. The others are notes.
+    /// Whether the gap defeats the purpose of the profile. Other gaps are only reported.
     pub fn is_essential(&self) -> bool {
         match self {
             Gap::Landlock | Gap::Seccomp | Gap::Truncate | Gap::Protect(_) | Gap::Hide(_) => true,
@@ -62,30 +62,30 @@ impl fmt::Display for Gap {
                                   kernel.unprivileged_userns_clone, AppArmor), or run as root";
         match self {
             Gap::Landlock => f.write_str(
-                "this kernel has no Landlock, so files and processes cannot be kept apart: boot Linux 5.13 or later with \
-                 landlock in its list of security modules (lsm=)",
+                "Landlock is not available, so access to files and processes is not restricted: boot Linux 5.13 or later with \
+                 landlock in the list of security modules (lsm=)",
             ),
             Gap::Seccomp => f.write_str(
-                "system calls cannot be filtered: use a kernel with CONFIG_SECCOMP_FILTER, and a container that allows it",
+                "system calls cannot be filtered: use a kernel with CONFIG_SECCOMP_FILTER and a container that allows seccomp",
             ),
-            Gap::Truncate => write!(f, "files outside can be emptied: use Linux 6.2 or later, or {NAMESPACES}"),
+            Gap::Truncate => write!(f, "files outside the sandbox can be truncated: use Linux 6.2 or later, or {NAMESPACES}"),
             Gap::Protect(path) => write!(f, "{} cannot be kept read-only: {NAMESPACES}", path.display()),
             Gap::Hide(path) => write!(f, "{} cannot be hidden: {NAMESPACES}", path.display()),
-            Gap::Loopback => write!(f, "a network of its own cannot be had: {NAMESPACES}"),
-            Gap::Ports => f.write_str("ports cannot be told apart: use Linux 6.7 or later"),
+            Gap::Loopback => write!(f, "a private network cannot be created: {NAMESPACES}"),
+            Gap::Ports => f.write_str("TCP ports cannot be restricted: use Linux 6.7 or later"),
             Gap::Metadata => write!(
                 f,
-                "mode, owner, times and attributes of files outside can be changed where the user may: {NAMESPACES}"
+                "mode, owner, times and attributes of files outside the sandbox can be changed: {NAMESPACES}"
             ),
-            Gap::Signals => f.write_str("the user's other processes can be sent signals: use Linux 6.12 or later"),
-            Gap::AbstractSockets => f.write_str("abstract unix sockets can be reached: use Linux 6.12 or later"),
-            Gap::DeviceCommands => f.write_str("readable devices can be commanded: use Linux 6.10 or later"),
+            Gap::Signals => f.write_str("signals can be sent to other processes of the user: use Linux 6.12 or later"),
+            Gap::AbstractSockets => f.write_str("abstract Unix sockets can be reached: use Linux 6.12 or later"),
+            Gap::DeviceCommands => f.write_str("readable devices accept ioctl calls: use Linux 6.10 or later"),
             Gap::Limit(limit) => limit.fmt(f),
         }
     }
 }
 
-/// What `features` cannot hold of `confinement`, essential gaps first.
+/// All gaps of a confinement with these features.
 pub(super) fn find(confinement: &Confinement, features: &Features) -> Vec<Gap> {
     if confinement.is_off() {
         return Vec::new();
@@ -103,7 +103,7 @@ pub(super) fn find(confinement: &Confinement, features: &Features) -> Vec<Gap> {
     add(version < PORTS_SINCE && any(|network| matches!(network, Network::Ports { .. })), Gap::Ports);
     if !features.namespaces {
         add(any(|network| *network == Network::Loopback), Gap::Loopback);
-        for path in standin::wanted(confinement).into_keys() {
+        for path in standin::needed_paths(confinement).into_keys() {
             add(true, Gap::Protect(path));
         }
         for layer in confinement.layers() {
@@ -112,7 +112,7 @@ pub(super) fn find(confinement: &Confinement, features: &Features) -> Vec<Gap> {
                 add(true, Gap::Protect(path.clone()));
             }
             let is_all_writable = layer.write.iter().any(|path| path == Path::new("/"));
-            for path in OF_KERNEL.iter().filter(|_| is_all_writable) {
+            for path in KERNEL_DIRS.iter().filter(|_| is_all_writable) {
                 add(true, Gap::Protect(path.into()));
             }
             for path in layer.hide.iter().filter(|path| exists(path)) {

@@ -1,10 +1,10 @@
-//! Landlock: rulesets, which say what may be done with files below a directory and with ports.
+//! Landlock rulesets: allowed access to files below directories and to TCP ports.
 #![expect(unsafe_code, reason = "Landlock's calls have no safe interface")]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Rights to files, as the kernel numbers them.
+/// Access rights to files as bits of the kernel ABI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileRights(u64);
 
@@ -14,12 +14,12 @@ const READ_FILE: u64 = 1 << 2;
 const READ_DIR: u64 = 1 << 3;
 const MAKE_CHAR: u64 = 1 << 6;
 const MAKE_BLOCK: u64 = 1 << 11;
-/// The rights of the first version.
+/// Rights of ABI version 1.
 const FIRST: u64 = (1 << 13) - 1;
 const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEVICE: u64 = 1 << 15;
-/// What can be done with something that is no directory.
+/// Rights that apply to files other than directories.
 const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE;
 
 const BIND: u64 = 1;
@@ -31,22 +31,22 @@ const RULE_BENEATH: u32 = 1;
 const RULE_PORT: u32 = 2;
 
 impl FileRights {
-    /// To see names.
+    /// Lists directories.
     pub(super) const LIST: FileRights = FileRights(READ_DIR);
-    /// To read and execute.
+    /// Reads and executes.
     pub(super) const READ: FileRights = FileRights(EXECUTE | READ_FILE | READ_DIR);
-    /// To use a device.
+    /// Uses a device.
     pub(super) const DEVICE: FileRights =
         FileRights(READ_FILE | WRITE_FILE | READ_DIR | TRUNCATE | IOCTL_DEVICE);
-    /// To do anything but make devices.
+    /// All rights except creating devices.
     pub(super) const WRITE: FileRights =
         FileRights((FIRST | REFER | TRUNCATE | IOCTL_DEVICE) & !MAKE_CHAR & !MAKE_BLOCK);
 }
 
-/// What a ruleset is about; whatever of it no rule allows is refused.
+/// Accesses that a ruleset handles; those that no rule allows are refused.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HandledAccess {
-    /// Landlock's version: nothing newer is asked for.
+    /// ABI version; newer rights are not used.
     pub(super) version: u32,
     pub(super) ports: bool,
     pub(super) abstract_sockets: bool,
@@ -68,7 +68,7 @@ impl HandledAccess {
     }
 }
 
-/// A set of rules that a process can put on.
+/// A ruleset that a process can apply to itself.
 #[derive(Debug)]
 pub(super) struct Ruleset {
     fd: OwnedFd,
@@ -94,7 +94,7 @@ struct Port {
     port: u64,
 }
 
-/// The version this kernel has, if it has Landlock and uses it.
+/// ABI version of this kernel, if Landlock is enabled.
 pub(super) fn version() -> Option<u32> {
     let none = std::ptr::null::<u8>();
     // SAFETY: with this flag the kernel reads no memory.
@@ -106,7 +106,7 @@ impl Ruleset {
     pub(super) fn new(handled: HandledAccess) -> io::Result<Ruleset> {
         let attributes =
             RulesetAttributes { files: handled.files(), net: handled.net(), scopes: handled.scopes() };
-        // An older kernel knows a shorter structure.
+        // Older kernels have a shorter structure.
         let size = match handled.version {
             0..4 => 8usize,
             4..6 => 16,
@@ -116,11 +116,11 @@ impl Ruleset {
         // SAFETY: reads `size` bytes of the structure, which is at least as long.
         let fd = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, pointer, size, 0u32) };
         let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
-        // SAFETY: the kernel just made this descriptor, which closes on exec, and nobody else knows it.
+        // SAFETY: the kernel just created this descriptor, and nothing else owns it.
         Ok(Ruleset { fd: unsafe { OwnedFd::from_raw_fd(fd) }, handled })
     }
 
-    /// Allows `rights` to whatever lies beneath.
+    /// Allows `rights` on a file, or on a directory and everything below it.
     pub(super) fn allow(&self, beneath: BorrowedFd<'_>, rights: FileRights) -> io::Result<()> {
         let stat = rustix::fs::fstat(beneath)?;
         let is_directory = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
@@ -130,7 +130,7 @@ impl Ruleset {
         self.add(RULE_BENEATH, std::ptr::from_ref(&rule).cast())
     }
 
-    /// Allows TCP to or on a port.
+    /// Allows TCP connections to a port, or listening on it.
     pub(super) fn allow_port(&self, port: u16, connect: bool) -> io::Result<()> {
         let rights = if connect { CONNECT } else { BIND } & self.handled.net();
         if rights == 0 {
@@ -145,7 +145,7 @@ impl Ruleset {
     }
 
     fn add(&self, kind: u32, rule: *const u8) -> io::Result<()> {
-        // SAFETY: both callers pass the structure that belongs to the kind, alive for the length of the call.
+        // SAFETY: both callers pass the structure of this kind, which outlives the call.
         let result =
             unsafe { libc::syscall(libc::SYS_landlock_add_rule, self.fd.as_raw_fd(), kind, rule, 0u32) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -1,8 +1,8 @@
-//! The sandbox: what a process may touch, held by the kernel below every shell.
+//! The sandbox: restricts the files, network and system calls of processes in the kernel.
 //!
-//! A [`Profile`] says what is allowed in words, a [`Confinement`] stacks profiles, [`Features`] say what this kernel can
-//! hold, and a [`Gap`] is what it cannot. The engine makes everything once per confinement and lets each child put it
-//! on between clone and exec.
+//! A [`Profile`] describes what is allowed, a [`Confinement`] stacks profiles, [`Features`] describe what this kernel can
+//! enforce, and a [`Gap`] is a part that it cannot enforce. The engine prepares a confinement once; each child applies it
+//! between clone and exec.
 
 mod cache;
 mod confinement;
@@ -32,50 +32,50 @@ pub use features::{FeatureMask, Features, UnknownFeature};
 pub use gap::Gap;
 pub use profile::{Network, Profile, ProtectedPaths, ReadAccess, ResourceLimits};
 
-/// What happens when a kernel cannot hold a part of a confinement.
+/// Behaviour if the kernel cannot enforce a part of a confinement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnGap {
     /// The process is not started.
     #[default]
     Refuse,
-    /// It is started with what the kernel can hold.
+    /// The process is started with the part that the kernel can enforce.
     Reduce,
 }
 
-/// What an engine knows about confining processes.
+/// Settings of an engine for confined processes.
 #[derive(Debug, Clone, Default)]
 pub struct SandboxSettings {
-    /// The most that is used of what the kernel can hold, which is looked up when something is first confined.
+    /// Features that are not used even if the kernel has them. Features are probed for the first confined process.
     pub feature_mask: FeatureMask,
-    /// What happens when that is too little.
+    /// Behaviour if the features are not sufficient.
     pub on_gap: OnGap,
 }
 
 impl SandboxSettings {
-    /// What the kernel can hold, as far as it is used.
+    /// Features of the kernel without the masked ones.
     pub fn features(&self) -> Features {
         Features::probe().masked_by(&self.feature_mask)
     }
 }
 
-/// Something a process failed at because of its confinement.
+/// A failure of a process that its confinement caused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// The path it was about, where the process named one.
+    /// The path, if the process named one.
     pub path: Option<PathBuf>,
-    /// What was refused.
+    /// Kind of the refused access.
     pub kind: DenialKind,
 }
 
-/// What a confinement refused.
+/// Kind of an access that a confinement refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DenialKind {
-    /// Changing a file.
+    /// Write to a file.
     Write,
-    /// Reading or executing a file.
+    /// Read or execution of a file.
     Read,
-    /// Reaching the network.
+    /// Use of the network.
     Network,
-    /// A system call.
+    /// A filtered system call.
     Call,
 }

@@ -1,7 +1,7 @@
-//! The namespace of a confinement: a view of the machine in which only what may change can be changed.
+//! Namespaces of a confinement, in which only writable paths are mounted writable.
 //!
-//! Landlock has no "not here" below an "allowed", and does not watch modes, owners and times. Mounts do both. A view is
-//! made once and entered by every child, since making one costs more than a short command.
+//! Landlock cannot exclude a path below an allowed one and does not restrict changes of modes, owners and times. Mounts do
+//! both. Namespaces are created once and entered by every child, since creating them costs more than a short command.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,38 +9,38 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::confinement::{Confinement, DEVICES, OF_KERNEL, SHARED_MEMORY};
+use super::confinement::{Confinement, DEVICES, KERNEL_DIRS, SHARED_MEMORY};
 use super::features::Features;
 use super::profile::Network;
 use super::script::{DescriptorSlot, NO_DEVICES, NO_PROGRAMS, READ_ONLY, SetupError, SyscallScript};
 use super::standin::{self, StandIns};
 use crate::files::clean;
 
-/// What can be kept in the private shared memory of a confinement; past it writers are told that it is full.
+/// Limit on the private shared memory of a confinement in bytes (256 MiB); beyond it writes fail with ENOSPC.
 const SHARED_MEMORY_BYTES: &str = "268435456";
 
-/// What a confinement wants of a view, on real paths of things that exist.
+/// Mounts of a confinement, as real paths that exist.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct MountPlan {
-    /// What may be changed: every layer allows it, and none lies in another.
+    /// Writable in every layer; none is below another.
     pub(super) writable: Vec<PathBuf>,
-    /// What is mounted over itself inside of that, read-only or not, parents first.
+    /// Paths inside writable ones that are mounted over themselves, and whether read-only; parents first.
     pinned: BTreeMap<PathBuf, bool>,
     hidden: Vec<PathBuf>,
-    has_own_network: bool,
+    has_private_network: bool,
 }
 
-/// Namespaces that are alive as long as this is.
+/// Namespaces that exist while these descriptors are open.
 #[derive(Debug)]
 pub(super) struct Namespaces {
     pub(super) user: Option<OwnedFd>,
     pub(super) mounts: OwnedFd,
     pub(super) network: Option<OwnedFd>,
-    /// Where the old kind of shared memory, semaphores and queues have their numbers, which no path and no rule guards.
+    /// System V shared memory, semaphores and queues, which paths and rules do not restrict.
     pub(super) ipc: OwnedFd,
-    /// The shared memory that exists only inside.
+    /// The private `/dev/shm`.
     pub(super) shared_memory: Option<OwnedFd>,
-    /// The stand-ins that were covered. Kept open, so that nothing else gets their numbers.
+    /// Stand-ins that are mounted over. Kept open, so that their inode numbers are not reused.
     covered: Mutex<BTreeMap<PathBuf, OwnedFd>>,
 }
 
@@ -60,27 +60,27 @@ impl MountPlan {
             pinned,
             writable,
             hidden,
-            has_own_network: layers.iter().any(|layer| layer.network == Network::Loopback),
+            has_private_network: layers.iter().any(|layer| layer.network == Network::Loopback),
         }
     }
 
-    /// Whether something can be made at this path: below what every layer lets be changed.
+    /// Whether a file can be created at this path: it is below a path that is writable in every layer.
     pub(super) fn is_writable(confinement: &Confinement, path: &Path) -> bool {
         writable(confinement).iter().any(|root| path != root && path.starts_with(root))
     }
 
-    /// Makes the namespaces.
-    pub(super) fn make(&self, features: &Features) -> Result<Namespaces, SetupError> {
+    /// Creates the namespaces.
+    pub(super) fn create(&self, features: &Features) -> Result<Namespaces, SetupError> {
         let mut script = SyscallScript::default();
         let mut kinds = libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
         if features.needs_user_namespace {
             kinds |= libc::CLONE_NEWUSER;
-            become_oneself(&mut script);
+            map_current_user(&mut script);
         }
-        script.follow_outside();
+        script.receive_mounts();
         self.mounts(&mut script);
-        let shared_memory = own_shared_memory(&mut script);
-        if self.has_own_network {
+        let shared_memory = private_shared_memory(&mut script);
+        if self.has_private_network {
             kinds |= libc::CLONE_NEWNET;
             script.loopback();
         }
@@ -88,19 +88,19 @@ impl MountPlan {
         let mounts = keep(true, "/proc/self/ns/mnt");
         let ipc = keep(true, "/proc/self/ns/ipc");
         let user = keep(features.needs_user_namespace, "/proc/self/ns/user");
-        let network = keep(self.has_own_network, "/proc/self/ns/net");
+        let network = keep(self.has_private_network, "/proc/self/ns/net");
         let mut opened = script.run(kinds)?;
         let mut take = |slot: Option<DescriptorSlot>| slot.and_then(|slot| slot.take(&mut opened).ok());
         let (user, network, shared_memory) = (take(user), take(network), take(shared_memory));
-        let mounts = take(mounts).ok_or_else(|| SetupError::missing("the namespace"))?;
-        let ipc = take(ipc).ok_or_else(|| SetupError::missing("the namespace"))?;
+        let mounts = take(mounts).ok_or_else(|| SetupError::missing("a namespace"))?;
+        let ipc = take(ipc).ok_or_else(|| SetupError::missing("a namespace"))?;
         Ok(Namespaces { user, mounts, network, ipc, shared_memory, covered: Mutex::default() })
     }
 
     fn mounts(&self, script: &mut SyscallScript) {
-        // Nothing can be mounted over the root, so where everything may change only the kernel's own is kept.
+        // Nothing can be mounted over `/`, so if it is writable only the directories of the kernel are protected.
         match self.writable.iter().any(|path| path == Path::new("/")) {
-            true => keep_kernel(script),
+            true => protect_kernel(script),
             false => self.freeze(script),
         }
         for (path, is_read_only) in &self.pinned {
@@ -109,9 +109,9 @@ impl MountPlan {
         self.hide(script);
     }
 
-    /// Turns everything read-only but what may change.
+    /// Makes everything read-only except the writable paths.
     fn freeze(&self, script: &mut SyscallScript) {
-        // Copied before, so that each keeps the restrictions it has, and gains none.
+        // Copied first, so that the copies keep their attributes.
         let mut copies = Vec::with_capacity(self.writable.len());
         for path in &self.writable {
             let at = script.open(path);
@@ -150,7 +150,7 @@ impl MountPlan {
 }
 
 impl Namespaces {
-    /// Mounts stand-ins over themselves, where that has not been done yet. What was mounted on others went with them.
+    /// Mounts new stand-ins over themselves. Mounts over removed stand-ins were removed with them.
     pub(super) fn cover(&self, stand_ins: &StandIns) -> Result<(), SetupError> {
         let mut covered = self.covered.lock().unwrap_or_else(PoisonError::into_inner);
         let is_covered = |path: &Path, identity| {
@@ -168,14 +168,14 @@ impl Namespaces {
             new.iter().map(|stand_in| mount(&stand_in.path, stand_in.is_read_only)).collect();
         let mut opened = script.run(0)?;
         for (stand_in, slot) in new.into_iter().zip(slots) {
-            let opened = slot.take(&mut opened).map_err(|_none| SetupError::missing("what was covered"))?;
+            let opened = slot.take(&mut opened).map_err(|_none| SetupError::missing("a stand-in"))?;
             covered.insert(stand_in.path.clone(), opened);
         }
         Ok(())
     }
 }
 
-/// Keeps a path in its place, and as it is if it is to be read-only. What was opened is what is mounted over.
+/// Mounts a path over itself, so that it cannot be moved or, if read-only, changed. The opened file is the mount point.
 fn mount_over_itself(script: &mut SyscallScript, path: &Path, is_read_only: bool) -> DescriptorSlot {
     let at = script.open(path);
     let copy = script.copy(at);
@@ -186,16 +186,16 @@ fn mount_over_itself(script: &mut SyscallScript, path: &Path, is_read_only: bool
     at
 }
 
-/// Keeps what belongs to the kernel as it is where everything else may change: its settings and cgroups, through which
-/// root would leave the confinement, and the devices that are not for everyday use.
-fn keep_kernel(script: &mut SyscallScript) {
+/// Makes the directories of the kernel read-only if `/` is writable: through settings, cgroups and devices root could escape
+/// from the sandbox.
+fn protect_kernel(script: &mut SyscallScript) {
     let is_plain = |path: &&Path| path.symlink_metadata().is_ok_and(|found| !found.is_symlink());
     let mut devices = Vec::new();
     for device in DEVICES.iter().map(Path::new).filter(is_plain) {
         let at = script.open(device);
         devices.push((device, script.copy(at)));
     }
-    for path in OF_KERNEL.map(Path::new).iter().filter(|path| is_plain(path)) {
+    for path in KERNEL_DIRS.map(Path::new).iter().filter(|path| is_plain(path)) {
         let at = script.open(path);
         let copy = script.copy(at);
         script.forbid(copy, READ_ONLY | NO_DEVICES);
@@ -207,15 +207,15 @@ fn keep_kernel(script: &mut SyscallScript) {
     }
 }
 
-/// The user stays who it is, with no other user or group in sight.
-fn become_oneself(script: &mut SyscallScript) {
+/// Maps the current user and group to themselves, and no others.
+fn map_current_user(script: &mut SyscallScript) {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     script.write("/proc/self/setgroups", "deny");
     script.write("/proc/self/uid_map", &format!("{user} {user} 1"));
     script.write("/proc/self/gid_map", &format!("{group} {group} 1"));
 }
 
-fn own_shared_memory(script: &mut SyscallScript) -> Option<DescriptorSlot> {
+fn private_shared_memory(script: &mut SyscallScript) -> Option<DescriptorSlot> {
     let path = Path::new(SHARED_MEMORY);
     let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
     is_directory.then(|| {
@@ -226,13 +226,13 @@ fn own_shared_memory(script: &mut SyscallScript) -> Option<DescriptorSlot> {
     })
 }
 
-/// Tries whether such a view can be had at all.
-pub(super) fn can_be_made(needs_user_namespace: bool) -> bool {
+/// Probes whether namespaces can be created.
+pub(super) fn can_be_created(needs_user_namespace: bool) -> bool {
     let features = Features { landlock: None, seccomp: false, namespaces: true, needs_user_namespace };
-    MountPlan::default().make(&features).is_ok()
+    MountPlan::default().create(&features).is_ok()
 }
 
-/// What every layer lets be changed, as far as it exists.
+/// Existing paths that are writable in every layer.
 fn writable(confinement: &Confinement) -> Vec<PathBuf> {
     let mut writable: Option<Vec<PathBuf>> = None;
     for layer in confinement.layers() {
@@ -245,7 +245,7 @@ fn writable(confinement: &Confinement) -> Vec<PathBuf> {
     outermost(writable.unwrap_or_default())
 }
 
-/// Those that exist and have no link in them.
+/// Existing paths without symbolic links.
 fn unlinked(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths
         .iter()
@@ -254,7 +254,7 @@ fn unlinked(paths: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The real paths of those that exist.
+/// Existing paths with links resolved.
 fn real(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.iter().filter_map(|path| real_path(path).ok()).collect()
 }
@@ -263,7 +263,7 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
     path.canonicalize()
 }
 
-/// Every path that both allow.
+/// Paths that are in both lists, or below a path of the other.
 fn overlap(some: &[PathBuf], others: &[PathBuf]) -> Vec<PathBuf> {
     let inside = |these: &[PathBuf], those: &[PathBuf]| -> Vec<PathBuf> {
         these.iter().filter(|path| those.iter().any(|outer| path.starts_with(outer))).cloned().collect()
@@ -273,15 +273,15 @@ fn overlap(some: &[PathBuf], others: &[PathBuf]) -> Vec<PathBuf> {
     both
 }
 
-/// Without those that lie in others.
+/// Paths that are not below another one.
 fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
     paths.dedup_by(|later, earlier| later.starts_with(earlier));
     paths
 }
 
-/// Keeps `path` read-only inside what is writable, and every directory on the way to it in its place. A link cannot be
-/// kept from being replaced, so its directory is kept instead. What is missing gets a stand-in when a process starts.
+/// Pins `path` read-only inside writable paths, and its parents in place. A link can be replaced, so its directory is
+/// pinned too. A missing path gets a stand-in when a process starts.
 fn pin(pinned: &mut BTreeMap<PathBuf, bool>, writable: &[PathBuf], path: &Path) {
     if let Some(missing) = standin::missing(path) {
         pin_above(pinned, writable, &missing.first);
@@ -297,7 +297,7 @@ fn pin(pinned: &mut BTreeMap<PathBuf, bool>, writable: &[PathBuf], path: &Path) 
     }
 }
 
-/// Keeps every directory on the way to a path in its place, as far as they lie in what is writable; whether they do.
+/// Pins the parents of a path that are inside a writable path; returns false if the path is not in one.
 fn pin_above(pinned: &mut BTreeMap<PathBuf, bool>, writable: &[PathBuf], path: &Path) -> bool {
     let Some(root) = writable.iter().find(|root| path.starts_with(root)) else { return false };
     for above in path.ancestors().skip(1).take_while(|above| *above != root && above.starts_with(root)) {

@@ -1,4 +1,4 @@
-//! A confinement as a guard on files: what a session's commands cannot touch, its file operations cannot either.
+//! Applies a confinement to file operations, so that they have the same access as the commands of the session.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ impl PathGuard for Confinement {
             return Ok(());
         }
         let rule = format!("sandbox:{}", self.name());
-        let reason = format!("the sandbox profile {} does not allow it", self.name());
+        let reason = format!("not allowed by the sandbox profile {}", self.name());
         Err(Error::Guarded { path: real.to_owned(), access, rule, reason })
     }
 

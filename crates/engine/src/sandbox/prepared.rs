@@ -1,4 +1,4 @@
-//! What a child puts on, made once per confinement: namespaces, rulesets and the filter of system calls.
+//! A prepared sandbox: the namespaces, Landlock rulesets and seccomp filter of one confinement.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,8 +15,8 @@ use super::profile::{Network, Profile, ReadAccess};
 use super::seccomp::{self, Instruction, InternetAccess, SocketRules};
 use super::standin::StandIns;
 
-/// What root keeps: files and users, but nothing that reaches the system as a whole.
-const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::CHOWN
+/// Capabilities that root keeps: those on files and users, none on the whole system.
+const ROOT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID)
@@ -25,7 +25,7 @@ const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::KILL)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// Everything a child puts on. Kept as long as a child may be putting it on.
+/// Kernel objects that a child applies. Kept while a child may be starting.
 #[derive(Debug)]
 pub(crate) struct PreparedSandbox {
     pub(super) namespaces: Option<Namespaces>,
@@ -35,10 +35,10 @@ pub(crate) struct PreparedSandbox {
 }
 
 impl PreparedSandbox {
-    /// Makes all that these features can hold; what is left out was accepted by whoever asked.
+    /// Creates the parts that these features can enforce. The caller has checked for gaps.
     pub(super) fn new(confinement: &Confinement, features: &Features) -> Result<PreparedSandbox, String> {
         let namespaces = match features.namespaces {
-            true => Some(MountPlan::of(confinement).make(features).map_err(|failed| failed.to_string())?),
+            true => Some(MountPlan::of(confinement).create(features).map_err(|error| error.to_string())?),
             false => None,
         };
         let memory = namespaces.as_ref().and_then(|made| made.shared_memory.as_ref());
@@ -46,12 +46,12 @@ impl PreparedSandbox {
         if let Some(version) = features.landlock {
             for layer in confinement.layers() {
                 let made = ruleset(layer, version, memory);
-                rulesets.push(made.map_err(|error| format!("could not make a Landlock ruleset: {error}"))?);
+                rulesets.push(made.map_err(|error| format!("cannot create a Landlock ruleset: {error}"))?);
             }
         }
         let filter = match features.seccomp {
             true => seccomp::filter(sockets(confinement))
-                .ok_or_else(|| "the filter of system calls became too long".to_owned())?,
+                .ok_or_else(|| "the seccomp filter is too long".to_owned())?,
             false => Vec::new(),
         };
         let is_in_user_namespace = namespaces.as_ref().is_some_and(|made| made.user.is_some());
@@ -60,22 +60,22 @@ impl PreparedSandbox {
 }
 
 impl PreparedSandbox {
-    /// Puts stand-ins out of reach.
+    /// Mounts read-only copies over stand-ins.
     pub(super) fn cover(&self, stand_ins: &StandIns) -> Result<(), String> {
         match &self.namespaces {
-            Some(made) => made.cover(stand_ins).map_err(|failed| failed.to_string()),
+            Some(made) => made.cover(stand_ins).map_err(|error| error.to_string()),
             None => Ok(()),
         }
     }
 }
 
-/// What is kept of the capabilities there are. In a user namespace there are all, and none is of use.
+/// Capabilities of the child. In a user namespace it keeps none.
 fn capabilities(is_in_user_namespace: bool) -> u64 {
     if is_in_user_namespace || !rustix::process::geteuid().is_root() {
         return 0;
     }
     let has = rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted);
-    (has & KEPT_BY_ROOT).bits()
+    (has & ROOT_CAPABILITIES).bits()
 }
 
 fn sockets(confinement: &Confinement) -> SocketRules {
@@ -101,7 +101,7 @@ fn ruleset(layer: &Profile, version: u32, memory: Option<&OwnedFd>) -> io::Resul
         }
         ReadAccess::Everything => {
             allow(&rules, Path::new("/"), FileRights::LIST)?;
-            // All but the devices: root could read the disks.
+            // All but the devices: root could read disks.
             for entry in Path::new("/").read_dir()? {
                 let path = entry?.path();
                 if path != Path::new("/dev") {
@@ -122,7 +122,7 @@ fn ruleset(layer: &Profile, version: u32, memory: Option<&OwnedFd>) -> io::Resul
     Ok(rules)
 }
 
-/// Allows a path. One that cannot be opened is not allowed, and looked for again at the next start.
+/// Allows a path. A path that cannot be opened is skipped and tried again at the next start.
 fn allow(rules: &Ruleset, path: &Path, rights: FileRights) -> io::Result<()> {
     match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Ok(opened) => rules.allow(opened.as_fd(), rights),
@@ -130,7 +130,7 @@ fn allow(rules: &Ruleset, path: &Path, rights: FileRights) -> io::Result<()> {
     }
 }
 
-/// Allows a path with no link in it: one that a command put there must not lead the next one out.
+/// Allows a path without symbolic links: a command could create one to escape from the sandbox.
 fn allow_unlinked(rules: &Ruleset, path: &Path, rights: FileRights) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
@@ -140,7 +140,7 @@ fn allow_unlinked(rules: &Ruleset, path: &Path, rights: FileRights) -> io::Resul
 }
 
 impl Namespaces {
-    /// The descriptors in the order in which they are entered; -1 for those that are not.
+    /// The descriptors in the order in which they are entered; -1 for namespaces that are not used.
     pub(super) fn raw(&self) -> [i32; 4] {
         let raw = |fd: Option<&OwnedFd>| fd.map_or(-1, AsRawFd::as_raw_fd);
         let (mounts, ipc) = (self.mounts.as_raw_fd(), self.ipc.as_raw_fd());

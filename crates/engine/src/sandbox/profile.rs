@@ -1,98 +1,98 @@
-//! Profiles: what one layer of a confinement allows.
+//! Profiles: the access that one layer of a confinement allows.
 
 use std::path::{Path, PathBuf};
 
-/// What may be touched. Paths are absolute; what they contain is meant with them.
+/// Allowed access to files, network and resources. Paths are absolute and include everything below them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Profile {
-    /// What it is called in messages.
+    /// Name in messages.
     pub name: String,
-    /// What may be read and executed.
+    /// Paths that may be read and executed.
     pub read: ReadAccess,
-    /// What may also be changed. A path with a link in it is left out: a command could have put it there.
+    /// Paths that may also be changed. A path that contains a symbolic link is ignored: a command could have created it.
     pub write: Vec<PathBuf>,
-    /// What cannot be seen, whatever the rest says.
+    /// Paths that are hidden; takes precedence over all other fields.
     pub hide: Vec<PathBuf>,
-    /// What stays as it is inside writable paths.
+    /// Read-only paths inside writable ones.
     pub protect: Vec<PathBuf>,
-    /// Which network there is.
+    /// Network access.
     pub network: Network,
-    /// Whether sockets of this machine may be used where the network is not wholly on.
+    /// Whether Unix sockets may be used if the network is restricted.
     pub unix_sockets: bool,
-    /// What may be used up.
+    /// Resource limits of one command.
     pub limits: ResourceLimits,
 }
 
-/// What may be read and executed.
+/// Paths that a process may read and execute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ReadAccess {
-    /// Whatever the user may read, except devices that are not for everyday use.
+    /// All paths that the user may read, except most devices.
     Everything,
-    /// These paths, and the writable ones. One with a link in it is left out, as there.
+    /// These paths and the writable ones. A path that contains a symbolic link is ignored.
     Only(Vec<PathBuf>),
 }
 
-/// Which network a process finds.
+/// Network access of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Network {
-    /// The machine's.
+    /// The network of the machine.
     On,
-    /// None.
+    /// No network.
     Off,
-    /// One of its own, where it meets only what shares its confinement.
+    /// A private loopback network, shared with other processes of the same confinement.
     Loopback,
-    /// TCP to and on these ports only.
+    /// TCP on these ports only.
     Ports {
-        /// Ports it may connect to.
+        /// Ports that it may connect to.
         connect: Vec<u16>,
-        /// Ports it may listen on.
+        /// Ports that it may listen on.
         bind: Vec<u16>,
     },
 }
 
-/// What one command may use up; `None` is no bound.
+/// Resource limits of one command; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ResourceLimits {
-    /// Memory of the whole tree.
+    /// Memory of the process tree in bytes.
     pub memory_bytes: Option<u64>,
-    /// Processes and threads of the tree at one time.
+    /// Processes and threads of the tree at a time.
     pub processes: Option<u64>,
-    /// The size of one file.
+    /// Size of one file in bytes.
     pub file_bytes: Option<u64>,
-    /// Files one process may have open.
+    /// Open files of one process.
     pub open_files: Option<u64>,
-    /// Processor time of one process.
+    /// CPU time of one process in seconds.
     pub cpu_seconds: Option<u64>,
 }
 
-/// What belongs to the daemon and its operator, and no command may change or see.
+/// Files of the daemon and its operator that no command may change or see.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProtectedPaths {
-    /// Read-only even inside writable paths: the config file.
+    /// Read-only even inside writable paths, such as the configuration file.
     pub protect: Vec<PathBuf>,
-    /// Invisible: the state folder, token files.
+    /// Hidden, such as the state directory and token files.
     pub hide: Vec<PathBuf>,
 }
 
 impl Profile {
-    /// Reads everything, changes nothing, reaches nobody.
-    pub fn read_only(own: &ProtectedPaths) -> Profile {
+    /// Allows reading all files, no writing and no network.
+    pub fn read_only(protected: &ProtectedPaths) -> Profile {
         Profile {
             name: "read-only".to_owned(),
             read: ReadAccess::Everything,
             write: Vec::new(),
-            hide: own.hide.clone(),
-            protect: own.protect.clone(),
+            hide: protected.hide.clone(),
+            protect: protected.protect.clone(),
             network: Network::Off,
             unix_sockets: false,
             limits: ResourceLimits::default(),
         }
     }
 
-    /// Like [`Profile::read_only`], but changes files in `roots` and in the private directory `temp`. The hooks of a
-    /// repository at a root stay as they are.
-    pub fn workspace_write(roots: &[PathBuf], temp: Option<&Path>, own: &ProtectedPaths) -> Profile {
-        let mut profile = Profile { name: "workspace-write".to_owned(), ..Profile::read_only(own) };
+    /// Like [`Profile::read_only`], but also allows writing in `roots` and in the private directory `temp`. The hooks of a Git
+    /// repository at a root stay read-only.
+    pub fn workspace_write(roots: &[PathBuf], temp: Option<&Path>, protected: &ProtectedPaths) -> Profile {
+        let mut profile = Profile { name: "workspace-write".to_owned(), ..Profile::read_only(protected) };
         profile.write = roots.iter().cloned().chain(temp.map(Path::to_owned)).collect();
         profile.protect.extend(roots.iter().map(|root| root.join(".git/hooks")));
         profile
@@ -100,18 +100,18 @@ impl Profile {
 }
 
 impl ResourceLimits {
-    /// The lower of both, bound by bound.
+    /// The lower of each limit.
     pub fn lower(self, other: ResourceLimits) -> ResourceLimits {
-        let least = |a: Option<u64>, b: Option<u64>| match (a, b) {
+        let lower = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (one, other) => one.or(other),
         };
         ResourceLimits {
-            memory_bytes: least(self.memory_bytes, other.memory_bytes),
-            processes: least(self.processes, other.processes),
-            file_bytes: least(self.file_bytes, other.file_bytes),
-            open_files: least(self.open_files, other.open_files),
-            cpu_seconds: least(self.cpu_seconds, other.cpu_seconds),
+            memory_bytes: lower(self.memory_bytes, other.memory_bytes),
+            processes: lower(self.processes, other.processes),
+            file_bytes: lower(self.file_bytes, other.file_bytes),
+            open_files: lower(self.open_files, other.open_files),
+            cpu_seconds: lower(self.cpu_seconds, other.cpu_seconds),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The filter of system calls: a small program for the kernel, assembled here.
+//! Assembles the seccomp filter: a BPF program that refuses some system calls.
 //!
-//! It is a list of what is refused, found by bisection: the kernel runs it once for every call there is when a child
-//! puts it on, so a long row of comparisons would cost more than all the rest.
+//! It finds the call number by bisection: when a child installs the filter, the kernel runs it once for every number, so a
+//! linear list of comparisons would dominate the cost of a start.
 
-/// One instruction, as the kernel lays it out.
+/// One BPF instruction in the layout of the kernel.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Instruction {
@@ -18,11 +18,11 @@ const ARCHITECTURE: u32 = 0xC000_003E;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xC000_00B7;
 
-/// Where the parts of a call lie in what the kernel shows a filter.
+/// Offsets in `struct seccomp_data`.
 const NUMBER: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const ARGUMENTS: u32 = 16;
-/// Numbers from here on are those of another calling convention of the same processor.
+/// Numbers from here on belong to the x32 ABI.
 const FOREIGN_NUMBERS: u32 = 0x4000_0000;
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
@@ -31,7 +31,7 @@ const IF_NOT_BELOW: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// Flags of `clone` and `unshare` that make a namespace; the last is a signal number to `clone`.
+/// Flags of `clone` and `unshare` that create a namespace.
 const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -39,34 +39,35 @@ const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWUSER
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET) as u32;
+/// `CLONE_NEWTIME` of `unshare`; to `clone` these bits are the exit signal.
 const NEW_TIME: u32 = 0x80;
 const TYPE_OF_SOCKET: u32 = 0xf;
 const OPEN_TREE_ATTR: i64 = 467;
 
-/// Which sockets can be made.
+/// Sockets that may be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct SocketRules {
-    /// All of them; the rest says nothing then.
+    /// All sockets; the other fields are ignored.
     pub(super) all: bool,
-    /// SocketRules of the internet.
+    /// IPv4 and IPv6 sockets.
     pub(super) internet: InternetAccess,
-    /// Questions to the kernel about its network.
+    /// Netlink sockets that query the network of the kernel.
     pub(super) routes: bool,
-    /// SocketRules of this machine.
+    /// Unix sockets.
     pub(super) unix: bool,
 }
 
-/// Which sockets of the internet can be made.
+/// IPv4 and IPv6 sockets that may be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum InternetAccess {
     No,
-    /// TCP, whose ports Landlock knows.
+    /// TCP only, whose ports Landlock restricts.
     Tcp,
     Yes,
 }
 
 impl SocketRules {
-    /// What both allow.
+    /// Sockets that both allow.
     pub(super) fn both(self, other: SocketRules) -> SocketRules {
         match (self.all, other.all) {
             (true, _) => other,
@@ -81,7 +82,7 @@ impl SocketRules {
     }
 }
 
-/// The whole filter; nothing if it were too long for its own jumps.
+/// The filter; `None` if a jump would be too long.
 pub(super) fn filter(sockets: SocketRules) -> Option<Vec<Instruction>> {
     let mut program = vec![
         plain(LOAD, ARCHITECTURE_AT),
@@ -89,21 +90,21 @@ pub(super) fn filter(sockets: SocketRules) -> Option<Vec<Instruction>> {
         plain(RETURN, libc::SECCOMP_RET_KILL_PROCESS),
         plain(LOAD, NUMBER),
     ];
-    let mut answers = Vec::new();
-    bisect(&ranges(calls(sockets)), &mut program, &mut answers)?;
-    // The answers stand once, at the end; whoever decides jumps there.
-    for answer in [allow(), refuse(libc::EPERM)] {
-        for (at, is_high, _) in answers.iter().filter(|(_, _, wanted)| *wanted == answer) {
+    let mut results = Vec::new();
+    bisect(&ranges(calls(sockets)), &mut program, &mut results)?;
+    // Each result is stored once, at the end.
+    for result in [allow(), refuse(libc::EPERM)] {
+        for (at, is_high, _) in results.iter().filter(|(_, _, wanted)| *wanted == result) {
             let distance = distance(*at, program.len())?;
             let jump = program.get_mut(*at)?;
             *if *is_high { &mut jump.jt } else { &mut jump.jf } = distance;
         }
-        program.push(answer);
+        program.push(result);
     }
     Some(program)
 }
 
-/// Every number from which on something else holds than before, with what holds.
+/// First number of each range of calls with the same result, and the instructions for that range.
 fn ranges(mut calls: Vec<(u32, Vec<Instruction>)>) -> Vec<(u32, Vec<Instruction>)> {
     calls.sort_by_key(|(number, _)| *number);
     calls.dedup_by_key(|(number, _)| *number);
@@ -120,12 +121,12 @@ fn ranges(mut calls: Vec<(u32, Vec<Instruction>)>) -> Vec<(u32, Vec<Instruction>
     ranges
 }
 
-/// Finds the range of a number. A side that is nothing but one of the two common answers is left to `answers`: which
-/// instruction jumps, whether with its upper side, and to what.
+/// Emits a binary search for the range. A branch that is one of the two common results is recorded in `results`: the
+/// instruction that jumps, whether its true branch jumps, and the result.
 fn bisect(
     ranges: &[(u32, Vec<Instruction>)],
     program: &mut Vec<Instruction>,
-    answers: &mut Vec<(usize, bool, Instruction)>,
+    results: &mut Vec<(usize, bool, Instruction)>,
 ) -> Option<()> {
     if let [(_, then)] = ranges {
         program.extend(then);
@@ -137,29 +138,29 @@ fn bisect(
     for (side, is_high) in [(low, false), (high, true)] {
         match side {
             [(_, then)] if **then == [allow()] || **then == [refuse(libc::EPERM)] => {
-                answers.push((at, is_high, *then.first()?));
+                results.push((at, is_high, *then.first()?));
             }
             _ => {
                 let distance = distance(at, program.len())?;
                 let jump = program.get_mut(at)?;
                 *if is_high { &mut jump.jt } else { &mut jump.jf } = distance;
-                bisect(side, program, answers)?;
+                bisect(side, program, results)?;
             }
         }
     }
     Some(())
 }
 
-/// What a jump has to skip.
+/// Number of instructions that a jump skips.
 fn distance(from: usize, to: usize) -> Option<u8> {
     u8::try_from(to - from - 1).ok()
 }
 
-/// What happens to each call that is not simply allowed.
+/// Instructions for all calls that are not always allowed.
 fn calls(sockets: SocketRules) -> Vec<(u32, Vec<Instruction>)> {
     let mut calls: Vec<(u32, Vec<Instruction>)> =
         refused().into_iter().map(|number| (number as u32, vec![refuse(libc::EPERM)])).collect();
-    // Its flags lie in memory, where a filter cannot look; libraries fall back to its ancestor.
+    // Its flags are in memory, which a filter cannot read; libraries fall back to `clone`.
     calls.push((libc::SYS_clone3 as u32, vec![refuse(libc::ENOSYS)]));
     calls.push((libc::SYS_clone as u32, without_bits(0, NEW_NAMESPACES)));
     calls.push((libc::SYS_unshare as u32, without_bits(0, NEW_NAMESPACES | NEW_TIME)));
@@ -169,7 +170,7 @@ fn calls(sockets: SocketRules) -> Vec<(u32, Vec<Instruction>)> {
     if !sockets.all {
         calls.push((libc::SYS_socket as u32, socket(sockets)));
         if !sockets.unix {
-            // A pair of datagram sockets can be turned to any other address.
+            // A pair of datagram sockets can be connected to another address.
             let mut pair = vec![argument(1), plain(AND, TYPE_OF_SOCKET)];
             for kind in [libc::SOCK_STREAM, libc::SOCK_SEQPACKET] {
                 pair.extend(when_equal(kind as u32, vec![allow()]));
@@ -179,7 +180,7 @@ fn calls(sockets: SocketRules) -> Vec<(u32, Vec<Instruction>)> {
         }
     }
     if !sockets.all && sockets.internet == InternetAccess::Tcp {
-        // Connects while it sends, and nobody asks for the port.
+        // It connects while it sends, without a check of the port.
         let fast_open = libc::MSG_FASTOPEN as u32;
         calls.push((libc::SYS_sendto as u32, without_bits(3, fast_open)));
         calls.push((libc::SYS_sendmsg as u32, without_bits(2, fast_open)));
@@ -222,7 +223,7 @@ fn socket(sockets: SocketRules) -> Vec<Instruction> {
     program
 }
 
-/// The low half of an argument: all that the kernel takes of those looked at here.
+/// Loads the low half of an argument: the kernel uses only this half of the arguments that are checked.
 fn argument(index: u32) -> Instruction {
     plain(LOAD, ARGUMENTS + 8 * index)
 }
@@ -241,8 +242,8 @@ fn none_of(index: u32, values: &[u32]) -> Vec<Instruction> {
     program
 }
 
-/// Limits of the caller itself, or nothing but a question: any process of the same user could be starved by them. The
-/// pointer to the new limits is looked at in both halves.
+/// `prlimit` on the caller itself, or without new limits: setting limits could starve other processes of the user. Both
+/// halves of the pointer to the new limits are checked.
 fn own_limits() -> Vec<Instruction> {
     let mut program = vec![argument(0)];
     program.extend(when_equal(0, vec![allow()]));
@@ -255,7 +256,7 @@ fn own_limits() -> Vec<Instruction> {
     program
 }
 
-/// `then` has to end with an answer.
+/// `then` must end with a result.
 fn when_equal(value: u32, then: Vec<Instruction>) -> Vec<Instruction> {
     let skipped = u8::try_from(then.len()).unwrap_or(u8::MAX);
     let mut program = vec![Instruction { code: IF_EQUAL, jt: 0, jf: skipped, k: value }];
@@ -275,7 +276,7 @@ fn refuse(errno: i32) -> Instruction {
     plain(RETURN, libc::SECCOMP_RET_ERRNO | errno as u32)
 }
 
-/// Calls that reach other processes, the system as a whole, or past the filter itself.
+/// Calls that affect other processes or the whole system, or that bypass the filter.
 fn refused() -> Vec<i64> {
     let mut numbers = vec![
         libc::SYS_ptrace,
@@ -334,7 +335,7 @@ fn refused() -> Vec<i64> {
 
 #[cfg(target_arch = "x86_64")]
 fn refused_here() -> Vec<i64> {
-    // Calls on modules that kernels have no longer: they close gaps between the others.
+    // Obsolete calls on modules: including them merges ranges of numbers.
     const GONE: [i64; 3] = [174, 177, 178];
     let here = [
         libc::SYS_iopl,
@@ -349,7 +350,7 @@ fn refused_here() -> Vec<i64> {
 
 #[cfg(target_arch = "aarch64")]
 fn refused_here() -> Vec<i64> {
-    // Not in every list of numbers of this processor.
+    // Not defined by libc on every architecture.
     const KEXEC_FILE_LOAD: i64 = 294;
     vec![KEXEC_FILE_LOAD]
 }
@@ -361,7 +362,7 @@ mod tests {
     const NO_SOCKETS: SocketRules =
         SocketRules { all: false, internet: InternetAccess::No, routes: false, unix: false };
 
-    /// What the kernel would answer.
+    /// The result that the kernel would return.
     fn run(program: &[Instruction], number: u32, arguments: [u32; 6]) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {

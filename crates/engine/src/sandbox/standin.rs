@@ -1,9 +1,9 @@
-//! Stand-ins: empty directories in the place of protected paths that do not exist, so that something can be mounted there.
+//! Stand-ins: empty directories at protected paths that do not exist, as mount points for read-only mounts.
 //!
-//! Landlock knows no names and the kernel mounts only onto what is there, so that nothing else keeps a missing path
-//! from being made. A stand-in is made before a process starts, and removed when nothing of the process is left. Whoever
-//! uses one holds a shared lock on it, and who can have it alone removes it: commands and daemons share stand-ins that
-//! way. The mode tells them from everybody's directories, so that one whose daemon was killed is found by the next.
+//! Landlock rules apply to existing files only, and so do mounts, so nothing else prevents a process from creating a missing
+//! path. A stand-in is created before a process starts and removed when all processes of its tree have ended. Every user
+//! holds a shared lock on it, and removes it if it can get the lock exclusively: commands and daemons share stand-ins this
+//! way. The mode distinguishes stand-ins from other directories, so that a later daemon recognises those of a killed one.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,36 +19,36 @@ use super::confinement::Confinement;
 use super::namespace::MountPlan;
 use crate::files::clean;
 
-/// The mode of a stand-in: nobody gives a private directory the bit for shared ones.
+/// Mode of a stand-in: a private directory with the sticky bit, which only makes sense on shared ones.
 const MARK: RawMode = 0o1700;
-/// What of a mode is compared with it: parents hand on the bit for groups.
+/// Bits of the mode that are compared with [`MARK`]: the set-group-ID bit may be inherited from the parent.
 const COMPARED: RawMode = 0o5777;
-/// What is left of the mode once somebody has put something into it.
+/// Mode of a stand-in after another process has created a file in it.
 const UNMARKED: Mode = Mode::RWXU;
-/// How often one that is just being removed by somebody else is tried again, a millisecond apart.
-const TRIES: usize = 1000;
+/// Limit on attempts, 1 ms apart, to create a stand-in that another process is removing.
+const MAX_ATTEMPTS: usize = 1000;
 
-/// Those of one process. The innermost goes first.
+/// Stand-ins of one process, removed from the innermost outwards.
 #[derive(Debug, Default)]
 pub(crate) struct StandIns(Vec<StandIn>);
 
-/// One of them, held by its lock.
+/// A stand-in with its shared lock.
 #[derive(Debug)]
 pub(super) struct StandIn {
     pub(super) path: PathBuf,
-    /// Whether nothing can be put into it; those on the way to such a one only stay in their place.
+    /// Whether it is read-only. Parents of such a stand-in are not, but cannot be moved.
     pub(super) is_read_only: bool,
     parent: OwnedFd,
     name: OsString,
     opened: OwnedFd,
 }
 
-/// Where stand-ins are needed for a confinement, outermost first, and which of them are read-only.
+/// Paths of the stand-ins that a confinement needs, outermost first, and whether each is read-only.
 ///
-/// A part of a repository that does not exist is left out: a repository that a command makes is its own.
-pub(super) fn wanted(confinement: &Confinement) -> BTreeMap<PathBuf, bool> {
+/// Paths inside a missing Git repository are skipped: a command may create a repository with its own hooks.
+pub(super) fn needed_paths(confinement: &Confinement) -> BTreeMap<PathBuf, bool> {
     let protected = || confinement.layers().iter().flat_map(|layer| &layer.protect).map(|path| clean(path));
-    let mut wanted = BTreeMap::new();
+    let mut needed = BTreeMap::new();
     for path in protected().filter(|path| is_missing(path)) {
         let is_inner = protected().any(|outer| path != outer && path.starts_with(&outer));
         let Some(MissingPath { first, whole }) = missing(&path).filter(|_| !is_inner) else { continue };
@@ -57,21 +57,21 @@ pub(super) fn wanted(confinement: &Confinement) -> BTreeMap<PathBuf, bool> {
             continue;
         }
         for part in whole.ancestors().take_while(|part| part.starts_with(&first)) {
-            *wanted.entry(part.to_owned()).or_default() |= part == whole;
+            *needed.entry(part.to_owned()).or_default() |= part == whole;
         }
     }
-    wanted
+    needed
 }
 
-/// A missing path, below the real path of what is there.
+/// A missing path with the links of its existing parent resolved.
 #[derive(Debug)]
 pub(super) struct MissingPath {
-    /// Its outermost part that is missing.
+    /// The outermost missing component.
     pub(super) first: PathBuf,
     whole: PathBuf,
 }
 
-/// What is missing of a path, if anything is.
+/// The missing part of a path; `None` if it exists.
 pub(super) fn missing(path: &Path) -> Option<MissingPath> {
     let first = path.ancestors().take_while(|part| is_missing(part)).last()?;
     let above = first.parent()?;
@@ -82,37 +82,37 @@ pub(super) fn missing(path: &Path) -> Option<MissingPath> {
     })
 }
 
-/// Whether nothing is there, or only a stand-in.
+/// Whether the path does not exist or is a stand-in.
 pub(super) fn is_missing(path: &Path) -> bool {
     match rustix::fs::lstat(path) {
-        Ok(found) => is_marked(&found),
+        Ok(found) => is_stand_in(&found),
         Err(error) => error == Errno::NOENT,
     }
 }
 
-/// Whether this is a stand-in.
-pub(super) fn is_marked(found: &Stat) -> bool {
+/// Whether the mode and owner are those of a stand-in.
+pub(super) fn is_stand_in(found: &Stat) -> bool {
     FileType::from_raw_mode(found.st_mode) == FileType::Directory
         && found.st_mode & COMPARED == MARK
         && found.st_uid == rustix::process::geteuid().as_raw()
 }
 
 impl StandIns {
-    /// Makes those that are wanted, or joins those who have.
-    pub(super) fn make(wanted: BTreeMap<PathBuf, bool>) -> Result<StandIns, String> {
-        let mut made = StandIns::default();
-        for (path, is_read_only) in wanted {
-            let failed = |error| format!("could not keep {} from being made: {error}", path.display());
-            made.0.extend(StandIn::at(&path, is_read_only).map_err(failed)?);
+    /// Creates stand-ins at these paths, or shares existing ones.
+    pub(super) fn create(paths: BTreeMap<PathBuf, bool>) -> Result<StandIns, String> {
+        let mut created = StandIns::default();
+        for (path, is_read_only) in paths {
+            let failed = |error| format!("cannot prevent the creation of {}: {error}", path.display());
+            created.0.extend(StandIn::create(&path, is_read_only).map_err(failed)?);
         }
-        Ok(made)
+        Ok(created)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &StandIn> {
         self.0.iter()
     }
 
-    /// Whether there are none.
+    /// Whether there are no stand-ins.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -125,20 +125,20 @@ impl Drop for StandIns {
 }
 
 impl StandIn {
-    /// A stand-in at a path that has no link in it; nothing where nobody could make anything.
-    fn at(path: &Path, is_read_only: bool) -> io::Result<Option<StandIn>> {
+    /// Creates a stand-in at a path without symbolic links; `None` if this user cannot create files there.
+    fn create(path: &Path, is_read_only: bool) -> io::Result<Option<StandIn>> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let none = Mode::empty();
         let parent = rustix::fs::openat2(rustix::fs::CWD, parent, flags, none, ResolveFlags::NO_SYMLINKS)?;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(MARK)) {
                 Ok(()) | Err(Errno::EXIST) => {}
-                // The commands have no more rights than we have.
+                // Commands run with the same privileges, so they cannot create the path either.
                 Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NAMETOOLONG) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
-            if let Some(opened) = join(parent.as_fd(), name.as_ref())? {
+            if let Some(opened) = open_locked(parent.as_fd(), name.as_ref())? {
                 let (path, name) = (path.to_owned(), name.to_owned());
                 return Ok(Some(StandIn { path, is_read_only, parent, name, opened }));
             }
@@ -147,7 +147,7 @@ impl StandIn {
         Err(Errno::BUSY.into())
     }
 
-    /// Device and number.
+    /// Device and inode.
     pub(super) fn identity(&self) -> Option<(u64, u64)> {
         identity(self.opened.as_fd())
     }
@@ -155,19 +155,19 @@ impl StandIn {
 
 impl Drop for StandIn {
     fn drop(&mut self) {
-        // Somebody else still needs it, and removes it.
+        // Another process still uses it and will remove it.
         if rustix::fs::flock(&self.opened, FlockOperation::NonBlockingLockExclusive).is_err() {
             return;
         }
         let Ok(found) = rustix::fs::statat(&self.parent, &self.name, AtFlags::SYMLINK_NOFOLLOW) else {
             return;
         };
-        if !is_marked(&found) || Some((found.st_dev, found.st_ino)) != self.identity() {
+        if !is_stand_in(&found) || Some((found.st_dev, found.st_ino)) != self.identity() {
             return;
         }
         match rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR) {
             Ok(()) => {}
-            // Somebody outside has made it theirs.
+            // A process outside the sandbox has created a file in it.
             Err(Errno::NOTEMPTY | Errno::EXIST) => {
                 let _unmarked = rustix::fs::fchmod(&self.opened, UNMARKED);
             }
@@ -176,8 +176,8 @@ impl Drop for StandIn {
     }
 }
 
-/// Opens and locks what is there; nothing if somebody is just removing it.
-fn join(parent: BorrowedFd<'_>, name: &Path) -> io::Result<Option<OwnedFd>> {
+/// Opens and locks a stand-in; `None` if another process is removing it.
+fn open_locked(parent: BorrowedFd<'_>, name: &Path) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(None),
@@ -187,11 +187,11 @@ fn join(parent: BorrowedFd<'_>, name: &Path) -> io::Result<Option<OwnedFd>> {
         Err(Errno::WOULDBLOCK) => return Ok(None),
         locked => locked?,
     }
-    let is_there = rustix::fs::fstat(&opened)?.st_nlink > 0;
-    Ok(is_there.then_some(opened))
+    let is_linked = rustix::fs::fstat(&opened)?.st_nlink > 0;
+    Ok(is_linked.then_some(opened))
 }
 
-/// Device and number of what is open.
+/// Device and inode of an open file.
 pub(super) fn identity(opened: BorrowedFd<'_>) -> Option<(u64, u64)> {
     let found = rustix::fs::fstat(opened).ok()?;
     Some((found.st_dev, found.st_ino))

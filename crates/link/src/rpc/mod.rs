@@ -20,5 +20,5 @@ mod reply;
 mod requests;
 
 pub use in_flight::InFlight;
-pub use reply::Reply;
+pub use reply::{Dialect, Reply};
 pub use requests::{Params, Request, Requests, RpcLimits};

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde::Serialize;
+use wire::exec_server::{ErrorObject, envelope};
 use wire::jsonrpc::{self, Id, RpcError};
 
 use super::in_flight::Slot;
@@ -15,9 +16,20 @@ use crate::{Closed, Outgoing};
 /// reply to a notification sends nothing.
 #[derive(Debug)]
 pub struct Reply {
+    dialect: Dialect,
     to: To,
     outgoing: Outgoing,
     _slot: Option<Slot>,
+}
+
+/// How a protocol writes its responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    /// JSON-RPC 2.0, with its version member and `data` in every error.
+    #[default]
+    Versioned,
+    /// The same without a version member, as exec-server writes it.
+    Unversioned,
 }
 
 #[derive(Debug)]
@@ -34,12 +46,17 @@ enum To {
 }
 
 impl Reply {
+    /// The reply to a request that was not read by [`super::Requests`].
+    pub fn new(dialect: Dialect, id: Id, outgoing: Outgoing) -> Reply {
+        Reply { dialect, to: To::Caller(id), outgoing, _slot: None }
+    }
+
     pub(super) fn nobody(outgoing: Outgoing, slot: Option<Slot>) -> Reply {
-        Reply { to: To::Nobody, outgoing, _slot: slot }
+        Reply { dialect: Dialect::Versioned, to: To::Nobody, outgoing, _slot: slot }
     }
 
     pub(super) fn caller(id: Id, outgoing: Outgoing, slot: Option<Slot>) -> Reply {
-        Reply { to: To::Caller(id), outgoing, _slot: slot }
+        Reply { dialect: Dialect::Versioned, to: To::Caller(id), outgoing, _slot: slot }
     }
 
     pub(super) fn batch(
@@ -49,7 +66,7 @@ impl Reply {
         outgoing: Outgoing,
         slot: Option<Slot>,
     ) -> Reply {
-        Reply { to: To::Batch { id, batch, place }, outgoing, _slot: slot }
+        Reply { dialect: Dialect::Versioned, to: To::Batch { id, batch, place }, outgoing, _slot: slot }
     }
 
     /// True if the caller expects a response.
@@ -93,7 +110,7 @@ impl Reply {
 
     /// The encoded response, for the caller to send; `None` while a batch waits for others.
     pub(super) fn into_line<T: Serialize>(mut self, answer: Result<T, RpcError>) -> Option<Bytes> {
-        let response = encode(self.id()?, answer);
+        let response = self.dialect.encode(self.id()?, answer);
         let line = self.to.line(response);
         self.to = To::Nobody;
         line
@@ -101,11 +118,18 @@ impl Reply {
 
     async fn deliver<T: Serialize>(mut self, answer: Result<T, RpcError>, wait: Wait) -> Result<(), Closed> {
         let Some(id) = self.id() else { return Ok(()) };
-        let response = encode(id, answer);
+        let response = self.dialect.encode(id, answer);
         self.forward(response, wait).await
     }
 
-    async fn forward(&mut self, response: Vec<u8>, wait: Wait) -> Result<(), Closed> {
+    async fn forward(&mut self, mut response: Vec<u8>, wait: Wait) -> Result<(), Closed> {
+        let (bytes, limit) = (response.len(), self.outgoing.largest());
+        if let Some(id) = self.id().filter(|_| bytes > limit) {
+            // A longer message would end the connection for every request on it.
+            let message =
+                format!("response too large: {bytes} bytes (limit {limit}); request less at a time");
+            response = self.dialect.encode(id, Err::<(), _>(RpcError::internal(message)));
+        }
         let Some(line) = self.to.line(response) else {
             self.to = To::Nobody;
             return Ok(());
@@ -134,10 +158,17 @@ enum Wait {
     Written,
 }
 
-fn encode<T: Serialize>(id: &Id, answer: Result<T, RpcError>) -> Vec<u8> {
-    match answer {
-        Ok(result) => jsonrpc::response(Some(id), &result),
-        Err(error) => jsonrpc::error_response(Some(id), &error),
+impl Dialect {
+    fn encode<T: Serialize>(self, id: &Id, answer: Result<T, RpcError>) -> Vec<u8> {
+        match (self, answer) {
+            (Dialect::Versioned, Ok(result)) => jsonrpc::response(Some(id), &result),
+            (Dialect::Versioned, Err(error)) => jsonrpc::error_response(Some(id), &error),
+            (Dialect::Unversioned, Ok(result)) => envelope::response(id, &result),
+            (Dialect::Unversioned, Err(RpcError { code, message, data })) => {
+                let data = Some(data).filter(|data| data.as_object().is_none_or(|data| !data.is_empty()));
+                envelope::error_response(id, &ErrorObject { code, message, data })
+            }
+        }
     }
 }
 
@@ -147,7 +178,7 @@ impl Drop for Reply {
             return send_from_drop(&self.outgoing, line.clone());
         }
         let Some(id) = self.id() else { return };
-        let response = jsonrpc::error_response(Some(id), &RpcError::internal("the request was given up"));
+        let response = self.dialect.encode(id, Err::<(), _>(RpcError::internal("request abandoned")));
         if let Some(line) = self.to.line(response) {
             send_from_drop(&self.outgoing, line);
         }

@@ -54,7 +54,12 @@ pub struct Request {
 pub struct Params(Option<Bytes>);
 
 impl Params {
-    /// The JSON text, if there is any.
+    /// The params of a request that was not read by [`Requests`].
+    pub fn new(text: Option<Bytes>) -> Params {
+        Params(text)
+    }
+
+    /// The text, if there was any.
     pub fn text(&self) -> Option<&str> {
         // Part of a line that is valid UTF-8; checking again is cheaper than a copy.
         std::str::from_utf8(self.0.as_deref()?).ok()

@@ -51,6 +51,11 @@ impl RpcError {
         RpcError::new(code::INVALID_PARAMS, message)
     }
 
+    /// Creates the error for a request that makes no sense in this state: `-32600`.
+    pub fn invalid_request(message: impl Into<String>) -> RpcError {
+        RpcError::new(code::INVALID_REQUEST, message)
+    }
+
     /// Creates the error for an unknown method: `-32601`, with its name.
     pub fn method_not_found(method: &str) -> RpcError {
         RpcError::new(code::METHOD_NOT_FOUND, "method not found").with_data(json!({ "method": method }))

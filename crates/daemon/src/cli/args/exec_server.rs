@@ -11,35 +11,35 @@ use crate::faces::exec_server::listen::{DEFAULT_LISTEN_URL, ExecServerTransport}
 /// What `rexd exec-server` is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecServerArgs {
-    /// Where the configuration comes from.
+    /// The flags that select the configuration.
     pub config: ConfigArgs,
-    /// What it serves on, unless it is remote.
+    /// The transport, unless it registers with a hub.
     pub transport: ExecServerTransport,
-    /// What clients have to show.
+    /// The authentication of clients.
     pub ws_auth: WsAuthFlags,
-    /// Where it registers instead of listening.
+    /// The hub with which it registers instead of listening.
     pub remote: Option<RegistrationArgs>,
 }
 
-/// What clients of a listener have to show, as it was written.
+/// The flags for the authentication of clients, not checked yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WsAuthFlags {
-    /// The way.
+    /// The value of `--ws-auth`.
     pub mode: Option<String>,
     /// The file with the token.
     pub file: Option<PathBuf>,
-    /// The token's digest.
+    /// The SHA-256 digest of the token.
     pub sha256: Option<String>,
 }
 
-/// Where an executor registers.
+/// The registration of an executor with a hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistrationArgs {
-    /// The registry.
+    /// The URL of the hub.
     pub url: String,
-    /// What the executor is called there.
+    /// The id of the executor.
     pub executor_id: String,
-    /// What people call it.
+    /// The display name of the executor.
     pub name: Option<String>,
 }
 
@@ -49,26 +49,26 @@ impl ParsedFlags {
         let listen = self.text("listen")?;
         let remote = self.remote()?;
         if let (Some(_), Some(_)) = (&listen, &remote) {
-            let hint = "an executor that registers does not listen: leave one of them out";
-            return Err(UsageError::new("--listen and --remote exclude each other", hint));
+            let hint = "use one of them; an executor that registers does not listen";
+            return Err(UsageError::new("conflicting flags: --listen and --remote", hint));
         }
         let transport = listen.as_deref().unwrap_or(DEFAULT_LISTEN_URL).parse();
         let transport = transport.map_err(
             |error: crate::faces::exec_server::listen::ExecServerListenUrlParseError| {
-                UsageError::new(error.to_string(), "host names are not looked up")
+                UsageError::new(error.to_string(), "use an IP address; host names are not resolved")
             },
         )?;
         Ok(ExecServerArgs { config: self.config(&[])?, transport, ws_auth: self.ws_auth()?, remote })
     }
 
-    /// The address of `--exec-server`.
+    /// The address in `--exec-server`.
     pub(super) fn exec_server_address(&self) -> Result<Option<SocketAddr>, UsageError> {
         let Some(url) = self.text("exec-server")? else { return Ok(None) };
         match url.parse() {
             Ok(ExecServerTransport::WebSocket { bind_address }) => Ok(Some(bind_address)),
             _ => Err(UsageError::new(
-                format!("--exec-server cannot listen on {url:?}"),
-                "expected ws://IP:PORT, such as ws://127.0.0.1:0",
+                format!("invalid --exec-server URL {url:?}"),
+                "use ws://IP:PORT, such as ws://127.0.0.1:0",
             )),
         }
     }
@@ -87,14 +87,11 @@ impl ParsedFlags {
             (Some(url), Some(id)) if !id.trim().is_empty() => {
                 Ok(Some(RegistrationArgs { url, executor_id: id.trim().to_owned(), name }))
             }
-            (Some(_), _) => {
-                Err(UsageError::new("--remote needs --executor-id", "name what the executor is called"))
-            }
+            (Some(_), _) => Err(UsageError::new("--remote requires --executor-id", "pass --executor-id ID")),
             (None, None) if name.is_none() => Ok(None),
-            (None, _) => Err(UsageError::new(
-                "--executor-id and --name need --remote",
-                "name the registry: --remote https://HUB",
-            )),
+            (None, _) => {
+                Err(UsageError::new("--executor-id and --name require --remote", "pass --remote https://HUB"))
+            }
         }
     }
 }

@@ -9,19 +9,20 @@ use super::{CliCommand, ParsedFlags, UsageError};
 use crate::cli::policy::{PolicyCommand, PolicyTest, Replay, TestedOperation};
 use crate::observe::audit::{DECISIONS, ShowArgs};
 
-const POLICY_HINT: &str = "rexd policy test|explain [FLAGS] -- COMMAND..., or rexd policy replay AUDIT";
-const AUDIT_HINT: &str = "rexd audit verify FILE, or rexd audit show [FILE] [FLAGS]";
+const POLICY_HINT: &str =
+    "use `rexd policy test|explain [FLAGS] -- COMMAND...` or `rexd policy replay AUDIT`";
+const AUDIT_HINT: &str = "use `rexd audit verify FILE` or `rexd audit show [FILE] [FLAGS]`";
 
 impl ParsedFlags {
-    /// `rexd policy …`.
+    /// Parses `rexd policy …`.
     pub(super) fn policy(&self, operands: &[OsString]) -> Result<CliCommand, UsageError> {
         let (verb, rest) = match operands.split_first() {
             Some((verb, rest)) => (verb.to_string_lossy(), rest),
-            None => return Err(UsageError::new("`rexd policy` needs to know what to do", POLICY_HINT)),
+            None => return Err(UsageError::new("missing subcommand of `rexd policy`", POLICY_HINT)),
         };
         let command = match (verb.as_ref(), rest) {
-            ("test", words) => PolicyCommand::Test(self.question(words)?),
-            ("explain", words) => PolicyCommand::Explain(self.question(words)?),
+            ("test", words) => PolicyCommand::Test(self.policy_test(words)?),
+            ("explain", words) => PolicyCommand::Explain(self.policy_test(words)?),
             ("replay", [file]) => PolicyCommand::Replay(Replay {
                 config: self.config(&[])?,
                 file: file.into(),
@@ -35,7 +36,7 @@ impl ParsedFlags {
         Ok(CliCommand::Policy(Box::new(command)))
     }
 
-    fn question(&self, words: &[OsString]) -> Result<PolicyTest, UsageError> {
+    fn policy_test(&self, words: &[OsString]) -> Result<PolicyTest, UsageError> {
         Ok(PolicyTest {
             config: self.config(&[])?,
             face: self.text("face")?.unwrap_or_else(|| "rexd".to_owned()),
@@ -43,12 +44,12 @@ impl ParsedFlags {
             caller: self.text("caller")?,
             cwd: self.last("cwd").map(PathBuf::from),
             json: self.has("json"),
-            wanted: self.wanted(words)?,
+            operation: self.tested_operation(words)?,
         })
     }
 
-    /// A command, a shell text or files: exactly one of them.
-    fn wanted(&self, words: &[OsString]) -> Result<TestedOperation, UsageError> {
+    /// The operation to test: a command, a shell text or files.
+    fn tested_operation(&self, words: &[OsString]) -> Result<TestedOperation, UsageError> {
         let files: Vec<(Access, PathBuf)> = self
             .flags
             .iter()
@@ -59,29 +60,32 @@ impl ParsedFlags {
             .collect();
         let argv: Option<Vec<String>> = words.iter().map(|word| word.to_str().map(str::to_owned)).collect();
         let Some(mut argv) = argv else {
-            return Err(UsageError::new("the command is not UTF-8", "check its spelling"));
+            return Err(UsageError::new("the command is not UTF-8", "use UTF-8"));
         };
         match (self.text("shell")?, argv.len(), files.is_empty()) {
             (Some(text), 0, true) => Ok(TestedOperation::Shell(text)),
             (None, 0, false) => Ok(TestedOperation::Files(files)),
-            // One word with spaces is no program: somebody quoted a whole line.
+            // One word with spaces is a quoted shell line.
             (None, 1, true) if argv[0].contains(char::is_whitespace) => {
                 Ok(TestedOperation::Shell(argv.remove(0)))
             }
             (None, 1.., true) => Ok(TestedOperation::Argv(argv)),
-            (None, 0, true) => Err(UsageError::new("there is nothing to ask the policy about", POLICY_HINT)),
+            (None, 0, true) => Err(UsageError::new("missing command", POLICY_HINT)),
             _ => Err(UsageError::new(
-                "a command, --shell and files do not go together",
-                "ask about them one by one",
+                "conflicting operations: a command, --shell and files",
+                "test one of them at a time",
             )),
         }
     }
 
-    /// `rexd audit …`.
+    /// Parses `rexd audit …`.
     pub(super) fn audit(&self, operands: &[OsString]) -> Result<CliCommand, UsageError> {
         let is_show = operands.first().is_some_and(|verb| verb == "show");
         if let Some((name, _)) = self.flags.first().filter(|_| !is_show) {
-            return Err(UsageError::new(format!("`rexd audit verify` takes no --{name}"), AUDIT_HINT));
+            return Err(UsageError::new(
+                format!("unexpected flag --{name} for `rexd audit verify`"),
+                AUDIT_HINT,
+            ));
         }
         match operands {
             [verb, file] if verb == "verify" => Ok(CliCommand::AuditVerify(file.into())),
@@ -89,21 +93,21 @@ impl ParsedFlags {
                 show: Box::new(self.show(files.first())?),
                 config: self.config(&[])?,
             }),
-            _ => Err(UsageError::new("`rexd audit` needs to know what to do", AUDIT_HINT)),
+            _ => Err(UsageError::new("missing or unknown subcommand of `rexd audit`", AUDIT_HINT)),
         }
     }
 
     fn show(&self, file: Option<&OsString>) -> Result<ShowArgs, UsageError> {
         let glob = |name| Ok::<_, UsageError>(self.text(name)?.map(Glob::new));
         let decision = self.text("decision")?;
-        if let Some(odd) = decision.as_deref().filter(|decision| !DECISIONS.contains(decision)) {
-            let hint = format!("--decision takes {}", DECISIONS.join(", "));
-            return Err(UsageError::new(format!("{odd:?} is no decision"), hint));
+        if let Some(unknown) = decision.as_deref().filter(|decision| !DECISIONS.contains(decision)) {
+            let hint = format!("--decision expects one of {}", DECISIONS.join(", "));
+            return Err(UsageError::new(format!("unknown decision {unknown:?}"), hint));
         }
         let limit = self.text("limit")?.map(|limit| {
             limit
                 .parse()
-                .map_err(|_| UsageError::new(format!("{limit:?} is no number"), "--limit takes a count"))
+                .map_err(|_| UsageError::new(format!("invalid number {limit:?}"), "--limit expects a count"))
         });
         Ok(ShowArgs {
             file: file.map(PathBuf::from),
@@ -122,14 +126,15 @@ impl ParsedFlags {
         })
     }
 
-    /// A time as it stands in the file: given as one, as a date, or as how long ago.
+    /// A time, a date or an age, in the format of the audit file.
     fn time(&self, name: &str) -> Result<Option<String>, UsageError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let parsed =
             text.parse::<jiff::Timestamp>().ok().or_else(|| day(&text)).or_else(|| ago(&text)).ok_or_else(
                 || {
-                    let hint = "write 2026-11-15T08:00:00Z, 2026-11-15, or how long ago: 30m, 2h, 7d";
-                    UsageError::new(format!("{text:?} is no time"), hint)
+                    let hint =
+                        "use a time (2026-11-15T08:00:00Z), a date (2026-11-15) or an age (30m, 2h, 7d)";
+                    UsageError::new(format!("invalid time {text:?}"), hint)
                 },
             )?;
         Ok(Some(format!("{parsed:.9}")))

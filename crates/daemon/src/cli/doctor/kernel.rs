@@ -1,4 +1,4 @@
-//! Checks of what the kernel offers, by trying it wherever trying is harmless.
+//! Checks of kernel features; each is tried where that has no side effects.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,12 @@ pub(super) fn checks(state: Option<&Path>) -> Vec<Check> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let version = version(&release);
     let mut checks = vec![Check::ok("kernel", release)];
-    checks.push(offered("openat2", openat2_works(), "paths are checked step by step, which is slower"));
-    checks.push(offered("pidfd", pidfd_open(getpid(), PidfdFlags::empty()).is_ok(), "needs Linux 5.3"));
+    checks.push(feature(
+        "openat2",
+        openat2_works(),
+        "paths are resolved component by component, which is slower",
+    ));
+    checks.push(feature("pidfd", pidfd_open(getpid(), PidfdFlags::empty()).is_ok(), "needs Linux 5.3"));
     checks.push(since("clone3 into a cgroup", version, (5, 7)));
     checks.push(since("close_range", version, (5, 9)));
     let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -23,11 +27,11 @@ pub(super) fn checks(state: Option<&Path>) -> Vec<Check> {
     checks
 }
 
-fn offered(name: &'static str, works: bool, otherwise: &str) -> Check {
-    if works { Check::ok(name, "works") } else { Check::warn(name, "refused", otherwise) }
+fn feature(name: &'static str, works: bool, advice: &str) -> Check {
+    if works { Check::ok(name, "works") } else { Check::warn(name, "not available", advice) }
 }
 
-/// What cannot be tried without consequences is told from the version.
+/// A feature that cannot be tried without side effects: checked by the kernel version.
 fn since(name: &'static str, version: (u32, u32), needed: (u32, u32)) -> Check {
     if version >= needed {
         Check::ok(name, format!("since Linux {}.{}", needed.0, needed.1))
@@ -45,7 +49,7 @@ fn openat2_works() -> bool {
     openat2(CWD, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH).is_ok()
 }
 
-/// Where this process's cgroup lies, wherever the unified hierarchy is mounted.
+/// The directory of this process's cgroup in the unified hierarchy.
 pub(super) fn cgroup_directory(mountinfo: &str, own: &str) -> Option<PathBuf> {
     let (root, mount) = mountinfo.lines().find_map(|line| {
         let (mount, filesystem) = line.split_once(" - ")?;
@@ -54,13 +58,13 @@ pub(super) fn cgroup_directory(mountinfo: &str, own: &str) -> Option<PathBuf> {
         filesystem.starts_with("cgroup2 ").then_some((root, point))
     })?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // Inside a container the mount may show only a part of the hierarchy.
+    // In a container the mount can show a part of the hierarchy.
     let below = path.strip_prefix(root.trim_end_matches('/')).unwrap_or(path);
     Some(Path::new(mount).join(below.trim_start_matches('/')))
 }
 
 fn cgroups(directory: Option<&Path>) -> Vec<Check> {
-    const WITHOUT: &str = "trees of processes are followed by their groups instead";
+    const WITHOUT: &str = "process trees are tracked by process groups instead";
     let Some(directory) = directory else {
         return vec![Check::warn("cgroup v2", "not mounted", WITHOUT)];
     };
@@ -76,10 +80,10 @@ fn cgroups(directory: Option<&Path>) -> Vec<Check> {
         match removed {
             Ok(()) => Check::ok("cgroup v2", found),
             Err(error) => {
-                Check::warn("cgroup v2", found, format!("{} stays behind: {error}", probe.display()))
+                Check::warn("cgroup v2", found, format!("cannot remove {}: {error}", probe.display()))
             }
         },
-        offered("cgroup.kill", kill, "needs Linux 5.14; processes of a tree are ended one by one"),
+        feature("cgroup.kill", kill, "needs Linux 5.14; processes of a tree are killed one by one"),
     ]
 }
 
@@ -91,7 +95,7 @@ fn unnamed_files(state: Option<&Path>) -> Check {
         Ok(_) => Check::ok("O_TMPFILE", format!("works in {}", directory.display())),
         Err(error) => {
             let found = format!("{}: {}", directory.display(), engine::error::errno_text(&error.into()));
-            Check::warn("O_TMPFILE", found, "files are written under a temporary name instead")
+            Check::warn("O_TMPFILE", found, "temporary files get a name instead")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Checks of what the operator decides: configuration, roots, limits, audit, shell.
+//! Checks of the configuration: roots, limits, policy, audit, listeners and tokens; and of the shell.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(super) fn checks(doctor: &Doctor) -> Vec<Check> {
             checks.extend(tokens(&config, &doctor.paths));
         }
         Err(error) => {
-            let advice = "mend the file; `rexd check-config` reads it again";
+            let advice = "fix the file; check it with `rexd check-config`";
             checks.push(Check::fail("configuration", error.to_string(), advice));
         }
     }
@@ -37,13 +37,15 @@ pub(super) fn checks(doctor: &Doctor) -> Vec<Check> {
 fn configuration(config: &Config) -> Check {
     let found = match &config.source {
         Some(file) => file.display().to_string(),
-        None => format!("none, defaults hold ({} would be read)", config.file_to_write.display()),
+        None => format!("none (defaults; would be read from {})", config.file_to_write.display()),
     };
-    // Roots have checks of their own.
-    let odd: Vec<&String> = config.warnings.iter().filter(|warning| !warning.contains("root")).collect();
-    match odd.first() {
+    // Roots have their own checks.
+    let about_roots = config.root_warnings();
+    let warnings: Vec<&String> =
+        config.warnings.iter().filter(|warning| !about_roots.contains(warning)).collect();
+    match warnings.first() {
         None => Check::ok("configuration", found),
-        Some(first) => Check::warn("configuration", found, format!("{first} ({} in all)", odd.len())),
+        Some(first) => Check::warn("configuration", found, format!("{first} ({} warnings)", warnings.len())),
     }
 }
 
@@ -60,37 +62,38 @@ fn root(path: &Path) -> Check {
         return Check::warn(
             "root",
             found,
-            "everything this user can reach is served; name a directory instead",
+            "every file that this user can access is served; configure a directory instead",
         );
     }
     if !path.exists() {
         return Check::warn(
             "root",
             format!("{found} does not exist yet"),
-            "make it, or let the first write make it",
+            "create it, or let the first write create it",
         );
     }
     if !path.is_dir() {
-        return Check::fail("root", format!("{found} is not a directory"), "name a directory");
+        return Check::fail("root", format!("{found} is not a directory"), "configure a directory");
     }
     if access(path, Access::READ_OK | Access::EXEC_OK).is_err() {
-        return Check::fail("root", format!("{found} cannot be read"), "run rexd as a user who may read it");
+        return Check::fail("root", format!("{found} cannot be read"), "run rexd as a user who can read it");
     }
     if access(path, Access::WRITE_OK).is_err() {
-        return Check::warn("root", format!("{found} can only be read"), "writes there will be refused");
+        return Check::warn("root", format!("{found} is read-only"), "writes to it fail");
     }
     Check::ok("root", found)
 }
 
 fn limits(config: &Config) -> Check {
     let limits = &config.limits;
-    let time =
-        limits.hard_timeout.map_or_else(|| "no time limit".to_owned(), |time| format!("{time:?} at most"));
+    let time = limits
+        .hard_timeout
+        .map_or_else(|| "no time limit".to_owned(), |time| format!("timeout up to {time:?}"));
     let output = limits
         .hard_output_bytes
-        .map_or_else(|| "no output limit".to_owned(), |bytes| format!("{bytes} bytes of output at most"));
+        .map_or_else(|| "no output limit".to_owned(), |bytes| format!("output up to {bytes} bytes"));
     let processes = limits.max_processes_per_session;
-    Check::ok("limits", format!("{time}, {output}, {processes} processes a session"))
+    Check::ok("limits", format!("{time}, {output}, {processes} processes per session"))
 }
 
 fn policy(config: &Config) -> Check {
@@ -103,24 +106,24 @@ fn policy(config: &Config) -> Check {
 
 fn environment(config: &Config) -> Check {
     match config.policy.environment().remove_secrets {
-        true => Check::ok("environment", "the usual secrets of the daemon are not inherited by commands"),
+        true => Check::ok("environment", "commands do not inherit secrets of the daemon"),
         false => Check::warn(
             "environment",
             "commands inherit the secrets of the daemon's environment",
-            "drop environment.remove_secrets = false, and name in environment.keep what commands need",
+            "remove environment.remove_secrets = false, and list the variables that commands need in environment.keep",
         ),
     }
 }
 
 fn audit(config: &Config) -> Check {
     if !config.audit.enabled {
-        return Check::warn("audit", "off", "set audit.enabled = true to be able to tell what happened");
+        return Check::warn("audit", "off", "set audit.enabled = true to record requests");
     }
     let Some(path) = &config.audit.path else {
-        return Check::warn("audit", "nowhere to write", "set audit.path in the configuration");
+        return Check::warn("audit", "no path", "set audit.path in the configuration");
     };
     if let Err(error) = AuditFile::open(path, config.audit.configured) {
-        let advice = "make it writable for this user, or set another audit.path";
+        let advice = "make it writable for this user, or change audit.path";
         return match config.audit.configured {
             true => Check::fail("audit", error.to_string(), advice),
             false => Check::warn("audit", error.to_string(), advice),
@@ -128,19 +131,19 @@ fn audit(config: &Config) -> Check {
     }
     match verify(path) {
         Ok(summary) => {
-            Check::ok("audit", format!("{}, {} records, chain holds", path.display(), summary.records))
+            Check::ok("audit", format!("{}, {} records, chain valid", path.display(), summary.records))
         }
         Err(error @ VerifyError::Unreadable(_)) => {
-            Check::warn("audit", format!("{}: {error}", path.display()), "it can be written but not checked")
+            Check::warn("audit", format!("{}: {error}", path.display()), "the chain cannot be verified")
         }
         Err(error @ VerifyError::Broken { .. }) => {
-            let advice = "somebody changed it; move it away, the next record starts a new file";
+            let advice = "the file was changed; move it away, and the next record starts a new file";
             Check::warn("audit", format!("{}: {error}", path.display()), advice)
         }
     }
 }
 
-/// What `rexd serve` would listen on.
+/// The listeners of `rexd serve`.
 fn listeners(config: &Config) -> Check {
     let listeners = match Listeners::new(&ServeArgs::default(), config) {
         Ok(listeners) => listeners,
@@ -157,7 +160,7 @@ fn listeners(config: &Config) -> Check {
     match listeners.is_exposed() {
         true => Check::warn("listeners", found.join(", "), EXPOSED),
         false if found.is_empty() => {
-            Check::warn("listeners", "none", "set http_listen or unix in [server], or name one by a flag")
+            Check::warn("listeners", "none", "set http_listen or unix in [server], or pass --http or --unix")
         }
         false => Check::ok("listeners", found.join(", ")),
     }
@@ -176,20 +179,26 @@ fn tokens(config: &Config, paths: &Paths) -> Vec<Check> {
 
 fn state(state: Option<&Path>) -> Check {
     let Some(state) = state else {
-        return Check::warn("state directory", "none: no home directory", "set XDG_STATE_HOME or HOME");
+        return Check::warn(
+            "state directory",
+            "none: there is no home directory",
+            "set XDG_STATE_HOME or HOME",
+        );
     };
     let found = state.display().to_string();
     let nearest = state.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     match access(nearest, Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) => Check::ok("state directory", found),
-        Err(_) => Check::warn("state directory", format!("{found} cannot be written"), "set XDG_STATE_HOME"),
+        Err(_) => Check::warn("state directory", format!("{found} is not writable"), "set XDG_STATE_HOME"),
     }
 }
 
 fn shell(program_path: Option<&OsStr>) -> Check {
     match find_program("sh", program_path) {
         Some(path) => Check::ok("shell", path.display().to_string()),
-        None => Check::warn("shell", "no sh on PATH", "shell text cannot run; install a shell"),
+        None => {
+            Check::warn("shell", "no sh in PATH", "install a shell; shell commands cannot run without it")
+        }
     }
 }
 

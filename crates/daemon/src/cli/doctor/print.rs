@@ -1,4 +1,4 @@
-//! What the checks found, for people and for programs.
+//! Prints the results of checks as text and as JSON.
 
 use std::io::{self, Write};
 
@@ -24,7 +24,7 @@ impl CheckStatus {
     }
 }
 
-/// One line per check, advice on a line of its own, a verdict at the end.
+/// Prints one line per check, its advice on the next line, and a summary.
 pub(super) fn lines(checks: &[Check], colours: bool, out: &mut dyn Write) -> io::Result<()> {
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for check in checks {
@@ -38,12 +38,12 @@ pub(super) fn lines(checks: &[Check], colours: bool, out: &mut dyn Write) -> io:
     let count = |status| checks.iter().filter(|check| check.status == status).count();
     match (count(CheckStatus::Fail), count(CheckStatus::Warn)) {
         (0, 0) => writeln!(out, "\nrexd is ready."),
-        (0, warnings) => writeln!(out, "\nrexd is usable; {warnings} to look at."),
-        (failures, _) => writeln!(out, "\nrexd is not usable; {failures} to mend."),
+        (0, warnings) => writeln!(out, "\nrexd is usable; {warnings} warnings."),
+        (failures, _) => writeln!(out, "\nrexd is not usable; {failures} errors."),
     }
 }
 
-/// One JSON object on one line.
+/// Prints one JSON object on one line.
 pub(super) fn json(checks: &[Check], out: &mut dyn Write) -> io::Result<()> {
     let usable = checks.iter().all(|check| check.status != CheckStatus::Fail);
     let checks: Vec<_> = checks

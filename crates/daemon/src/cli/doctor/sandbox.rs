@@ -1,4 +1,4 @@
-//! Checks of the sandbox: what the kernel can hold, and whether that is enough for the operator's profile.
+//! Checks of the sandbox: kernel features, and whether they are enough for the configured profile.
 
 use engine::sandbox::{Features, Gap, OnGap};
 
@@ -12,7 +12,7 @@ pub(super) fn checks(doctor: &Doctor) -> Vec<Check> {
         Err(unknown) => return vec![Check::fail("sandbox", FEATURES_VARIABLE, unknown.to_string())],
     };
     let mut checks = vec![landlock(&features), seccomp(&features), namespaces(&features)];
-    // A bad configuration has a check of its own.
+    // An invalid configuration has its own check.
     if let Ok(config) = Config::load(&doctor.config, &doctor.paths) {
         checks.push(profile(&config, &Sandbox::new(&config, &doctor.paths), &features));
     }
@@ -38,21 +38,21 @@ fn namespaces(features: &Features) -> Check {
         (true, false) => Check::ok("mount namespaces", "work"),
         (true, true) => Check::ok("mount namespaces", "work, in a user namespace"),
         (false, _) => {
-            let advice = "nothing can be hidden or kept read-only inside writable paths: allow user namespaces for this \
-                          user (user.max_user_namespaces, kernel.unprivileged_userns_clone, AppArmor)";
-            Check::warn("mount namespaces", "refused", advice)
+            let advice = "paths inside writable ones cannot be hidden or read-only; allow user namespaces for this user \
+                          (user.max_user_namespaces, kernel.unprivileged_userns_clone, AppArmor)";
+            Check::warn("mount namespaces", "not available", advice)
         }
     }
 }
 
-/// What the operator's profile, or the one most would choose, loses on this kernel.
+/// The parts of the configured profile, or of `workspace-write`, that this kernel cannot enforce.
 fn profile(config: &Config, sandbox: &Sandbox, features: &Features) -> Check {
-    let (name, is_wanted) = match sandbox.profile_name() {
+    let (name, is_configured) = match sandbox.profile_name() {
         Some(name) => (name, true),
         None => (BUILT_IN[1], false),
     };
     let Ok(temp) = SandboxTempDir::new() else {
-        return Check::warn("sandbox", name, "there is no randomness");
+        return Check::warn("sandbox", name, "no random numbers available");
     };
     let confinement = match sandbox.confinement(&[Some(name)], &config.roots, &temp) {
         Ok(Some(confinement)) => confinement,
@@ -62,17 +62,17 @@ fn profile(config: &Config, sandbox: &Sandbox, features: &Features) -> Check {
     let gaps = confinement.gaps(features);
     let essential: Vec<String> = gaps.iter().filter(|gap| gap.is_essential()).map(Gap::to_string).collect();
     let notes: Vec<String> = gaps.iter().filter(|gap| !gap.is_essential()).map(Gap::to_string).collect();
-    let found = if is_wanted { name.to_owned() } else { format!("off ({name} can be asked for)") };
+    let found = if is_configured { name.to_owned() } else { format!("off ({name} is available)") };
     match (essential.is_empty(), notes.is_empty(), config.sandbox.on_gap) {
         (true, true, _) => Check::ok("sandbox", found),
         (true, false, _) => Check::warn("sandbox", found, notes.join("; ")),
-        (false, _, OnGap::Refuse) if is_wanted => {
+        (false, _, OnGap::Refuse) if is_configured => {
             let advice =
                 format!("{}; or set sandbox.on_gap = \"reduce\" to run without", essential.join("; "));
-            Check::fail("sandbox", format!("{name} cannot be held, so no command is started"), advice)
+            Check::fail("sandbox", format!("{name} cannot be enforced, so no command starts"), advice)
         }
         (false, _, OnGap::Refuse) => {
-            Check::warn("sandbox", format!("off, and {name} would be refused"), essential.join("; "))
+            Check::warn("sandbox", format!("off ({name} is not available)"), essential.join("; "))
         }
         (false, _, OnGap::Reduce) => {
             Check::warn("sandbox", format!("{found}, reduced"), essential.join("; "))

@@ -1,4 +1,4 @@
-//! What the doctor says about machines and configurations.
+//! The checks of `rexd doctor` for several configurations.
 
 use super::*;
 use std::path::{Path, PathBuf};
@@ -39,16 +39,16 @@ fn a_machine_with_a_root_is_usable() {
 }
 
 #[test]
-fn without_roots_it_is_not_usable_and_says_what_to_write() {
+fn without_roots_it_is_not_usable_and_gives_advice() {
     let directory = tempfile::tempdir().unwrap();
     let (status, text) = run(&doctor(directory.path(), ""));
     assert_eq!(status, 1);
     assert!(text.contains("fail  roots") && text.contains("-> no roots are configured"), "{text}");
-    assert!(text.ends_with("rexd is not usable; 1 to mend.\n"), "{text}");
+    assert!(text.ends_with("rexd is not usable; 1 errors.\n"), "{text}");
 }
 
 #[test]
-fn a_bad_configuration_is_shown_with_its_place() {
+fn an_invalid_configuration_is_shown_with_line_and_column() {
     let directory = tempfile::tempdir().unwrap();
     let (status, text) = run(&doctor(directory.path(), "[limits]\nhard_timeout_ms = true\n"));
     assert_eq!(status, 1);
@@ -56,13 +56,13 @@ fn a_bad_configuration_is_shown_with_its_place() {
 }
 
 #[test]
-fn odd_roots_are_pointed_out() {
+fn unusual_roots_get_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     let config =
         "[[security.allowed_roots]]\npath = \"/\"\n[[security.allowed_roots]]\npath = \"/nowhere/x\"\n";
     let (status, text) = run(&doctor(directory.path(), config));
     assert_eq!(status, 0, "{text}");
-    assert!(text.contains("everything this user can reach is served"), "{text}");
+    assert!(text.contains("every file that this user can access is served"), "{text}");
     assert!(text.contains("/nowhere/x does not exist yet"), "{text}");
 }
 
@@ -89,7 +89,7 @@ fn listeners_and_tokens_are_shown_without_their_secrets() {
 }
 
 #[test]
-fn programs_get_one_json_object() {
+fn json_output_is_one_object() {
     let directory = tempfile::tempdir().unwrap();
     let (_, text) = run(&Doctor { json: true, ..doctor(directory.path(), "") });
     let object: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -113,7 +113,7 @@ fn programs_get_one_json_object() {
 }
 
 #[test]
-fn the_own_cgroup_is_found_wherever_it_is_mounted() {
+fn the_cgroup_of_the_process_is_found_in_every_layout() {
     let find = kernel::cgroup_directory;
     let unified = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
     assert_eq!(find(unified, "0::/user.slice/a\n"), Some(PathBuf::from("/sys/fs/cgroup/user.slice/a")));

@@ -1,4 +1,4 @@
-//! `rexd policy`: what the configured policy says about an operation, why, and what it would have said before.
+//! `rexd policy`: tests the policy, explains its decision, and applies it to an audit file.
 
 mod output;
 mod replay;
@@ -11,22 +11,22 @@ use std::io::{self, Write};
 
 use crate::config::{Config, ConfigArgs, Paths};
 
-/// Which of the subcommands.
+/// A subcommand of `rexd policy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PolicyCommand {
-    /// Say the verdict.
+    /// Print the decision.
     Test(PolicyTest),
-    /// Say the whole way to it.
+    /// Print the decision and every rule that was checked.
     Explain(PolicyTest),
-    /// Decide an audit file anew.
+    /// Apply the policy to the requests of an audit file.
     Replay(Replay),
 }
 
-/// The status when the configuration cannot be read: no verdict has it.
+/// The exit status for an unreadable configuration; no decision uses it.
 const BAD_CONFIGURATION: u8 = 78;
 
 impl PolicyCommand {
-    /// Prints the answer and returns the status to exit with.
+    /// Prints the result and returns the exit status.
     pub fn run(&self, paths: &Paths, out: &mut dyn Write) -> io::Result<u8> {
         let config = match Config::load(self.config(), paths) {
             Ok(config) => config,
@@ -36,15 +36,15 @@ impl PolicyCommand {
             }
         };
         match self {
-            Self::Test(question) => question.test(&config, paths, out),
-            Self::Explain(question) => question.explain(&config, paths, out),
+            Self::Test(test) => test.test(&config, paths, out),
+            Self::Explain(test) => test.explain(&config, paths, out),
             Self::Replay(replay) => replay.run(&config, out),
         }
     }
 
     fn config(&self) -> &ConfigArgs {
         match self {
-            Self::Test(question) | Self::Explain(question) => &question.config,
+            Self::Test(test) | Self::Explain(test) => &test.config,
             Self::Replay(replay) => &replay.config,
         }
     }

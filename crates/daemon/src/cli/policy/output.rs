@@ -1,4 +1,4 @@
-//! Answers as lines for people and as JSON.
+//! Prints decisions and explanations as text and as JSON.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::config::Config;
 use crate::observe::audit::printable;
 
-/// The verdict, the rule and the reason.
+/// Prints the verdict, the rule and the reason.
 pub(super) fn decision(decision: &Decision, config: &Config, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{:<9}{}", "verdict", decision.verdict.name())?;
-    writeln!(out, "{:<9}{}{}", "rule", decision.rule, place(decision, config))?;
+    writeln!(out, "{:<9}{}{}", "rule", decision.rule, position(decision, config))?;
     if !decision.reason.is_empty() {
         writeln!(out, "{:<9}{}", "reason", printable(&decision.reason))?;
         writeln!(out, "{:<9}{}", "risk", decision.risk.name())?;
@@ -19,7 +19,7 @@ pub(super) fn decision(decision: &Decision, config: &Config, out: &mut dyn Write
     Ok(())
 }
 
-/// The whole way to the verdict.
+/// Prints every checked rule, then the decision.
 pub(super) fn explanation(explanation: &Explanation, config: &Config, out: &mut dyn Write) -> io::Result<()> {
     for (at, subject) in explanation.subjects.iter().enumerate() {
         writeln!(out, "{}. {}", at + 1, printable(&subject.what))?;
@@ -29,10 +29,10 @@ pub(super) fn explanation(explanation: &Explanation, config: &Config, out: &mut 
         }
     }
     if let Some(unseen) = &explanation.unseen {
-        writeln!(out, "not seen: {}", printable(unseen))?;
+        writeln!(out, "not analysed: {}", printable(unseen))?;
     }
     if explanation.subjects.len() + usize::from(explanation.unseen.is_some()) > 1 {
-        writeln!(out, "the strictest of these decides:")?;
+        writeln!(out, "the strictest decision applies:")?;
     }
     decision(&explanation.decision, config, out)
 }
@@ -83,12 +83,12 @@ pub(super) fn explanation_json(explanation: &Explanation, config: &Config) -> Va
     })
 }
 
-/// Where the rule that decided stands.
+/// The line of the rule that decided.
 fn line_of(decision: &Decision, config: &Config) -> Option<usize> {
     config.policy.settings().rules.iter().find(|rule| rule.name == decision.rule)?.line
 }
 
-fn place(decision: &Decision, config: &Config) -> String {
+fn position(decision: &Decision, config: &Config) -> String {
     match (line_of(decision, config), &config.source) {
         (Some(line), Some(file)) => format!(" ({}:{line})", file.display()),
         _ => String::new(),

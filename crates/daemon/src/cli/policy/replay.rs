@@ -1,4 +1,4 @@
-//! `rexd policy replay`: an audit file decided anew, and what would change.
+//! `rexd policy replay`: applies the current policy to an audit file and prints the differences.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 use crate::config::{Config, ConfigArgs};
 use crate::observe::audit::{AuditEntry, printable, read_records};
 
-/// What to decide anew.
+/// The arguments of `rexd policy replay`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replay {
-    /// Which configuration.
+    /// The flags that select the configuration.
     pub config: ConfigArgs,
-    /// The audit file.
+    /// The path of the audit file.
     pub file: PathBuf,
-    /// As one JSON object.
+    /// Whether to print one JSON object.
     pub json: bool,
 }
 
-/// How many changes are listed one by one; the rest is only counted.
+/// The maximal number of listed changes; the others are counted.
 const MAX_LISTED: usize = 10_000;
 
-/// What came of it.
+/// The result of a replay.
 #[derive(Default)]
 struct ReplayCounts {
-    judged: u64,
+    decided: u64,
     changed: u64,
-    /// Judged although a secret was hidden or a long text was cut.
+    /// Decided, although the record has a replaced secret or a cut text.
     incomplete: u64,
-    /// Not judged: what they touched is not in the record.
+    /// Not decided: the record does not contain the files of the request.
     unknown: u64,
     /// `allow -> deny` by rule.
     by_change: BTreeMap<(String, &'static str), BTreeMap<String, u64>>,
@@ -45,8 +45,8 @@ impl Replay {
             counts.record(&config.policy, &record);
             Ok(())
         });
-        let odd = match read {
-            Ok(odd) => odd,
+        let skipped = match read {
+            Ok(skipped) => skipped,
             Err(error) => {
                 writeln!(
                     io::stderr(),
@@ -58,8 +58,8 @@ impl Replay {
             }
         };
         match self.json {
-            true => writeln!(out, "{}", counts.json(odd))?,
-            false => counts.print(odd, out)?,
+            true => writeln!(out, "{}", counts.json(skipped))?,
+            false => counts.print(skipped, out)?,
         }
         Ok(u8::from(counts.changed > 0))
     }
@@ -67,15 +67,15 @@ impl Replay {
 
 impl ReplayCounts {
     fn record(&mut self, policy: &Policy, record: &AuditEntry) {
-        let decision = match judge(policy, record) {
-            ReplayOutcome::NotAsked => return,
+        let decision = match decide(policy, record) {
+            ReplayOutcome::NotApplicable => return,
             ReplayOutcome::Unknown => {
                 self.unknown += 1;
                 return;
             }
             ReplayOutcome::Decided(decision) => decision,
         };
-        self.judged += 1;
+        self.decided += 1;
         self.incomplete += u64::from(is_incomplete(record));
         let (before, now) = (record.decision(), decision.verdict.name());
         if before == now {
@@ -99,7 +99,7 @@ impl ReplayCounts {
         }
     }
 
-    fn print(&self, odd: u64, out: &mut dyn Write) -> io::Result<()> {
+    fn print(&self, skipped: u64, out: &mut dyn Write) -> io::Result<()> {
         for change in &self.listed {
             let text = |name: &str| printable(change[name].as_str().unwrap_or_default());
             writeln!(
@@ -124,49 +124,48 @@ impl ReplayCounts {
         });
         let changes = changes.collect::<Vec<_>>().join(", ");
         let colon = if changes.is_empty() { "" } else { ": " };
-        writeln!(out, "{} of {} would change{colon}{changes}", self.changed, self.judged)?;
+        writeln!(out, "{} of {} would change{colon}{changes}", self.changed, self.decided)?;
         if self.incomplete > 0 {
             writeln!(
                 out,
-                "{} were judged with secrets hidden or long texts cut, and may differ",
+                "{} were decided without replaced secrets or cut texts and may differ",
                 self.incomplete
             )?;
         }
         if self.unknown > 0 {
+            writeln!(out, "{} could not be decided: the record does not contain the files", self.unknown)?;
+        }
+        if skipped > 0 {
             writeln!(
                 out,
-                "{} could not be judged: the record does not hold what they touched",
-                self.unknown
+                "skipped {skipped} lines that are not records; run `rexd audit verify` to check the file"
             )?;
-        }
-        if odd > 0 {
-            writeln!(out, "{odd} lines are no records; `rexd audit verify` says whether that is in order")?;
         }
         Ok(())
     }
 
-    fn json(&self, odd: u64) -> Value {
+    fn json(&self, skipped: u64) -> Value {
         json!({
-            "judged": self.judged,
+            "judged": self.decided,
             "changed": self.changed,
             "incomplete": self.incomplete,
             "unknown": self.unknown,
-            "no_records": odd,
+            "no_records": skipped,
             "changes": self.listed,
         })
     }
 }
 
 enum ReplayOutcome {
-    /// No policy is asked about such a request.
-    NotAsked,
-    /// The record does not say what was touched.
+    /// The policy does not apply to such a request.
+    NotApplicable,
+    /// The record does not contain the files of the request.
     Unknown,
     Decided(Decision),
 }
 
-fn judge(policy: &Policy, record: &AuditEntry) -> ReplayOutcome {
-    let decide = |operation| {
+fn decide(policy: &Policy, record: &AuditEntry) -> ReplayOutcome {
+    let with = |operation| {
         ReplayOutcome::Decided(policy.decide(&PolicyQuery {
             face: record.text("face"),
             client: record.text("client_name"),
@@ -182,7 +181,7 @@ fn judge(policy: &Policy, record: &AuditEntry) -> ReplayOutcome {
                 None if argv.is_empty() => return ReplayOutcome::Unknown,
                 None => CommandLine::Argv(&argv),
             };
-            return decide(PolicyOperation::Run { line, cwd: path(record, "cwd").unwrap_or(Path::new("/")) });
+            return with(PolicyOperation::Run { line, cwd: path(record, "cwd").unwrap_or(Path::new("/")) });
         }
         "fs.read" | "fs.list" | "fs.stat" | "fs.watch" => touch(record, &[("path", Access::Read, false)]),
         "fs.write" | "fs.edit" | "fs.mkdir" => touch(record, &[("path", Access::Write, false)]),
@@ -190,15 +189,15 @@ fn judge(policy: &Policy, record: &AuditEntry) -> ReplayOutcome {
         "fs.rename" => touch(record, &[("from", Access::Remove, true), ("to", Access::Write, false)]),
         "fs.copy" => touch(record, &[("from", Access::Read, true), ("to", Access::Write, false)]),
         "fs.patch" | "fs.glob" | "fs.grep" => None,
-        _ => return ReplayOutcome::NotAsked,
+        _ => return ReplayOutcome::NotApplicable,
     };
     match touched {
-        Some(touched) => decide(PolicyOperation::Files(&touched)),
+        Some(touched) => with(PolicyOperation::Files(&touched)),
         None => ReplayOutcome::Unknown,
     }
 }
 
-/// The files of a request; nothing when one of them is not known or not absolute.
+/// The files of a request; `None` if one of them is missing or not absolute.
 fn touch<'r>(record: &'r AuditEntry, names: &[(&str, Access, bool)]) -> Option<Vec<PathAccess<'r>>> {
     let one = |(name, access, tree): &(&str, Access, bool)| {
         let path = path(record, name).filter(|path| path.is_absolute())?;
@@ -216,7 +215,7 @@ fn words(record: &AuditEntry) -> Vec<String> {
     argv.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Whether something was left out of the record that the policy would have seen.
+/// Whether the record omits a part of the command that the policy would check.
 fn is_incomplete(record: &AuditEntry) -> bool {
     let left_out = |text: &str| text.contains(crate::observe::audit::HIDDEN) || text.ends_with(" more");
     let mut texts = words(record);

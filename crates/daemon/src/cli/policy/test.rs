@@ -1,4 +1,4 @@
-//! One question to the policy: what is asked, by whom, and the answer.
+//! `rexd policy test` and `explain`: one operation of one requester.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,39 +9,39 @@ use super::output;
 use crate::config::{Config, ConfigArgs, Paths};
 use crate::core::sandbox::real;
 
-/// What to ask the policy.
+/// The operation and the requester to test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyTest {
-    /// Which configuration.
+    /// The flags that select the configuration.
     pub config: ConfigArgs,
-    /// The front end it would come through.
+    /// The face of the request.
     pub face: String,
-    /// The name the client would give itself.
+    /// The name of the client.
     pub client: String,
-    /// Who would ask; whoever runs the command when nobody is named.
+    /// The caller; `None` means the user who runs the command.
     pub caller: Option<String>,
-    /// Where a command would start, and what paths are relative to; the current directory when none is named.
+    /// The working directory, to which paths are relative; `None` means the current directory.
     pub cwd: Option<PathBuf>,
-    /// As one JSON object.
+    /// Whether to print one JSON object.
     pub json: bool,
-    /// What would be asked for.
-    pub wanted: TestedOperation,
+    /// The operation to test.
+    pub operation: TestedOperation,
 }
 
-/// What would be asked for.
+/// The operation of a policy test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TestedOperation {
     /// A program and its arguments.
     Argv(Vec<String>),
     /// Text for a shell.
     Shell(String),
-    /// Files, each touched in its way.
+    /// Files with the kind of access to each.
     Files(Vec<(Access, PathBuf)>),
 }
 
 impl PolicyTest {
     pub(super) fn test(&self, config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<u8> {
-        let decision = self.asking(paths, |asked| config.policy.decide(asked));
+        let decision = self.query(paths, |asked| config.policy.decide(asked));
         match self.json {
             true => writeln!(out, "{}", output::decision_json(&decision, config))?,
             false => output::decision(&decision, config, out)?,
@@ -50,7 +50,7 @@ impl PolicyTest {
     }
 
     pub(super) fn explain(&self, config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<u8> {
-        let explanation = self.asking(paths, |asked| config.policy.explain(asked));
+        let explanation = self.query(paths, |asked| config.policy.explain(asked));
         match self.json {
             true => writeln!(out, "{}", output::explanation_json(&explanation, config))?,
             false => output::explanation(&explanation, config, out)?,
@@ -58,18 +58,18 @@ impl PolicyTest {
         Ok(status(explanation.decision.verdict))
     }
 
-    /// Puts the question together and lets somebody answer it.
-    fn asking<T>(&self, paths: &Paths, answer: impl FnOnce(&PolicyQuery<'_>) -> T) -> T {
+    /// Builds the policy query and passes it to `evaluate`.
+    fn query<T>(&self, paths: &Paths, evaluate: impl FnOnce(&PolicyQuery<'_>) -> T) -> T {
         let cwd = real(&paths.current.join(self.cwd.as_deref().unwrap_or(Path::new(""))));
         let caller =
             self.caller.clone().unwrap_or_else(|| format!("uid:{}", rustix::process::getuid().as_raw()));
-        let files: Vec<(Access, PathBuf)> = match &self.wanted {
+        let files: Vec<(Access, PathBuf)> = match &self.operation {
             TestedOperation::Files(files) => {
                 files.iter().map(|(access, path)| (*access, real(&cwd.join(path)))).collect()
             }
             TestedOperation::Argv(_) | TestedOperation::Shell(_) => Vec::new(),
         };
-        // What is removed goes with everything below it.
+        // Removing a directory removes everything below it.
         let touched: Vec<PathAccess<'_>> = files
             .iter()
             .map(|(access, path)| PathAccess {
@@ -78,18 +78,18 @@ impl PolicyTest {
                 is_recursive: *access == Access::Remove && path.is_dir(),
             })
             .collect();
-        let operation = match &self.wanted {
+        let operation = match &self.operation {
             TestedOperation::Argv(argv) => PolicyOperation::Run { line: CommandLine::Argv(argv), cwd: &cwd },
             TestedOperation::Shell(line) => {
                 PolicyOperation::Run { line: CommandLine::Shell { line, login: false }, cwd: &cwd }
             }
             TestedOperation::Files(_) => PolicyOperation::Files(&touched),
         };
-        answer(&PolicyQuery { face: &self.face, client: &self.client, caller: &caller, operation })
+        evaluate(&PolicyQuery { face: &self.face, client: &self.client, caller: &caller, operation })
     }
 }
 
-/// The status to exit with.
+/// The exit status for a decision.
 fn status(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Allow => 0,

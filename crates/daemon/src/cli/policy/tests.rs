@@ -36,9 +36,9 @@ impl Fixture {
         ConfigArgs { file: Some(self.directory.path().join("c.toml")), roots: Vec::new() }
     }
 
-    fn question(&self, wanted: TestedOperation, json: bool) -> PolicyTest {
+    fn policy_test(&self, operation: TestedOperation, json: bool) -> PolicyTest {
         let (face, client) = ("rexd".to_owned(), String::new());
-        PolicyTest { config: self.config(), face, client, caller: None, cwd: None, json, wanted }
+        PolicyTest { config: self.config(), face, client, caller: None, cwd: None, json, operation }
     }
 
     fn run(&self, command: &PolicyCommand) -> (u8, String) {
@@ -49,59 +49,60 @@ impl Fixture {
     }
 
     fn test(&self, line: &str) -> (u8, String) {
-        self.run(&PolicyCommand::Test(self.question(TestedOperation::Shell(line.to_owned()), false)))
+        self.run(&PolicyCommand::Test(self.policy_test(TestedOperation::Shell(line.to_owned()), false)))
     }
 }
 
 #[test]
-fn a_test_says_verdict_rule_and_reason_and_exits_accordingly() {
+fn a_test_prints_verdict_rule_and_reason_and_sets_the_exit_status() {
     let fixture = Fixture::new();
     assert_eq!(fixture.test("ls | wc").0, 0);
-    let (status, said) = fixture.test("cd x && git push");
+    let (status, printed) = fixture.test("cd x && git push");
     assert_eq!(status, 1);
-    assert!(said.starts_with("verdict  deny\nrule     no pushing ("), "{said}");
-    assert!(said.contains("c.toml:4)"), "{said}");
+    assert!(printed.starts_with("verdict  deny\nrule     no pushing ("), "{printed}");
+    assert!(printed.contains("c.toml:4)"), "{printed}");
     assert_eq!(fixture.test("make").0, 2);
     let files = |path: &str| TestedOperation::Files(vec![(Access::Read, path.into())]);
-    assert_eq!(fixture.run(&PolicyCommand::Test(fixture.question(files("x/.env"), false))).0, 1);
-    assert_eq!(fixture.run(&PolicyCommand::Test(fixture.question(files("x/env"), false))).0, 0);
-    let json = fixture.run(&PolicyCommand::Test(fixture.question(files("x/.env"), true))).1;
-    let said: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&said["verdict"], &said["line"]), (&"deny".into(), &12.into()));
+    assert_eq!(fixture.run(&PolicyCommand::Test(fixture.policy_test(files("x/.env"), false))).0, 1);
+    assert_eq!(fixture.run(&PolicyCommand::Test(fixture.policy_test(files("x/env"), false))).0, 0);
+    let json = fixture.run(&PolicyCommand::Test(fixture.policy_test(files("x/.env"), true))).1;
+    let printed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&printed["verdict"], &printed["line"]), (&"deny".into(), &12.into()));
 }
 
 #[test]
-fn a_bad_configuration_is_no_verdict() {
+fn an_invalid_configuration_has_its_own_exit_status() {
     let fixture = Fixture::new();
     std::fs::write(fixture.directory.path().join("c.toml"), "[policy]\ndefault = 3\n").unwrap();
-    let (status, said) = fixture.test("ls");
+    let (status, printed) = fixture.test("ls");
     assert_eq!(status, 78);
-    assert_eq!(said, "", "what is wrong goes to standard error");
+    assert_eq!(printed, "", "the error goes to stderr");
 }
 
 #[test]
-fn an_explanation_names_commands_classes_rules_and_lines() {
+fn an_explanation_lists_commands_classes_rules_and_lines() {
     let fixture = Fixture::new();
-    let wanted = TestedOperation::Shell("ls; env git push \u{1b}[2J $x".to_owned());
-    let (status, said) = fixture.run(&PolicyCommand::Explain(fixture.question(wanted.clone(), false)));
+    let operation = TestedOperation::Shell("ls; env git push \u{1b}[2J $x".to_owned());
+    let (status, printed) =
+        fixture.run(&PolicyCommand::Explain(fixture.policy_test(operation.clone(), false)));
     assert_eq!(status, 1);
     for expected in [
-        "1. ls\n   classes: read-only\n   line 4: no pushing is about another program\n",
+        "1. ls\n   classes: read-only\n   line 4: no pushing names another program\n",
         "   line 8: looking matches and decides\n   -> allow by looking\n",
-        "   it runs another command, which is judged on its own\n",
+        "   it runs another command, which is evaluated separately\n",
         "   line 4: no pushing matches and decides\n   -> deny by no pushing\n",
-        "the strictest of these decides:\nverdict  deny\n",
+        "the strictest decision applies:\nverdict  deny\n",
     ] {
-        assert!(said.contains(expected), "{expected:?} is not in\n{said}");
+        assert!(printed.contains(expected), "{expected:?} is not in\n{printed}");
     }
-    assert!(!said.contains('\u{1b}'), "what is asked about must not reach the terminal as it is");
-    let json = fixture.run(&PolicyCommand::Explain(fixture.question(wanted, true))).1;
-    let said: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(said["subjects"][0]["rules"][1]["finding"], "matches and decides");
+    assert!(!printed.contains('\u{1b}'), "escape sequences of the command must not reach the terminal");
+    let json = fixture.run(&PolicyCommand::Explain(fixture.policy_test(operation, true))).1;
+    let printed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(printed["subjects"][0]["rules"][1]["finding"], "matches and decides");
 }
 
 #[test]
-fn a_replay_says_what_would_change() {
+fn a_replay_prints_what_would_change() {
     let fixture = Fixture::new();
     let file = fixture.directory.path().join("audit.log");
     let line = |method: &str, params: &str, more: &str| {
@@ -122,19 +123,22 @@ fn a_replay_says_what_would_change() {
     .concat();
     std::fs::write(&file, text).unwrap();
     let replay = |json| PolicyCommand::Replay(Replay { config: fixture.config(), file: file.clone(), json });
-    let (status, said) = fixture.run(&replay(false));
+    let (status, printed) = fixture.run(&replay(false));
     assert_eq!(status, 1);
     assert!(
-        said.contains(
+        printed.contains(
             "line 1: 2026-11-15T08:00:00 token:ci exec.start: allow -> deny (no pushing): git push\n"
         ),
-        "{said}"
+        "{printed}"
     );
-    assert!(said.contains("2 of 4 would change: allow -> deny 2 (no pushing 1, secrets 1)\n"), "{said}");
-    assert!(said.contains("1 were judged with secrets hidden"), "{said}");
-    assert!(said.contains("1 could not be judged") && said.contains("1 lines are no records"), "{said}");
-    let said: serde_json::Value = serde_json::from_str(&fixture.run(&replay(true)).1).unwrap();
-    assert_eq!((&said["judged"], &said["changed"]), (&4.into(), &2.into()));
+    assert!(
+        printed.contains("2 of 4 would change: allow -> deny 2 (no pushing 1, secrets 1)\n"),
+        "{printed}"
+    );
+    assert!(printed.contains("1 were decided without replaced secrets"), "{printed}");
+    assert!(printed.contains("1 could not be decided") && printed.contains("skipped 1 lines"), "{printed}");
+    let printed: serde_json::Value = serde_json::from_str(&fixture.run(&replay(true)).1).unwrap();
+    assert_eq!((&printed["judged"], &printed["changed"]), (&4.into(), &2.into()));
     let missing = Replay { config: fixture.config(), file: Path::new("/nowhere").into(), json: false };
     assert_eq!(fixture.run(&PolicyCommand::Replay(missing)).0, 78);
 }

@@ -1,4 +1,4 @@
-//! What a change will do to files, for the person who decides about it.
+//! The diff of a write, an edit or a patch, for the person who approves it.
 
 use std::time::Duration;
 
@@ -9,62 +9,62 @@ use engine::{Error, RootedPath};
 use sha2::{Digest as _, Sha256};
 use similar::TextDiff;
 
-/// The longest diff that is shown; how much was cut off is said.
-const SHOWN_BYTES: usize = 64 * 1024;
-/// Files larger than this are told by their size alone.
-const COMPARED_BYTES: u64 = 4 * 1024 * 1024;
+/// The maximal size of a diff; the rest is cut and counted.
+const MAX_DIFF_BYTES: usize = 64 * 1024;
+/// Files above this size are not compared: the preview gives only their sizes.
+const MAX_COMPARED_BYTES: u64 = 4 * 1024 * 1024;
 
-/// How long the shortest diff is looked for; past it a longer one has to do.
-const DIFF_TIME: Duration = Duration::from_millis(200);
+/// How long the algorithm looks for a minimal diff before it accepts a longer one.
+const DIFF_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// What was shown, so that it can be told later whether it still is the truth.
+/// A digest of the files before and after a change. If it differs later, the approved preview is out of date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PreviewDigest([u8; 32]);
 
-/// A change as it would be now.
+/// A change to files, computed from their current content.
 #[derive(Debug)]
 pub struct Preview {
-    /// For people.
+    /// The diff that the approver sees.
     pub diff: Diff,
-    /// All of it, with what was cut off.
-    pub shown: PreviewDigest,
+    /// Covers the whole change, including what the diff cuts.
+    pub digest: PreviewDigest,
 }
 
-/// What a write would change.
+/// The preview of a write.
 pub fn write(path: &RootedPath, bytes: &[u8], mode: WriteMode) -> Result<Preview, Error> {
-    let mut drawing = PreviewBuilder::default();
+    let mut preview = PreviewBuilder::default();
     let before = match files::stat(path)? {
-        Some(found) if found.size.saturating_add(bytes.len() as u64) > COMPARED_BYTES => {
+        Some(found) if found.size.saturating_add(bytes.len() as u64) > MAX_COMPARED_BYTES => {
             let after = if mode == WriteMode::Append { found.size } else { 0 } + bytes.len() as u64;
-            drawing.large(path, (found.size, found.mtime_ms), (after, bytes));
-            return Ok(drawing.finish());
+            preview.large(path, (found.size, found.mtime_ms), (after, bytes));
+            return Ok(preview.finish());
         }
-        Some(_) => Some(files::read(path, ReadRange::whole(COMPARED_BYTES))?.bytes),
+        Some(_) => Some(files::read(path, ReadRange::whole(MAX_COMPARED_BYTES))?.bytes),
         None => None,
     };
     let after = match (mode, &before) {
         (WriteMode::Append, Some(before)) => [before, bytes].concat(),
         _ => bytes.to_vec(),
     };
-    drawing.file(path, before.as_deref(), Some(&after));
-    Ok(drawing.finish())
+    preview.file(path, before.as_deref(), Some(&after));
+    Ok(preview.finish())
 }
 
-/// What an edit would change; why it cannot be made, if it cannot.
+/// The preview of an edit, or the error with which the edit would fail.
 pub fn edit(path: &RootedPath, edit: &Edit) -> Result<Preview, Error> {
     let planned = files::plan_edit(path, edit)?;
-    let mut drawing = PreviewBuilder::default();
-    drawing.file(path, planned.before.as_ref().map(|text| text.as_bytes()), Some(planned.after.as_bytes()));
-    Ok(drawing.finish())
+    let mut preview = PreviewBuilder::default();
+    preview.file(path, planned.before.as_ref().map(|text| text.as_bytes()), Some(planned.after.as_bytes()));
+    Ok(preview.finish())
 }
 
-/// What a patch would change.
+/// The preview of a patch.
 pub fn patch(plan: &PatchPlan) -> Preview {
-    let mut drawing = PreviewBuilder::default();
+    let mut preview = PreviewBuilder::default();
     for change in plan.changes() {
-        drawing.file(&change.path, change.before.as_deref(), change.after.as_deref());
+        preview.file(&change.path, change.before.as_deref(), change.after.as_deref());
     }
-    drawing.finish()
+    preview.finish()
 }
 
 #[derive(Default)]
@@ -84,10 +84,10 @@ impl PreviewBuilder {
         let (old, new) = (before.unwrap_or_default(), after.unwrap_or_default());
         let old_name = if before.is_some() { name.as_str() } else { "/dev/null" };
         let new_name = if after.is_some() { name.as_str() } else { "/dev/null" };
-        let is_large = old.len().max(new.len()) as u64 > COMPARED_BYTES;
+        let is_large = old.len().max(new.len()) as u64 > MAX_COMPARED_BYTES;
         match (std::str::from_utf8(old), std::str::from_utf8(new)) {
             (Ok(old), Ok(new)) if !is_large => {
-                let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(old, new);
+                let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(old, new);
                 self.text += &diff.unified_diff().context_radius(3).header(old_name, new_name).to_string();
             }
             _ => {
@@ -97,7 +97,7 @@ impl PreviewBuilder {
         }
     }
 
-    /// A file that nobody would look at whole: told by its size, and known again by its size and time.
+    /// A file too large to compare: the text gives its sizes, the digest covers its size and modification time.
     fn large(&mut self, path: &RootedPath, (size, mtime): (u64, i64), (after, written): (u64, &[u8])) {
         self.digest.update(size.to_le_bytes());
         self.digest.update(mtime.to_le_bytes());
@@ -107,12 +107,12 @@ impl PreviewBuilder {
 
     fn finish(mut self) -> Preview {
         let whole = self.text.len();
-        let mut end = whole.min(SHOWN_BYTES);
+        let mut end = whole.min(MAX_DIFF_BYTES);
         while !self.text.is_char_boundary(end) {
             end -= 1;
         }
         self.text.truncate(end);
         let diff = Diff { text: self.text, cut_bytes: (whole - end) as u64 };
-        Preview { diff, shown: PreviewDigest(self.digest.finalize().into()) }
+        Preview { diff, digest: PreviewDigest(self.digest.finalize().into()) }
     }
 }

@@ -1,4 +1,4 @@
-//! The directory of approvals: private, one JSON file per question and per grant, each replaced as a whole.
+//! The directory of approvals: private, with one JSON file per approval and per grant, each replaced atomically.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,13 +10,13 @@ use serde::de::DeserializeOwned;
 
 use crate::core::state::create_private_dir;
 
-/// What the files of grants begin with; those of questions are named after them.
+/// Prefix of a grant's file name; an approval's file is named after its id.
 const GRANT: &str = "grant-";
 const JSON: &str = ".json";
-/// A file larger than this is none of ours.
-const LARGEST: u64 = 64 * 1024;
+/// Larger files are ignored: the daemon writes none.
+const MAX_FILE_BYTES: u64 = 64 * 1024;
 
-/// A directory that need not exist yet.
+/// The directory of approvals; it is created by the first write.
 #[derive(Debug, Clone)]
 pub(super) struct ApprovalDir(PathBuf);
 
@@ -25,8 +25,8 @@ impl ApprovalDir {
         ApprovalDir(path)
     }
 
-    /// The file of a question. Names come from callers, so only what a name can be is looked for.
-    pub(super) fn question(&self, id: &str) -> Option<PathBuf> {
+    /// The file of an approval; `None` if `id`, which comes from a client, cannot be an id.
+    pub(super) fn approval(&self, id: &str) -> Option<PathBuf> {
         let is_name = id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         is_name.then(|| self.0.join(format!("{id}{JSON}")))
     }
@@ -35,8 +35,8 @@ impl ApprovalDir {
         self.0.join(format!("{GRANT}{name}{JSON}"))
     }
 
-    /// The files of all questions.
-    pub(super) fn questions(&self) -> Vec<PathBuf> {
+    /// The files of all approvals.
+    pub(super) fn approvals(&self) -> Vec<PathBuf> {
         self.files(|name| !name.starts_with(GRANT))
     }
 
@@ -45,15 +45,15 @@ impl ApprovalDir {
         self.files(|name| name.starts_with(GRANT))
     }
 
-    fn files(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    fn files(&self, is_selected: impl Fn(&str) -> bool) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let named = entries.filter(|entry| {
-            entry.file_name().to_str().is_some_and(|name| name.ends_with(JSON) && is_wanted(name))
+            entry.file_name().to_str().is_some_and(|name| name.ends_with(JSON) && is_selected(name))
         });
         named.map(|entry| entry.path()).collect()
     }
 
-    /// Writes a file as a whole: whoever reads it sees the old one or the new one.
+    /// Replaces a file atomically: a reader sees the old content or the new one.
     pub(super) fn write(&self, path: &Path, value: &impl Serialize) -> io::Result<()> {
         create_private_dir(&self.0)?;
         let draft = path.with_extension(format!("draft-{}", std::process::id()));
@@ -63,16 +63,16 @@ impl ApprovalDir {
             .and_then(|()| file.sync_data())
             .and_then(|()| fs::rename(&draft, path));
         if written.is_err() {
-            // The reason why it could not be written is worth more.
+            // The error of the write is the one to report.
             let _removed = fs::remove_file(&draft);
         }
         written
     }
 }
 
-/// Reads a file; nothing if there is none, or none of ours.
+/// Reads a file; `None` if it does not exist or is not a record.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    if fs::symlink_metadata(path).ok().filter(|found| found.is_file())?.len() > LARGEST {
+    if fs::symlink_metadata(path).ok().filter(|found| found.is_file())?.len() > MAX_FILE_BYTES {
         return None;
     }
     serde_json::from_slice(&fs::read(path).ok()?).ok()

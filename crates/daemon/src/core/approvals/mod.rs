@@ -1,7 +1,7 @@
-//! Approvals on disk: what was asked and how it was settled outlives the daemon, without its secrets.
+//! Approvals on disk, and the diffs that approvers see.
 //!
-//! One small file per question and per lasting grant, so that any number of daemons of one user share a directory. What
-//! the approver sees is the truth and stays in memory; what lies here is redacted.
+//! Each approval and each lasting grant is one small file, so that all daemons of one user can share a directory. The
+//! stored form is redacted; the form that the approver sees exists only in memory.
 
 pub mod diff;
 mod dir;

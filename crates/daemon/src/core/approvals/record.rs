@@ -1,4 +1,4 @@
-//! What a file says about a question or a grant. Fields are only ever added.
+//! The stored form of an approval and of a grant. Fields are only ever added.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use crate::core::state::to_ms;
 use crate::observe::audit::{redact_argv, redact_text};
 
-/// One question.
+/// One approval.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ApprovalRecord {
     pub(super) state: ApprovalState,
@@ -28,25 +28,25 @@ pub(super) struct ApprovalRecord {
     pub(super) session: String,
     pub(super) operation: String,
     pub(super) summary: String,
-    /// How large the change was that the approver saw.
+    /// The size of the diff that the approver saw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) diff_bytes: Option<u64>,
     pub(super) rule: String,
     pub(super) asked_at_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) settled_at_ms: Option<u64>,
-    /// Which daemon waits for it.
+    /// The daemon whose request waits for it.
     pub(super) daemon: DaemonId,
 }
 
-/// A process, named so that another one with its number is not taken for it.
+/// A process, identified by its pid and start time: pids are reused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DaemonId {
     pub(super) pid: u32,
     pub(super) started: u64,
 }
 
-/// How far a question is.
+/// Whether an approval is pending, or how it was settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ApprovalState {
@@ -58,7 +58,7 @@ pub(super) enum ApprovalState {
     Abandoned,
 }
 
-/// For what else an answer holds.
+/// The requests to which an answer also applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum StoredScope {
@@ -67,7 +67,7 @@ pub(super) enum StoredScope {
     Rule,
 }
 
-/// An answer that holds until its rule changes.
+/// An answer that applies until its rule changes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct GrantRecord {
     pub(super) caller: String,
@@ -96,7 +96,7 @@ impl ApprovalRecord {
             face: requester.face.to_owned(),
             session: requester.session.to_string(),
             operation: (*method).to_owned(),
-            summary: redacted(operation),
+            summary: redacted_summary(operation),
             diff_bytes: diff,
             rule: rule.clone(),
             asked_at_ms: to_ms(approval.requested_at),
@@ -124,7 +124,7 @@ impl ApprovalRecord {
         }
     }
 
-    /// How it was settled; nothing while it waits.
+    /// How it was settled; `None` while it is pending.
     pub(super) fn outcome(&self) -> Option<Resolution> {
         let answered = |choice| {
             let scope = match self.scope {
@@ -150,7 +150,7 @@ impl ApprovalRecord {
 }
 
 impl GrantRecord {
-    /// Nothing for what ends with its session anyway, and for what names no written rule.
+    /// The stored form; `None` for a grant that ends with its session and for one without a rule of the configuration.
     pub(super) fn new(grant: &Grant) -> Option<GrantRecord> {
         let GrantHolder::Caller(caller) = &grant.holder else { return None };
         let GrantKey::Rule { name, fingerprint } = &grant.key else { return None };
@@ -173,19 +173,19 @@ impl GrantRecord {
         }
     }
 
-    /// A file name: the same grant given again takes the place of the one before.
+    /// The name of the file. A later grant for the same caller and rule replaces an earlier one.
     pub(super) fn name(&self) -> String {
         let mut digest = Sha256::new();
         for part in [&self.caller, &self.rule] {
             digest.update(part.as_bytes());
             digest.update([0]);
         }
-        digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&digest.finalize()[..8])
     }
 }
 
-/// The operation in one line, with what looks like a secret hidden.
-fn redacted(operation: &Operation) -> String {
+/// The operation in one line, with probable secrets replaced.
+fn redacted_summary(operation: &Operation) -> String {
     let mut operation = operation.clone();
     if let Operation::Run { program, .. } = &mut operation {
         match program {
@@ -196,5 +196,5 @@ fn redacted(operation: &Operation) -> String {
     operation.summary().chars().take(MAX_SUMMARY).collect()
 }
 
-/// The longest summary that is kept.
+/// The maximal length of a stored summary, in characters.
 const MAX_SUMMARY: usize = 4_096;

@@ -1,4 +1,4 @@
-//! The ledger: writes questions down, finds those that a daemon left behind, and forgets old ones.
+//! The store of approvals: saves them, settles those of daemons that have ended, and deletes old ones.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,22 +11,22 @@ use super::dir::{ApprovalDir, read};
 use super::record::{ApprovalRecord, ApprovalState, DaemonId, GrantRecord};
 use crate::core::state::{process_start, to_ms};
 
-/// How long settled questions are kept.
-const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How long settled approvals are kept.
+const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Keeps approvals in a directory of the state.
+/// Stores approvals as files in a subdirectory of the state directory.
 #[derive(Debug)]
 pub struct FileApprovalStore {
     dir: ApprovalDir,
-    /// Who asks, once anybody is asked.
+    /// The identity of this daemon, read when the first approval is stored.
     daemon: OnceLock<DaemonId>,
-    swept: Once,
+    cleanup: Once,
 }
 
 impl FileApprovalStore {
-    /// A ledger in this directory, which is made when it is needed.
+    /// A store in this directory, which is created when the first approval is stored.
     pub fn new(dir: PathBuf) -> FileApprovalStore {
-        FileApprovalStore { dir: ApprovalDir::new(dir), daemon: OnceLock::new(), swept: Once::new() }
+        FileApprovalStore { dir: ApprovalDir::new(dir), daemon: OnceLock::new(), cleanup: Once::new() }
     }
 
     fn daemon(&self) -> DaemonId {
@@ -37,23 +37,23 @@ impl FileApprovalStore {
         self.daemon.get_or_init(look).clone()
     }
 
-    /// The answers that hold until their rules change.
+    /// The grants that hold until their rules change.
     pub fn grants(&self) -> Vec<Grant> {
         let records = self.dir.grants();
         records.iter().filter_map(|path| read::<GrantRecord>(path)).map(GrantRecord::grant).collect()
     }
 
-    /// Settles what daemons that are gone left waiting, and forgets what was settled long ago.
-    fn sweep(&self) {
+    /// Settles the pending approvals of daemons that have ended, and deletes approvals settled before [`RETENTION`].
+    fn clean_up(&self) {
         let now = to_ms(SystemTime::now());
-        let oldest = now.saturating_sub(u64::try_from(KEPT_FOR.as_millis()).unwrap_or(u64::MAX));
-        for path in self.dir.questions() {
+        let oldest = now.saturating_sub(u64::try_from(RETENTION.as_millis()).unwrap_or(u64::MAX));
+        for path in self.dir.approvals() {
             let Some(mut record) = read::<ApprovalRecord>(&path) else { continue };
             if record.state == ApprovalState::Pending && !is_alive(&record.daemon) {
                 record.settle(&Resolution::Abandoned);
                 self.warn(self.dir.write(&path, &record));
             } else if record.settled_at_ms.is_some_and(|settled| settled < oldest) {
-                // If it stays, it is only old.
+                // A file that cannot be removed is tried again by the next daemon.
                 let _removed = std::fs::remove_file(&path);
             }
         }
@@ -61,20 +61,20 @@ impl FileApprovalStore {
 
     fn warn(&self, written: io::Result<()>) {
         if let Err(error) = written {
-            tracing::warn!(%error, "an approval cannot be written down");
+            tracing::warn!(%error, "cannot store an approval");
         }
     }
 }
 
 impl ApprovalStore for FileApprovalStore {
     fn record_request(&self, approval: &Approval) -> io::Result<()> {
-        self.swept.call_once(|| self.sweep());
-        let path = self.dir.question(&approval.id).ok_or(io::ErrorKind::InvalidInput)?;
+        self.cleanup.call_once(|| self.clean_up());
+        let path = self.dir.approval(&approval.id).ok_or(io::ErrorKind::InvalidInput)?;
         self.dir.write(&path, &ApprovalRecord::new(approval, self.daemon()))
     }
 
     fn record_resolution(&self, approval: &Approval, resolution: &Resolution) {
-        let Some(path) = self.dir.question(&approval.id) else { return };
+        let Some(path) = self.dir.approval(&approval.id) else { return };
         let mut record = ApprovalRecord::new(approval, self.daemon());
         record.settle(resolution);
         self.warn(self.dir.write(&path, &record));
@@ -87,8 +87,8 @@ impl ApprovalStore for FileApprovalStore {
     }
 
     fn find_resolution(&self, id: &str) -> Option<Resolution> {
-        self.swept.call_once(|| self.sweep());
-        read::<ApprovalRecord>(&self.dir.question(id)?)?.outcome()
+        self.cleanup.call_once(|| self.clean_up());
+        read::<ApprovalRecord>(&self.dir.approval(id)?)?.outcome()
     }
 }
 

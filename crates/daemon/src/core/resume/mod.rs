@@ -1,158 +1,168 @@
-//! Lingering: `rexd --stdio` outlives its streams for the sessions that wait for their client, and the next one brings the
-//! client to them.
+//! `rexd --stdio` after its streams are gone: the daemon waits for the clients of its resumable sessions, and the next
+//! `rexd --stdio` connects a returning client to it.
 //!
-//! Each such session has a `Landing`, a socket in the state folder. A client that comes back starts `rexd --stdio` anew,
-//! as it always does; that one finds the landing and becomes a `ferry`: it carries bytes and knows nothing.
+//! Each such session has a [`ResumeSocket`] in the state directory. A client that returns starts `rexd --stdio` as it
+//! always does; that process finds the socket and becomes a proxy that copies bytes.
 
-mod ferry;
-mod landing;
+mod proxy;
+mod socket;
 
-pub use ferry::Crossing;
-pub use landing::Landings;
+pub use proxy::HandoverOutcome;
+pub use socket::ResumeSockets;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use link::listen::accept;
 use link::stdio::Streams;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::core::request::ConnectionContext;
+use crate::core::session::{Face, SessionHandle, SessionRegistry};
 use crate::core::state;
-use crate::faces::rexd::{self, Arrival, Service, Sessions};
 use crate::net::auth::{Caller, RejectionLog};
 use crate::net::listen::peer_caller;
 use crate::observe::metrics::Transport;
-use landing::Landing;
-use link::listen::accept;
+use socket::ResumeSocket;
 
-/// The longest that a session waits for its client. Nobody looks after a daemon without a listener, so it is soon gone;
-/// a client whose link was cut is back in less.
-pub const LINGER: Duration = Duration::from_secs(60);
-/// How long a session is open before it gets its landing. Most sessions are over by then and never need one.
-const QUIET: Duration = Duration::from_millis(20);
-/// Connections at one landing at the same time; the next one is closed at once.
+/// The longest that a disconnected session is kept. A daemon without a listener is supervised by nothing, so it ends
+/// soon; a client whose connection broke returns earlier.
+pub const RESUME_WAIT: Duration = Duration::from_secs(60);
+/// How long a session is open before it gets its socket. Most sessions end before that and never need one.
+const SOCKET_DELAY: Duration = Duration::from_millis(20);
+/// Connections to one socket at the same time; one more is closed at once.
 const MAX_CONNECTIONS: usize = 8;
 
-/// What makes a daemon without listeners wait for its clients. Cheap to clone.
+/// Keeps a daemon without listeners alive for its disconnected sessions. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Lingering {
-    landings: Landings,
-    /// Cancelled when the streams are gone: whoever has no landing yet needs one now.
+pub struct ResumeWait {
+    sockets: ResumeSockets,
+    /// Cancelled when the streams are gone: sessions without a socket then need one at once.
     is_cut: CancellationToken,
-    /// The landings and their connections.
+    /// The sockets and their connections.
     tasks: TaskTracker,
 }
 
-impl Lingering {
-    /// Lingers below this state folder, if it can be used.
-    pub fn new(state: Option<&Path>) -> Option<Lingering> {
-        let landings = Landings::new(state?);
-        match landings.check().or_else(|_none_yet| landings.make()) {
+/// Serves a connection to a session of this daemon.
+pub trait ServeResumed: Face {
+    /// Serves one connection that must resume a session, until it ends.
+    fn serve_resumed(
+        self: Arc<Self>,
+        link: link::Link,
+        context: ConnectionContext,
+    ) -> impl Future<Output = ()> + Send + 'static;
+}
+
+impl ResumeWait {
+    /// Waits below this state directory, if it can be used.
+    pub fn new(state: Option<&Path>) -> Option<ResumeWait> {
+        let sockets = ResumeSockets::new(state?);
+        match sockets.check().or_else(|_missing| sockets.create()) {
             Ok(()) => {
-                Some(Lingering { landings, is_cut: CancellationToken::new(), tasks: TaskTracker::new() })
+                Some(ResumeWait { sockets, is_cut: CancellationToken::new(), tasks: TaskTracker::new() })
             }
             Err(error) => {
-                tracing::debug!(%error, "sessions end with their streams: there is no place to wait");
+                tracing::debug!(%error, "no directory for resume sockets: sessions end with their streams");
                 None
             }
         }
     }
 
-    /// Brings a client to the session it comes back to, if an older daemon has it.
-    pub async fn cross(&self, streams: Streams, stop: &CancellationToken) -> Crossing {
-        ferry::cross(&self.landings, streams, stop).await
+    /// Connects a returning client to the older daemon that has its session, if there is one.
+    pub async fn hand_over(&self, streams: Streams, stop: &CancellationToken) -> HandoverOutcome {
+        proxy::hand_over(&self.sockets, streams, stop).await
     }
 
-    /// The streams are gone, or as good as that.
-    pub(crate) fn hurry(&self) {
+    /// The streams are gone, or a proxy has taken over.
+    pub(crate) fn connection_closed(&self) {
         self.is_cut.cancel();
     }
 
-    /// Makes a session reachable until it is `over`. Nothing is done for it at once.
-    pub(crate) fn attend(
+    /// Makes a session reachable through a socket until it ends.
+    pub(crate) fn serve_session<F: ServeResumed>(
         &self,
-        service: &Arc<Service>,
-        session: Arc<str>,
-        over: impl Future<Output = ()> + Send + 'static,
+        face: &Arc<F>,
+        id: &Arc<str>,
+        session: SessionHandle<F>,
     ) {
-        let (this, service) = (self.clone(), service.clone());
-        // Lives until the session is over.
+        let (this, face, id) = (self.clone(), face.clone(), id.clone());
         self.tasks.spawn(async move {
+            let over = session.ended();
             tokio::pin!(over);
             tokio::select! {
                 biased;
                 () = &mut over => return,
                 () = this.is_cut.cancelled() => {}
-                () = tokio::time::sleep(QUIET) => {}
+                () = tokio::time::sleep(SOCKET_DELAY) => {}
             }
-            let (landings, name) = (this.landings.clone(), session.clone());
-            let bound = tokio::task::spawn_blocking(move || landings.bind(&name)).await;
-            match bound.unwrap_or_else(|error| Err(std::io::Error::other(error))).and_then(Landing::listen) {
-                Ok(landing) => tokio::select! {
+            let (sockets, name) = (this.sockets.clone(), id.clone());
+            let bound = tokio::task::spawn_blocking(move || sockets.bind(&name)).await;
+            match bound.unwrap_or_else(|error| Err(std::io::Error::other(error))).and_then(ResumeSocket::listen) {
+                Ok(socket) => tokio::select! {
                     () = over => {}
-                    () = this.receive(&landing, &service, &session) => {}
+                    () = this.accept(&socket, &face, &id) => {}
                 },
                 Err(error) => {
-                    tracing::warn!(%error, session = &*session, "the session cannot be resumed after a cut");
+                    tracing::warn!(%error, session = &*id, "no resume socket: the session ends with its streams");
                 }
             }
         });
     }
 
-    /// Takes connections of this user to one session.
-    async fn receive(&self, landing: &Landing, service: &Arc<Service>, session: &Arc<str>) {
-        let (rejections, here) = (RejectionLog::new(service.audit.clone()), TaskTracker::new());
+    /// Accepts connections of this user to one session.
+    async fn accept<F: ServeResumed>(&self, socket: &ResumeSocket, face: &Arc<F>, session: &Arc<str>) {
+        let (rejections, connections) = (RejectionLog::new(face.core().audit.clone()), TaskTracker::new());
         loop {
-            let (stream, _unnamed) = accept(|| landing.accept(), || {}).await;
+            let (stream, _unnamed) = accept(|| socket.accept(), || {}).await;
             if let Err(rejection) = peer_caller(&stream) {
-                rejections.record("landing", &rejection, None);
+                rejections.record("resume", &rejection, None);
                 continue;
             }
-            if here.len() >= MAX_CONNECTIONS {
+            if connections.len() >= MAX_CONNECTIONS {
                 continue;
             }
             let (input, output) = stream.into_split();
             let link = link::ndjson::link(input, output, &crate::serve::link_limits());
-            // The same somebody as on the streams: only the same user comes here, and only with the session's token.
-            let arrival = Arrival::new(Caller::on_stdio(), Transport::Stdio).resuming(session.clone());
-            let serving = rexd::serve(service.clone(), link, arrival, service.stop.clone());
-            self.tasks.spawn(here.track_future(serving));
+            // The same caller as on the streams: only this user reaches the socket, and only with the session's token.
+            let context =
+                ConnectionContext::new(Caller::on_stdio(), Transport::Stdio).resuming(session.clone());
+            self.tasks.spawn(connections.track_future(face.clone().serve_resumed(link, context)));
         }
     }
 
-    /// Lets go of the streams and waits until no session and no client is left, or until `stop`.
-    pub async fn wait(&self, sessions: &Sessions, stop: &CancellationToken) {
+    /// Closes the streams and waits until no session and no client is left, or until `stop`.
+    pub async fn wait<F: Face>(&self, sessions: &SessionRegistry<F>, stop: &CancellationToken) {
         self.tasks.close();
         if sessions.is_empty() && self.tasks.is_empty() {
             return;
         }
-        // Whoever made them, as sshd did, waits until nobody holds them any more.
+        // The other end, such as sshd, waits until no process holds the streams.
         if let Err(error) = state::detach_standard_streams() {
-            tracing::warn!(%error, "cannot let go of the standard streams");
+            tracing::warn!(%error, "cannot close the standard streams");
         }
+        let all_ended = async {
+            loop {
+                sessions.wait_empty().await;
+                self.tasks.wait().await;
+                // The last client may have opened another session.
+                if sessions.is_empty() {
+                    return;
+                }
+            }
+        };
         tokio::select! {
             () = stop.cancelled() => {}
-            () = self.nobody_left(sessions) => {}
+            () = all_ended => {}
         }
     }
 
-    async fn nobody_left(&self, sessions: &Sessions) {
-        loop {
-            sessions.all_over().await;
-            self.tasks.wait().await;
-            // The last client may have opened another session.
-            if sessions.is_empty() {
-                return;
-            }
-        }
-    }
-
-    /// Waits until every landing is removed, after all sessions were told to end.
-    pub async fn ended(&self, within: Duration) {
+    /// Waits until every socket is removed, after all sessions were ended.
+    pub async fn close(&self, timeout: Duration) {
         self.tasks.close();
-        if tokio::time::timeout(within, self.tasks.wait()).await.is_err() {
-            tracing::debug!("some clients of waiting sessions did not go");
+        if tokio::time::timeout(timeout, self.tasks.wait()).await.is_err() {
+            tracing::debug!("some clients of disconnected sessions did not close in time");
         }
     }
 }

@@ -1,9 +1,11 @@
-//! The sandbox as the operator has it: profiles by their names, what belongs to the daemon itself, and temporary
-//! directories for those who are confined. The kernel's part is the engine's.
+//! Sandbox profiles by name, the daemon's own files that they protect, and temporary directories of confined
+//! processes. The engine enforces the profiles.
 
 mod resolve;
+mod session;
 mod temp_dir;
 
+pub use session::{Confined, SandboxRefusal, SessionSandbox};
 pub use temp_dir::{SandboxTempDir, detached_temp_dir, remove_temp_dir};
 
 use std::path::{Path, PathBuf};
@@ -15,55 +17,55 @@ use engine::sandbox::{
 
 use crate::config::{BUILT_IN, Config, CustomProfile, OFF, Paths, SandboxConfig, TokenSource};
 
-/// Takes features away from the kernel, for tests and for hosts where they misbehave. Nothing can be added by it.
+/// The environment variable that disables kernel features, for tests and for hosts where they misbehave.
 pub const FEATURES_VARIABLE: &str = "REXD_SANDBOX_FEATURES";
 
-/// What this kernel can hold, less what the environment takes away.
+/// The features of this kernel, without those that [`FEATURES_VARIABLE`] disables.
 pub fn lowered_features() -> Result<Features, UnknownFeature> {
     Ok(Features::probe().masked_by(&feature_mask()?))
 }
 
-/// What the environment leaves of the kernel's features. Asks nobody.
+/// The features that [`FEATURES_VARIABLE`] allows.
 fn feature_mask() -> Result<FeatureMask, UnknownFeature> {
     std::env::var(FEATURES_VARIABLE).unwrap_or_default().parse()
 }
 
-/// What the engine has to know about confining processes.
+/// The engine's settings for confinement.
 pub fn settings(config: &Config) -> Result<SandboxSettings, UnknownFeature> {
     Ok(SandboxSettings { feature_mask: feature_mask()?, on_gap: config.sandbox.on_gap })
 }
 
-/// Profiles by their names.
+/// The sandbox profiles of a configuration.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     config: SandboxConfig,
-    /// What belongs to the daemon, as it was written.
-    written: ProtectedPaths,
-    /// Where that really is, once anybody is confined.
+    /// The daemon's own files, as configured.
+    configured: ProtectedPaths,
+    /// The same with symbolic links resolved, when the first process is confined.
     own: OnceLock<ProtectedPaths>,
-    /// What some command may change, as the operator wrote it; whatever lies in another one comes after it.
+    /// Paths that some command can write, as configured; a parent comes before its children.
     changeable: Vec<PathBuf>,
 }
 
-/// A profile that was asked for and is none.
+/// A request for a profile that is not configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no sandbox profile {name:?}; there are {}", known.join(", "))]
+#[error("unknown sandbox profile {name:?}; known profiles: {}", known.join(", "))]
 pub struct UnknownProfile {
-    /// What was asked for.
+    /// The requested profile.
     pub name: String,
-    /// What there is.
+    /// The names of all profiles.
     pub known: Vec<String>,
 }
 
 impl Sandbox {
-    /// The profiles of a configuration. What belongs to the daemon is known from its places.
+    /// The profiles of a configuration. `paths` gives the daemon's own files.
     pub fn new(config: &Config, paths: &Paths) -> Sandbox {
         let tokens = config.auth.tokens.iter().filter_map(|token| match &token.source {
             TokenSource::File(path) => Some(path.clone()),
             _ => None,
         });
         let key = config.server.tls.as_ref().map(|tls| tls.key.clone());
-        // Whoever reaches the socket has the daemon start what it likes, unconfined.
+        // A process that can connect to the socket can have the daemon start an unconfined one.
         let exec_server = &config.exec_server;
         let more = [config.server.unix.clone(), config.audit.path.clone(), paths.token_file.clone(), key];
         let more =
@@ -73,32 +75,32 @@ impl Sandbox {
         let written = config.sandbox.profiles.iter().flat_map(|profile| &profile.write);
         let mut changeable: Vec<PathBuf> = config.roots.iter().chain(written).cloned().collect();
         changeable.sort_by_key(|path| path.components().count());
-        Sandbox { config: config.sandbox.clone(), written: own, own: OnceLock::new(), changeable }
+        Sandbox { config: config.sandbox.clone(), configured: own, own: OnceLock::new(), changeable }
     }
 
-    /// What belongs to the daemon, where it really is.
+    /// The daemon's own files, with symbolic links resolved.
     fn own(&self) -> &ProtectedPaths {
         let all = |paths: &[PathBuf]| paths.iter().map(|path| real(path)).collect();
         self.own.get_or_init(|| ProtectedPaths {
-            protect: all(&self.written.protect),
-            hide: all(&self.written.hide),
+            protect: all(&self.configured.protect),
+            hide: all(&self.configured.hide),
         })
     }
 
-    /// The profile that the operator wants for every command, by its name.
+    /// The name of the profile that the operator prescribes for every command.
     pub fn profile_name(&self) -> Option<&str> {
         self.config.profile.as_deref()
     }
 
-    /// What the names of a wish mean for somebody with these roots: the operator's profile and theirs, all of which
-    /// hold. Nothing if nobody wants anything.
+    /// The confinement from the operator's profile and all `requested` ones, for these roots. `None` if no profile
+    /// applies.
     pub fn confinement(
         &self,
-        wishes: &[Option<&str>],
+        requested: &[Option<&str>],
         roots: &[PathBuf],
         temp: &SandboxTempDir,
     ) -> Result<Option<Arc<Confinement>>, UnknownProfile> {
-        let names = std::iter::once(self.profile_name()).chain(wishes.iter().copied());
+        let names = std::iter::once(self.profile_name()).chain(requested.iter().copied());
         let mut layers = Vec::new();
         for name in names.flatten().filter(|name| *name != OFF) {
             layers.push(Arc::new(self.profile(name, roots, temp)?));
@@ -107,7 +109,7 @@ impl Sandbox {
         Ok((!confinement.is_off()).then(|| Arc::new(confinement)))
     }
 
-    /// Whether a wish can be understood.
+    /// Checks that a profile of this name exists.
     pub fn check(&self, name: &str) -> Result<(), UnknownProfile> {
         let is_built_in = name == OFF || BUILT_IN.contains(&name);
         if is_built_in || self.config.profiles.iter().any(|profile| profile.name == name) {
@@ -130,7 +132,7 @@ impl Sandbox {
         let roots: Vec<PathBuf> = roots.iter().map(|root| settle(root)).collect();
         let own = self.own_outside(&roots);
         let mut profile = match self.config.profiles.iter().find(|profile| profile.name == name) {
-            Some(custom) => built(custom, (&roots, temp, &own), settle),
+            Some(custom) => custom_profile(custom, (&roots, temp, &own), settle),
             None if name == BUILT_IN[0] => Profile::read_only(&own),
             None => Profile::workspace_write(&roots, Some(temp.path()), &own),
         };
@@ -138,7 +140,7 @@ impl Sandbox {
         Ok(profile)
     }
 
-    /// What belongs to the daemon, but for what holds a root itself: the operator has put it there.
+    /// The daemon's own files, without those that contain a root: there the operator's choice of root wins.
     pub(crate) fn own_outside(&self, roots: &[PathBuf]) -> ProtectedPaths {
         let holds_root = |path: &PathBuf| roots.iter().any(|root| root.starts_with(path));
         let outside = |paths: &[PathBuf]| paths.iter().filter(|path| !holds_root(path)).cloned().collect();
@@ -146,8 +148,8 @@ impl Sandbox {
     }
 }
 
-/// A profile of the operator, for somebody with these roots.
-fn built(
+/// A profile of the configuration, for these roots.
+fn custom_profile(
     custom: &CustomProfile,
     (roots, temp, own): (&[PathBuf], &SandboxTempDir, &ProtectedPaths),
     settle: impl Fn(&Path) -> PathBuf,
@@ -170,7 +172,7 @@ fn built(
     profile
 }
 
-/// Where a path really is, as far as it exists: the kernel judges by that.
+/// Resolves symbolic links in the existing part of a path: the kernel checks resolved paths.
 pub(crate) fn real(path: &Path) -> PathBuf {
     if let Ok(found) = path.canonicalize() {
         return found;

@@ -1,14 +1,15 @@
-//! Where paths of a profile really are. A link that a command could have made is not believed.
+//! Resolves the paths of a profile. Symbolic links that a command could have created are not followed out of the
+//! writable paths.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 use super::real;
 
-/// Links followed on the way of one path; a longer way is a circle, and leads nowhere.
-const MOST_LINKS: usize = 40;
+/// The maximal number of links followed for one path; more of them form a cycle.
+const MAX_LINKS: usize = 40;
 
-/// Where each of these is. What lies in another one has to come after it.
+/// Resolves each of `paths`. A parent must come before its children.
 pub(super) fn all(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut resolve: Vec<PathBuf> = Vec::with_capacity(paths.len());
     for path in paths {
@@ -17,8 +18,8 @@ pub(super) fn all(paths: &[PathBuf]) -> Vec<PathBuf> {
     resolve
 }
 
-/// Where a path is, as far as it exists. From where commands may change things on, links are followed only if they stay
-/// in such places; else the path is left as it was written, for the kernel to refuse.
+/// Resolves the existing part of a path. Below a path that commands can write, links are followed only if they stay
+/// below such a path; otherwise the path is left as it is, and the kernel refuses it.
 pub(super) fn one(path: &Path, changeable: &[PathBuf]) -> PathBuf {
     let is_changeable = |path: &Path| changeable.iter().any(|held| path.starts_with(held));
     let mut at = PathBuf::from("/");
@@ -26,16 +27,16 @@ pub(super) fn one(path: &Path, changeable: &[PathBuf]) -> PathBuf {
     let mut links = 0;
     while let Some(name) = ahead.pop() {
         if is_changeable(&at) {
-            let asked = ahead.iter().rev().fold(at.join(name), |path, name| path.join(name));
-            let found = real(&asked);
-            return if is_changeable(&found) { found } else { asked };
+            let unresolved = ahead.iter().rev().fold(at.join(name), |path, name| path.join(name));
+            let found = real(&unresolved);
+            return if is_changeable(&found) { found } else { unresolved };
         }
         if name == ".." {
             at.pop();
             continue;
         }
         at.push(name);
-        if let (Ok(target), true) = (at.read_link(), links < MOST_LINKS) {
+        if let (Ok(target), true) = (at.read_link(), links < MAX_LINKS) {
             links += 1;
             at.pop();
             if target.is_absolute() {
@@ -47,7 +48,7 @@ pub(super) fn one(path: &Path, changeable: &[PathBuf]) -> PathBuf {
     at
 }
 
-/// The names of a path, the last first.
+/// The components of a path, the last one first.
 fn reversed(path: &Path) -> Vec<OsString> {
     let named = |component: Component<'_>| match component {
         Component::Normal(name) => Some(name.to_owned()),

@@ -1,4 +1,4 @@
-//! Temporary directories of those who are confined: private, one per session or detached process, gone with it.
+//! Private temporary directories of confined processes: one per session or detached process, removed with it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use engine::session::random_name;
 
 use crate::core::state::{check_private_dir, create_private_dir, private_dir_builder, process_start};
 
-/// What the names of those begin with that outlive the daemon.
-const LASTING: &str = "detached.";
+/// Prefix of the names of directories that outlive the daemon.
+const DETACHED_PREFIX: &str = "detached.";
 
-/// A directory that is made when it is needed.
+/// A temporary directory, created when the first confined process needs it.
 #[derive(Debug, Clone)]
 pub struct SandboxTempDir {
     path: PathBuf,
 }
 
 impl SandboxTempDir {
-    /// A directory of this daemon that nobody else can guess.
+    /// A directory with a random name that belongs to this daemon.
     pub fn new() -> Result<SandboxTempDir, engine::Error> {
         let name = format!("{}.{}", owner(), random_name()?);
         Ok(SandboxTempDir { path: dir().join(name) })
@@ -27,21 +27,21 @@ impl SandboxTempDir {
 
     /// A directory that outlives this daemon.
     pub fn for_detached() -> Result<SandboxTempDir, engine::Error> {
-        Ok(SandboxTempDir { path: dir().join(format!("{LASTING}{}", random_name()?)) })
+        Ok(SandboxTempDir { path: dir().join(format!("{DETACHED_PREFIX}{}", random_name()?)) })
     }
 
-    /// Where it is, or will be.
+    /// The path, whether or not the directory exists yet.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes it. The first one removes what daemons that are gone have left.
+    /// Creates the directory. The first call also removes directories of daemons that have ended.
     pub fn make(&self) -> io::Result<()> {
-        static SWEPT: Once = Once::new();
+        static CLEANUP: Once = Once::new();
         let dir = dir();
-        // Anybody can make a directory of this name first.
+        // Another user can create a directory of this name first.
         create_private_dir(&dir)?;
-        SWEPT.call_once(|| sweep(&dir));
+        CLEANUP.call_once(|| remove_stale(&dir));
         match private_dir_builder().create(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
@@ -49,27 +49,28 @@ impl SandboxTempDir {
     }
 }
 
-/// Removes a directory with everything in it. What cannot be removed is left to whoever cleans `/tmp`.
+/// Removes a temporary directory and its contents. What cannot be removed is left to the cleaner of `/tmp`.
 pub fn remove_temp_dir(path: &Path) {
-    // Only what was made here, whatever somebody wrote into a job. A keeper has no environment that says where.
-    let is_folder = |parent: &Path| parent.file_name() == Some(dir_name().as_ref());
-    if path.parent().is_some_and(|parent| is_folder(parent) && check_private_dir(parent).is_ok()) {
+    // The path can come from a keeper's job: remove only below a directory of ours. A keeper has no `TMPDIR`, so only
+    // the name of the parent is compared.
+    let is_own_parent = |parent: &Path| parent.file_name() == Some(dir_name().as_ref());
+    if path.parent().is_some_and(|parent| is_own_parent(parent) && check_private_dir(parent).is_ok()) {
         let _removed = std::fs::remove_dir_all(path);
     }
 }
 
-/// The directory in a confinement that was made for one detached process.
+/// The temporary directory of a detached process, found among the writable paths of its confinement.
 pub fn detached_temp_dir(confinement: &Confinement) -> Option<&Path> {
     let dir = dir();
-    let is_lasting = |path: &&Path| {
+    let is_detached = |path: &&Path| {
         let name = path.file_name().and_then(|name| name.to_str());
-        path.parent() == Some(&dir) && name.is_some_and(|name| name.starts_with(LASTING))
+        path.parent() == Some(&dir) && name.is_some_and(|name| name.starts_with(DETACHED_PREFIX))
     };
     let writable = confinement.layers().iter().flat_map(|layer| &layer.write);
-    writable.map(PathBuf::as_path).find(is_lasting)
+    writable.map(PathBuf::as_path).find(is_detached)
 }
 
-/// Where they all lie: one directory per user, below where temporary files go.
+/// The parent of all temporary directories: one per user, below `TMPDIR` or `/tmp`.
 fn dir() -> PathBuf {
     let base = std::env::temp_dir();
     let base = base.canonicalize().unwrap_or(base);
@@ -80,13 +81,13 @@ fn dir_name() -> String {
     format!("rexd-{}", rustix::process::geteuid().as_raw())
 }
 
-/// This process, so that another one with its number is not taken for it.
+/// Identifies this process by pid and start time: pids are reused.
 fn owner() -> String {
     let pid = std::process::id();
     format!("{pid}.{}", process_start(pid).unwrap_or(0))
 }
 
-fn sweep(dir: &Path) {
+fn remove_stale(dir: &Path) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let mut parts = name.to_str().unwrap_or_default().splitn(3, '.');

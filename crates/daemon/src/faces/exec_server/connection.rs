@@ -1,389 +1,333 @@
-//! One connection: the handshake, the order of requests, and what becomes of its session when it is gone.
+//! One connection: the handshake, the admission of requests, and its session.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use link::rpc::{Dialect, Params, Reply, Request};
 use link::{Incoming, Link, Outgoing};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use wire::exec_server::envelope::{self, Message};
-use wire::exec_server::{ErrorObject, code, v0, v1};
-use wire::jsonrpc::Id;
+use wire::exec_server::{ErrorObject, v1};
+use wire::jsonrpc::RpcError;
 
-use super::answer::{Answer, Asker, LargeAnswers};
-use super::environment;
-use super::methods::{decode, perform};
-use super::session::Session;
-use super::shelf::Unavailable;
-use super::{Arrival, FAREWELL, Service};
+use super::session::{Handle, initialize_response, open, resume};
+use super::table::{Admission, admission};
+use super::{ConnectionCall, ExecServer};
+use crate::core::SHUTDOWN_TIMEOUT;
+use crate::core::dispatch::{Dispatch, Rejected, dispatch, reject};
+use crate::core::request::{ConnectionContext, Requester};
+use crate::core::responder::Responder;
+use crate::core::session::{Face as _, SessionConnection, SessionMessage, SubscriptionId};
 use crate::observe::metrics::Transport;
 
-/// Requests that run at the same time, beside those that end or look at processes.
-const IN_FLIGHT: usize = 256;
-/// Requests that wait for one of those places; past it nothing is read.
-const WAITING: usize = 1_024;
-/// Bytes of theirs together; past it nothing is read.
-const WAITING_BYTES: usize = 256 * 1024 * 1024;
-/// What waits for processes, in bytes: input that nobody has read yet, reads that wait for output.
-const FOR_PROCESSES: usize = 256 * 1024 * 1024;
-/// What such a request counts for at least, however short it is.
-const AT_LEAST: usize = 64 * 1024;
-/// How long a peer may take to read the last answers.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Requests with a slot that run at the same time.
+const MAX_RUNNING: usize = 256;
+/// Requests that wait for a slot; beyond it nothing is read.
+const MAX_WAITING: usize = 1_024;
+/// Bytes of the requests that wait; beyond it nothing is read.
+const MAX_WAITING_BYTES: usize = 256 * 1024 * 1024;
+/// Bytes of requests that wait for processes: unread input, reads that wait for output.
+const PROCESS_MEMORY: usize = 256 * 1024 * 1024;
+/// The least that such a request counts.
+const MIN_REQUEST_MEMORY: usize = 64 * 1024;
+/// How long a peer may take to read the last messages.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How far the handshake has come.
+/// The state of the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     New,
-    Greeted,
+    Initialized,
     Ready,
 }
 
-/// What bounds how many requests of a kind may be under way.
+/// Whether the connection continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lane {
-    /// Nothing: it is done at once.
-    Free,
-    /// A place among those that run; without one it waits.
-    Paths,
-    /// A share of what may wait for processes; without one it is refused, since what ends them comes behind it.
-    Processes,
-}
-
-impl Lane {
-    fn of(method: &str) -> Lane {
-        match method {
-            v1::PROCESS_START | v0::method::EXEC => Lane::Paths,
-            v1::PROCESS_WRITE | v0::method::WRITE | v1::PROCESS_READ => Lane::Processes,
-            v1::FS_CLOSE => Lane::Free,
-            method if method.starts_with("fs/") || method.starts_with("http/") => Lane::Paths,
-            _ => Lane::Free,
-        }
-    }
-}
-
-/// A request as it came.
-#[derive(Debug)]
-struct Request {
-    id: Id,
-    method: String,
-    params: Option<Bytes>,
-}
-
-/// Whether the connection goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
-    GoOn,
-    HangUp,
+enum Flow {
+    Continue,
+    Close,
 }
 
 /// One connection and its session.
 pub(super) struct Connection {
-    service: Arc<Service>,
-    asker: Asker,
-    transport: Transport,
+    face: Arc<ExecServer>,
+    context: ConnectionContext,
     outgoing: Outgoing,
     phase: Phase,
-    session: Option<Box<Session>>,
-    paths: Arc<Semaphore>,
-    /// Bytes of [`FOR_PROCESSES`] that are free.
-    spare: Arc<Semaphore>,
-    answers: LargeAnswers,
+    session: Option<(Handle, SubscriptionId)>,
+    slots: Arc<Semaphore>,
+    process_memory: Arc<Semaphore>,
     waiting: VecDeque<Request>,
     waiting_bytes: usize,
-    /// Cancelled when nobody can read answers any more.
-    gone: CancellationToken,
-    /// Cancelled when another connection wants the session.
+    tasks: TaskTracker,
+    /// Cancelled when responses have no reader any more.
+    closed: CancellationToken,
+    /// Cancelled when another connection takes the session over.
     hang_up: CancellationToken,
 }
 
 impl Connection {
-    pub(super) fn new(service: Arc<Service>, arrival: Arrival, link: &Link) -> Connection {
-        let asker = Asker { caller: Arc::new(arrival.caller), client: Arc::from(""), session: None };
+    pub(super) fn new(face: Arc<ExecServer>, context: ConnectionContext, link: &Link) -> Connection {
         Connection {
-            service,
-            asker,
-            transport: arrival.transport,
+            face,
+            context,
             outgoing: link.outgoing.clone(),
             phase: Phase::New,
             session: None,
-            paths: Arc::new(Semaphore::new(IN_FLIGHT)),
-            spare: Arc::new(Semaphore::new(FOR_PROCESSES)),
-            answers: LargeAnswers::new(),
+            slots: Arc::new(Semaphore::new(MAX_RUNNING)),
+            process_memory: Arc::new(Semaphore::new(PROCESS_MEMORY)),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
-            gone: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            closed: CancellationToken::new(),
             hang_up: CancellationToken::new(),
         }
     }
 
-    /// Serves until the peer is done, the link is gone or `stop` is cancelled.
+    /// Serves until the peer is done, the connection is closed or `stop` is cancelled.
     pub(super) async fn run(mut self, link: Link, stop: CancellationToken) {
         let Link { mut incoming, outgoing, writing } = link;
         drop(outgoing);
-        self.listen(&mut incoming, &stop).await;
-        self.gone.cancel();
+        self.receive(&mut incoming, &stop).await;
+        self.closed.cancel();
         if self.hang_up.is_cancelled() || self.outgoing.is_closed() {
-            // What is still to be written is read by nobody.
+            // What is still queued has no reader.
             writing.abort();
         }
-        let is_ending = self.service.stop.is_cancelled() || stop.is_cancelled();
-        let Connection { service, session, transport, outgoing, .. } = self;
-        drop(outgoing);
-        let patience = if is_ending { FAREWELL } else { LAST_WORDS };
-        let ends = async {
-            if let Some(mut session) = session {
-                // On standard streams nobody can come back.
-                let unkept = match transport == Transport::Stdio || is_ending {
-                    true => Some(session),
-                    false => {
-                        session.detach();
-                        service.shelf.park(&service, session).err()
-                    }
-                };
-                if let Some(session) = unkept {
-                    session.close().await;
-                }
-            }
+        let is_ending = self.face.core().stop.is_cancelled() || stop.is_cancelled();
+        let timeout = if is_ending { SHUTDOWN_TIMEOUT } else { FLUSH_TIMEOUT };
+        let flushed = async {
+            self.end(is_ending).await;
             writing.finished().await
         };
-        match tokio::time::timeout(patience, ends).await {
+        match tokio::time::timeout(timeout, flushed).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "the peer did not take everything"),
-            Err(_late) => tracing::debug!("the peer reads no more: what it was to be told is dropped"),
+            Ok(Err(error)) => tracing::debug!(%error, "connection closed before everything was written"),
+            Err(_elapsed) => tracing::debug!("the peer does not read: dropping the remaining messages"),
         }
     }
 
-    async fn listen(&mut self, incoming: &mut link::Receiver, stop: &CancellationToken) {
-        let (peer, hang_up, ending) =
-            (self.outgoing.clone(), self.hang_up.clone(), self.service.stop.clone());
+    /// Disconnects the session, or ends it if no other connection can resume it.
+    async fn end(self, is_ending: bool) {
+        let Connection { session, waiting, tasks, outgoing, context, .. } = self;
+        drop((outgoing, waiting));
+        if let Some((handle, subscription)) = session {
+            if is_ending || context.transport == Transport::Stdio {
+                handle.send(SessionMessage::End).await;
+                handle.ended().await;
+            } else {
+                handle.send(SessionMessage::Disconnected(subscription)).await;
+            }
+        }
+        tasks.close();
+        tasks.wait().await;
+    }
+
+    async fn receive(&mut self, incoming: &mut link::Receiver, stop: &CancellationToken) {
+        let (peer, hang_up, shutdown) =
+            (self.outgoing.clone(), self.hang_up.clone(), self.face.core().stop.clone());
         loop {
-            // Who does not take answers is not asked for more.
+            // A peer that does not read responses is not asked for more requests.
             let is_full = peer.is_full();
-            let has_room = self.waiting.len() < WAITING && self.waiting_bytes < WAITING_BYTES && !is_full;
-            let (paths, is_waiting) = (self.paths.clone(), !self.waiting.is_empty());
-            let then = tokio::select! {
+            let reads =
+                self.waiting.len() < MAX_WAITING && self.waiting_bytes < MAX_WAITING_BYTES && !is_full;
+            let (slots, is_waiting) = (self.slots.clone(), !self.waiting.is_empty());
+            let flow = tokio::select! {
                 biased;
-                message = incoming.recv(), if has_room => match message {
-                    Some(message) => self.take(message).await,
-                    None => Then::HangUp,
+                message = incoming.recv(), if reads => match message {
+                    Some(message) => self.handle(message).await,
+                    None => Flow::Close,
                 },
-                Ok(place) = paths.acquire_owned(), if is_waiting && !is_full => self.next(place),
-                () = peer.has_room(), if is_full => Then::GoOn,
-                then = Self::attend(self.session.as_deref_mut()) => then,
-                () = peer.closed() => Then::HangUp,
-                () = hang_up.cancelled() => Then::HangUp,
-                () = stop.cancelled() => Then::HangUp,
-                () = ending.cancelled() => Then::HangUp,
+                Ok(slot) = slots.acquire_owned(), if is_waiting && !is_full => self.run_waiting(slot).await,
+                () = peer.has_room(), if is_full => Flow::Continue,
+                () = peer.closed() => Flow::Close,
+                () = hang_up.cancelled() => Flow::Close,
+                () = stop.cancelled() => Flow::Close,
+                () = shutdown.cancelled() => Flow::Close,
             };
-            if then == Then::HangUp {
+            if flow == Flow::Close {
                 return;
             }
         }
     }
 
-    /// Looks after the session between requests: goes on with starts that were asked about, forgets what is old.
-    async fn attend(session: Option<&mut Session>) -> Then {
-        let Some(session) = session else { return std::future::pending().await };
-        let sweep = session.next_sweep().map(Instant::from_std);
-        let swept = async {
-            match sweep {
-                Some(moment) => sleep_until(moment).await,
-                None => std::future::pending().await,
-            }
-        };
-        let settled = tokio::select! {
-            settled = session.inquired.recv() => settled,
-            () = swept => None,
-        };
-        match settled {
-            Some(settled) => session.settled(settled),
-            None => session.sweep(),
-        }
-        Then::GoOn
-    }
-
-    async fn take(&mut self, incoming: Incoming) -> Then {
+    async fn handle(&mut self, incoming: Incoming) -> Flow {
         let line = match incoming {
             Incoming::Message(line) => line,
             Incoming::TooLong { bytes } => {
                 let limit = super::link_limits().line_bytes;
-                let message = format!("a message of {bytes} bytes is too long: the limit is {limit}");
-                self.complain(&ErrorObject::invalid_request(message)).await;
-                return Then::GoOn;
+                self.complain(format!("message too large: {bytes} bytes (limit {limit})")).await;
+                return Flow::Continue;
             }
         };
         match envelope::parse(&line) {
             Ok(Message::Request { id, method, params }) => {
-                let params = params.map(|raw| line.slice_ref(raw.get().as_bytes()));
-                let method = method.into_owned();
-                self.ask(Request { id, method, params });
-                Then::GoOn
+                let params = Params::new(params.map(|raw| line.slice_ref(raw.get().as_bytes())));
+                let reply = Reply::new(Dialect::Unversioned, id, self.outgoing.clone());
+                let cancel = self.closed.child_token();
+                self.admit(Request { method: method.into_owned(), params, reply, cancel }).await;
+                Flow::Continue
             }
             Ok(Message::Notification { method, .. }) => match (&*method, self.phase) {
-                (v1::INITIALIZED, Phase::Greeted | Phase::Ready) => {
+                (v1::INITIALIZED, Phase::Initialized | Phase::Ready) => {
                     self.phase = Phase::Ready;
-                    Then::GoOn
+                    Flow::Continue
                 }
-                (v1::INITIALIZED, Phase::New) => self.part("`initialized` before `initialize`").await,
-                _ => self.part(&format!("unexpected notification {method:?}")).await,
+                (v1::INITIALIZED, Phase::New) => self.abort("`initialized` before `initialize`").await,
+                _ => self.abort(&format!("unexpected notification {method:?}")).await,
             },
-            Ok(Message::Response { .. }) => self.part("an answer to nothing that was asked").await,
+            Ok(Message::Response { .. }) => {
+                self.abort("unexpected response: the server sent no request").await
+            }
             Err(reason) => {
-                let message = format!("the message cannot be read: {reason}");
-                self.complain(&ErrorObject::invalid_request(message)).await;
-                Then::GoOn
+                self.complain(format!("cannot parse the message: {reason}")).await;
+                Flow::Continue
             }
         }
     }
 
-    /// Says what is wrong, and ends the connection.
-    async fn part(&self, reason: &str) -> Then {
-        self.complain(&ErrorObject::invalid_request(reason)).await;
-        Then::HangUp
+    /// Reports a protocol error and closes the connection.
+    async fn abort(&self, reason: &str) -> Flow {
+        self.complain(reason.to_owned()).await;
+        Flow::Close
     }
 
-    async fn complain(&self, error: &ErrorObject) {
-        self.outgoing.respond(Bytes::from(envelope::error_to_nobody(error))).await.ok();
+    async fn complain(&self, message: String) {
+        let error = ErrorObject::invalid_request(message);
+        self.outgoing.respond(Bytes::from(envelope::error_to_nobody(&error))).await.ok();
     }
 
-    /// Does what was asked for, or has it wait for a place. What waits for a process must not keep others waiting, nor
-    /// grow without end; what ends or interrupts one is always done.
-    fn ask(&mut self, request: Request) {
-        match Lane::of(&request.method) {
-            Lane::Free => self.dispatch(request, None),
-            Lane::Paths => {
+    /// Runs a request, or queues it for a slot. Requests that wait for a process must not delay those that end it.
+    async fn admit(&mut self, request: Request) {
+        match admission(&request.method) {
+            Admission::Unlimited => self.dispatch(request, None).await,
+            Admission::Slot => {
                 let is_next = self.waiting.is_empty();
-                match is_next.then(|| self.paths.clone().try_acquire_owned().ok()).flatten() {
-                    Some(place) => self.dispatch(request, Some(place)),
+                match is_next.then(|| self.slots.clone().try_acquire_owned().ok()).flatten() {
+                    Some(slot) => self.dispatch(request, Some(slot)).await,
                     None => {
-                        self.waiting_bytes += request.bytes();
+                        self.waiting_bytes += request.params.len();
                         self.waiting.push_back(request);
                     }
                 }
             }
-            Lane::Processes => {
-                let bytes = request.bytes().clamp(AT_LEAST, FOR_PROCESSES);
-                let spare = self.spare.clone();
-                match u32::try_from(bytes).ok().and_then(|bytes| spare.try_acquire_many_owned(bytes).ok()) {
-                    Some(share) => self.dispatch(request, Some(share)),
-                    None => self.too_much(request),
+            Admission::ProcessMemory => {
+                let bytes = request.params.len().clamp(MIN_REQUEST_MEMORY, PROCESS_MEMORY);
+                let memory = self.process_memory.clone();
+                match u32::try_from(bytes).ok().and_then(|bytes| memory.try_acquire_many_owned(bytes).ok()) {
+                    Some(share) => self.dispatch(request, Some(share)).await,
+                    None => {
+                        let error =
+                            "too many pending reads and writes; wait for responses before sending more";
+                        self.reject(request, RpcError::invalid_request(error));
+                    }
                 }
             }
         }
     }
 
-    fn too_much(&self, request: Request) {
-        let answer = self.answer(request.id, request.method);
-        let error =
-            "too much waits for processes that do not read or write: hear the answers before you ask on";
-        self.service.tasks.spawn(answer.send(Err::<(), _>(ErrorObject::invalid_request(error))));
-    }
-
-    fn answer(&self, id: Id, method: String) -> Answer {
-        let life = (self.transport, self.gone.clone());
-        let way = (self.outgoing.clone(), self.answers.clone());
-        Answer::new(&self.service, (id, method), way, self.asker.clone(), life)
-    }
-
-    fn next(&mut self, place: OwnedSemaphorePermit) -> Then {
+    async fn run_waiting(&mut self, slot: OwnedSemaphorePermit) -> Flow {
         if let Some(request) = self.waiting.pop_front() {
-            self.waiting_bytes -= request.bytes();
-            self.dispatch(request, Some(place));
+            self.waiting_bytes -= request.params.len();
+            self.dispatch(request, Some(slot)).await;
         }
-        Then::GoOn
+        Flow::Continue
     }
 
-    fn dispatch(&mut self, request: Request, place: Option<OwnedSemaphorePermit>) {
-        let Request { id, method, params } = request;
-        let mut answer = self.answer(id, method.clone());
-        answer.holds(place);
-        if method == v1::INITIALIZE {
-            return self.initialize(params.as_ref(), answer);
+    async fn dispatch(&mut self, request: Request, permit: Option<OwnedSemaphorePermit>) {
+        if self.phase != Phase::Ready && request.method != v1::INITIALIZE {
+            let error = self.not_ready(&request.method);
+            return self.reject(request, error);
         }
-        let phase = self.phase;
-        let Some(session) = self.session.as_deref_mut().filter(|_| phase == Phase::Ready) else {
-            return self.too_early(&method, answer);
-        };
-        perform(session, (&method, params.as_ref()), &self.outgoing, answer);
+        let session = self.session.as_ref().map(|(handle, _)| handle.clone());
+        let find = |_id: Option<&str>| session;
+        match dispatch::<ExecServer>(self.face.core(), &self.context, self.requester(), request, find) {
+            Ok(Dispatch::Connection(ConnectionCall::Initialize(params), responder)) => {
+                self.initialize(params, responder).await;
+            }
+            Ok(Dispatch::Session(mut request, handle)) => {
+                permit.into_iter().for_each(|permit| request.responder.hold(permit));
+                if let Err(request) = handle.request(request).await {
+                    self.respond(request.responder, ExecServer::session_closed(&handle.id));
+                }
+            }
+            Ok(Dispatch::NoSession(_, responder)) => self.respond(responder, ExecServer::session_closed("")),
+            Err(rejected) => drop(self.tasks.spawn(rejected.respond())),
+        }
     }
 
-    fn too_early(&self, method: &str, answer: Answer) {
+    fn requester(&self) -> Requester {
+        match &self.session {
+            Some((handle, _)) => handle.requester.clone(),
+            None => Requester::new(ExecServer::NAME, self.context.caller.clone()),
+        }
+    }
+
+    fn reject(&self, request: Request, error: RpcError) {
+        let rejected: Rejected =
+            reject::<ExecServer>(self.face.core(), &self.context, self.requester(), request, error);
+        self.tasks.spawn(rejected.respond());
+    }
+
+    fn respond(&self, responder: Responder, error: RpcError) {
+        self.tasks.spawn(responder.send(Err::<(), _>(error)));
+    }
+
+    fn not_ready(&self, method: &str) -> RpcError {
         let family = match method.split('/').next() {
             Some("fs") => "filesystem",
             Some("http") => "http",
             _ => "exec",
         };
-        let wanted = match self.phase {
+        RpcError::invalid_request(match self.phase {
             Phase::New => format!("call `initialize` before {family} methods"),
-            Phase::Greeted | Phase::Ready => format!("send `initialized` before {family} methods"),
-        };
-        self.service.tasks.spawn(answer.send(Err::<(), _>(ErrorObject::invalid_request(wanted))));
+            Phase::Initialized | Phase::Ready => format!("send `initialized` before {family} methods"),
+        })
     }
 
-    fn initialize(&mut self, params: Option<&Bytes>, mut answer: Answer) {
-        match self.greet(params) {
-            Ok(session) => {
-                self.phase = Phase::Greeted;
-                self.asker = session.asker.clone();
-                answer.belongs_to(self.asker.clone());
-                let response = v1::InitializeResponse {
-                    protocol_version: Some(v0::PROTOCOL_VERSION.to_owned()),
-                    session_id: Some(session.id.to_string()),
-                    environment_info: Some(environment::info(&self.service.roots)),
-                };
-                let session = self.session.insert(session);
-                session.reply(answer, Ok(response));
-                session.attach(self.outgoing.clone());
-            }
-            Err(error) => drop(self.service.tasks.spawn(answer.send(Err::<(), _>(error)))),
-        }
-    }
-
-    /// A new session, or the one that the client goes on with.
-    fn greet(&mut self, params: Option<&Bytes>) -> Result<Box<Session>, ErrorObject> {
+    async fn initialize(&mut self, params: v1::InitializeParams, mut responder: Responder) {
         if self.phase != Phase::New {
-            return Err(ErrorObject::invalid_request("`initialize` was done already on this connection"));
+            let error = RpcError::invalid_request("`initialize` was already called on this connection");
+            return self.respond(responder, error);
         }
-        let params: v1::InitializeParams = decode(params)?;
-        let caller = self.asker.caller.name.clone();
-        if let Some(id) = params.resume_session_id {
-            let taken = self.service.shelf.take(&id, &caller, self.hang_up.clone());
-            return taken.map_err(|why| match why {
-                Unavailable::Unknown => {
-                    ErrorObject::invalid_request(format!("there is no session {id:?} to resume"))
-                }
-                Unavailable::Attached => {
-                    let message =
-                        format!("session {id:?} is still attached to another connection; try again");
-                    ErrorObject::new(code::SESSION_ATTACHED, message)
-                }
-            });
+        let connection =
+            SessionConnection { outgoing: self.outgoing.clone(), hang_up: Some(self.hang_up.clone()) };
+        let attached = match params.resume_session_id {
+            Some(id) => self.resume(&id, connection).await,
+            None => {
+                let is_resumable = self.context.transport != Transport::Stdio;
+                open(&self.face, &self.context, params.client_name, connection, is_resumable)
+                    .map(|handle| (handle, SubscriptionId::FIRST, None))
+            }
+        };
+        match attached {
+            Ok((handle, subscription, gap)) => {
+                self.phase = Phase::Initialized;
+                responder.set_requester(handle.requester.clone());
+                let response = initialize_response(&self.face, &handle);
+                self.session = Some((handle, subscription));
+                responder.send(Ok(response)).await;
+                // Events of a resumed session start after the response.
+                drop(gap);
+            }
+            Err(error) => self.respond(responder, error),
         }
-        let id: Arc<str> = uuid()?.into();
-        self.service.shelf.begin(&id, &caller, self.hang_up.clone());
-        let client: Arc<str> = params.client_name.into();
-        let asker = Asker { caller: self.asker.caller.clone(), client, session: Some(id.clone()) };
-        Ok(Box::new(Session::new(id, self.service.clone(), asker)))
     }
-}
 
-impl Request {
-    fn bytes(&self) -> usize {
-        self.params.as_ref().map_or(0, Bytes::len)
+    async fn resume(
+        &self,
+        id: &str,
+        connection: SessionConnection,
+    ) -> Result<(Handle, SubscriptionId, Option<crate::core::events::Gap>), RpcError> {
+        let unknown = || RpcError::invalid_request(format!("there is no session {id:?} to resume"));
+        let handle = self.face.sessions().find(id, &self.context.caller).ok_or_else(unknown)?;
+        let (message, resumed) = resume(connection);
+        handle.send(message).await;
+        let (subscription, gap) = resumed.await.map_err(|_over| unknown())??;
+        Ok((handle, subscription, gap))
     }
-}
-
-/// A random UUID, version 4.
-fn uuid() -> Result<String, ErrorObject> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| ErrorObject::internal(error.to_string()))?;
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let parts = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]];
-    Ok(parts.map(hex).join("-"))
 }

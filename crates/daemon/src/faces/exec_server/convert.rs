@@ -1,4 +1,4 @@
-//! From the wire's loose words to the engine's exact ones. Pure, so that tables can test it.
+//! Conversions from wire parameters to the engine's types. Pure, so that tables can test them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,24 +11,24 @@ use engine::process::{ProcessSpec, Program, Stdin, TerminalSize};
 use engine::sandbox::Confinement;
 use wire::exec_server::v1::{EnvInherit, ExecEnvPolicy, ExecParams};
 
-use super::FACE;
-use super::processes::Start;
+use super::ExecServer;
+use crate::core::session::Face as _;
 
-/// A terminal's size; the protocol has no word for another.
+/// The size of a terminal; the protocol has no parameter for it.
 const SIZE: TerminalSize = TerminalSize { cols: 80, rows: 24 };
-/// What `inherit: core` takes over.
+/// The variables that `inherit: core` keeps.
 const CORE: [&str; 11] =
     ["PATH", "SHELL", "TMPDIR", "TEMP", "TMP", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER"];
 /// Names that look like secrets.
 const SECRETS: [&str; 3] = ["*KEY*", "*SECRET*", "*TOKEN*"];
 
-/// What to run.
+/// The process to start.
 pub(super) fn spec(
-    start: &Start,
+    params: &ExecParams,
     (cwd, env): (RootedPath, Vec<(OsString, OsString)>),
     confinement: Option<Arc<Confinement>>,
 ) -> ProcessSpec {
-    let ExecParams { argv, arg0, tty, pipe_stdin, .. } = &start.params;
+    let ExecParams { argv, arg0, tty, pipe_stdin, .. } = params;
     ProcessSpec {
         program: Program::Argv(argv.clone()),
         arg0: arg0.clone(),
@@ -38,39 +38,39 @@ pub(super) fn spec(
         stdin: if *pipe_stdin && !tty { Stdin::Open } else { Stdin::Empty },
         stop_after: None,
         output_limit: None,
-        origin: Cow::Borrowed(FACE),
+        origin: Cow::Borrowed(ExecServer::NAME),
         confinement,
     }
 }
 
-/// The word for what confines a process.
+/// The protocol's name for the sandbox of a process.
 pub(super) fn sandbox_type(is_confined: bool) -> &'static str {
     if is_confined { "linuxSeccomp" } else { "none" }
 }
 
-/// The whole environment of a process: what its policy leaves of ours, what it says itself, then what the operator
-/// prescribes. One that is confined puts temporary files where it may.
+/// The environment of a process: the inherited variables that its policy keeps, its own, then the operator's. A confined
+/// process gets a directory for temporary files.
 pub(super) fn environment(
     params: &ExecParams,
     (ours, prescribed): (&[(OsString, OsString)], &BTreeMap<String, String>),
     temp: Option<&Path>,
 ) -> Vec<(OsString, OsString)> {
-    let mut made: BTreeMap<OsString, OsString> = match &params.env_policy {
+    let mut env: BTreeMap<OsString, OsString> = match &params.env_policy {
         Some(policy) => inherited(policy, ours),
         None => BTreeMap::new(),
     };
-    made.extend(params.env.iter().map(|(name, value)| (name.into(), value.into())));
-    made.extend(prescribed.iter().map(|(name, value)| (name.into(), value.into())));
+    env.extend(params.env.iter().map(|(name, value)| (name.into(), value.into())));
+    env.extend(prescribed.iter().map(|(name, value)| (name.into(), value.into())));
     if let Some(temp) = temp {
-        made.insert("TMPDIR".into(), temp.into());
+        env.insert("TMPDIR".into(), temp.into());
     }
-    // What has no name would keep the program from being started.
-    made.into_iter().filter(|(name, _)| !name.is_empty()).collect()
+    // A variable without a name would make the start fail.
+    env.into_iter().filter(|(name, _)| !name.is_empty()).collect()
 }
 
 fn inherited(policy: &ExecEnvPolicy, ours: &[(OsString, OsString)]) -> BTreeMap<OsString, OsString> {
     let is_core = |name: &str| CORE.iter().any(|core| core.eq_ignore_ascii_case(name));
-    let is_taken = |name: &OsString| match (policy.inherit, name.to_str()) {
+    let is_inherited = |name: &OsString| match (policy.inherit, name.to_str()) {
         (EnvInherit::None, _) => false,
         (EnvInherit::All, None) => true,
         (EnvInherit::Core, None) => false,
@@ -80,13 +80,13 @@ fn inherited(policy: &ExecEnvPolicy, ours: &[(OsString, OsString)]) -> BTreeMap<
             !is_secret && !any_matches(&policy.exclude, name)
         }
     };
-    let mut made: BTreeMap<OsString, OsString> =
-        ours.iter().filter(|(name, _)| is_taken(name)).cloned().collect();
-    made.extend(policy.r#set.iter().map(|(name, value)| (name.into(), value.into())));
+    let mut env: BTreeMap<OsString, OsString> =
+        ours.iter().filter(|(name, _)| is_inherited(name)).cloned().collect();
+    env.extend(policy.r#set.iter().map(|(name, value)| (name.into(), value.into())));
     if !policy.include_only.is_empty() {
-        made.retain(|name, _| name.to_str().is_some_and(|name| any_matches(&policy.include_only, name)));
+        env.retain(|name, _| name.to_str().is_some_and(|name| any_matches(&policy.include_only, name)));
     }
-    made
+    env
 }
 
 fn any_matches(patterns: &[impl AsRef<str>], name: &str) -> bool {

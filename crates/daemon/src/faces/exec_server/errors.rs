@@ -1,12 +1,16 @@
-//! What the engine could not do, in this protocol's codes. Every variant is decided here.
+//! Engine errors in the codes of exec-server. No wildcard arm over the engine's variants.
 
 use std::io::ErrorKind;
 
 use engine::Error;
-use wire::exec_server::{ErrorObject, code};
+use wire::exec_server::code;
+use wire::jsonrpc::RpcError;
 
-/// The answer to a request on files that failed.
-pub(super) fn failed(error: Error) -> ErrorObject {
+/// The engine's error on the wire.
+pub(super) fn rpc_error(error: Error) -> RpcError {
+    if matches!(error, Error::Cancelled) {
+        return withdrawn();
+    }
     let number = match &error {
         Error::File { source, .. } => match source.kind() {
             ErrorKind::NotFound => code::NOT_FOUND,
@@ -41,19 +45,24 @@ pub(super) fn failed(error: Error) -> ErrorObject {
         | Error::Deadline { .. }
         | Error::Cancelled => code::INTERNAL_ERROR,
     };
-    ErrorObject::new(number, text(&error))
+    RpcError::new(number, text(&error))
 }
 
-/// The answer to a start that failed: a directory that is missing is a failure of the start, not a missing file.
-pub(super) fn not_started(error: Error) -> ErrorObject {
-    let answer = failed(error);
-    match answer.code {
-        code::NOT_FOUND => ErrorObject::internal(answer.message),
-        _ => answer,
+/// The error of a failed start: a missing directory is a failure of the start, not a missing file.
+pub(super) fn start_error(error: Error) -> RpcError {
+    let error = rpc_error(error);
+    match error.code {
+        code::NOT_FOUND => RpcError::internal(error.message),
+        _ => error,
     }
 }
 
-/// What happened, and where a path leads that leaves the roots.
+/// The error of a start that was cancelled while its approval was pending.
+pub(super) fn withdrawn() -> RpcError {
+    RpcError::invalid_request("the start was withdrawn")
+}
+
+/// The message, with the target of a path that leads outside the roots.
 fn text(error: &Error) -> String {
     match error {
         Error::OutsideRoots { resolved: Some(resolved), .. } => {

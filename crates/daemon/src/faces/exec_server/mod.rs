@@ -1,118 +1,140 @@
-//! exec-server: the face that Codex speaks, its v0 and v1 on one connection.
+//! exec-server: the face that Codex uses, its v0 and v1 on one connection.
 //!
-//! A session is owned by its connection; between connections it lies on the [`Shelf`] for a while. A request is three
-//! steps: decoded by `wire`, turned into the engine's words by `convert` and `sandbox`, done by `processes` and
-//! `files`. What a process writes is told by its `pump`, which numbers it.
+//! `table` lists the methods, `convert` and `sandbox` turn wire parameters into the engine's types, `methods` runs them,
+//! and `events` turns log entries into notifications. Everything else is [`crate::core`].
 
-mod answer;
-mod blocks;
 mod connection;
 mod convert;
-mod details;
-mod environment;
 mod errors;
-mod exits;
-mod fetches;
-mod files;
-pub mod http;
-mod judge;
+mod events;
 pub mod listen;
-mod look;
-mod methods;
-mod missing;
-mod numbers;
+pub mod methods;
 mod paths;
-mod processes;
-mod pump;
-mod reads;
 pub mod relay;
 mod sandbox;
+mod sequence;
 mod session;
-mod shelf;
-mod walk;
-mod writes;
+mod table;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::approval::Approvals;
-use engine::audit::AuditSink;
-use engine::{Engine, Roots};
+use engine::Roots;
+use engine::process::ProcessId;
 use link::Link;
+use link::rpc::Params;
+use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use wire::exec_server::{code, v1};
+use wire::jsonrpc::RpcError;
 
-use crate::core::runtime_policy::RuntimePolicyHandle;
-use crate::net::auth::Caller;
-use crate::observe::metrics::{Metrics, Transport};
-use crate::observe::traces::Traces;
+use crate::core::Core;
+use crate::core::request::ConnectionContext;
+use crate::core::session::{Face, Retention, SessionRegistry};
+use crate::core::table::Method;
 use connection::Connection;
-pub use shelf::Shelf;
+use session::{ExecServerState, Session};
+pub use table::TABLE;
 
-/// The name of this face in listings and in the audit.
-pub const FACE: &str = "exec-server";
+/// How long a session is kept without a connection.
+const RESUME_FOR: Duration = Duration::from_secs(30);
+/// Sessions that may be disconnected at the same time; one more ends at once.
+const MAX_DISCONNECTED: usize = 1_024;
 
-/// How long the end of the daemon may take: longer than any tree takes to die.
-const FAREWELL: Duration = Duration::from_secs(3);
-
-/// What every connection of this face shares.
-pub struct Service {
-    /// Runs what is asked for.
-    pub engine: Engine,
-    /// What the operator opened; everything, unless they said otherwise.
-    pub roots: Roots,
-    /// What the operator allows now.
-    pub runtime_policy: RuntimePolicyHandle,
-    /// What waits until somebody has decided.
-    pub approvals: Approvals,
-    /// Who keeps the record.
-    pub audit: Arc<dyn AuditSink>,
-    /// What counts.
-    pub metrics: Metrics,
-    /// What follows requests for a collector, if there is one.
-    pub traces: Traces,
-    /// The sessions that somebody may come back to.
-    pub shelf: Shelf,
-    /// What goes on beside connections.
-    pub tasks: TaskTracker,
-    /// Cancelled when the daemon ends: every session then ends.
-    pub stop: CancellationToken,
+/// exec-server over one core.
+#[derive(Debug)]
+pub struct ExecServer {
+    core: Arc<Core>,
+    roots: Roots,
+    sessions: SessionRegistry<ExecServer>,
+    retention: Retention,
 }
 
-impl Service {
-    /// Ends every session and waits until nothing of them is left.
-    pub async fn shut_down(&self) {
-        // Connections end by it, and so do sessions that wait for one, all at the same time.
-        self.stop.cancel();
-        self.tasks.close();
-        if tokio::time::timeout(FAREWELL, self.tasks.wait()).await.is_err() {
-            tracing::warn!("some clients of exec-server did not take their last messages");
-        }
+impl ExecServer {
+    /// The face. Its clients expect the rights of the OS user, so it serves `/` unless roots are configured.
+    pub fn new(core: Arc<Core>) -> ExecServer {
+        let roots = match core.roots.is_empty() {
+            true => Roots::new(vec![PathBuf::from("/")]),
+            false => core.roots.clone(),
+        };
+        let retention =
+            Retention { resume: RESUME_FOR, max_disconnected: MAX_DISCONNECTED, ..Retention::default() };
+        ExecServer { core, roots, sessions: SessionRegistry::default(), retention }
     }
 }
 
-impl std::fmt::Debug for Service {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Service").field("roots", &self.roots).finish_non_exhaustive()
+/// A request that its connection handles.
+#[derive(Debug)]
+pub enum ConnectionCall {
+    /// `initialize`.
+    Initialize(v1::InitializeParams),
+}
+
+impl Face for ExecServer {
+    const NAME: &'static str = "exec-server";
+    const IDENTITY_PARAMS: &'static [&'static str] = &["processId"];
+    type State = ExecServerState;
+    type ConnectionCall = ConnectionCall;
+    type Events = events::ExecServerEvents;
+
+    fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    fn sessions(&self) -> &SessionRegistry<ExecServer> {
+        &self.sessions
+    }
+
+    fn retention(&self) -> &Retention {
+        &self.retention
+    }
+
+    fn table() -> &'static [&'static dyn Method<ExecServer>] {
+        TABLE
+    }
+
+    fn decode<P: DeserializeOwned>(params: &Params) -> Result<P, RpcError> {
+        let text = params.text().unwrap_or("null");
+        serde_json::from_str(text).map_err(|error| RpcError::invalid_params(error.to_string()))
+    }
+
+    fn error(error: engine::Error) -> RpcError {
+        errors::rpc_error(error)
+    }
+
+    fn unknown_method(name: &str) -> RpcError {
+        RpcError::new(code::METHOD_NOT_FOUND, format!("unknown method {name:?}"))
+    }
+
+    fn session_closed(id: &str) -> RpcError {
+        RpcError::invalid_request(format!("session {id:?} has ended"))
+    }
+
+    fn key_in_use() -> RpcError {
+        RpcError::invalid_request("the key is in use by another request")
+    }
+
+    fn disconnected(session: &mut Session) {
+        session::disconnected(session);
+    }
+
+    fn process_closed(session: &mut Session, _process: &ProcessId) {
+        session::process_closed(session);
+    }
+
+    fn close(session: &mut Session) {
+        session::disconnected(session);
     }
 }
 
-/// Who comes, and how.
-#[derive(Debug, Clone)]
-pub struct Arrival {
-    /// Who they have proved to be.
-    pub caller: Caller,
-    /// What carries them.
-    pub transport: Transport,
+/// Serves one connection until its peer is done or `stop` is cancelled. Its session is kept for the next connection,
+/// unless the connection cannot be replaced.
+pub async fn serve(face: Arc<ExecServer>, link: Link, context: ConnectionContext, stop: CancellationToken) {
+    Connection::new(face, context, &link).run(link, stop).await;
 }
 
-/// Serves one connection until its peer is done or `stop` is cancelled. Its session then waits for the next one, unless
-/// there cannot be any.
-pub async fn serve(service: Arc<Service>, link: Link, arrival: Arrival, stop: CancellationToken) {
-    Connection::new(service, arrival, &link).run(link, stop).await;
-}
-
-/// What a link of this face takes: 64 MiB of a file in base64, and what surrounds it.
+/// The limits of a link: 64 MiB of a file in base64 and its envelope fit into one message.
 pub fn link_limits() -> link::Limits {
     link::Limits { line_bytes: 128 * 1024 * 1024, event_slots: 2, ..link::Limits::default() }
 }

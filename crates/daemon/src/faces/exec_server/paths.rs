@@ -4,20 +4,21 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use wire::exec_server::{ErrorObject, uri};
+use wire::exec_server::uri;
+use wire::jsonrpc::RpcError;
 
 /// The absolute path that `text` names.
-pub(super) fn native(text: &str) -> Result<PathBuf, ErrorObject> {
+pub(super) fn native(text: &str) -> Result<PathBuf, RpcError> {
     if text.starts_with('/') {
         return Ok(PathBuf::from(text));
     }
     if !text.starts_with("file:") {
         let message = format!("{text:?} is neither an absolute path nor a file: URI");
-        return Err(ErrorObject::invalid_params(message));
+        return Err(RpcError::invalid_params(message));
     }
     match uri::file_path(text) {
         Some(path) => Ok(PathBuf::from(OsString::from_vec(path))),
-        None => Err(ErrorObject::invalid_params(format!("{text:?} names no path on this machine"))),
+        None => Err(RpcError::invalid_params(format!("{text:?} is not a path on this machine"))),
     }
 }
 

@@ -1,97 +1,36 @@
-//! The sandbox object of a client as a confinement: what it means here, or why it cannot be held.
+//! The sandbox object of a client as a sandbox profile, or why it cannot be enforced.
 //!
-//! What the client wants comes on top of what the operator wants: all of it holds.
+//! The profile applies on top of the operator's.
 
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 
-use engine::files::Access;
-use engine::sandbox::{Confinement, Network, Profile, ProtectedPaths, ReadAccess};
-use wire::exec_server::ErrorObject;
+use engine::sandbox::{Network, Profile, ProtectedPaths, ReadAccess};
 use wire::exec_server::v1::{
     FileSystemAccess, FileSystemEntry, FileSystemPlace, FileSystemPolicy, FileSystemSandboxContext,
     NetworkPolicy, PermissionProfile, SpecialPlace,
 };
+use wire::jsonrpc::RpcError;
 
-use super::errors::failed;
 use super::paths::native;
-use super::processes::Start;
-use super::session::Session;
-use crate::core::runtime_policy::RuntimePolicy;
-use crate::core::sandbox::{SandboxTempDir, real};
+use crate::core::sandbox::real;
 
-/// What it takes to run programs at all.
+/// The directories that programs need to run at all.
 const MINIMAL: [&str; 11] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/proc"];
 
-/// How one process or call is confined.
-#[derive(Debug)]
-pub(super) struct Confined {
-    pub(super) confinement: Option<Arc<Confinement>>,
-    /// Where it may put temporary files, if that is a place of its own.
-    pub(super) temp: Option<PathBuf>,
-}
-
-impl Session {
-    /// What confines a process.
-    pub(super) fn confined(
-        &mut self,
-        runtime_policy: &Arc<RuntimePolicy>,
-        start: &Start,
-    ) -> Result<Confined, ErrorObject> {
-        let wish = start.params.sandbox.as_ref();
-        if start.params.enforce_managed_network == Some(true) && !restricts_network(wish) {
-            let reason = "a network that must go through the client's proxy cannot be held here";
-            return Err(refused(reason));
-        }
-        let confinement = self.confinement(runtime_policy, wish, Some(&start.cwd))?;
-        let temp = match (&confinement, &self.temp) {
-            (Some(confinement), Some(temp)) if confinement.permits(temp.path(), Access::Write) => {
-                let failed = |error| ErrorObject::internal(format!("{}: {error}", temp.path().display()));
-                temp.make().map_err(failed)?;
-                Some(temp.path().to_owned())
-            }
-            _ => None,
-        };
-        Ok(Confined { confinement, temp })
-    }
-
-    /// What confines whoever asks with this wish; nothing if neither they nor the operator want anything.
-    pub(super) fn confinement(
-        &mut self,
-        runtime_policy: &Arc<RuntimePolicy>,
-        wish: Option<&FileSystemSandboxContext>,
-        cwd: Option<&Path>,
-    ) -> Result<Option<Arc<Confinement>>, ErrorObject> {
-        let own = runtime_policy.sandbox.own_outside(&[]);
-        let asked = wish.map(|wish| profile(wish, cwd, &own)).transpose()?.flatten();
-        if asked.is_none() && runtime_policy.sandbox.profile_name().is_none() {
-            return Ok(None);
-        }
-        if self.temp.is_none() {
-            self.temp = Some(SandboxTempDir::new().map_err(failed)?);
-        }
-        let Some(temp) = &self.temp else { return Err(ErrorObject::internal("no temporary directory")) };
-        let operators = runtime_policy.sandbox.confinement(&[], self.service.roots.paths(), temp);
-        let operators = operators.map_err(|unknown| ErrorObject::internal(unknown.to_string()))?;
-        let layers = operators.iter().flat_map(|held| held.layers().iter().cloned());
-        let confinement = Confinement::new(layers.chain(asked.map(Arc::new)));
-        Ok((!confinement.is_off()).then(|| Arc::new(confinement)))
-    }
-}
-
-fn restricts_network(wish: Option<&FileSystemSandboxContext>) -> bool {
-    let permissions = wish.map(|wish| &wish.permissions);
+/// Whether a sandbox object takes the network away.
+pub(super) fn restricts_network(request: Option<&FileSystemSandboxContext>) -> bool {
+    let permissions = request.map(|request| &request.permissions);
     matches!(permissions, Some(PermissionProfile::Managed { network: NetworkPolicy::Restricted, .. }))
 }
 
-/// What a sandbox object means; nothing if it allows everything.
+/// The profile of a sandbox object; `None` if it allows everything.
 pub(super) fn profile(
-    wish: &FileSystemSandboxContext,
+    request: &FileSystemSandboxContext,
     cwd: Option<&Path>,
     own: &ProtectedPaths,
-) -> Result<Option<Profile>, ErrorObject> {
-    let PermissionProfile::Managed { file_system, network } = &wish.permissions else { return Ok(None) };
+) -> Result<Option<Profile>, RpcError> {
+    let PermissionProfile::Managed { file_system, network } = &request.permissions else { return Ok(None) };
     let mut profile = Profile::read_only(own);
     profile.name = "client".to_owned();
     if *network == NetworkPolicy::Enabled {
@@ -104,60 +43,60 @@ pub(super) fn profile(
             profile.protect.clear();
         }
         FileSystemPolicy::Restricted { entries, .. } => {
-            let paths = Paths { projects: projects(wish, cwd)? };
-            paths.fill(entries, &mut profile)?;
+            let resolver = PlaceResolver { projects: projects(request, cwd)? };
+            resolver.fill(entries, &mut profile)?;
         }
     }
     Ok(Some(profile))
 }
 
-/// The directories that are the project.
-fn projects(wish: &FileSystemSandboxContext, cwd: Option<&Path>) -> Result<Vec<PathBuf>, ErrorObject> {
-    if let Some(roots) = wish.workspace_roots.as_ref().filter(|roots| !roots.is_empty()) {
+/// The directories of the project.
+fn projects(request: &FileSystemSandboxContext, cwd: Option<&Path>) -> Result<Vec<PathBuf>, RpcError> {
+    if let Some(roots) = request.workspace_roots.as_ref().filter(|roots| !roots.is_empty()) {
         return roots.iter().map(|root| native(root).map(|root| real(&root))).collect();
     }
-    let cwd = match &wish.cwd {
+    let cwd = match &request.cwd {
         Some(cwd) => Some(native(cwd)?),
         None => cwd.map(Path::to_owned),
     };
     Ok(cwd.iter().map(|cwd| real(cwd)).collect())
 }
 
-/// What the words for places mean.
-struct Paths {
+/// Resolves the places that entries name.
+struct PlaceResolver {
     projects: Vec<PathBuf>,
 }
 
-impl Paths {
-    /// Fills a profile with what the entries say. Narrower ones hold over wider ones; of two that name the same place,
-    /// the later one.
-    fn fill(&self, entries: &[FileSystemEntry], profile: &mut Profile) -> Result<(), ErrorObject> {
-        let mut said: Vec<(PathBuf, FileSystemAccess)> = Vec::new();
+impl PlaceResolver {
+    /// Fills a profile from the entries. A narrower entry overrides a wider one; of two for the same place, the later one
+    /// counts.
+    fn fill(&self, entries: &[FileSystemEntry], profile: &mut Profile) -> Result<(), RpcError> {
+        let mut entries_by_path: Vec<(PathBuf, FileSystemAccess)> = Vec::new();
         for entry in entries {
             for path in self.paths(&entry.path)? {
-                said.retain(|(known, _)| *known != path);
-                said.push((path, entry.access));
+                entries_by_path.retain(|(known, _)| *known != path);
+                entries_by_path.push((path, entry.access));
             }
         }
-        said.sort_by_key(|(path, _)| path.components().count());
+        entries_by_path.sort_by_key(|(path, _)| path.components().count());
         let mut readable = Vec::new();
-        for (path, access) in &said {
-            let above = said.iter().rfind(|(wider, _)| path.starts_with(wider) && path != wider);
+        for (path, access) in &entries_by_path {
+            let above = entries_by_path.iter().rfind(|(wider, _)| path.starts_with(wider) && path != wider);
             let above = above.map(|(_, access)| *access);
             match access {
                 FileSystemAccess::Write if is_in(path, &profile.protect) || is_in(path, &profile.hide) => {
-                    let reason = "it is writable inside a place that is not";
-                    return Err(cannot_hold(path, reason));
+                    let reason = "it is writable inside a directory that is not";
+                    return Err(cannot_enforce(path, reason));
                 }
                 FileSystemAccess::Write => profile.write.push(path.clone()),
                 FileSystemAccess::Read if above == Some(FileSystemAccess::Write) => {
                     profile.protect.push(path.clone());
                 }
                 FileSystemAccess::Read if is_in(path, &profile.hide) => {
-                    return Err(cannot_hold(path, "it is readable inside a place that is not"));
+                    return Err(cannot_enforce(path, "it is readable inside a directory that is not"));
                 }
                 FileSystemAccess::Read => readable.push(path.clone()),
-                // Where nothing else can be read, what is not named cannot be either.
+                // Without a readable parent it is not readable anyway.
                 FileSystemAccess::None if above.is_some() => profile.hide.push(path.clone()),
                 FileSystemAccess::None => {}
             }
@@ -169,11 +108,11 @@ impl Paths {
         Ok(())
     }
 
-    fn paths(&self, place: &FileSystemPlace) -> Result<Vec<PathBuf>, ErrorObject> {
+    fn paths(&self, place: &FileSystemPlace) -> Result<Vec<PathBuf>, RpcError> {
         let special = match place {
             FileSystemPlace::Path { path } => return native(path).map(|path| vec![real(&path)]),
             FileSystemPlace::GlobPattern { pattern } => {
-                let reason = format!("what matches {pattern:?} changes while a command runs");
+                let reason = format!("files that match {pattern:?} change while a command runs");
                 return Err(refused(&reason));
             }
             FileSystemPlace::Special { value } => value,
@@ -185,7 +124,7 @@ impl Paths {
                 paths.map(real).collect()
             }
             SpecialPlace::ProjectRoots { subpath: Some(subpath) } if climbs(subpath) => {
-                return Err(refused(&format!("{subpath:?} leads out of the project")));
+                return Err(refused(&format!("{subpath:?} leads outside the project")));
             }
             SpecialPlace::ProjectRoots { subpath } => {
                 let within = |root: &PathBuf| match subpath {
@@ -199,7 +138,7 @@ impl Paths {
             }
             SpecialPlace::SlashTmp => vec![real(Path::new("/tmp"))],
             SpecialPlace::Unknown { path, .. } => {
-                return Err(refused(&format!("nobody here knows the place {path:?}")));
+                return Err(refused(&format!("unknown special place {path:?}")));
             }
         })
     }
@@ -209,16 +148,16 @@ fn climbs(subpath: &str) -> bool {
     Path::new(subpath).components().any(|part| part == Component::ParentDir)
 }
 
-fn is_in(path: &Path, paths: &[PathBuf]) -> bool {
-    paths.iter().any(|place| path.starts_with(place))
+fn is_in(path: &Path, places: &[PathBuf]) -> bool {
+    places.iter().any(|place| path.starts_with(place))
 }
 
-fn cannot_hold(path: &Path, reason: &str) -> ErrorObject {
+fn cannot_enforce(path: &Path, reason: &str) -> RpcError {
     refused(&format!("{}: {reason}", path.display()))
 }
 
-fn refused(reason: &str) -> ErrorObject {
-    ErrorObject::invalid_request(format!("the sandbox cannot be held as asked: {reason}"))
+fn refused(reason: &str) -> RpcError {
+    RpcError::invalid_request(format!("the sandbox cannot be enforced as requested: {reason}"))
 }
 
 #[cfg(test)]
@@ -226,8 +165,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn profiled(entries: serde_json::Value) -> Result<Profile, ErrorObject> {
-        let wish: FileSystemSandboxContext = serde_json::from_value(json!({
+    fn profiled(entries: serde_json::Value) -> Result<Profile, RpcError> {
+        let request: FileSystemSandboxContext = serde_json::from_value(json!({
             "permissions": {
                 "type": "managed",
                 "file_system": {"type": "restricted", "entries": entries},
@@ -237,7 +176,7 @@ mod tests {
             "windowsSandboxLevel": "disabled",
         }))
         .unwrap();
-        profile(&wish, None, &ProtectedPaths::default()).map(Option::unwrap)
+        profile(&request, None, &ProtectedPaths::default()).map(Option::unwrap)
     }
 
     fn special(kind: &str, access: &str) -> serde_json::Value {

@@ -1,222 +1,325 @@
-//! A session: its processes, its open files, and who hears of them. One connection at a time owns it.
+//! What exec-server keeps per session, and how a session is opened and resumed.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::process::Process;
+use engine::process::{Process, ProcessLimits, Signal};
 use link::Outgoing;
-use tokio::sync::{RwLock, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use wire::exec_server::ErrorObject;
+use wire::exec_server::{code, v1};
+use wire::jsonrpc::RpcError;
 
-use super::Service;
-use super::answer::{Answer, Asker};
-use super::blocks::Handles;
-use super::errors::failed;
-use super::http::ActiveRequests;
-use super::missing::Missing;
-use super::numbers::Numbers;
-use super::pump::{Listener, Words};
-use super::writes::WriteIds;
-use crate::core::sandbox::{SandboxTempDir, remove_temp_dir};
-use crate::observe::metrics::SessionGauge;
-
-/// How long what is known of a process is kept after its end.
-const KEPT_AFTER_END: Duration = Duration::from_secs(30);
-/// How often it is looked for what is old enough to be forgotten: each look is at every process.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Output of one process that is kept in memory, whoever has heard of it.
-const LOG_BYTES: usize = 8 * 1024 * 1024;
-/// After the end of a command, what its children still write is told until they are quiet for so long: the released
-/// servers wait for them without end.
-const DRAIN_IDLE: Duration = Duration::from_millis(500);
-/// And for no longer than this.
-const DRAIN_AT_MOST: Duration = Duration::from_secs(5);
-/// Starts whose questions are settled, and that wait to be taken up.
-const SETTLED_WAITING: usize = 64;
-
-/// A process as this face has it.
-pub(super) struct Managed {
-    pub(super) process: Process,
-    pub(super) numbers: Arc<Numbers>,
-    pub(super) words: Words,
-    /// Whether anything can be written to it.
-    pub(super) takes_input: bool,
-    pub(super) write_ids: WriteIds,
-    /// What it was started with, so that the same start is known again.
-    pub(super) mark: u64,
-}
+use super::events::Protocol;
+use super::methods::handles::FileHandles;
+use super::methods::http::ActiveRequests;
+use super::methods::input::WriteIds;
+use super::methods::missing::MissingWatch;
+use super::sequence::SequenceIndex;
+use super::{ExecServer, errors};
+use crate::core::events::{EventOptions, Gap, WhileAway};
+use crate::core::request::{ConnectionContext, Requester};
+use crate::core::sandbox::SessionSandbox;
+use crate::core::session::{
+    Face as _, Resumption, SessionConnection, SessionHandle, SessionMessage, SessionOptions, SubscriptionId,
+};
 
 /// A session of this face.
-pub(super) struct Session {
-    pub(super) id: Arc<str>,
-    pub(super) service: Arc<Service>,
-    pub(super) asker: Asker,
-    /// Opened with the first process; most connections of a fleet never start one.
-    engine: Option<engine::Session>,
-    pub(super) processes: HashMap<String, Managed>,
-    swept_at: Instant,
-    /// Starts that somebody is asked about, by the id of their process.
-    pub(super) asked: HashMap<String, CancellationToken>,
-    pub(super) inquired: mpsc::Receiver<Inquired>,
-    pub(super) answered: mpsc::Sender<Inquired>,
-    listener: watch::Sender<Option<Outgoing>>,
-    /// What changes files goes alone, in the order it came; what looks at them goes together.
-    pub(super) order: Arc<RwLock<()>>,
-    pub(super) handles: Handles,
-    /// What is being fetched for the client.
-    pub(super) fetching: ActiveRequests,
-    pub(super) missing: Option<Missing>,
-    pub(super) temp: Option<SandboxTempDir>,
-    pub(super) over: CancellationToken,
-    pub(super) tasks: TaskTracker,
-    _counted: SessionGauge,
+pub(super) type Session = crate::core::session::Session<ExecServer>;
+/// A handle to one.
+pub(super) type Handle = SessionHandle<ExecServer>;
+
+/// How long an ended process is kept: clients read its end and output after reconnecting.
+const KEEP_ENDED: Duration = Duration::from_secs(30);
+/// Output of one process that is kept in memory, read or not.
+const LOG_BYTES: usize = 8 * 1024 * 1024;
+/// After the end of a command, output of its children is reported until they are quiet for this long. The released
+/// servers wait without a limit.
+const DRAIN_IDLE: Duration = Duration::from_millis(500);
+/// The longest that output of children is waited for.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// The most output in one notification.
+const CHUNK_BYTES: usize = 256 * 1024;
+/// How long a connection may keep a session that another connection wants. A client resumes only when its own
+/// connection is broken, although the server may not have noticed yet.
+const TAKEOVER_AFTER: Duration = Duration::from_millis(500);
+/// Memory for large responses of one session; a response that needs more runs alone.
+const RESPONSE_MEMORY: u32 = 64 * 1024 * 1024;
+
+/// A process as this protocol knows it.
+pub(super) struct ManagedProcess {
+    pub(super) process: Process,
+    pub(super) index: Arc<SequenceIndex>,
+    pub(super) protocol: Protocol,
+    /// Whether it has an input to write to.
+    pub(super) takes_input: bool,
+    pub(super) write_ids: WriteIds,
+    /// What it was started with, to recognise the same start again.
+    pub(super) fingerprint: u64,
 }
 
-/// A start that somebody was asked about, and what they said.
-pub(super) struct Inquired {
-    pub(super) start: Box<super::processes::Start>,
-    pub(super) answer: Answer,
-    /// Cancelled when it was withdrawn.
-    pub(super) cancel: CancellationToken,
-    pub(super) result: Result<(), engine::Error>,
+/// Process ids of starts that wait for an approval.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PendingStarts(Arc<Mutex<HashMap<String, (u64, CancellationToken)>>>);
+
+/// Reserves the id of a start until it runs or is refused.
+pub(super) struct StartReservation {
+    starts: PendingStarts,
+    id: String,
+    serial: u64,
 }
 
-impl Session {
-    pub(super) fn new(id: Arc<str>, service: Arc<Service>, asker: Asker) -> Session {
-        let (answered, inquired) = mpsc::channel(SETTLED_WAITING);
-        Session {
-            _counted: service.metrics.session_opened(),
-            id,
-            service,
-            asker,
-            engine: None,
+impl PendingStarts {
+    pub(super) fn contains(&self, id: &str) -> bool {
+        self.lock().contains_key(id)
+    }
+
+    pub(super) fn reserve(&self, id: &str, cancel: CancellationToken) -> StartReservation {
+        let mut starts = self.lock();
+        let serial = starts.values().map(|(serial, _)| serial + 1).max().unwrap_or(0);
+        starts.insert(id.to_owned(), (serial, cancel));
+        StartReservation { starts: self.clone(), id: id.to_owned(), serial }
+    }
+
+    /// Cancels a start; its id is free at once.
+    pub(super) fn cancel(&self, id: &str) {
+        if let Some((_, cancel)) = self.lock().remove(id) {
+            cancel.cancel();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u64, CancellationToken)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for StartReservation {
+    fn drop(&mut self) {
+        let mut starts = self.starts.lock();
+        if starts.get(&self.id).is_some_and(|(serial, _)| *serial == self.serial) {
+            starts.remove(&self.id);
+        }
+    }
+}
+
+/// What exec-server keeps per session.
+pub struct ExecServerState {
+    processes: HashMap<String, ManagedProcess>,
+    pub(super) pending_starts: PendingStarts,
+    pub(super) handles: FileHandles,
+    /// The `http/request`s that run.
+    pub(super) http: ActiveRequests,
+    pub(super) missing: Option<MissingWatch>,
+    /// The current connection, for notifications that belong to a request.
+    pub(super) outgoing: Option<Outgoing>,
+    /// When another connection first wanted the session.
+    wanted_since: Option<Instant>,
+    is_cleanup_scheduled: bool,
+    response_memory: ResponseMemory,
+}
+
+impl ExecServerState {
+    /// The process with this id, while it is known.
+    pub(super) fn process(&self, id: &str) -> Option<&ManagedProcess> {
+        self.processes.get(id).filter(|managed| managed.is_known())
+    }
+
+    /// The same, to record what was written to it.
+    pub(super) fn process_mut(&mut self, id: &str) -> Option<&mut ManagedProcess> {
+        self.processes.get_mut(id).filter(|managed| managed.is_known())
+    }
+
+    /// The memory budget of large responses.
+    pub(super) fn response_memory(&self) -> ResponseMemory {
+        self.response_memory.clone()
+    }
+}
+
+/// The memory budget of a session's large responses. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct ResponseMemory(Arc<Semaphore>);
+
+impl ResponseMemory {
+    fn new() -> ResponseMemory {
+        ResponseMemory(Arc::new(Semaphore::new(RESPONSE_MEMORY as usize)))
+    }
+
+    /// Reserves memory for a response; waits while earlier large responses are not sent.
+    pub(super) async fn reserve(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let share = u32::try_from(bytes).unwrap_or(u32::MAX).min(RESPONSE_MEMORY);
+        self.0.clone().acquire_many_owned(share).await.ok()
+    }
+}
+
+impl ManagedProcess {
+    /// Whether it runs or its end is recent. A v0 process is gone with its end.
+    fn is_known(&self) -> bool {
+        let state = self.index.state();
+        match state.closed_at {
+            _ if state.has_failed => false,
+            Some(_) if self.protocol == Protocol::V0 => false,
+            Some(closed_at) => closed_at.elapsed() < KEEP_ENDED,
+            None => true,
+        }
+    }
+}
+
+/// Adds a process under its id; an older one with the same id has ended.
+pub(super) fn add_process(session: &mut Session, id: String, managed: ManagedProcess) {
+    if let Some(before) = session.state.processes.insert(id, managed) {
+        session.engine.remove(before.process.id());
+    }
+}
+
+/// A process has closed: it is removed after [`KEEP_ENDED`].
+pub(super) fn process_closed(session: &mut Session) {
+    if std::mem::replace(&mut session.state.is_cleanup_scheduled, true) {
+        return;
+    }
+    let (handle, over) = (session.handle(), session.over.clone());
+    session.spawn(async move {
+        tokio::select! {
+            () = tokio::time::sleep(KEEP_ENDED) => handle.send(SessionMessage::update(remove_ended)).await,
+            () = over.cancelled() => {}
+        }
+    });
+}
+
+fn remove_ended(session: &mut Session) {
+    session.state.is_cleanup_scheduled = false;
+    let mut removed: Vec<Process> = Vec::new();
+    session.state.processes.retain(|_, managed| {
+        let keep = managed.is_known();
+        removed.extend((!keep).then(|| managed.process.clone()));
+        keep
+    });
+    removed.iter().for_each(|process| session.engine.remove(process.id()));
+    if session.state.processes.values().any(|managed| managed.index.state().closed_at.is_some()) {
+        process_closed(session);
+    }
+}
+
+/// The connection is gone, and with it v0 processes, open files, watches, and starts that wait for an approval.
+pub(super) fn disconnected(session: &mut Session) {
+    let state = &mut session.state;
+    state.outgoing = None;
+    state.handles = FileHandles::default();
+    state.http = ActiveRequests::default();
+    state.missing = None;
+    let is_v0 = |managed: &ManagedProcess| managed.protocol == Protocol::V0;
+    let killed: Vec<Process> = state
+        .processes
+        .values()
+        .filter(|managed| is_v0(managed))
+        .map(|managed| managed.process.clone())
+        .collect();
+    state.processes.retain(|_, managed| !is_v0(managed));
+    for process in killed {
+        session.spawn(async move { drop(process.kill(Signal::KILL).await) });
+    }
+}
+
+/// Opens a session on a connection.
+pub(super) fn open(
+    face: &Arc<ExecServer>,
+    context: &ConnectionContext,
+    client: String,
+    connection: SessionConnection,
+    is_resumable: bool,
+) -> Result<Handle, RpcError> {
+    let limits = |limits: &mut ProcessLimits| {
+        limits.log_bytes = LOG_BYTES;
+        limits.drain_idle = DRAIN_IDLE;
+        limits.drain_max = DRAIN_MAX;
+    };
+    let core = face.core();
+    let options = SessionOptions {
+        requester: Requester {
+            face: ExecServer::NAME,
+            caller: context.caller.clone(),
+            client: client.into(),
+            session: Some(random_uuid()?.into()),
+        },
+        engine: core.engine.open_uncounted_session(limits).map_err(errors::rpc_error)?,
+        roots: face.roots.clone(),
+        cwd: "/".into(),
+        limits: core.limits.clone(),
+        sandbox: SessionSandbox::new(None, face.roots.clone()),
+        events: EventOptions {
+            chunk_bytes: CHUNK_BYTES,
+            line_bytes: CHUNK_BYTES,
+            while_away: WhileAway::Pause,
+        },
+        can_approve: false,
+        is_resumable,
+        state: ExecServerState {
             processes: HashMap::new(),
-            swept_at: Instant::now(),
-            asked: HashMap::new(),
-            inquired,
-            answered,
-            listener: watch::Sender::new(None),
-            order: Arc::default(),
-            handles: Handles::default(),
-            fetching: ActiveRequests::default(),
+            pending_starts: PendingStarts::default(),
+            handles: FileHandles::default(),
+            http: ActiveRequests::default(),
             missing: None,
-            temp: None,
-            over: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-        }
-    }
+            outgoing: Some(connection.outgoing.clone()),
+            wanted_since: None,
+            is_cleanup_scheduled: false,
+            response_memory: ResponseMemory::new(),
+        },
+        face: face.clone(),
+    };
+    let (session, inbox) = Session::new(options, Some(connection));
+    Ok(session.start(inbox))
+}
 
-    /// What owns the processes.
-    pub(super) fn engine(&mut self) -> Result<&mut engine::Session, ErrorObject> {
-        let opened = match self.engine.take() {
-            Some(opened) => opened,
-            None => {
-                let adjust = |bounds: &mut engine::process::ProcessLimits| {
-                    bounds.log_bytes = LOG_BYTES;
-                    bounds.drain_idle = DRAIN_IDLE;
-                    bounds.drain_max = DRAIN_AT_MOST;
-                };
-                self.service.engine.open_uncounted_session(adjust).map_err(failed)?
+/// Resumes a session on a connection: the message for the session, and the new connection's id with the gap that holds
+/// its events back.
+pub(super) fn resume(
+    connection: SessionConnection,
+) -> (SessionMessage<ExecServer>, oneshot::Receiver<Result<(SubscriptionId, Option<Gap>), RpcError>>) {
+    let (result, received) = oneshot::channel();
+    let message = SessionMessage::update(move |session: &mut Session| {
+        if session.is_connected() {
+            let since = *session.state.wanted_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > TAKEOVER_AFTER {
+                session.hang_up();
             }
-        };
-        Ok(self.engine.insert(opened))
-    }
-
-    /// For a pump to know who listens.
-    pub(super) fn listener(&self) -> Listener {
-        self.listener.subscribe()
-    }
-
-    /// From now on events go along this connection.
-    pub(super) fn attach(&mut self, outgoing: Outgoing) {
-        self.set_away(false);
-        self.listener.send_replace(Some(outgoing));
-    }
-
-    /// The connection is gone, and with it what lives only as long: processes of v0, open files, watches.
-    pub(super) fn detach(&mut self) {
-        self.listener.send_replace(None);
-        self.set_away(true);
-        self.handles = Handles::default();
-        self.fetching = ActiveRequests::default();
-        self.missing = None;
-        self.asked.drain().for_each(|(_, cancel)| cancel.cancel());
-        for managed in self.processes.values().filter(|managed| managed.words == Words::V0) {
-            let process = managed.process.clone();
-            self.tasks.spawn(async move { process.kill(engine::process::Signal::KILL).await });
+            let message =
+                format!("session {:?} is still attached to another connection; try again", session.id);
+            result.send(Err(RpcError::new(code::SESSION_ATTACHED, message))).ok();
+            return;
         }
-        self.processes.retain(|_, managed| managed.words != Words::V0);
-    }
-
-    fn set_away(&self, is_away: bool) {
-        self.processes.values().for_each(|managed| managed.process.set_reader_disconnected(is_away));
-    }
-
-    /// A process that is known by this id.
-    pub(super) fn managed(&mut self, id: &str) -> Option<&mut Managed> {
-        self.processes.get_mut(id).filter(|managed| is_known(managed))
-    }
-
-    /// Knows a process by this id from now on; an older one of the same id is over.
-    pub(super) fn know(&mut self, id: String, managed: Managed) {
-        let before = self.processes.insert(id, managed);
-        if let (Some(before), Some(engine)) = (before, self.engine.as_mut()) {
-            engine.remove(before.process.id());
-        }
-    }
-
-    /// Forgets what ended long enough ago, and what never ran.
-    pub(super) fn sweep(&mut self) {
-        self.swept_at = Instant::now();
-        let engine = &mut self.engine;
-        self.processes.retain(|_, managed| {
-            let keeps = is_known(managed);
-            if let (false, Some(engine)) = (keeps, engine.as_mut()) {
-                engine.remove(managed.process.id());
-            }
-            keeps
+        session.state.wanted_since = None;
+        session.state.outgoing = Some(connection.outgoing.clone());
+        let Resumption { id, gap, .. } = session.connect(connection, None);
+        session.count_resumed();
+        session.spawn(async move {
+            // Events start when the connection drops the gap, after its response.
+            result.send(Ok((id, gap.await.and_then(Result::ok)))).ok();
         });
-    }
+    });
+    (message, received)
+}
 
-    /// When to look for something to forget.
-    pub(super) fn next_sweep(&self) -> Option<Instant> {
-        (!self.processes.is_empty()).then(|| self.swept_at + SWEEP_EVERY)
-    }
+/// A random UUID, version 4.
+fn random_uuid() -> Result<String, RpcError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| RpcError::internal(error.to_string()))?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let parts = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]];
+    Ok(parts.map(hex::encode).join("-"))
+}
 
-    /// Ends every process and waits until nothing is left of them.
-    pub(super) async fn close(mut self) {
-        self.over.cancel();
-        self.detach();
-        self.service.shelf.end(&self.id);
-        self.service.approvals.remove_session(&self.id);
-        drop(self.listener);
-        if let Some(engine) = self.engine.take() {
-            engine.close().await;
-        }
-        self.tasks.close();
-        self.tasks.wait().await;
-        if let Some(temp) = &self.temp {
-            remove_temp_dir(temp.path());
-        }
+/// The result of `initialize`.
+pub(super) fn initialize_response(face: &ExecServer, session: &Handle) -> v1::InitializeResponse {
+    v1::InitializeResponse {
+        protocol_version: Some(wire::exec_server::v0::PROTOCOL_VERSION.to_owned()),
+        session_id: Some(session.id.to_string()),
+        environment_info: Some(super::methods::environment::info(&face.roots)),
     }
 }
 
-/// Whether a process is still to be known: it runs, or its end is young. One of v0 is gone with its end.
-fn is_known(managed: &Managed) -> bool {
-    let state = managed.numbers.state();
-    match state.closed_at {
-        _ if state.never_ran => false,
-        Some(_) if managed.words == Words::V0 => false,
-        Some(closed_at) => closed_at.elapsed() < KEPT_AFTER_END,
-        None => true,
-    }
-}
-
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for ExecServerState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("ExecServerState").finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! One connection: reads requests and hands them to the sessions they belong to, which end with it or wait for another.
+//! One connection: reads requests and sends them to the sessions they belong to.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,227 +6,229 @@ use std::time::Duration;
 
 use link::rpc::{Request, Requests, RpcLimits};
 use link::{Link, Outgoing};
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use wire::jsonrpc::RpcError;
 use wire::rexd::v1;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::desk;
 use super::errors::{session_not_found, unknown_session};
-use super::mailbox::{Asked, Handle, Letter, OnLink, Resume};
-use super::methods::{open, ping};
-use super::{Arrival, FAREWELL, Service};
-use crate::net::auth::Caller;
+use super::session::{Handle, open, resume};
+use super::{ConnectionCall, Rexd, methods};
+use crate::core::SHUTDOWN_TIMEOUT;
+use crate::core::dispatch::{Dispatch, dispatch};
+use crate::core::request::{ConnectionContext, Requester};
+use crate::core::responder::Responder;
+use crate::core::session::{Face as _, SessionConnection, SessionMessage, SubscriptionId};
 use crate::observe::metrics::Transport;
 
-/// Sessions of one connection among which those that ended are looked for; a client may open and close any number.
-const SEATS_SWEPT_AT: usize = 64;
-/// How long a peer that comes for one session may take to say so.
-const RESUME_WITHIN: Duration = Duration::from_secs(10);
-/// How long a peer that has closed its side may take to read the rest.
-const LAST_WORDS: Duration = Duration::from_secs(30);
+/// Sessions of one connection at which those that have ended are dropped; a client may open and close any number.
+const CLEANUP_AT: usize = 64;
+/// How long a peer that must resume a session may take to request it.
+const RESUME_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a peer that has closed its side may take to read the remaining messages.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A session on this connection.
-struct Seat {
+struct ConnectionSession {
     handle: Handle,
-    /// Which of its links this one is.
-    attachment: u64,
-    /// Whether it waits for its client when the link is gone.
-    may_wait: bool,
+    /// Which of the session's connections this one is.
+    subscription: SubscriptionId,
+    is_resumable: bool,
 }
 
-/// One connection and the sessions it speaks for.
+/// One connection and its sessions.
 pub(super) struct Connection {
-    service: Arc<Service>,
-    arrival: Arc<Arrival>,
-    caller: Arc<Caller>,
+    face: Arc<Rexd>,
+    context: ConnectionContext,
     outgoing: Outgoing,
-    seats: HashMap<Arc<str>, Seat>,
-    sweep_at: usize,
+    sessions: HashMap<Arc<str>, ConnectionSession>,
+    cleanup_at: usize,
     tasks: TaskTracker,
-    /// Cancelled when another link has taken the place of this one.
+    /// Cancelled when another connection has taken over.
     hang_up: CancellationToken,
-    /// Whether it has to take up its session before anything else.
-    has_to_resume: bool,
+    /// Whether the next request must resume a session.
+    must_resume: bool,
 }
 
 impl Connection {
-    pub(super) fn new(service: Arc<Service>, arrival: Arrival, link: &Link) -> Connection {
+    pub(super) fn new(face: Arc<Rexd>, context: ConnectionContext, link: &Link) -> Connection {
         Connection {
-            service,
-            caller: Arc::new(arrival.caller.clone()),
-            has_to_resume: arrival.resumes.is_some(),
-            arrival: Arc::new(arrival),
+            face,
+            must_resume: context.resumes.is_some(),
+            context,
             outgoing: link.outgoing.clone(),
-            seats: HashMap::new(),
-            sweep_at: SEATS_SWEPT_AT,
+            sessions: HashMap::new(),
+            cleanup_at: CLEANUP_AT,
             tasks: TaskTracker::new(),
             hang_up: CancellationToken::new(),
         }
     }
 
-    /// Serves until the peer is done, the link is gone or `stop` is cancelled; then ends what is left, but for the
-    /// sessions that wait for their client.
+    /// Serves until the peer is done, the connection is closed or `stop` is cancelled. Then ends the sessions that
+    /// cannot be resumed.
     pub(super) async fn run(mut self, link: Link, stop: CancellationToken) {
         let Link { incoming, outgoing, writing } = link;
         let mut requests = Requests::new(incoming, outgoing, RpcLimits::default());
-        self.listen(&mut requests, &stop).await;
-        if let Some(lingering) = &self.service.lingering {
-            lingering.hurry();
+        self.receive(&mut requests, &stop).await;
+        if let Some(resume) = &self.face.resume {
+            resume.connection_closed();
         }
         if self.hang_up.is_cancelled() {
-            // Its sessions go on elsewhere; what is still to be written here is read by nobody.
+            // Its sessions continue on another connection; what is still queued here has no reader.
             writing.abort();
         }
-        let is_ending = self.service.stop.is_cancelled();
-        if !is_ending && self.seats.values().any(|seat| seat.may_wait) {
-            // Their answers would keep the link open for somebody who is gone.
+        let is_ending = self.face.core().stop.is_cancelled();
+        if !is_ending && self.sessions.values().any(|session| session.is_resumable) {
+            // Responses that still run would keep a closed connection open.
             requests.withdraw_all();
         }
         drop(requests);
-        // Who asks the daemon to end does not want to wait for a client that reads no more.
-        let patience = if is_ending || stop.is_cancelled() { FAREWELL } else { LAST_WORDS };
-        let said = async {
+        let timeout = if is_ending || stop.is_cancelled() { SHUTDOWN_TIMEOUT } else { FLUSH_TIMEOUT };
+        let flushed = async {
             self.end(is_ending).await;
             writing.finished().await
         };
-        match tokio::time::timeout(patience, said).await {
+        match tokio::time::timeout(timeout, flushed).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "the peer did not take everything"),
-            Err(_late) => tracing::warn!("the peer reads no more: what it was to be told is dropped"),
+            Ok(Err(error)) => tracing::debug!(%error, "connection closed before everything was written"),
+            Err(_elapsed) => tracing::warn!("the peer does not read: dropping the remaining messages"),
         }
     }
 
-    /// Answers requests until there is nobody to answer, or nothing to be said to them.
-    async fn listen(&mut self, requests: &mut Requests, stop: &CancellationToken) {
+    async fn receive(&mut self, requests: &mut Requests, stop: &CancellationToken) {
         let (peer, hang_up) = (self.outgoing.clone(), self.hang_up.clone());
-        let service_stop = self.service.stop.clone();
-        let too_late = Instant::now() + RESUME_WITHIN;
+        let shutdown = self.face.core().stop.clone();
+        let resume_by = Instant::now() + RESUME_TIMEOUT;
         loop {
             tokio::select! {
                 biased;
                 request = requests.next() => match request {
-                    Some(request) => self.answer(request).await,
+                    Some(request) => self.handle(request).await,
                     None => return,
                 },
                 () = peer.closed() => return,
                 () = hang_up.cancelled() => return,
                 () = stop.cancelled() => return,
-                () = service_stop.cancelled() => return,
-                () = sleep_until(too_late), if self.has_to_resume => return,
+                () = shutdown.cancelled() => return,
+                () = sleep_until(resume_by), if self.must_resume => return,
             }
-            if self.has_to_resume {
-                // It was told no, and there is nothing else here for it.
+            if self.must_resume {
+                // The session was refused, and this connection is for nothing else.
                 return;
             }
         }
     }
 
-    async fn answer(&mut self, request: Request) {
-        let find = |id: &str| self.seats.get(id).map(|seat| seat.handle.clone());
-        let (asked, handle) = match desk::receive(&self.service, (&self.arrival, &self.caller), request, find)
-        {
-            Ok(received) => received,
-            Err(turned) => return self.reply(turned.answer, turned.error),
+    async fn handle(&mut self, request: Request) {
+        let find = |id: Option<&str>| self.sessions.get(id?).map(|session| session.handle.clone());
+        let requester = Requester::new(Rexd::NAME, self.context.caller.clone());
+        let dispatched = match dispatch::<Rexd>(self.face.core(), &self.context, requester, request, find) {
+            Ok(dispatched) => dispatched,
+            Err(rejected) => return drop(self.tasks.spawn(rejected.respond())),
         };
-        let Asked { call, answer, .. } = asked;
-        if self.has_to_resume && !self.comes_for(&call) {
-            return self.reply(answer, unknown_session(call.session_id().unwrap_or_default()));
-        }
-        match (call, handle) {
-            (Call::SessionOpen(params), _) => self.open(&params, answer),
-            (Call::SessionResume(params), _) => self.resume(params, answer).await,
-            (Call::ServerPing(_), _) => drop(self.tasks.spawn(ping(answer))),
-            (call, Some(handle)) => {
-                if let Err(Asked { call, answer, .. }) = handle.ask(Asked::new(call, answer)).await {
-                    self.seats.remove(&handle.id);
-                    self.reply(answer, session_not_found(call.session_id().unwrap_or_default()));
+        match dispatched {
+            Dispatch::Connection(ConnectionCall::Resume(params), responder) if self.may_resume(&params) => {
+                self.resume(params, responder).await;
+            }
+            Dispatch::Connection(_, responder) if self.must_resume => {
+                self.reject(responder, unknown_session(""));
+            }
+            Dispatch::Connection(ConnectionCall::Resume(params), responder) => {
+                self.reject(responder, unknown_session(&params.session_id));
+            }
+            Dispatch::Connection(ConnectionCall::Open(params), responder) => self.open(&params, responder),
+            Dispatch::Connection(ConnectionCall::Ping, responder) => {
+                self.tasks.spawn(methods::session::ping(responder));
+            }
+            Dispatch::Session(request, _) if self.must_resume => {
+                let error = unknown_session(request.session_id().unwrap_or_default());
+                self.reject(request.responder, error);
+            }
+            Dispatch::Session(request, handle) => {
+                if let Err(request) = handle.request(request).await {
+                    self.sessions.remove(&handle.id);
+                    self.reject(request.responder, session_not_found(&handle.id));
                 }
             }
-            (call, None) => self.reply(answer, session_not_found(call.session_id().unwrap_or_default())),
+            Dispatch::NoSession(id, responder) => {
+                let id = id.unwrap_or_default();
+                let error = if self.must_resume { unknown_session(&id) } else { session_not_found(&id) };
+                self.reject(responder, error);
+            }
         }
     }
 
-    /// Whether this request takes up the session that this connection came for.
-    fn comes_for(&self, call: &Call) -> bool {
-        let wanted = self.arrival.resumes.as_deref();
-        matches!(call, Call::SessionResume(params) if Some(params.session_id.as_str()) == wanted)
+    /// Whether this connection may resume that session: one that was opened for a session resumes no other.
+    fn may_resume(&self, params: &v1::SessionResume) -> bool {
+        !self.must_resume || self.context.resumes.as_deref() == Some(params.session_id.as_str())
     }
 
-    /// This link, as a session has it. One of standard streams can be taken the place of.
-    fn on_link(&self) -> OnLink {
-        let is_stdio = self.arrival.transport == Transport::Stdio;
-        OnLink { outgoing: self.outgoing.clone(), hang_up: is_stdio.then(|| self.hang_up.clone()) }
+    /// This connection as a session has it. Standard streams may be taken over: whether a peer still holds them
+    /// cannot be found out.
+    fn as_session_connection(&self) -> SessionConnection {
+        let is_stdio = self.context.transport == Transport::Stdio;
+        let hang_up = is_stdio.then(|| self.hang_up.clone());
+        SessionConnection { outgoing: self.outgoing.clone(), hang_up }
     }
 
-    fn open(&mut self, params: &v1::SessionOpen, answer: Answer) {
-        match open(&self.service, &self.caller, params, Some(self.on_link())) {
+    fn open(&mut self, params: &v1::SessionOpen, responder: Responder) {
+        match open(&self.face, &self.context, params, Some(self.as_session_connection())) {
             Ok(opened) => {
-                let may_wait = opened.result.resume_token.is_some();
+                let is_resumable = opened.result.resume_token.is_some();
                 let handle = opened.handle.clone();
-                if let Some(lingering) = self.service.lingering.as_ref().filter(|_| may_wait) {
-                    let (session, handle) = (handle.id.clone(), handle.clone());
-                    lingering.attend(&self.service, session, async move { handle.ended().await });
+                if let Some(resume) = self.face.resume.as_ref().filter(|_| is_resumable) {
+                    resume.serve_session(&self.face, &handle.id, handle.clone());
                 }
-                self.seat(Seat { handle, attachment: 0, may_wait });
-                self.tasks.spawn(opened.answer(params.clone(), answer, Some(self.outgoing.clone())));
+                self.add(ConnectionSession { handle, subscription: SubscriptionId::FIRST, is_resumable });
+                let wants_zstd = params.compress.as_deref() == Some("zstd");
+                self.tasks.spawn(opened.respond(responder, wants_zstd, Some(self.outgoing.clone())));
             }
-            Err(error) => self.reply(answer, error),
+            Err(error) => self.reject(responder, error),
         }
     }
 
-    /// Has a session that waits for its client continue on this link.
-    async fn resume(&mut self, params: v1::SessionResume, answer: Answer) {
-        let Some(handle) = self.service.sessions.find(&params.session_id, &self.caller) else {
-            return self.reply(answer, unknown_session(&params.session_id));
+    /// Continues a session that has lost its connection on this one.
+    async fn resume(&mut self, params: v1::SessionResume, responder: Responder) {
+        let Some(handle) = self.face.open_sessions().find(&params.session_id, &self.context.caller) else {
+            return self.reject(responder, unknown_session(&params.session_id));
         };
-        let (verdict, heard) = oneshot::channel();
-        let mut link = self.on_link();
-        if self.seats.contains_key(&*params.session_id) {
-            // It would take its own place.
-            link.hang_up = None;
+        let mut connection = self.as_session_connection();
+        if self.sessions.contains_key(&*params.session_id) {
+            // It would close itself.
+            connection.hang_up = None;
         }
-        let resume = Resume {
-            seen: u64::try_from(params.last_event_id).unwrap_or(0),
-            token: params.resume_token,
-            link: Some(link),
-            answer,
-            verdict,
-        };
-        handle.tell(Letter::Resume(Box::new(resume))).await;
-        if let Ok(Some(attachment)) = heard.await {
-            self.has_to_resume = false;
-            self.seat(Seat { handle, attachment, may_wait: true });
+        let (message, resumed) = resume(params, Some(connection), responder);
+        handle.send(message).await;
+        if let Ok(Some(subscription)) = resumed.await {
+            self.must_resume = false;
+            self.add(ConnectionSession { handle, subscription, is_resumable: true });
         }
     }
 
-    /// Adds a session. Those that are over go when there are twice as many as were alive the last time.
-    fn seat(&mut self, seat: Seat) {
-        if self.seats.len() >= self.sweep_at {
-            self.seats.retain(|_, seat| !seat.handle.is_over());
-            self.sweep_at = (self.seats.len() * 2).max(SEATS_SWEPT_AT);
+    fn add(&mut self, session: ConnectionSession) {
+        if self.sessions.len() >= self.cleanup_at {
+            self.sessions.retain(|_, session| !session.handle.is_over());
+            self.cleanup_at = (self.sessions.len() * 2).max(CLEANUP_AT);
         }
-        self.seats.insert(seat.handle.id.clone(), seat);
+        self.sessions.insert(session.handle.id.clone(), session);
     }
 
-    fn reply(&self, answer: Answer, error: wire::jsonrpc::RpcError) {
-        self.tasks.spawn(answer.send(Err::<(), _>(error)));
+    fn reject(&self, responder: Responder, error: RpcError) {
+        self.tasks.spawn(responder.send(Err::<(), _>(error)));
     }
 
-    /// Lets go of every session: those that may wait do, the others end, and are waited for.
+    /// Disconnects resumable sessions, and ends the others and waits for them.
     async fn end(self, is_ending: bool) {
-        let Connection { seats, tasks, outgoing, .. } = self;
+        let Connection { sessions, tasks, outgoing, .. } = self;
         drop(outgoing);
         let mut ending = Vec::new();
-        for (_, seat) in seats {
-            if seat.may_wait && !is_ending {
-                seat.handle.tell(Letter::Cut(seat.attachment)).await;
+        for (_, session) in sessions {
+            if session.is_resumable && !is_ending {
+                session.handle.send(SessionMessage::Disconnected(session.subscription)).await;
             } else {
-                seat.handle.tell(Letter::End).await;
-                ending.push(seat.handle);
+                session.handle.send(SessionMessage::End).await;
+                ending.push(session.handle);
             }
         }
         for handle in ending {

@@ -1,15 +1,15 @@
-//! From the wire's loose words to the engine's exact ones, and back. Pure, so that tables can test it.
+//! Conversions between wire parameters and the engine's types. Pure, so that tables can test them.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use engine::Limits;
 use engine::files::{Durability, Edit, Roots, WriteMode};
 use engine::limits::LimitsRequest;
 use engine::process::{
     ExitCause, ExitStatus, OutputLimit, ProcessId, ProcessState, Program, Signal, Stdin, TerminalSize,
 };
-use engine::{Limits, RootedPath};
 use sha2::{Digest as _, Sha256};
 use wire::rexd::v1::{self, Encoding, LimitsReport, RpcError, UNLIMITED};
 
@@ -18,7 +18,7 @@ use super::errors::{invalid, rpc_error, text};
 /// Columns and rows of a terminal whose client names none.
 const DEFAULT_SIZE: TerminalSize = TerminalSize { cols: 120, rows: 32 };
 
-/// What `exec.start` is to execute. A line without `shell` is refused: to use a shell is said out loud.
+/// The program of `exec.start`. Shell text without `shell: true` is an error.
 pub(super) fn exec_program(params: &v1::ExecStart) -> Result<Program, RpcError> {
     match (params.shell, &params.command, params.argv.is_empty()) {
         (true, Some(line), _) => Ok(Program::Shell { line: line.clone(), login: params.login }),
@@ -28,7 +28,7 @@ pub(super) fn exec_program(params: &v1::ExecStart) -> Result<Program, RpcError> 
     }
 }
 
-/// What `pty.open` is to execute. A line alone is enough; its shell is a login shell unless that is refused.
+/// The program of `pty.open`. Shell text alone is enough; its shell is a login shell unless `login` is false.
 pub(super) fn pty_program(params: &v1::PtyOpen) -> Result<Program, RpcError> {
     match (&params.command, params.argv.is_empty()) {
         (Some(line), true) => Ok(Program::Shell { line: line.clone(), login: params.login.unwrap_or(true) }),
@@ -40,7 +40,7 @@ pub(super) fn pty_program(params: &v1::PtyOpen) -> Result<Program, RpcError> {
     }
 }
 
-/// How `fs.write` treats a file that exists.
+/// What `fs.write` does with an existing file.
 pub(super) fn write_mode(name: Option<&str>) -> Result<WriteMode, RpcError> {
     match name {
         None | Some("replace") => Ok(WriteMode::Replace),
@@ -50,7 +50,7 @@ pub(super) fn write_mode(name: Option<&str>) -> Result<WriteMode, RpcError> {
     }
 }
 
-/// Permission bits as octal digits; what is no permission of owner, group or others is left out.
+/// Permission bits of owner, group and others, from octal digits.
 pub(super) fn permissions(digits: Option<&str>) -> Result<Option<u32>, RpcError> {
     let Some(digits) = digits else { return Ok(None) };
     let is_octal =
@@ -61,29 +61,29 @@ pub(super) fn permissions(digits: Option<&str>) -> Result<Option<u32>, RpcError>
     }
 }
 
-/// How much a write is to withstand, if its caller says so.
+/// The durability of a write, if the request names it.
 pub(super) fn durability(durable: Option<bool>) -> Option<Durability> {
     durable.map(|durable| if durable { Durability::Synced } else { Durability::Relaxed })
 }
 
-/// What `fs.stat` is to hash.
+/// The part of a file that `fs.stat` hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct HashWish {
-    /// How many bytes from the beginning; none for all.
+pub(super) struct HashRange {
+    /// Bytes from the beginning; `None` for the whole file.
     pub(super) first: Option<u64>,
 }
 
-/// What `fs.stat` is to hash, if anything.
-pub(super) fn hash_wish(params: &v1::FsStat) -> Result<Option<HashWish>, RpcError> {
+/// The part of a file that `fs.stat` hashes, if any.
+pub(super) fn hash_range(params: &v1::FsStat) -> Result<Option<HashRange>, RpcError> {
     let first = optional("hash_bytes", params.hash_bytes)?;
     match wants_hash(params.hash.as_deref())? {
-        false if first.is_some() => Err(invalid("hash_bytes", "means nothing without hash")),
+        false if first.is_some() => Err(invalid("hash_bytes", "requires hash")),
         false => Ok(None),
-        true => Ok(Some(HashWish { first })),
+        true => Ok(Some(HashRange { first })),
     }
 }
 
-/// Whether a hash is asked for; there is one kind.
+/// Whether a hash is requested; SHA-256 is the only kind.
 pub(super) fn wants_hash(name: Option<&str>) -> Result<bool, RpcError> {
     match name {
         None => Ok(false),
@@ -92,16 +92,9 @@ pub(super) fn wants_hash(name: Option<&str>) -> Result<bool, RpcError> {
     }
 }
 
-/// The hash of bytes, as the protocol writes it.
+/// The SHA-256 of bytes in hexadecimal.
 pub(super) fn hash(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
-}
-
-/// Bytes as lower-case hexadecimal digits.
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+    hex::encode(Sha256::digest(bytes))
 }
 
 /// What `fs.edit` replaces.
@@ -115,7 +108,7 @@ pub(super) fn edit(params: &v1::FsEdit) -> Edit {
     }
 }
 
-/// What a process finds on its input.
+/// The standard input of a new process.
 pub(super) fn stdin(text: Option<&str>, encoding: Option<&str>, most: usize) -> Result<Stdin, RpcError> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(Stdin::Open) };
     let bytes = data("stdin", text, encoding, "stdin_encoding")?;
@@ -128,7 +121,7 @@ pub(super) fn stdin(text: Option<&str>, encoding: Option<&str>, most: usize) -> 
     Ok(Stdin::Given(bytes))
 }
 
-/// Bytes from text in one of the two encodings.
+/// Bytes from text that is UTF-8 or base64.
 pub(super) fn data(
     field: &str,
     text: &str,
@@ -143,7 +136,7 @@ pub(super) fn data(
     }
 }
 
-/// One of the two encodings; text if none is named.
+/// UTF-8 or base64; UTF-8 if none is named.
 pub(super) fn output_encoding(name: Option<&str>, field: &str) -> Result<Encoding, RpcError> {
     match name {
         None | Some("utf8") => Ok(Encoding::Utf8),
@@ -152,53 +145,53 @@ pub(super) fn output_encoding(name: Option<&str>, field: &str) -> Result<Encodin
     }
 }
 
-/// The size of a new terminal: what is absent or 0 takes the default.
+/// The size of a new terminal; absent or 0 means the default.
 pub(super) fn new_size(cols: Option<i64>, rows: Option<i64>) -> Result<TerminalSize, RpcError> {
-    let asked = size(cols, rows)?;
-    let or_default = |asked, default| if asked == 0 { default } else { asked };
+    let requested = size(cols, rows)?;
+    let or_default = |requested, default| if requested == 0 { default } else { requested };
     Ok(TerminalSize {
-        cols: or_default(asked.cols, DEFAULT_SIZE.cols),
-        rows: or_default(asked.rows, DEFAULT_SIZE.rows),
+        cols: or_default(requested.cols, DEFAULT_SIZE.cols),
+        rows: or_default(requested.rows, DEFAULT_SIZE.rows),
     })
 }
 
-/// A size that was asked for: what is absent is 0, which keeps what is.
+/// A terminal size; absent is 0, which keeps the current value.
 pub(super) fn size(cols: Option<i64>, rows: Option<i64>) -> Result<TerminalSize, RpcError> {
-    let side = |field, asked: Option<i64>| {
-        u16::try_from(asked.unwrap_or(0)).map_err(|_range| invalid(field, "expected 0 to 65535"))
+    let side = |field, requested: Option<i64>| {
+        u16::try_from(requested.unwrap_or(0)).map_err(|_range| invalid(field, "expected 0 to 65535"))
     };
     Ok(TerminalSize { cols: side("cols", cols)?, rows: side("rows", rows)? })
 }
 
-/// A number that must not be negative; 0 and absence leave the choice to the server.
-pub(super) fn optional(field: &str, asked: Option<i64>) -> Result<Option<u64>, RpcError> {
-    match asked {
+/// A number that must not be negative; 0 and absence mean the server's default.
+pub(super) fn optional(field: &str, requested: Option<i64>) -> Result<Option<u64>, RpcError> {
+    match requested {
         None | Some(0) => Ok(None),
-        Some(asked) => {
-            u64::try_from(asked).map(Some).map_err(|_negative| invalid(field, "must not be negative"))
+        Some(requested) => {
+            u64::try_from(requested).map(Some).map_err(|_negative| invalid(field, "must not be negative"))
         }
     }
 }
 
-/// As [`optional`], for a number of milliseconds.
-pub(super) fn optional_time(field: &str, asked: Option<i64>) -> Result<Option<Duration>, RpcError> {
-    Ok(optional(field, asked)?.map(Duration::from_millis))
+/// As [`optional`], in milliseconds.
+pub(super) fn optional_time(field: &str, requested: Option<i64>) -> Result<Option<Duration>, RpcError> {
+    Ok(optional(field, requested)?.map(Duration::from_millis))
 }
 
-/// As [`optional`], for a count of things in memory.
-pub(super) fn optional_count(field: &str, asked: Option<i64>) -> Result<Option<usize>, RpcError> {
-    Ok(optional(field, asked)?.map(|count| usize::try_from(count).unwrap_or(usize::MAX)))
+/// As [`optional`], as a count.
+pub(super) fn optional_count(field: &str, requested: Option<i64>) -> Result<Option<usize>, RpcError> {
+    Ok(optional(field, requested)?.map(|count| usize::try_from(count).unwrap_or(usize::MAX)))
 }
 
-/// How much a process may write.
-pub(super) fn output_limit(limits: &Limits, asked: Option<i64>) -> Result<Option<OutputLimit>, RpcError> {
-    let asked = optional("max_output_bytes", asked)?;
-    Ok(limits.output_bytes(asked).map(|bytes| OutputLimit { bytes, then: limits.on_output_limit }))
+/// The output limit of a process.
+pub(super) fn output_limit(limits: &Limits, requested: Option<i64>) -> Result<Option<OutputLimit>, RpcError> {
+    let requested = optional("max_output_bytes", requested)?;
+    Ok(limits.output_bytes(requested).map(|bytes| OutputLimit { bytes, then: limits.on_output_limit }))
 }
 
-/// The signal that was asked for; TERM if none was.
-pub(super) fn signal(asked: Option<&v1::Signal>) -> Result<Signal, RpcError> {
-    let parsed = match asked {
+/// The requested signal; TERM without one.
+pub(super) fn signal(requested: Option<&v1::Signal>) -> Result<Signal, RpcError> {
+    let parsed = match requested {
         None => Some(Signal::TERM),
         Some(v1::Signal::Name(name)) => Signal::parse(name),
         Some(v1::Signal::Number(number)) => i32::try_from(*number).ok().and_then(Signal::from_number),
@@ -206,26 +199,18 @@ pub(super) fn signal(asked: Option<&v1::Signal>) -> Result<Signal, RpcError> {
     parsed.ok_or_else(|| invalid("signal", "no such signal"))
 }
 
-/// A path of a request, relative to the session's directory.
-pub(super) fn path(roots: &Roots, cwd: &Path, asked: &str) -> Result<RootedPath, RpcError> {
-    roots.admit(cwd, Path::new(asked)).map_err(rpc_error)
-}
-
-/// As [`path`], where an empty path names nothing.
-pub(super) fn named_path(roots: &Roots, cwd: &Path, asked: &str) -> Result<RootedPath, RpcError> {
-    if asked.is_empty() { Err(invalid("path", "path is required")) } else { path(roots, cwd, asked) }
-}
-
-/// The roots a session hears: what it asked for and lies inside, else those it asked around, else all.
-pub(super) fn reported_roots(roots: &Roots, asked: &[String]) -> Vec<String> {
+/// The roots in the result of `session.open`: the requested ones inside the configured roots, else the configured ones
+/// inside a requested one, else all.
+pub(super) fn reported_roots(roots: &Roots, requested: &[String]) -> Vec<String> {
     let configured = roots.paths();
     let mut reported: Vec<String> = Vec::new();
-    for asked in asked.iter().filter(|asked| asked.starts_with('/')) {
-        let asked = lexical(asked);
-        if configured.iter().any(|root| Path::new(&asked).starts_with(root)) {
-            reported.push(asked);
+    for requested in requested.iter().filter(|requested| requested.starts_with('/')) {
+        let requested = lexical(requested);
+        if configured.iter().any(|root| Path::new(&requested).starts_with(root)) {
+            reported.push(requested);
         } else {
-            reported.extend(configured.iter().filter(|root| root.starts_with(&asked)).map(|root| text(root)));
+            reported
+                .extend(configured.iter().filter(|root| root.starts_with(&requested)).map(|root| text(root)));
         }
     }
     let mut seen = std::collections::HashSet::new();
@@ -233,7 +218,7 @@ pub(super) fn reported_roots(roots: &Roots, asked: &[String]) -> Vec<String> {
     if reported.is_empty() { configured.iter().map(|root| text(root)).collect() } else { reported }
 }
 
-/// An absolute path without `.`, `..` and doubled slashes.
+/// An absolute path without `.`, `..` and repeated slashes, by its text alone.
 fn lexical(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -248,24 +233,24 @@ fn lexical(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// The limits a session wishes for.
-pub(super) fn limits_wish(asked: Option<&v1::RequestedLimits>) -> Result<LimitsRequest, RpcError> {
-    let Some(asked) = asked else { return Ok(LimitsRequest::default()) };
+/// The limits that a session requests.
+pub(super) fn requested_limits(requested: Option<&v1::RequestedLimits>) -> Result<LimitsRequest, RpcError> {
+    let Some(requested) = requested else { return Ok(LimitsRequest::default()) };
     Ok(LimitsRequest {
-        default_timeout: optional_time("limits.default_timeout_ms", asked.default_timeout_ms)?,
-        hard_timeout: optional_time("limits.hard_timeout_ms", asked.hard_timeout_ms)?,
-        max_output_bytes: optional("limits.max_output_bytes", asked.max_output_bytes)?,
-        hard_output_bytes: optional("limits.hard_output_bytes", asked.hard_output_bytes)?,
-        max_file_read_bytes: optional("limits.max_file_read_bytes", asked.max_file_read_bytes)?,
+        default_timeout: optional_time("limits.default_timeout_ms", requested.default_timeout_ms)?,
+        hard_timeout: optional_time("limits.hard_timeout_ms", requested.hard_timeout_ms)?,
+        max_output_bytes: optional("limits.max_output_bytes", requested.max_output_bytes)?,
+        hard_output_bytes: optional("limits.hard_output_bytes", requested.hard_output_bytes)?,
+        max_file_read_bytes: optional("limits.max_file_read_bytes", requested.max_file_read_bytes)?,
         max_processes_per_session: optional_count(
             "limits.max_processes_per_session",
-            asked.max_processes_per_session,
+            requested.max_processes_per_session,
         )?,
         max_concurrent_sessions: None,
     })
 }
 
-/// The limits as numbers; what is unlimited is the largest number every reader of JSON keeps.
+/// The limits as numbers; unlimited is the largest integer that JSON readers keep exactly.
 pub(super) fn limits_report(limits: &Limits) -> LimitsReport {
     let time = |limit: Option<Duration>| {
         limit.map_or(UNLIMITED, |limit| u64::try_from(limit.as_millis()).unwrap_or(UNLIMITED))
@@ -282,17 +267,17 @@ pub(super) fn limits_report(limits: &Limits) -> LimitsReport {
     }
 }
 
-/// The name of a process's terminal.
+/// The id of a process's terminal.
 pub(super) fn pty_id(process: &ProcessId) -> String {
     format!("pty_{}", process.0.strip_prefix("p_").unwrap_or(&process.0))
 }
 
-/// The process of a terminal's name.
+/// The process of a terminal's id.
 pub(super) fn process_of_pty(pty_id: &str) -> Option<ProcessId> {
     pty_id.strip_prefix("pty_").map(|rest| ProcessId(format!("p_{rest}")))
 }
 
-/// The status as clients want it: always a number, -1 for a signal.
+/// The exit code on the wire; -1 for a signal.
 pub(super) fn exit_code(exit: ExitStatus) -> i64 {
     match exit {
         ExitStatus::Code(code) => i64::from(code),
@@ -300,7 +285,7 @@ pub(super) fn exit_code(exit: ExitStatus) -> i64 {
     }
 }
 
-/// The signal that ended a process, by its name.
+/// The name of the signal that ended a process.
 pub(super) fn exit_signal(exit: ExitStatus) -> Option<String> {
     match exit {
         ExitStatus::Code(_) => None,
@@ -308,7 +293,7 @@ pub(super) fn exit_signal(exit: ExitStatus) -> Option<String> {
     }
 }
 
-/// Where a process stands.
+/// The status of a process on the wire.
 pub(super) fn status(facts: &ProcessState) -> &'static str {
     match (&facts.closed, facts.exited) {
         (Some(closed), _) if closed.cause == ExitCause::TimedOut => "timed_out",
@@ -322,7 +307,7 @@ pub(super) fn status(facts: &ProcessState) -> &'static str {
     }
 }
 
-/// A moment as the protocol writes it.
+/// A time in RFC 3339 with nanoseconds.
 pub(super) fn timestamp(time: SystemTime) -> String {
     match jiff::Timestamp::try_from(time) {
         Ok(time) => format!("{time:.9}"),

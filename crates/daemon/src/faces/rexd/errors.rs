@@ -1,4 +1,4 @@
-//! What went wrong, in the protocol's codes and words. No wildcard: a new engine error is a decision here.
+//! Engine errors in the codes of REXD. No wildcard arm: a new engine error needs a decision here.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,70 +8,72 @@ use engine::error::{EditError, errno_text};
 use serde_json::{Value, json};
 use wire::rexd::v1::{RpcError, codes};
 
-/// The engine's error as this protocol says it; `data` is always filled.
+/// The engine's error on the wire; `data` is always filled.
 pub(super) fn rpc_error(error: Error) -> RpcError {
     let message = error.to_string();
-    let say = |code: i64, message: String, data: Value| RpcError::new(code, message).with_data(data);
+    let error_with = |code: i64, message: String, data: Value| RpcError::new(code, message).with_data(data);
     match error {
         Error::NoSuchProcess(id) => process_not_found(&id.0),
         Error::Gone => gone(&message),
-        Error::InputClosed => say(codes::INVALID_PARAMS, message, json!({ "reason": "stdin_closed" })),
-        Error::Spawn { program, source } => {
-            say(codes::INVALID_PARAMS, message, json!({ "program": program, "errno": source.raw_os_error() }))
-        }
+        Error::InputClosed => error_with(codes::INVALID_PARAMS, message, json!({ "reason": "stdin_closed" })),
+        Error::Spawn { program, source } => error_with(
+            codes::INVALID_PARAMS,
+            message,
+            json!({ "program": program, "errno": source.raw_os_error() }),
+        ),
         Error::OutsideRoots { path, resolved, roots } => outside_roots(&path, resolved.as_deref(), &roots),
         Error::BadPath { path, .. } => {
-            say(codes::INVALID_PARAMS, message, json!({ "field": "path", "path": text(&path) }))
+            error_with(codes::INVALID_PARAMS, message, json!({ "field": "path", "path": text(&path) }))
         }
         Error::File { path, source, .. } => not_done(&message, &path, &source),
-        Error::NotRegular { path } => say(codes::INVALID_PARAMS, message, json!({ "path": text(&path) })),
+        Error::NotRegular { path } => {
+            error_with(codes::INVALID_PARAMS, message, json!({ "path": text(&path) }))
+        }
         Error::Exists { path } => exists(&path),
         Error::Conflict { path, expected_ms, found_ms } => changed(&path, expected_ms, found_ms),
         Error::Edit(edit) => edit_error(&edit),
-        Error::Patch(_) => say(codes::INVALID_PARAMS, message, json!({ "field": "patch_text" })),
-        Error::Pattern { pattern, reason } => say(
+        Error::Patch(_) => error_with(codes::INVALID_PARAMS, message, json!({ "field": "patch_text" })),
+        Error::Pattern { pattern, reason } => error_with(
             codes::INVALID_PARAMS,
             message,
             json!({ "field": "pattern", "pattern": pattern, "reason": reason }),
         ),
         Error::Denied { rule, reason } | Error::NoApprover { rule, reason } => {
-            say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
+            error_with(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
         }
-        Error::Refused { rule, approval, by } => say(
+        Error::Refused { rule, approval, by } => error_with(
             codes::UNAUTHORIZED,
             message,
             json!({ "rule": rule, "approval_id": approval.as_deref(), "by": &*by }),
         ),
         Error::Unanswered { rule, approval, after } => {
             let data = json!({ "rule": rule, "approval_id": &*approval, "deadline_ms": millis(after) });
-            say(codes::TIMEOUT, message, data)
+            error_with(codes::TIMEOUT, message, data)
         }
         Error::NoSuchApproval(id) => approval_not_found(&id),
         Error::AlreadySettled { id, outcome } => already_settled(&message, &id, &outcome.to_string()),
         Error::Sandbox { profile, reason } => not_confined(&message, &profile, &reason),
-        Error::SandboxDenied { path } => {
-            say(codes::UNAUTHORIZED, message, json!({ "reason": "sandbox_denied", "path": text(&path) }))
-        }
+        Error::SandboxDenied { path } => error_with(
+            codes::UNAUTHORIZED,
+            message,
+            json!({ "reason": "sandbox_denied", "path": text(&path) }),
+        ),
         Error::Guarded { path, access, rule, reason } => {
-            say(codes::UNAUTHORIZED, message, refusal(&rule, &reason, &path, access.as_str()))
+            error_with(codes::UNAUTHORIZED, message, refusal(&rule, &reason, &path, access.as_str()))
         }
-        Error::Unsupported { what, reason } => {
-            say(codes::UNSUPPORTED_CAPABILITY, message, json!({ "capability": what, "reason": reason }))
-        }
+        Error::Unsupported { what, reason } => error_with(
+            codes::UNSUPPORTED_CAPABILITY,
+            message,
+            json!({ "capability": what, "reason": reason }),
+        ),
         Error::LimitReached { what, limit } => {
-            say(codes::RESOURCE_LIMIT, message, json!({ "resource": what, "limit": limit }))
+            error_with(codes::RESOURCE_LIMIT, message, json!({ "resource": what, "limit": limit }))
         }
         Error::Deadline { what, after } => {
-            say(codes::TIMEOUT, message, json!({ "operation": what, "deadline_ms": millis(after) }))
+            error_with(codes::TIMEOUT, message, json!({ "operation": what, "deadline_ms": millis(after) }))
         }
         Error::Cancelled => RpcError::cancelled(),
     }
-}
-
-/// An idempotency key was used for another request, or its first request has not been answered yet.
-pub(super) fn key_in_use() -> RpcError {
-    RpcError::new(codes::CONCURRENCY_CONFLICT, "idempotency key is in use")
-        .with_data(json!({ "field": "idempotency_key" }))
 }
 
 fn outside_roots(path: &Path, resolved: Option<&Path>, roots: &[PathBuf]) -> RpcError {
@@ -117,12 +119,12 @@ fn not_confined(message: &str, profile: &str, reason: &str) -> RpcError {
         .with_data(json!({ "capability": "sandbox", "profile": profile, "reason": reason }))
 }
 
-/// What a guard on files says beside its message.
+/// The data of a denial by a rule on files.
 fn refusal(rule: &str, reason: &str, path: &Path, access: &str) -> Value {
     json!({ "rule": rule, "reason": reason, "path": text(path), "access": access })
 }
 
-/// The words that clients show to a model are those of the protocol's own parameters.
+/// Clients show these messages to a model, so they use the names of the parameters.
 fn edit_error(error: &EditError) -> RpcError {
     let (message, data) = match error {
         EditError::Identical => ("old_string and new_string are identical", json!({ "field": "new_string" })),
@@ -139,9 +141,10 @@ fn edit_error(error: &EditError) -> RpcError {
     RpcError::invalid_params(message).with_data(data)
 }
 
-/// What an approver was shown is no longer what would be done.
+/// The change is no longer the one that its approver saw.
 pub(super) fn changed_since_shown(path: &Path) -> RpcError {
-    let message = "the files changed while this waited for its approval: nothing was done, ask again";
+    let message =
+        "the files changed while the approval was pending: nothing was done; send the request again";
     RpcError::new(codes::CONCURRENCY_CONFLICT, message)
         .with_data(json!({ "path": text(path), "reason": "changed_since_shown" }))
 }
@@ -167,32 +170,32 @@ pub(super) fn session_not_found(id: &str) -> RpcError {
         .with_data(json!({ "field": "session_id", "session_id": id }))
 }
 
-/// No session to come back to: it never was, was another's, or has not been waited for any longer.
+/// No session to resume: it is unknown, belongs to another caller, or has expired.
 pub(super) fn unknown_session(id: &str) -> RpcError {
     RpcError::new(codes::UNAUTHORIZED, "the session is unknown or has expired: open a new one")
         .with_data(json!({ "session_id": id }))
 }
 
-/// The session is on another link, as far as anybody knows here.
+/// Another connection has the session.
 pub(super) fn still_attached(id: &str) -> RpcError {
     RpcError::new(codes::CONCURRENCY_CONFLICT, "the session is still attached elsewhere: try again")
         .with_data(json!({ "session_id": id, "retry": true }))
 }
 
-/// A member whose value cannot be used.
+/// A parameter whose value cannot be used.
 pub(super) fn invalid(field: &str, reason: &str) -> RpcError {
     RpcError::invalid_params(format!("invalid params: {field}: {reason}"))
         .with_data(json!({ "field": field, "reason": reason }))
 }
 
-/// Something this build does not do yet.
+/// A capability that is not available here.
 pub(super) fn unsupported(capability: &str, reason: &str) -> RpcError {
     let message = format!("{capability} is not available: {reason}");
     RpcError::new(codes::UNSUPPORTED_CAPABILITY, message)
         .with_data(json!({ "capability": capability, "reason": reason }))
 }
 
-/// A forbidden path while no root is configured at all: says what to write where instead.
+/// Replaces the error for a path outside the roots while no root is configured: names the setting to add.
 pub(super) fn with_hint(mut error: RpcError, no_roots: Option<&str>) -> RpcError {
     if let (codes::FORBIDDEN_PATH, Some(hint)) = (error.code, no_roots) {
         error.message = hint.to_owned();
@@ -200,7 +203,7 @@ pub(super) fn with_hint(mut error: RpcError, no_roots: Option<&str>) -> RpcError
     error
 }
 
-/// A path as the wire carries it: text. What is not UTF-8 is shown as well as it can be.
+/// A path as text; bytes that are not UTF-8 are replaced.
 pub(super) fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

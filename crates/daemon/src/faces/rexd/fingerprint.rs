@@ -1,23 +1,23 @@
-//! What makes two requests with one idempotency key the same request, without keeping either.
+//! Fingerprints that tell whether two requests with one idempotency key are the same, without storing them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Serialize;
 use wire::rexd::v1;
 
-/// How much of either end of a long text is looked at: this tells mistakes apart, it proves nothing.
+/// Bytes at either end of a long text that are hashed: enough to detect a mistake, not to prove equality.
 const END: usize = 4 * 1024;
 
-/// Params that two requests can have in common.
+/// Parameters of a request that may carry a key.
 pub(super) trait Fingerprint {
-    /// The same for the same request.
+    /// Equal for equal requests.
     fn fingerprint(&self) -> u64;
 }
 
-/// Small params, as they are written.
+/// Hashes small parameters in their JSON form.
 fn of_small<P: Serialize>(params: &P) -> u64 {
     let mut hasher = DefaultHasher::new();
-    // Each method has params of its own type.
+    // Each method has parameters of its own type.
     std::any::type_name::<P>().hash(&mut hasher);
     serde_json::to_vec(params).unwrap_or_default().hash(&mut hasher);
     hasher.finish()
@@ -64,7 +64,7 @@ impl Fingerprint for v1::PtyInput {
     }
 }
 
-/// Params with a text that may be long.
+/// Hashes parameters with a text that may be long.
 fn with_text<P: Serialize>(small: &P, text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     of_small(small).hash(&mut hasher);

@@ -1,147 +1,169 @@
-//! REXD v1: the face that agent runtimes speak, over any link that carries lines of JSON.
+//! REXD v1: the face that agent runtimes use, over any link that carries lines of JSON.
 //!
-//! A session is a task that owns its processes; connections and single requests only write letters to it, so it can
-//! outlive them. A request is three steps: decoded by `wire`, turned into the engine's words by `convert`, done by
-//! `methods`. What happens later is told by `events`.
+//! `table` lists the methods, `convert` turns wire parameters into the engine's types, `methods` runs them, and `events`
+//! turns log entries into notifications. Everything else is [`crate::core`].
 
-mod answer;
-mod approver;
-mod attachment;
-mod call;
-mod confining;
 mod connection;
 mod convert;
-mod desk;
 mod errors;
 mod events;
 mod fingerprint;
-mod followed;
-mod judge;
-mod kept;
-mod keys;
-mod lifetime;
-mod listener;
-mod mailbox;
+pub mod http;
 mod methods;
-mod order;
-mod permission;
-mod presence;
-mod preview;
 mod quirks;
-mod roster;
 mod session;
-mod train;
-mod wanted;
-pub mod web;
+mod table;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use engine::approval::Approvals;
-use engine::audit::AuditSink;
-use engine::files::Durability;
-use engine::{Engine, Limits, Roots};
+use engine::approval::ApprovalUpdate;
+use engine::process::ProcessId;
+use engine::session::FinishedRetention;
 use link::Link;
+use link::rpc::Params;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use wire::jsonrpc::RpcError;
+use wire::rexd::v1::{self, codes, encode_event};
 
-use crate::core::resume::Lingering;
-use crate::core::runtime_policy::RuntimePolicyHandle;
-use crate::keeper::Keepers;
-use crate::net::auth::Caller;
-use crate::observe::metrics::{Metrics, Transport};
-use crate::observe::traces::{TraceParent, Traces};
+use crate::core::Core;
+use crate::core::request::ConnectionContext;
+use crate::core::resume::{ResumeWait, ServeResumed};
+use crate::core::session::{Face, Retention, SessionRegistry};
+use crate::core::table::Method;
 use connection::Connection;
-pub use presence::Retention;
-pub use roster::Roster as Sessions;
+use session::{RexdState, Session};
+pub use table::TABLE;
 
-/// How long the end of the daemon may take: longer than any tree takes to die.
-const FAREWELL: Duration = Duration::from_secs(3);
-
-/// The name of this face in listings and in the audit.
-pub const FACE: &str = "rexd";
-
-/// What every connection of this face shares.
-pub struct Service {
-    /// Runs what is asked for.
-    pub engine: Engine,
-    /// What the operator opened.
-    pub roots: Roots,
-    /// What to tell a client while no root is configured.
-    pub no_roots: Option<String>,
-    /// What the operator bounds.
-    pub limits: Limits,
-    /// What the operator allows now.
-    pub runtime_policy: RuntimePolicyHandle,
-    /// What waits until somebody has decided.
-    pub approvals: Approvals,
-    /// Whether writes reach the disk before they are answered.
-    pub durability: Durability,
-    /// Who keeps the processes that outlive everything; nobody if there is no place for them.
-    pub keepers: Option<Keepers>,
-    /// Who keeps the record.
-    pub audit: Arc<dyn AuditSink>,
-    /// What counts.
-    pub metrics: Metrics,
-    /// What follows requests for a collector, if there is one.
-    pub traces: Traces,
-    /// Whether this daemon outlives its connections, so that sessions can wait for their clients.
-    pub may_resume: bool,
-    /// How a daemon without listeners is found by clients that come back.
-    pub lingering: Option<Lingering>,
-    /// How long sessions wait for somebody to come back.
-    pub retention: Retention,
-    /// The sessions somebody may come back to, and the tasks of all.
-    pub sessions: Sessions,
-    /// Cancelled when the daemon ends: every session then ends.
-    pub stop: CancellationToken,
+/// REXD v1 over one core.
+#[derive(Debug)]
+pub struct Rexd {
+    core: Arc<Core>,
+    sessions: SessionRegistry<Rexd>,
+    /// How long sessions are kept without a connection; `None` if this daemon ends with its connection.
+    retention: Option<Retention>,
+    default_retention: Retention,
+    /// How a daemon without listeners is found by clients that resume.
+    resume: Option<ResumeWait>,
 }
 
-impl Service {
-    /// Ends every session and waits until nothing of them is left, for as long as it takes to end trees: somebody who
-    /// does not read what the last events say is not waited for any longer.
-    pub async fn shut_down(&self) {
-        self.stop.cancel();
-        self.sessions.tasks.close();
-        if tokio::time::timeout(FAREWELL, self.sessions.tasks.wait()).await.is_err() {
-            tracing::warn!("some clients did not take their last events");
+impl Rexd {
+    /// The face for a daemon that keeps sessions as `retention` says, or ends with its only connection.
+    pub fn new(core: Arc<Core>, retention: Option<Retention>, resume: Option<ResumeWait>) -> Rexd {
+        Rexd {
+            core,
+            sessions: SessionRegistry::default(),
+            retention,
+            default_retention: Retention::default(),
+            resume,
         }
-        self.engine.shut_down();
+    }
+
+    /// The open sessions.
+    pub fn open_sessions(&self) -> &SessionRegistry<Rexd> {
+        &self.sessions
+    }
+
+    /// Whether sessions outlive their connections.
+    fn may_resume(&self) -> bool {
+        self.retention.is_some()
     }
 }
 
-impl std::fmt::Debug for Service {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Service").field("roots", &self.roots).finish_non_exhaustive()
+/// The params of a request that reaches its connection rather than a session.
+#[derive(Debug)]
+pub enum ConnectionCall {
+    /// `session.open`.
+    Open(v1::SessionOpen),
+    /// `session.resume`.
+    Resume(v1::SessionResume),
+    /// `server.ping`.
+    Ping,
+}
+
+impl Face for Rexd {
+    const NAME: &'static str = "rexd";
+    const IDENTITY_PARAMS: &'static [&'static str] = &["session_id", "idempotency_key"];
+    type State = RexdState;
+    type ConnectionCall = ConnectionCall;
+    type Events = events::RexdEvents;
+
+    fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    fn sessions(&self) -> &SessionRegistry<Rexd> {
+        &self.sessions
+    }
+
+    fn retention(&self) -> &Retention {
+        self.retention.as_ref().unwrap_or(&self.default_retention)
+    }
+
+    fn table() -> &'static [&'static dyn Method<Rexd>] {
+        TABLE
+    }
+
+    fn decode<P: DeserializeOwned>(params: &Params) -> Result<P, RpcError> {
+        params.decode()
+    }
+
+    fn error(error: engine::Error) -> RpcError {
+        errors::rpc_error(error)
+    }
+
+    fn session_closed(id: &str) -> RpcError {
+        errors::session_not_found(id)
+    }
+
+    fn key_in_use() -> RpcError {
+        let message =
+            "the idempotency key is in use by another request, or by this one, which has no response yet";
+        RpcError::new(codes::CONCURRENCY_CONFLICT, message).with_data(json!({ "field": "idempotency_key" }))
+    }
+
+    fn process_closed(session: &mut Session, process: &ProcessId) {
+        let memory =
+            FinishedRetention { count: session.limits.finished_kept, time: session.limits.finished_for };
+        session.engine.retain_finished(process, memory);
+    }
+
+    fn approval_update(session: &mut Session, update: &ApprovalUpdate) {
+        methods::approvals::publish_update(session, update);
+    }
+
+    fn shutdown_event(session: &Session) -> Option<Box<dyn FnOnce(u64) -> Vec<u8> + Send>> {
+        let session_id = session.id.to_string();
+        Some(Box::new(move |event_id| {
+            encode_event(&v1::SessionClosing { session_id, reason: "shutdown".to_owned(), event_id })
+        }))
+    }
+
+    /// A daemon on standard streams stays only for a session in which something happened.
+    fn is_disposable(session: &Session) -> bool {
+        session.face.resume.is_some()
+            && !session.has_events()
+            && session.keys.is_empty()
+            && session.state.is_unused()
+    }
+
+    fn close(session: &mut Session) {
+        let error = errors::session_not_found(&session.id);
+        for request in session.state.release() {
+            session.reject(request.responder, error.clone());
+        }
     }
 }
 
-/// Who comes, and how.
-#[derive(Debug, Clone)]
-pub struct Arrival {
-    /// Who they have proved to be.
-    pub caller: Caller,
-    /// What carries them.
-    pub transport: Transport,
-    /// The trace their requests belong to.
-    pub parent: Option<TraceParent>,
-    /// The session they have to take up before anything else.
-    pub(crate) resumes: Option<Arc<str>>,
+/// Serves one connection until its peer is done or `stop` is cancelled. Sessions that cannot be resumed end with it.
+pub async fn serve(face: Arc<Rexd>, link: Link, context: ConnectionContext, stop: CancellationToken) {
+    Connection::new(face, context, &link).run(link, stop).await;
 }
 
-impl Arrival {
-    /// Somebody who says nothing about traces.
-    pub fn new(caller: Caller, transport: Transport) -> Arrival {
-        Arrival { caller, transport, parent: None, resumes: None }
+impl ServeResumed for Rexd {
+    async fn serve_resumed(self: Arc<Rexd>, link: Link, context: ConnectionContext) {
+        let stop = self.core.stop.clone();
+        serve(self, link, context, stop).await;
     }
-
-    /// Somebody who comes for one session, and is sent away if their first request does not take it up.
-    pub(crate) fn resuming(self, session: Arc<str>) -> Arrival {
-        Arrival { resumes: Some(session), ..self }
-    }
-}
-
-/// Serves one connection until its peer is done or `stop` is cancelled. Ends its sessions and waits for them, but for
-/// those that wait for their client.
-pub async fn serve(service: Arc<Service>, link: Link, arrival: Arrival, stop: CancellationToken) {
-    Connection::new(service, arrival, &link).run(link, stop).await;
 }

@@ -1,4 +1,4 @@
-//! Client quirks: what known clients cannot take, keyed by the name they give. The only place that knows them.
+//! Client quirks: what known clients cannot handle, keyed by the name they give. No other code depends on client names.
 //!
 //! | client | version it pins | longest line it survives | loses early terminal output | shows approvals |
 //! |---|---|---|---|---|
@@ -9,29 +9,29 @@
 
 use std::time::Duration;
 
-/// What is done differently for one client.
+/// What the face does differently for one client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Quirks {
-    /// The version it wants to hear instead of ours.
+    /// The server version it expects instead of ours.
     pub(super) pinned_version: Option<&'static str>,
-    /// The longest line it can take.
+    /// The longest line it can read.
     pub(super) frame_bytes: Option<usize>,
-    /// How long the first output of a terminal is held back after the answer was written.
+    /// How long the first output of a terminal is held back after the response was written.
     pub(super) terminal_hold: Option<Duration>,
-    /// Whether it shows nobody what waits for a decision: then it is not waited for.
+    /// Whether it cannot show requests for approval; it is then not asked.
     pub(super) cannot_approve: bool,
 }
 
-/// Below the 1,048,576 bytes at which they close the connection, with room for what they count differently.
+/// Below the 1,048,576 bytes at which they close the connection, with a margin for what they count differently.
 const SMALL_FRAME: usize = 950_000;
 /// Measured: 5 ms lose the first output once in ten, 20 ms never.
 const HOLD: Duration = Duration::from_millis(40);
 
-/// What all plugins have in common.
+/// What all plugins have in common: they lose early output and show no approvals.
 const PLUGIN: Quirks =
     Quirks { pinned_version: None, frame_bytes: None, terminal_hold: Some(HOLD), cannot_approve: true };
 
-/// The quirks of the client that calls itself `name`.
+/// The quirks of the client with this name.
 pub(super) fn of(name: &str) -> Quirks {
     match name {
         "opencode-rexd-target" => Quirks { frame_bytes: Some(SMALL_FRAME), ..PLUGIN },

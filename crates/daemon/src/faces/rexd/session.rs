@@ -1,323 +1,444 @@
-//! One open session: its directory, its limits, its processes, and the order of its requests.
+//! What REXD keeps per session, and how a session is opened, resumed and subscribed to.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
-use engine::approval::ApproverRegistration;
 use engine::files::FileWatcher;
 use engine::process::{Process, ProcessId};
-use engine::session::FinishedRetention;
-use engine::{Limits, Roots};
-use futures_util::FutureExt as _;
 use link::Outgoing;
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use wire::rexd::v1::{Encoding, RpcError};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{mpsc, oneshot};
+use wire::jsonrpc::RpcError;
+use wire::rexd::v1::{self, Encoding};
 
-use super::Service;
-use super::answer::{Answer, Asker};
-use super::approver::SessionApprover;
-use super::call::Call;
-use super::confining::Confining;
-use super::errors::{process_not_found, session_not_found};
-use super::events::{self, Changes, Events, Telling};
-use super::keys::Keys;
-use super::listener::Listener;
-use super::mailbox::{Asked, Handle, Letter, Notice, OnLink};
-use super::order::{Kind, Order, Turn};
-use super::permission::Permit;
-use super::presence::Presence;
-use super::quirks::Quirks;
-use crate::observe::metrics::{QueueGauge, SessionGauge};
+use super::Rexd;
+use super::convert::{self, limits_report};
+use super::errors::{invalid, rpc_error, still_attached, unknown_session};
+use super::events::{chunk_bytes, line_bytes};
+use super::quirks::{self, Quirks};
+use crate::config::OFF;
+use crate::core::events::{EventOptions, Gap, Listener, NotYet, StreamEvent, WhileAway};
+use crate::core::request::{ConnectionContext, Request, Requester};
+use crate::core::responder::Responder;
+use crate::core::sandbox::SessionSandbox;
+use crate::core::session::{
+    Face as _, Resumption, SessionConnection, SessionHandle, SessionMessage, SessionOptions, SubscriptionId,
+};
+use crate::net::auth::Caller;
 
-/// Processes of others that one session has within reach; past it those that have ended are forgotten.
-const GUESTS_KEPT: usize = 64;
+/// A session of this face.
+pub(super) type Session = crate::core::session::Session<Rexd>;
+/// A handle to one.
+pub(super) type Handle = SessionHandle<Rexd>;
 
-/// What a client said of itself and of what it can take.
+/// What this server can do beyond opening a session.
+const CAPABILITIES: &[&str] = &[
+    "exec",
+    "fs",
+    "events",
+    "pty",
+    "login",
+    "exec.input",
+    "exec.list",
+    "exec.attach",
+    "detach",
+    "fs.edit",
+    "fs.patch",
+    "fs.grep",
+    "fs.watch",
+    "fs.mkdir",
+    "fs.remove",
+    "fs.rename",
+    "fs.copy",
+    "fs.read.hash",
+    "fs.stat.hash",
+    "fs.write.hash",
+    "fs.write.permissions",
+    "fs.write.durable",
+    "names_only",
+    "session.set_cwd",
+    "session.limits",
+    "server.ping",
+    "event_id",
+    "cursor",
+    "kill_report",
+    "output_encoding",
+    "stdin_encoding",
+    "max_frame_bytes",
+    "idempotency_key",
+    "input_key",
+    "cancel",
+    "policy",
+    "approvals",
+    "sandbox",
+];
+/// Only a daemon that outlives its connections resumes sessions.
+const RESUME: &str = "resume";
+/// Only WebSockets are compressed, so only a daemon with listeners offers it.
+const COMPRESS: &str = "compress";
+/// The shortest line that a client may limit the server to: a response must fit.
+const MIN_FRAME_BYTES: usize = 16 * 1024;
+/// Attached processes of other sessions; beyond it, those that have ended are dropped.
+const MAX_ATTACHED: usize = 64;
+const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What a client can handle, as it said and as its name tells.
 #[derive(Debug, Clone)]
-pub(super) struct Manners {
+pub(super) struct ClientCapabilities {
     pub(super) quirks: Quirks,
     pub(super) encoding: Encoding,
     /// The same, if the client named it.
-    pub(super) encoding_asked: Option<Encoding>,
+    requested_encoding: Option<Encoding>,
     pub(super) frame_bytes: Option<usize>,
-    /// Whether it would have its link compressed.
-    pub(super) wants_zstd: bool,
-    /// Whether it can answer what is asked.
-    pub(super) attends: bool,
+    wants_zstd: bool,
+    can_approve: bool,
 }
 
-/// A session of this face. Its own task drives it, letter by letter; whatever takes time goes on in a task beside it.
-pub(super) struct Session {
-    pub(super) id: Arc<str>,
-    pub(super) asker: Asker,
-    pub(super) service: Arc<Service>,
-    pub(super) engine: engine::Session,
-    pub(super) manners: Manners,
-    pub(super) roots: Roots,
-    pub(super) reported_roots: Vec<String>,
-    pub(super) cwd: PathBuf,
-    pub(super) limits: Limits,
+/// A request for a process that is being looked up among the detached ones.
+pub(super) struct ProcessLookup {
+    pub(super) request: Request,
+    pub(super) not_found: RpcError,
+    pub(super) then: Box<dyn FnOnce(&mut Session, Process, Request) + Send>,
+}
+
+/// What REXD keeps per session.
+pub struct RexdState {
+    pub(super) client: ClientCapabilities,
+    reported_roots: Vec<String>,
+    resume_token: Option<String>,
     pub(super) watches: HashMap<String, FileWatcher>,
     /// Processes of other sessions that this one has attached to.
-    pub(super) guests: HashMap<ProcessId, Process>,
-    /// Requests on processes that are being looked for, in their order; as many as may be in flight.
-    pub(super) reaching: HashMap<ProcessId, Vec<Asked>>,
-    pub(super) keys: Keys,
-    pub(super) order: Order,
-    pub(super) presence: Presence,
-    /// What the request that is being taken up may do.
-    pub(super) permit: Permit,
-    /// As whom it answers what is asked.
-    pub(super) approver: Arc<SessionApprover>,
-    /// What confines its processes.
-    pub(super) confining: Confining,
-    /// Held while it hears what is asked; nothing if its client cannot decide anything.
-    attendance: Option<ApproverRegistration>,
-    /// What to show to take it up again, if that was asked for.
-    pub(super) resume_token: Option<String>,
-    /// Tells others since when nobody hears it.
-    pub(super) silent_since: Arc<AtomicU64>,
-    /// How it is counted.
-    pub(super) counted: SessionGauge,
-    /// Shows how many letters wait.
-    _watched: QueueGauge,
-    /// Cancelled when nothing of its own runs any more: nobody waits for what belongs to others.
-    pub(super) over: CancellationToken,
-    /// The answer that is due when nothing of the session is left.
-    pub(super) closing: Option<Answer>,
-    pub(super) letters: mpsc::Sender<Letter>,
-    pub(super) tasks: TaskTracker,
-    /// How to end the links that have or had it, if another may take their place.
-    pub(super) links: Vec<(u64, CancellationToken)>,
-    outgoing: Option<Outgoing>,
-    events: Option<(Events, Changes)>,
+    attached: HashMap<ProcessId, Process>,
+    /// Requests by the process that is being looked up for them, in order; as many as may be in flight.
+    pub(super) lookups: HashMap<ProcessId, Vec<ProcessLookup>>,
 }
 
-/// What a session is made from.
-pub(super) struct Opening {
-    pub(super) asker: Asker,
-    pub(super) service: Arc<Service>,
-    pub(super) engine: engine::Session,
-    pub(super) manners: Manners,
-    pub(super) roots: Roots,
-    pub(super) reported_roots: Vec<String>,
-    pub(super) limits: Limits,
-    pub(super) resume_token: Option<String>,
-    pub(super) confining: Confining,
-}
+impl RexdState {
+    /// A process of another session that this one has attached to.
+    pub(super) fn attached(&self, id: &ProcessId) -> Option<&Process> {
+        self.attached.get(id)
+    }
 
-impl Session {
-    /// A session whose events go along `link`, or wait until somebody asks for them.
-    pub(super) fn new(opening: Opening, handle: &Handle, link: Option<OnLink>) -> Session {
-        let Opening {
-            asker,
-            service,
-            engine,
-            manners,
-            roots,
-            reported_roots,
-            limits,
-            resume_token,
-            confining,
-        } = opening;
-        let may_resume = resume_token.is_some();
-        let (outgoing, hang_up) = link.map(|link| (link.outgoing, link.hang_up)).unzip();
-        let confined = asker.caller.roots.as_ref().map(|_| roots.paths().to_vec());
-        let approver =
-            Arc::new(SessionApprover::new(handle.clone(), service.runtime_policy.clone(), confined));
-        let manners_attend = manners.attends;
-        Session {
-            cwd: reported_roots.first().map_or_else(|| PathBuf::from("/"), PathBuf::from),
-            roots,
-            id: handle.id.clone(),
-            asker,
-            engine,
-            manners,
-            reported_roots,
-            limits,
-            watches: HashMap::new(),
-            guests: HashMap::new(),
-            reaching: HashMap::new(),
-            keys: Keys::default(),
-            order: Order::default(),
-            presence: match &outgoing {
-                Some(_) => Presence::on_link(may_resume),
-                None => Presence::unheard(may_resume),
-            },
-            permit: Permit::default(),
-            confining,
-            attendance: manners_attend.then(|| service.approvals.register_approver(approver.clone())),
-            approver,
-            resume_token,
-            silent_since: handle.silent_since.clone(),
-            counted: service.metrics.session_opened(),
-            _watched: service.metrics.queue("session_letters", waiting(&handle.letters)),
-            over: CancellationToken::new(),
-            closing: None,
-            letters: handle.letters.clone(),
-            tasks: TaskTracker::new(),
-            links: hang_up.flatten().map(|hang_up| (0, hang_up)).into_iter().collect(),
-            outgoing,
-            events: None,
-            service,
+    /// Adds a process of another session.
+    pub(super) fn attach(&mut self, process: Process) {
+        if self.attached.len() >= MAX_ATTACHED {
+            // Each holds its output in memory, even if its own session has dropped it.
+            self.attached.retain(|_, process| process.state().closed.is_none());
         }
+        self.attached.insert(process.id().clone(), process);
     }
 
-    /// Takes a request in its order: at once if nothing before it has to end first.
-    pub(super) fn take(&mut self, mut asked: Box<Asked>) {
-        asked.answer.keeps_busy(self.presence.asked());
-        let kind = match kind(&asked.call) {
-            // What is judged first, beside the session, must not be overtaken meanwhile.
-            Kind::Follows if self.service.runtime_policy.current().policy.restricts_files() => Kind::Changes,
-            kind => kind,
-        };
-        match self.order.turn(kind) {
-            Ok(turn) => self.act(*asked, turn),
-            Err(place) => self.call_back(asked, place),
-        }
+    /// Whether a client loses nothing with the session.
+    pub(super) fn is_unused(&self) -> bool {
+        self.watches.is_empty() && self.lookups.is_empty()
     }
 
-    /// Has the request taken up again when its turn comes.
-    fn call_back(&self, asked: Box<Asked>, place: impl Future<Output = Turn> + Send + 'static) {
-        let letters = self.letters.clone();
-        self.spawn(async move {
-            let turn = place.await;
-            // A session that is over drops the request, and with it the answer.
-            letters.send(Letter::Notice(Notice::Turn { asked, turn })).await.ok();
-        });
-    }
-
-    /// Goes on with a piece of work: here if it is done at once, else in a task.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
-        if work.as_mut().now_or_never().is_none() {
-            self.tasks.spawn(work);
-        }
-    }
-
-    /// Answers at once with an error or a result that is at hand.
-    pub(super) fn reply<T: serde::Serialize + Send + 'static>(
-        &self,
-        answer: Answer,
-        result: Result<T, RpcError>,
-    ) {
-        self.spawn(answer.send(result));
-    }
-
-    /// The way to this session's events; the task behind it starts with the first one.
-    pub(super) fn events(&mut self) -> Events {
-        self.events_and_changes().0.clone()
-    }
-
-    /// The way to tell the events who listens, if there are any yet.
-    pub(super) fn changes(&self) -> Option<Changes> {
-        self.events.as_ref().map(|(_, changes)| changes.clone())
-    }
-
-    /// As `events`, with the way to tell them who listens.
-    pub(super) fn events_and_changes(&mut self) -> &(Events, Changes) {
-        // Not `get_or_insert_with`: making it needs the rest of the session.
-        let made = match self.events.take() {
-            Some(made) => made,
-            None => self.start_telling(),
-        };
-        self.events.insert(made)
-    }
-
-    fn start_telling(&mut self) -> (Events, Changes) {
-        let (events, changes, inbox) = events::channel();
-        let keeps = self.resume_token.is_some() || !self.presence.is_on_link();
-        let telling = Telling {
-            session_id: self.id.clone(),
-            asker: self.asker.clone(),
-            encoding: self.manners.encoding,
-            frame_bytes: self.manners.frame_bytes,
-            audit: self.service.audit.clone(),
-            metrics: self.service.metrics.clone(),
-            letters: self.letters.clone(),
-            listener: self.outgoing.take().map(|outgoing| (0, Listener::Link(outgoing))),
-            keep_bytes: if keeps { self.service.retention.resume_bytes.max(1) } else { 0 },
-        };
-        self.tasks.spawn(events::run(telling, inbox));
-        (events, changes)
-    }
-
-    /// The link is gone before anything was told.
-    pub(super) fn drop_link(&mut self) {
-        self.outgoing = None;
-    }
-
-    /// A way to tell the session's own task something.
-    pub(super) fn letters(&self) -> mpsc::Sender<Letter> {
-        self.letters.clone()
-    }
-
-    /// A process of this session, or one it has attached to.
-    pub(super) fn process(&self, id: &str) -> Result<Process, RpcError> {
-        let name = ProcessId(id.to_owned());
-        let found = self.engine.process(&name).ok().or_else(|| self.guests.get(&name));
-        found.cloned().ok_or_else(|| process_not_found(id))
-    }
-
-    /// Brings a process of another session within reach.
-    pub(super) fn welcome_guest(&mut self, process: Process) {
-        if self.guests.len() >= GUESTS_KEPT {
-            // Each holds its output in memory, whatever its own session has forgotten.
-            self.guests.retain(|_, guest| guest.state().closed.is_none());
-        }
-        self.guests.insert(process.id().clone(), process);
-    }
-
-    /// A process has ended and its events are out.
-    pub(super) fn finished(&mut self, id: &ProcessId) {
-        let memory = FinishedRetention { count: self.limits.finished_kept, time: self.limits.finished_for };
-        self.engine.retain_finished(id, memory);
-    }
-
-    /// Lets go of everything but what a client may still read: no further order, no watch, no link.
-    pub(super) fn let_go(&mut self) {
+    /// Drops watches and attached processes; returns the requests that still wait.
+    pub(super) fn release(&mut self) -> Vec<Request> {
         self.watches.clear();
-        self.guests.clear();
-        self.attendance = None;
-        self.service.approvals.remove_session(&self.id);
-        for asked in std::mem::take(&mut self.reaching).into_values().flatten() {
-            self.refuse(asked.answer, session_not_found(&self.id));
-        }
-        self.events = None;
-        self.outgoing = None;
+        self.attached.clear();
+        std::mem::take(&mut self.lookups).into_values().flatten().map(|lookup| lookup.request).collect()
     }
 }
 
-/// How many letters wait, for as long as there is a mailbox.
-fn waiting(letters: &mpsc::Sender<Letter>) -> impl Fn() -> usize + Send + Sync + 'static {
-    let letters = letters.downgrade();
-    move || letters.upgrade().map_or(0, |letters| letters.max_capacity() - letters.capacity())
+/// A session that was just opened.
+pub(super) struct Opened {
+    pub(super) handle: Handle,
+    pub(super) result: v1::SessionOpenResult,
 }
 
-/// How a request relates to others on the same files.
-fn kind(call: &Call) -> Kind {
-    match call {
-        Call::FsWrite(_) | Call::FsEdit(_) | Call::FsPatch(_) => Kind::Follows,
-        Call::FsMkdir(_) | Call::FsRemove(_) | Call::FsRename(_) | Call::FsCopy(_) => Kind::Follows,
-        Call::SessionSetCwd(_) | Call::SessionClose(_) => Kind::Changes,
-        Call::FsRead(_) | Call::FsStat(_) | Call::FsWatch(_) | Call::ExecStart(_) | Call::PtyOpen(_) => {
-            Kind::Looks
+/// `session.open`: events go to `connection`, or wait until a client subscribes.
+pub(super) fn open(
+    face: &Arc<Rexd>,
+    context: &ConnectionContext,
+    params: &v1::SessionOpen,
+    connection: Option<SessionConnection>,
+) -> Result<Opened, RpcError> {
+    let (core, caller) = (face.core(), &context.caller);
+    let client = client_capabilities(params)?;
+    let limits = core.limits.lowered(&convert::requested_limits(params.limits.as_ref())?);
+    let roots = match &caller.roots {
+        Some(own) => core.roots.narrowed(own.clone()).map_err(rpc_error)?,
+        None => core.roots.clone(),
+    };
+    let reported_roots =
+        convert::reported_roots(&roots, params.workspace_roots.as_deref().unwrap_or_default());
+    let engine = core.engine.open_session().map_err(|error| too_many_sessions(face, caller, error))?;
+    let id: Arc<str> = Arc::from(format!("s_{}", engine::session::random_name().map_err(rpc_error)?));
+    let resume_token = if params.resume && face.may_resume() { Some(secret()?) } else { None };
+    let keeps_events = resume_token.is_some() || connection.is_none();
+    let options = SessionOptions {
+        requester: Requester {
+            face: Rexd::NAME,
+            caller: caller.clone(),
+            client: Arc::from(params.client_name.as_deref().unwrap_or_default()),
+            session: Some(id),
+        },
+        cwd: reported_roots.first().map_or_else(|| PathBuf::from("/"), PathBuf::from),
+        sandbox: session_sandbox(face, params, &roots)?,
+        events: EventOptions {
+            chunk_bytes: chunk_bytes(client.encoding, client.frame_bytes),
+            line_bytes: line_bytes(client.encoding, chunk_bytes(client.encoding, client.frame_bytes)),
+            while_away: match keeps_events {
+                true => WhileAway::Replay(face.retention().resume_bytes),
+                false => WhileAway::Discard,
+            },
+        },
+        can_approve: client.can_approve,
+        is_resumable: resume_token.is_some(),
+        state: RexdState {
+            client,
+            reported_roots,
+            resume_token,
+            watches: HashMap::new(),
+            attached: HashMap::new(),
+            lookups: HashMap::new(),
+        },
+        face: face.clone(),
+        engine,
+        roots,
+        limits,
+    };
+    let (session, inbox) = Session::new(options, connection);
+    let result = open_result(&session);
+    Ok(Opened { handle: session.start(inbox), result })
+}
+
+impl Opened {
+    /// Responds; from the next message on the connection is compressed, if the client asked and it can be.
+    pub(super) async fn respond(
+        self,
+        mut responder: Responder,
+        wants_zstd: bool,
+        outgoing: Option<Outgoing>,
+    ) {
+        responder.set_requester(self.handle.requester);
+        respond(responder, self.result, outgoing.filter(|_| wants_zstd)).await;
+    }
+}
+
+async fn respond(responder: Responder, mut result: v1::SessionOpenResult, compress: Option<Outgoing>) {
+    match compress.filter(Outgoing::can_compress) {
+        Some(outgoing) => {
+            result.compress = Some("zstd".to_owned());
+            responder.send_written(Ok(result)).await;
+            outgoing.compress();
         }
-        Call::FsList(_) | Call::FsGlob(_) | Call::FsGrep(_) => Kind::Scans,
-        Call::SessionOpen(_) | Call::SessionResume(_) | Call::SessionInfo(_) => Kind::Free,
-        Call::ServerPing(_) | Call::ApprovalList(_) | Call::ApprovalAnswer(_) | Call::FsUnwatch(_) => {
-            Kind::Free
+        None => responder.send(Ok(result)).await,
+    }
+}
+
+/// There is no capacity for another session: the caller's session that has waited longest for its client ends.
+fn too_many_sessions(face: &Rexd, caller: &Caller, error: engine::Error) -> RpcError {
+    let error = rpc_error(error);
+    let Some(oldest) = face.open_sessions().longest_disconnected(caller) else { return error };
+    tracing::warn!(session = &*oldest.id, "too many sessions: ending the one that was disconnected first");
+    oldest.end_soon();
+    let mut data = error.data.clone();
+    if let Some(data) = data.as_object_mut() {
+        data.insert("retry".to_owned(), json!(true));
+    }
+    error.with_data(data)
+}
+
+fn session_sandbox(
+    face: &Rexd,
+    params: &v1::SessionOpen,
+    roots: &engine::Roots,
+) -> Result<SessionSandbox, RpcError> {
+    if let Some(profile) = &params.sandbox {
+        let sandbox = &face.core().policy.current().sandbox;
+        sandbox.check(profile).map_err(|unknown| invalid("sandbox", &unknown.to_string()))?;
+    }
+    let profile = params.sandbox.clone().filter(|profile| profile != OFF);
+    Ok(SessionSandbox::new(profile, roots.clone()))
+}
+
+/// Thirty-two hexadecimal digits that cannot be guessed.
+fn secret() -> Result<String, RpcError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| RpcError::internal(format!("no randomness: {error}")))?;
+    Ok(hex::encode(bytes))
+}
+
+fn capabilities(face: &Rexd) -> Vec<String> {
+    let resume = face.may_resume().then_some(&RESUME);
+    let compress = (face.may_resume() && face.resume.is_none()).then_some(&COMPRESS);
+    CAPABILITIES.iter().chain(resume).chain(compress).map(|name| (*name).to_owned()).collect()
+}
+
+fn client_capabilities(params: &v1::SessionOpen) -> Result<ClientCapabilities, RpcError> {
+    let quirks = quirks::of(params.client_name.as_deref().unwrap_or_default());
+    let requested = convert::optional_count("max_frame_bytes", params.max_frame_bytes)?;
+    if requested.is_some_and(|bytes| bytes < MIN_FRAME_BYTES) {
+        return Err(invalid("max_frame_bytes", "must be at least 16384"));
+    }
+    let frame_bytes = match (requested, quirks.frame_bytes) {
+        (Some(requested), Some(known)) => Some(requested.min(known)),
+        (requested, known) => requested.or(known),
+    };
+    let encoding = convert::output_encoding(params.output_encoding.as_deref(), "output_encoding")?;
+    Ok(ClientCapabilities {
+        quirks,
+        encoding,
+        requested_encoding: params.output_encoding.as_ref().map(|_named| encoding),
+        frame_bytes,
+        wants_zstd: params.compress.as_deref() == Some("zstd"),
+        can_approve: params.approvals.unwrap_or(!quirks.cannot_approve),
+    })
+}
+
+/// The result of `session.open` and `session.resume`.
+fn open_result(session: &Session) -> v1::SessionOpenResult {
+    let (state, policy) = (&session.state, session.core.policy.current());
+    let sandbox = session.sandbox.of_session(&policy).map(|confinement| v1::SandboxReport {
+        profile: confinement.name(),
+        gaps: session.core.engine.gaps(&confinement).iter().map(ToString::to_string).collect(),
+    });
+    v1::SessionOpenResult {
+        session_id: session.id.to_string(),
+        protocol: v1::PROTOCOL.to_owned(),
+        server_version: state.client.quirks.pinned_version.unwrap_or(OWN_VERSION).to_owned(),
+        capabilities: capabilities(&session.face),
+        limits: limits_report(&session.limits),
+        workspace_roots: state.reported_roots.clone(),
+        server_name: "rexd".to_owned(),
+        implementation_version: OWN_VERSION.to_owned(),
+        resume_token: state.resume_token.clone(),
+        lost: None,
+        output_encoding: state.client.requested_encoding.map(|encoding| encoding.as_str().to_owned()),
+        compress: None,
+        max_frame_bytes: state.client.frame_bytes.map(|bytes| bytes as u64),
+        sandbox,
+    }
+}
+
+/// The result of `session.info`.
+pub(super) fn info(session: &Session) -> v1::SessionInfoResult {
+    v1::SessionInfoResult {
+        session_id: session.id.to_string(),
+        cwd: super::errors::text(&session.cwd),
+        workspace_roots: session.state.reported_roots.clone(),
+        running_processes: session.engine.running() as u64,
+        limits: limits_report(&session.limits),
+        client_name: Some(session.requester.client.to_string()).filter(|name| !name.is_empty()),
+        last_event_id: None,
+        capabilities: Vec::new(),
+    }
+}
+
+/// `session.resume`: the response first, then every event after the last one that the client has seen. Without a
+/// connection, the client subscribes next. The message for the session, and the id of the new connection if it took it.
+pub(super) fn resume(
+    params: v1::SessionResume,
+    connection: Option<SessionConnection>,
+    responder: Responder,
+) -> (SessionMessage<Rexd>, oneshot::Receiver<Option<SubscriptionId>>) {
+    let (taken, result) = oneshot::channel();
+    let message = SessionMessage::complete(responder, move |session, mut responder| {
+        if !is_proven(session, &params.resume_token) {
+            return session.reject(responder, unknown_session(&session.id));
         }
-        Call::ExecWait(_)
-        | Call::ExecKill(_)
-        | Call::ExecInput(_)
-        | Call::ExecList(_)
-        | Call::ExecAttach(_) => Kind::Free,
-        Call::PtyInput(_) | Call::PtyResize(_) | Call::PtyClose(_) => Kind::Free,
+        responder.set_requester(session.requester.clone());
+        let may_take_over = connection.as_ref().is_some_and(|connection| connection.hang_up.is_some())
+            && session.can_be_taken_over();
+        if session.is_connected() && !may_take_over {
+            return session.reject(responder, still_attached(&session.id));
+        }
+        let seen = Some(u64::try_from(params.last_event_id).unwrap_or(0));
+        let result = open_result(session);
+        let (wants_zstd, is_connection) = (session.state.client.wants_zstd, connection.is_some());
+        let (resumption, compress) = match connection {
+            Some(connection) => {
+                let outgoing = connection.outgoing.clone();
+                (session.connect(connection, seen), wants_zstd.then_some(outgoing))
+            }
+            None => {
+                // An earlier event stream ends; this one closes at once, until the client subscribes.
+                let (stream, _closed) = mpsc::channel(1);
+                (session.subscribe(Listener::Stream(stream), false, seen), None)
+            }
+        };
+        session.count_resumed();
+        let Resumption { id, gap, replaced } = resumption;
+        session.spawn(async move {
+            let gap = gap.await;
+            let is_resumed = matches!(gap, Some(Ok(_)));
+            if is_resumed {
+                replaced.iter().for_each(tokio_util::sync::CancellationToken::cancel);
+            }
+            // Before the response: the client's next request finds the session on its new connection.
+            taken.send(Some(id).filter(|_| is_resumed && is_connection)).ok();
+            respond_resumed(responder, result, gap, compress).await;
+        });
+    });
+    (message, result)
+}
+
+async fn respond_resumed(
+    responder: Responder,
+    mut result: v1::SessionOpenResult,
+    gap: Option<Result<Gap, NotYet>>,
+    compress: Option<Outgoing>,
+) {
+    match gap {
+        Some(Ok(gap)) => {
+            result.lost = Some(gap.lost);
+            respond(responder, result, compress).await;
+            drop(gap);
+        }
+        Some(Err(NotYet)) => responder.send(Err::<(), _>(not_yet())).await,
+        None => responder.send(Err::<(), _>(unknown_session(&result.session_id))).await,
+    }
+}
+
+/// Subscribes an event stream; an earlier one receives no more events.
+pub(super) fn subscribe(
+    seen: Option<u64>,
+    stream: mpsc::Sender<StreamEvent>,
+) -> (SessionMessage<Rexd>, oneshot::Receiver<Result<(), RpcError>>) {
+    let (result, received) = oneshot::channel();
+    let message = SessionMessage::update(move |session: &mut Session| {
+        if session.is_connected() {
+            result.send(Err(still_attached(&session.id))).ok();
+            return;
+        }
+        session.count_subscribed();
+        let Resumption { gap, .. } = session.subscribe(Listener::Stream(stream.clone()), false, seen);
+        let session_id = session.id.to_string();
+        session.spawn(async move {
+            let subscribed = match gap.await {
+                Some(Ok(gap)) => {
+                    if gap.lost > 0 {
+                        let (lost, event_id) = (gap.lost, gap.last_lost);
+                        let line = v1::encode_event(&v1::SessionLost { session_id, lost, event_id });
+                        stream.send(StreamEvent { event_id: Some(event_id), line: line.into() }).await.ok();
+                    }
+                    drop(gap);
+                    Ok(())
+                }
+                Some(Err(NotYet)) => Err(not_yet()),
+                None => Err(unknown_session(&session_id)),
+            };
+            result.send(subscribed).ok();
+        });
+    });
+    (message, received)
+}
+
+/// Compared by digest, so that the time it takes tells nothing about the token.
+fn is_proven(session: &Session, token: &str) -> bool {
+    session.state.resume_token.as_ref().is_some_and(|ours| Sha256::digest(ours) == Sha256::digest(token))
+}
+
+fn not_yet() -> RpcError {
+    invalid("last_event_id", "no event with this number has happened yet")
+}
+
+impl std::fmt::Debug for RexdState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RexdState").finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use wire::rexd::v1::codes;
 use super::encoding::{self, StreamCompressor};
 use super::response::{self, ResponseBody};
 use super::{HttpExchange, revoked};
-use crate::faces::rexd::web::{self, Told};
+use crate::faces::rexd::http::{self as web, StreamEvent};
 use crate::net::auth::Caller;
 
 /// The comment on a silent stream, which keeps proxies from closing it.
@@ -33,7 +33,7 @@ pub(super) async fn listen<B>(
             }
         },
     };
-    let listening = match web::listen(&exchange.front_end.service, &caller, session_id, last).await {
+    let listening = match web::listen(&exchange.front_end.face, &caller, session_id, last).await {
         Ok(listening) => listening,
         Err(error) => {
             let status = match error.code {
@@ -71,7 +71,7 @@ fn member<'a>(query: &'a str, name: &str) -> Option<&'a str> {
 fn pieces(
     exchange: HttpExchange,
     caller: Caller,
-    listening: web::Listening,
+    listening: web::EventSubscription,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     let front_end = exchange.front_end.clone();
     let over = async move { revoked(&front_end.authenticator, &caller).await };
@@ -87,7 +87,7 @@ fn pieces(
     first.chain(events).take_until(Box::pin(over))
 }
 
-fn framed(told: &Told) -> Bytes {
+fn framed(told: &StreamEvent) -> Bytes {
     let mut frame = BytesMut::with_capacity(told.line.len() + 40);
     if let Some(id) = told.event_id {
         frame.put_slice(format!("id: {id}\n").as_bytes());

@@ -26,7 +26,7 @@ use link::websocket;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::faces::rexd::Service;
+use crate::faces::rexd::Rexd;
 use crate::net::auth::{Authenticator, Caller, RejectionLog};
 use crate::net::listen::ByteCounter;
 use crate::observe::metrics::{Metrics, RefusalReason, Transport};
@@ -40,7 +40,7 @@ pub const HEARTBEAT: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub struct HttpFrontEnd {
     /// The face behind the routes.
-    pub service: Arc<Service>,
+    pub face: Arc<Rexd>,
     /// The check of every request.
     pub authenticator: Authenticator,
     /// The log of rejected requests.

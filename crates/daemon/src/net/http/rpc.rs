@@ -12,8 +12,8 @@ use wire::limits::MAX_LINE_BYTES;
 
 use super::response::{self, ResponseBody};
 use super::{HttpExchange, encoding, route};
-use crate::faces::rexd::Arrival;
-use crate::faces::rexd::web::{self, Status};
+use crate::core::request::ConnectionContext;
+use crate::faces::rexd::http::{self as web, PostStatus};
 use crate::net::auth::Caller;
 use crate::observe::metrics::{RefusalReason, Transport};
 use crate::observe::traces::TraceParent;
@@ -43,15 +43,15 @@ pub(super) async fn post(
     }
     connection.enter(ConnectionPhase::Busy);
     let parent = head.headers.get("traceparent").and_then(|value| value.to_str().ok());
-    let mut arrival = Arrival::new(caller.clone(), Transport::Http);
-    arrival.parent = parent.and_then(TraceParent::parse);
-    let posted = web::post(&front_end.service, &arrival, message).await;
+    let mut context = ConnectionContext::new(caller.clone(), Transport::Http);
+    context.parent = parent.and_then(TraceParent::parse);
+    let posted = web::post(&front_end.face, &context, message).await;
     let status = match posted.status {
-        Status::Understood => StatusCode::OK,
-        Status::Malformed => StatusCode::BAD_REQUEST,
-        Status::Forbidden => StatusCode::FORBIDDEN,
+        PostStatus::Accepted => StatusCode::OK,
+        PostStatus::Malformed => StatusCode::BAD_REQUEST,
+        PostStatus::Forbidden => StatusCode::FORBIDDEN,
     };
-    match posted.answer {
+    match posted.response {
         Some(body) => encoding::json(status, body, accepts_zstd),
         None => response::empty(StatusCode::ACCEPTED),
     }

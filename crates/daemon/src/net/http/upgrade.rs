@@ -8,7 +8,8 @@ use link::websocket::{self, Close, Role};
 
 use super::response::{self, ResponseBody};
 use super::{HttpExchange, HttpFrontEnd, revoked};
-use crate::faces::rexd::{self, Arrival};
+use crate::core::request::ConnectionContext;
+use crate::faces::rexd;
 use crate::net::auth::Caller;
 use crate::net::listen::counted;
 use crate::observe::metrics::Transport;
@@ -53,7 +54,7 @@ async fn serve(front_end: &HttpFrontEnd, caller: Caller, upgraded: UpgradedStrea
         &front_end.limits,
     );
     let stop = front_end.stop.child_token();
-    let arrival = Arrival::new(caller.clone(), Transport::Ws);
+    let context = ConnectionContext::new(caller.clone(), Transport::Ws);
     let end = async {
         let why = tokio::select! {
             () = front_end.stop.cancelled() => Close::new(Close::GOING_AWAY, "the server stops"),
@@ -66,6 +67,6 @@ async fn serve(front_end: &HttpFrontEnd, caller: Caller, upgraded: UpgradedStrea
     tokio::select! {
         biased;
         () = end => {}
-        () = rexd::serve(front_end.service.clone(), link, arrival, stop.clone()) => {}
+        () = rexd::serve(front_end.face.clone(), link, context, stop.clone()) => {}
     }
 }

@@ -1,11 +1,11 @@
-//! The chain: how a line is bound to the line before it.
+//! The hash chain of the audit file.
 //!
 //! A line is `BODY,"prev":"P","hash":"H"}` where `BODY` is a JSON object without its closing brace, `P` the hash
 //! of the line before (zeros for the first) and `H` the SHA-256 of `P` followed by the line without `,"hash":"H"`.
 
 use sha2::{Digest, Sha256};
 
-/// Length of a hash in hexadecimal.
+/// The length of a hash in hexadecimal digits.
 const HEX: usize = 64;
 const PREV: &[u8] = b",\"prev\":\"";
 const HASH: &[u8] = b",\"hash\":\"";
@@ -16,39 +16,37 @@ const END: &[u8] = b"\"}";
 pub(super) struct Hash([u8; HEX]);
 
 impl Hash {
-    /// What the first line of a file is bound to.
+    /// The `prev` of the first line of a file.
     pub(super) const START: Self = Self([b'0'; HEX]);
 
-    /// The hash of some bytes.
+    /// The hash of the concatenated parts.
     pub(super) fn of(parts: &[&[u8]]) -> Self {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut hasher = Sha256::new();
         parts.iter().for_each(|part| hasher.update(part));
-        let mut hex = [0; HEX];
-        for (pair, byte) in hex.chunks_exact_mut(2).zip(hasher.finalize()) {
-            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-        }
-        Self(hex)
+        let mut digits = [0; HEX];
+        // The slice has the right length.
+        let _encoded = hex::encode_to_slice(hasher.finalize(), &mut digits);
+        Self(digits)
     }
 
     pub(super) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    fn from_hex(hex: &[u8]) -> Option<Self> {
-        let digits = hex.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        <[u8; HEX]>::try_from(hex).ok().filter(|_| digits).map(Self)
+    fn from_hex(digits: &[u8]) -> Option<Self> {
+        let is_hex = digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        <[u8; HEX]>::try_from(digits).ok().filter(|_| is_hex).map(Self)
     }
 }
 
-/// Appends a line whose body is given without its closing brace, and returns its hash.
+/// Appends a line to a batch and returns its hash. `body` has no closing brace.
 pub(super) fn append(batch: &mut Vec<u8>, body: &[u8], prev: &Hash) -> Hash {
     let start = batch.len();
     for part in [body, PREV, &prev.0, END] {
         batch.extend_from_slice(part);
     }
     let hash = Hash::of(&[&prev.0, &batch[start..]]);
-    // The closing brace makes room for the hash.
+    // The hash goes before the closing brace.
     batch.truncate(batch.len() - 1);
     for part in [HASH, &hash.0, END, b"\n"] {
         batch.extend_from_slice(part);
@@ -56,17 +54,17 @@ pub(super) fn append(batch: &mut Vec<u8>, body: &[u8], prev: &Hash) -> Hash {
     hash
 }
 
-/// What a line says about its place in the chain.
+/// The two hashes at the end of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChainLinks {
     pub(super) prev: Hash,
     pub(super) hash: Hash,
 }
 
-/// The links of a line (without its line end), if it is one and its hash is right.
+/// The hashes of a line without its line end; `None` if it is not a record or its hash is wrong.
 pub(super) fn links(line: &[u8]) -> Option<ChainLinks> {
     let (rest, hash) = field(line, HASH)?;
-    // With the quote of `prev` and a brace instead of the hash, this is what was hashed.
+    // The hash covers the line with a brace in place of the `hash` field.
     let (_, prev) = field(&[rest, b"}"].concat(), PREV)?;
     (Hash::of(&[&prev.0, rest, b"}"]) == hash).then_some(ChainLinks { prev, hash })
 }
@@ -83,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_carries_its_own_proof() {
+    fn a_line_carries_its_hash_and_the_one_before() {
         let mut batch = Vec::new();
         let first = append(&mut batch, br#"{"a":1"#, &Hash::START);
         let second = append(&mut batch, br#"{"b":2"#, &first);

@@ -1,4 +1,4 @@
-//! Lines: a record as JSON, with everything hidden that has to be.
+//! The JSON form of an audit record, with secrets replaced.
 
 use std::io::Write;
 use std::time::SystemTime;
@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::redact;
 
-/// The longest text of one value; what is cut off is counted.
+/// The maximal length of a string in bytes; the rest is cut and counted.
 const MAX_TEXT: usize = 4_096;
-/// How many elements of a list are kept.
+/// The maximal number of elements of a list; the rest is cut and counted.
 const MAX_ITEMS: usize = 256;
 
 /// Writes a record as a JSON object without its closing brace.
@@ -52,7 +52,7 @@ pub(super) fn body(record: &AuditRecord, out: &mut Vec<u8>) {
     object(&fields, out);
 }
 
-/// What the policy said, and how a question ended.
+/// The policy's decision, and the result of an approval.
 fn decision(judged: &PolicyOutcome, fields: &mut Vec<(&str, Value)>) {
     fields.push(("rule", text(&judged.rule).into()));
     fields.push(("decision", judged.verdict.name().into()));
@@ -69,22 +69,22 @@ fn decision(judged: &PolicyOutcome, fields: &mut Vec<(&str, Value)>) {
     }
 }
 
-/// Writes what is known about bytes in the file that are no records.
+/// Writes a line that accounts for bytes in the file that are not records.
 pub(super) fn recovered(bytes: u64, sha256: &str, out: &mut Vec<u8>) {
     let now = Value::from(timestamp(SystemTime::now()));
     object(&[("timestamp", now), ("recovered", json!({ "bytes": bytes, "sha256": sha256 }))], out);
 }
 
-/// Writes how many records could not be written.
+/// Writes a line with the number of records that could not be written.
 pub(super) fn lost(records: u64, out: &mut Vec<u8>) {
     object(&[("timestamp", timestamp(SystemTime::now()).into()), ("lost", records.into())], out);
 }
 
-/// The fields in their order, without the closing brace.
+/// Writes an object without its closing brace, with the fields in the given order.
 fn object(fields: &[(&str, Value)], out: &mut Vec<u8>) {
     let mut separator = '{';
     for (name, value) in fields {
-        // Writing into memory cannot fail.
+        // Writing to memory cannot fail.
         write!(out, "{separator}\"{name}\":{value}").unwrap_or_default();
         separator = ',';
     }
@@ -116,7 +116,7 @@ fn list(kept: Vec<String>, count: usize) -> Value {
     items.into()
 }
 
-/// A text of bounded length.
+/// The text, cut to [`MAX_TEXT`].
 fn text(text: &str) -> String {
     if text.len() <= MAX_TEXT {
         return text.to_owned();

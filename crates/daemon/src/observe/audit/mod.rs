@@ -1,10 +1,10 @@
 //! The audit file: one JSON line per record, each chained to the one before it by a hash.
 //!
-//! Requests only put a small struct into a bounded queue. One thread takes what gathered within [`BATCH`], hides
-//! secrets, formats, chains and appends it under a lock, so that any number of processes share one file and one
-//! chain. Nobody ever waits for the disk: what finds the queue full is counted. A file the operator named is tried
-//! until it works, so that it loses only what the queue cannot hold; the default one gives up what it cannot write.
-//! Either way the file says how many records are missing, where they are missing.
+//! A request puts a small struct into a bounded queue. One thread takes the records of each [`BATCH`], replaces secrets,
+//! formats and chains them, and appends them under a lock, so that many processes can share one file and one chain. No
+//! request waits for the disk: records that do not fit into the queue are counted. Writes to a configured file are
+//! retried until they succeed; records that cannot be written to the default file are dropped. In both cases the file
+//! contains the number of missing records at the position where they are missing.
 
 mod chain;
 mod line;
@@ -37,44 +37,44 @@ use crate::observe::metrics::{Metrics, QueueGauge};
 use queue::RecordQueue;
 use writer::Writer;
 
-/// How long records gather before they are written together.
+/// How long records are collected into one write.
 pub const BATCH: Duration = Duration::from_millis(20);
 
-/// Why there is no audit file.
+/// Why the audit file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    /// It cannot be opened or written.
-    #[error("the audit file {} cannot be written: {}", path.display(), engine::error::errno_text(source))]
+    /// The file cannot be opened for writing.
+    #[error("cannot write the audit file {}: {}", path.display(), engine::error::errno_text(source))]
     Unwritable {
-        /// The file.
+        /// The path of the audit file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Nobody named a file, and there is no home directory to put the default in.
-    #[error("there is no home directory for the audit file; set audit.path in the configuration")]
-    NoPlace,
+    /// No file is configured, and without a home directory there is no default.
+    #[error("no path for the audit file: there is no home directory; set audit.path in the configuration")]
+    NoPath,
 }
 
-/// The audit file of a running daemon. Dropping it writes what is left.
+/// The audit file of a running daemon. Dropping it writes the remaining records.
 pub struct AuditFile {
     queue: Arc<RecordQueue>,
-    writing: Mutex<WriterState>,
-    /// Set when nobody will wait for a disk that refuses any more.
+    writer: Mutex<WriterState>,
+    /// Set when the file is dropped: the writer then stops retrying.
     closing: Arc<AtomicBool>,
     path: PathBuf,
-    /// Shows how many records wait.
+    /// Reports the length of the queue.
     watched: Option<QueueGauge>,
 }
 
-/// Who writes.
+/// The state of the writer thread.
 enum WriterState {
-    /// Nobody yet.
-    Not(Box<Writer>),
-    /// A thread.
-    Thread(JoinHandle<()>),
-    /// Nobody any more.
-    Over,
+    /// Not started yet.
+    Idle(Box<Writer>),
+    /// Running.
+    Running(JoinHandle<()>),
+    /// Stopped, or could not be started.
+    Stopped,
 }
 
 impl fmt::Debug for AuditFile {
@@ -84,87 +84,88 @@ impl fmt::Debug for AuditFile {
 }
 
 impl AuditFile {
-    /// Opens what the configuration says: nothing when auditing is off. An error is a reason not to start when
-    /// the operator named the file ([`AuditConfig::configured`]), and a loud warning otherwise.
+    /// Opens the file of the configuration; `None` when the audit is off. On an error the daemon must not start if the
+    /// file is configured ([`AuditConfig::configured`]), and warns otherwise.
     pub fn from_config(config: &AuditConfig) -> Result<Option<Self>, AuditError> {
         if !config.enabled {
             return Ok(None);
         }
-        let path = config.path.as_ref().ok_or(AuditError::NoPlace)?;
-        Self::open_quietly(path, config.configured).map(Some)
+        let path = config.path.as_ref().ok_or(AuditError::NoPath)?;
+        Self::open_idle(path, config.configured).map(Some)
     }
 
-    /// Opens or creates a file, readable by its owner only, and starts its writer. With `required`, records wait
-    /// for a disk that refuses them; otherwise they are counted and given up.
+    /// Opens or creates a file with mode 0600 and starts its writer. With `required`, failed writes are retried;
+    /// otherwise their records are dropped and counted.
     pub fn open(path: &Path, required: bool) -> Result<Self, AuditError> {
-        let file = Self::open_quietly(path, required)?;
+        let file = Self::open_idle(path, required)?;
         file.start();
         Ok(file)
     }
 
-    /// As [`AuditFile::open`], but its writer is yet to be started. A daemon that ends before [`BATCH`] is over needs none:
-    /// what it recorded is written at its end.
-    fn open_quietly(path: &Path, required: bool) -> Result<Self, AuditError> {
+    /// Like [`AuditFile::open`], without the writer thread. A daemon that ends within [`BATCH`] needs none: dropping the
+    /// file writes its records.
+    fn open_idle(path: &Path, required: bool) -> Result<Self, AuditError> {
         let unwritable = |source| AuditError::Unwritable { path: path.to_owned(), source };
         let writer = Writer::open(path, required).map_err(unwritable)?;
         Ok(Self {
             queue: Arc::default(),
-            writing: Mutex::new(WriterState::Not(Box::new(writer))),
+            writer: Mutex::new(WriterState::Idle(Box::new(writer))),
             closing: Arc::default(),
             path: path.to_owned(),
             watched: None,
         })
     }
 
-    /// Starts the writer, unless it runs.
+    /// Starts the writer thread if it is not running.
     pub fn start(&self) {
-        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let writer = match std::mem::replace(&mut *writing, WriterState::Over) {
-            WriterState::Not(writer) => writer,
+        let mut state = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = match std::mem::replace(&mut *state, WriterState::Stopped) {
+            WriterState::Idle(writer) => writer,
             other => {
-                *writing = other;
+                *state = other;
                 return;
             }
         };
-        let (records, told) = (Arc::clone(&self.queue), Arc::clone(&self.closing));
+        let (records, closing) = (Arc::clone(&self.queue), Arc::clone(&self.closing));
         let thread = thread::Builder::new().name("audit".to_owned());
-        match thread.spawn(move || run(*writer, &records, &told)) {
-            Ok(thread) => *writing = WriterState::Thread(thread),
+        match thread.spawn(move || run(*writer, &records, &closing)) {
+            Ok(thread) => *state = WriterState::Running(thread),
             Err(error) => {
-                tracing::error!(%error, file = %self.path.display(), "NOTHING IS BEING AUDITED: no thread")
+                tracing::error!(%error, file = %self.path.display(), "cannot start the audit thread: NOTHING IS AUDITED")
             }
         }
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits until everything recorded so far is written; with a required file on a full disk, until there is room.
+    /// Waits until all records so far are written. With a required file on a full disk this waits until the disk has
+    /// space.
     pub fn flush(&self) {
         self.start();
-        let (done, wait) = sync_channel(1);
-        self.queue.put_waiting(done);
-        // The writer only ends when this queue does, so there is always an answer.
-        wait.recv().unwrap_or_default();
+        let (done, flushed) = sync_channel(1);
+        self.queue.notify_when_written(done);
+        // The writer runs as long as the queue is open, so it always replies.
+        flushed.recv().unwrap_or_default();
     }
 
-    /// Writes what is left and waits for it.
+    /// Writes the remaining records and waits for the writer.
     pub fn close(self) {
         drop(self);
     }
 
-    /// Has what waits and what is lost counted.
-    pub fn count_in(&mut self, metrics: &Metrics) {
-        self.queue.count_in(metrics);
+    /// Reports the length of the queue and lost records in the metrics.
+    pub fn report_to(&mut self, metrics: &Metrics) {
+        self.queue.report_to(metrics);
         let queue = Arc::downgrade(&self.queue);
         let depth = move || queue.upgrade().map_or(0, |queue| queue.depth().0);
         self.watched = Some(metrics.queue("audit", depth));
     }
 
-    /// How many records wait for the disk, and how many were too many since it last took some.
-    pub fn waiting(&self) -> (usize, u64) {
+    /// The number of queued records, and the number lost since the last write.
+    pub fn queued(&self) -> (usize, u64) {
         self.queue.depth()
     }
 }
@@ -181,29 +182,29 @@ impl Drop for AuditFile {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
         self.queue.close();
-        let writing = self.writing.get_mut().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(writing, WriterState::Over) {
-            WriterState::Not(writer) => run(*writer, &self.queue, &self.closing),
-            WriterState::Thread(writer) => {
-                // It may be waiting for a disk that refuses.
+        let state = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(state, WriterState::Stopped) {
+            WriterState::Idle(writer) => run(*writer, &self.queue, &self.closing),
+            WriterState::Running(writer) => {
+                // It may be waiting before a retry.
                 writer.thread().unpark();
                 if writer.join().is_err() {
                     let file = self.path.display();
-                    tracing::error!(%file, "the audit writer ended early; records are missing");
+                    tracing::error!(%file, "the audit thread panicked; records are missing");
                 }
             }
-            WriterState::Over => {}
+            WriterState::Stopped => {}
         }
     }
 }
 
-/// The writer's life: wait for a record, let a batch gather, write it.
+/// Writes batches until the queue is closed.
 fn run(mut writer: Writer, queue: &RecordQueue, closing: &AtomicBool) {
     while let Some(batch) = queue.take(BATCH) {
         batch.records.iter().for_each(|record| writer.add(record));
-        writer.lose(batch.lost);
+        writer.add_lost(batch.lost);
         writer.write_batch(closing);
-        batch.waiting.into_iter().for_each(|done| done.send(()).unwrap_or_default());
+        batch.notify.into_iter().for_each(|done| done.send(()).unwrap_or_default());
     }
     writer.write_last();
 }

@@ -1,4 +1,4 @@
-//! The queue: what waits for the audit writer, bounded by its bytes, and the count of what did not fit.
+//! The queue of audit records: limited in bytes, with a count of the records that did not fit.
 
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -6,55 +6,55 @@ use std::time::Duration;
 
 use engine::audit::{AuditOutcome, AuditRecord, Detail};
 
-use super::shorten::{MOST_BYTES, shorten};
+use super::shorten::{MAX_RECORD_BYTES, shorten};
 use crate::observe::metrics::Metrics;
 
-/// How much may wait for a disk that does not take it. Past it records are counted and not kept; the file says
-/// how many, in the place where they are missing.
+/// The maximal size of queued records. Records beyond it are dropped; the file contains their number at the position
+/// where they are missing.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// Past this the writer comes at once: a flood must not fill the rest while it gathers.
-const MUCH_BYTES: usize = MAX_BYTES / 8;
+/// The size at which the writer is woken before the batch is due, so that a burst does not fill the queue.
+const EARLY_WRITE_BYTES: usize = MAX_BYTES / 8;
 
-/// Records on their way to the writer. Putting one in never waits for the disk: the lock is held only to move
+/// The queue between requests and the writer. Adding a record never waits for the disk: the lock is held only to move
 /// pointers.
 #[derive(Debug, Default)]
 pub(super) struct RecordQueue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     wake: Condvar,
-    /// Where losses are counted, once somebody counts.
+    /// The metrics that count lost records, if there are any.
     metrics: OnceLock<Metrics>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     batch: RecordBatch,
     bytes: usize,
-    /// Whether the writer sleeps until there is something at all.
+    /// Whether the writer waits for a first record.
     is_idle: bool,
     is_closed: bool,
 }
 
-/// What the writer takes at once, in its order: records, then how many after them are missing.
+/// The records of one write, and the number of records lost after them.
 #[derive(Debug, Default)]
 pub(super) struct RecordBatch {
     pub(super) records: Vec<AuditRecord>,
     pub(super) lost: u64,
-    /// Who wants to know when all before this is written.
-    pub(super) waiting: Vec<SyncSender<()>>,
+    /// Notified when the batch is written.
+    pub(super) notify: Vec<SyncSender<()>>,
 }
 
 impl RecordBatch {
     fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.lost == 0 && self.waiting.is_empty()
+        self.records.is_empty() && self.lost == 0 && self.notify.is_empty()
     }
 }
 
 impl RecordQueue {
-    /// Puts a record in, or counts it. Once one was counted, so are all until the writer comes: the gap has one
-    /// place. Tells whether it is time that somebody writes.
+    /// Adds a record, or drops and counts it. After a drop, all records are dropped until the next write, so that the
+    /// loss has one position in the file. Returns whether the queue should be written soon.
     pub(super) fn put(&self, mut record: AuditRecord) -> bool {
         let mut bytes = size(&record);
-        if bytes > MOST_BYTES {
+        if bytes > MAX_RECORD_BYTES {
             shorten(&mut record);
             bytes = size(&record);
         }
@@ -66,61 +66,61 @@ impl RecordQueue {
             state.bytes += bytes;
             state.batch.records.push(record);
         }
-        let is_much = state.bytes > MUCH_BYTES;
-        if state.is_idle || is_much {
+        let is_large = state.bytes > EARLY_WRITE_BYTES;
+        if state.is_idle || is_large {
             self.wake.notify_one();
         }
-        is_much
+        is_large
     }
 
-    /// Asks to be told when everything before this is written.
-    pub(super) fn put_waiting(&self, done: SyncSender<()>) {
-        self.state().batch.waiting.push(done);
+    /// Sends on `done` when all records so far are written.
+    pub(super) fn notify_when_written(&self, done: SyncSender<()>) {
+        self.state().batch.notify.push(done);
         self.wake.notify_one();
     }
 
-    /// Has losses counted.
-    pub(super) fn count_in(&self, metrics: &Metrics) {
+    /// Counts lost records in the metrics.
+    pub(super) fn report_to(&self, metrics: &Metrics) {
         self.metrics.get_or_init(|| metrics.clone());
     }
 
-    /// How many records wait, and how many after them are missing.
+    /// The number of queued records, and the number lost after them.
     pub(super) fn depth(&self) -> (usize, u64) {
         let state = self.state();
         (state.batch.records.len(), state.batch.lost)
     }
 
-    /// Nothing comes after this.
+    /// Closes the queue: no record follows.
     pub(super) fn close(&self) {
         self.state().is_closed = true;
         self.wake.notify_one();
     }
 
-    /// Everything that gathered: waits for a first record, and then a moment for more, so that most records wake
-    /// nobody. None once the queue is closed and empty.
-    pub(super) fn take(&self, gather: Duration) -> Option<RecordBatch> {
+    /// Waits for a first record, then collects more for `delay`, so that most records do not wake the writer. `None`
+    /// when the queue is closed and empty.
+    pub(super) fn take(&self, delay: Duration) -> Option<RecordBatch> {
         let mut state = self.state();
         while state.batch.is_empty() && !state.is_closed {
             state.is_idle = true;
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.is_idle = false;
-        let is_gathering = |state: &mut State| {
-            state.batch.waiting.is_empty() && !state.is_closed && state.bytes <= MUCH_BYTES
+        let is_collecting = |state: &mut QueueState| {
+            state.batch.notify.is_empty() && !state.is_closed && state.bytes <= EARLY_WRITE_BYTES
         };
-        let waited = self.wake.wait_timeout_while(state, gather, is_gathering);
+        let waited = self.wake.wait_timeout_while(state, delay, is_collecting);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.bytes = 0;
         let batch = std::mem::take(&mut state.batch);
         (!batch.is_empty()).then_some(batch)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// About how much memory a record holds.
+/// The approximate size of a record in memory.
 fn size(record: &AuditRecord) -> usize {
     let detail = |detail: &Detail| match detail {
         Detail::Text(text) | Detail::Shell(text) => text.len(),

@@ -1,4 +1,4 @@
-//! Reading an audit file back, record by record, and saying it to people.
+//! Reads the records of an audit file and prepares them for display.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -6,32 +6,32 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// One record of a file.
+/// One record of an audit file.
 #[derive(Debug, Clone)]
 pub struct AuditEntry {
-    /// The line it stands on, from 1.
+    /// The number of its line, from 1.
     pub number: u64,
-    /// The line as it was written.
+    /// The line as it is in the file.
     pub line: String,
-    /// What it says.
+    /// The parsed line.
     pub value: Value,
 }
 
-/// The longest line that is read; a writer makes none that long.
-const MAX_LINE: u64 = 4 * 1024 * 1024;
+/// The maximal length of a line; the writer's lines are shorter.
+const MAX_LINE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Hands every record of a file to `each`, in their order. What is no record, such as the torn line of a crash, is
-/// passed over and counted; a file of nothing else is no audit file. `rexd audit verify` is there to tell whether the file is what was written.
+/// Calls `each` for every record of a file, in order. Returns the number of lines that are not records, such as the
+/// incomplete line of a crash. A file without any record is not an audit file. Hashes are not checked here.
 pub fn read_records(path: &Path, mut each: impl FnMut(AuditEntry) -> io::Result<()>) -> io::Result<u64> {
     let mut reader = BufReader::with_capacity(256 * 1024, File::open(path)?);
-    let (mut number, mut odd, mut known) = (0, 0, 0);
+    let (mut number, mut skipped, mut known) = (0, 0, 0);
     let mut line = Vec::new();
     loop {
         line.clear();
-        if io::Read::take(&mut reader, MAX_LINE).read_until(b'\n', &mut line)? == 0 {
-            return match (known, odd) {
-                (0, 1..) => Err(io::Error::new(io::ErrorKind::InvalidData, "this is no audit file")),
-                _ => Ok(odd),
+        if io::Read::take(&mut reader, MAX_LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
+            return match (known, skipped) {
+                (0, 1..) => Err(io::Error::new(io::ErrorKind::InvalidData, "not an audit file")),
+                (0, 0) | (1.., _) => Ok(skipped),
             };
         }
         number += 1;
@@ -41,23 +41,23 @@ pub fn read_records(path: &Path, mut each: impl FnMut(AuditEntry) -> io::Result<
         match value {
             Some(value) if value.get("method").is_some() => each(AuditEntry { number, line: text, value })?,
             Some(_) => {}
-            None => odd += 1,
+            None => skipped += 1,
         }
     }
 }
 
 impl AuditEntry {
-    /// A text of the record, empty when it has none.
+    /// A string field of the record; empty if it is absent.
     pub fn text(&self, name: &str) -> &str {
         self.value.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// A parameter of the request.
+    /// A parameter of the request, if it was recorded.
     pub fn param(&self, name: &str) -> Option<&Value> {
         self.value.get("params")?.get(name)
     }
 
-    /// What the policy said. Files from before decisions were kept hold only the rule that refused.
+    /// The policy's decision. Old files contain only the name of the rule that denied the request.
     pub fn decision(&self) -> &str {
         match self.text("decision") {
             "" if self.value.get("rule").is_some() => "deny",
@@ -66,7 +66,7 @@ impl AuditEntry {
         }
     }
 
-    /// What it was about, in one line: the command, the path, or whatever it was asked with.
+    /// The subject of the request in one line: its command, path or id.
     pub fn subject(&self) -> String {
         let one = |name: &str| self.param(name).and_then(Value::as_str).map(str::to_owned);
         let argv = || {
@@ -80,17 +80,17 @@ impl AuditEntry {
     }
 }
 
-/// A text of others, safe to show on a terminal and on one line.
+/// Untrusted text in a form that is safe to print on a terminal, on one line.
 pub fn printable(text: &str) -> String {
     text.chars()
-        .flat_map(|letter| match letter {
-            _ if letter.is_control() || is_direction(letter) => letter.escape_default().collect::<Vec<_>>(),
-            _ => vec![letter],
+        .flat_map(|letter| match letter.is_control() || is_direction(letter) {
+            true => letter.escape_default().collect::<Vec<_>>(),
+            false => vec![letter],
         })
         .collect()
 }
 
-/// Marks that change the direction of text, so that a line reads as what it is not.
+/// Whether a character changes the direction of text, which can disguise a line.
 fn is_direction(letter: char) -> bool {
     matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

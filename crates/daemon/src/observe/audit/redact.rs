@@ -1,14 +1,14 @@
-//! Redaction: what looks like a secret is replaced before it is written anywhere.
+//! Replaces probable secrets before a text is stored.
 //!
-//! Words are judged by the name in front of their value (`--password=…`, `TOKEN=…`, `Authorization: …`) and by
-//! their own shape (`ghp_…`, `AKIA…`, a key in a URL). It errs towards hiding.
+//! A secret is recognised by the name before it (`--password=…`, `TOKEN=…`, `Authorization: …`) or by its own form
+//! (`ghp_…`, `AKIA…`, a password in a URL). In doubt, the text is replaced.
 
 use std::borrow::Cow;
 
 use engine::audit::Detail;
 use serde_json::Value;
 
-/// What stands in the place of a secret.
+/// The replacement of a secret.
 pub(crate) const HIDDEN: &str = "[hidden]";
 
 /// Parameters whose value is contents: only their size is recorded.
@@ -16,24 +16,24 @@ pub(crate) const HIDDEN: &str = "[hidden]";
 const CONTENTS: &[&str] =
     &["content", "contents", "stdin", "data", "input", "patch_text", "patch", "old_string", "new_string"];
 
-/// Parts of names whose value is a secret.
+/// Parts of names whose values are secrets.
 #[rustfmt::skip]
 const SECRET_PARTS: &[&str] = &[
     "password", "passwd", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "accesskey",
     "access_key", "access-key", "privatekey", "private_key", "private-key", "credential", "authorization",
     "bearer", "session_key", "signing_key", "encryption_key", "cookie", "x-auth",
 ];
-/// Whole names whose value is a secret.
+/// Whole names whose values are secrets.
 const SECRET_NAMES: &[&str] = &["pwd", "pass", "auth", "pat", "pw", "user-pass"];
-/// How well-known secrets begin.
+/// Prefixes of well-known kinds of secrets.
 #[rustfmt::skip]
 const SECRET_PREFIXES: &[&str] = &[
     "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "sk_live_", "sk_test_",
     "rk_live_", "xoxb-", "xoxp-", "xoxa-", "xoxs-", "AKIA", "ASIA", "AIza", "ya29.", "npm_", "pypi-",
     "eyJ", "hf_", "dop_v1_", "SG.",
 ];
-/// The shortest text that a prefix makes a secret.
-const PREFIXED_LENGTH: usize = 16;
+/// The minimal length of a secret that is recognised by its prefix.
+const MIN_PREFIXED_BYTES: usize = 16;
 
 /// The parameters of a request as details of a record: contents by size, variables by name. For front ends whose
 /// requests are JSON.
@@ -65,27 +65,27 @@ fn detail(name: &str, value: &Value) -> Detail {
     }
 }
 
-/// Whether the value of something with this name is a secret.
+/// Whether a variable, flag or parameter of this name contains a secret.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.trim_start_matches('-').to_ascii_lowercase();
     let words = |part: &str| name.contains(part);
-    // `token_file` and `--max-tokens` name no secret.
+    // `token_file` and `--max-tokens` are not secrets.
     let harmless =
         name.ends_with("file") || name.ends_with("path") || name.ends_with("tokens") || name.ends_with("_id");
     !harmless && (SECRET_NAMES.contains(&name.as_str()) || SECRET_PARTS.iter().any(|part| words(part)))
 }
 
-/// The words of a command with their secrets hidden.
+/// The arguments of a command, with secrets replaced.
 pub fn redact_argv(argv: &[String]) -> Vec<String> {
     let mut before = "";
     let mut result = Vec::with_capacity(argv.len());
     for word in argv {
         let secret = takes_secret(before) && !word.starts_with('-');
-        // After `-c` comes a script, of which only the words that are secrets go.
+        // The argument of `-c` is a script: only the secrets among its words are replaced.
         let script = before.starts_with('-') && !before.starts_with("--") && before.contains('c');
         result.push(match word.split_once('=') {
             _ if secret => HIDDEN.to_owned(),
-            // The value of an argument may have blanks inside.
+            // The value of an argument can contain spaces.
             Some((name, value))
                 if !script && !value.is_empty() && !name.contains(' ') && is_secret_name(name) =>
             {
@@ -98,7 +98,7 @@ pub fn redact_argv(argv: &[String]) -> Vec<String> {
     result
 }
 
-/// A text, such as a shell line, with the secrets among its words hidden.
+/// A text, such as a shell line, with secrets replaced.
 pub fn redact_text(text: &str) -> Cow<'_, str> {
     let mut result = String::new();
     let mut copied = 0;
@@ -107,7 +107,7 @@ pub fn redact_text(text: &str) -> Cow<'_, str> {
     for (start, word) in words(text) {
         secret = takes_secret(before) || (secret && is_scheme(before));
         let replacement = match word {
-            // The scheme of an Authorization header stays, what follows it goes.
+            // Keep the scheme of an Authorization header, replace what follows.
             _ if secret && is_scheme(word) => None,
             _ if secret && !word.starts_with('-') => Some(HIDDEN.to_owned()),
             _ => redact_login(before, word).or_else(|| redact_word(word)),
@@ -126,15 +126,15 @@ pub fn redact_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
-/// The password of `-u name:password`.
+/// `-u name:password` with the password replaced.
 fn redact_login(before: &str, word: &str) -> Option<String> {
     let (name, password) =
         word.split_once(':').filter(|_| matches!(before, "-u" | "--user" | "--proxy-user"))?;
     (!password.is_empty()).then(|| format!("{name}:{HIDDEN}"))
 }
 
-/// The words of a text with their places: what stands between blanks, quotes and shell operators. A quoted text
-/// directly after `=` or `:` belongs to the word before it, blanks included.
+/// The words of a text with their offsets. Words are separated by spaces, quotes and shell operators. A quoted string
+/// directly after `=` or `:` belongs to the word before it.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -166,7 +166,7 @@ fn is_scheme(word: &str) -> bool {
     ["bearer", "basic", "token", "digest", "negotiate"].contains(&word.to_ascii_lowercase().as_str())
 }
 
-/// A word after which a secret follows as a word of its own: `--password`, `Authorization:`, `Bearer`.
+/// Whether the next word is a secret: after `--password`, `Authorization:` or `Bearer`.
 fn takes_secret(word: &str) -> bool {
     match word.strip_suffix([':', '=']) {
         Some(name) => is_secret_name(name),
@@ -178,7 +178,7 @@ fn is_bearer(word: &str) -> bool {
     word.eq_ignore_ascii_case("bearer")
 }
 
-/// The word with its secret hidden, or nothing when it holds none.
+/// The word with its secret replaced; `None` if it contains none.
 fn redact_word(word: &str) -> Option<String> {
     if let Some((name, value)) = word.split_once(['=', ':'])
         && !value.is_empty()
@@ -192,16 +192,16 @@ fn redact_word(word: &str) -> Option<String> {
     }
     let value = word.split_once('=').map_or(word, |(_, value)| value);
     let looks =
-        SECRET_PREFIXES.iter().any(|prefix| value.starts_with(prefix)) && value.len() >= PREFIXED_LENGTH;
+        SECRET_PREFIXES.iter().any(|prefix| value.starts_with(prefix)) && value.len() >= MIN_PREFIXED_BYTES;
     looks.then(|| format!("{}{HIDDEN}", &word[..word.len() - value.len()]))
 }
 
-/// The name directly before the value: `key` of `url?key=`.
+/// The name directly before a value: `key` in `url?key=`.
 fn last_name(text: &str) -> &str {
     text.rsplit(['?', '&', '{', '"', '\'']).next().unwrap_or(text)
 }
 
-/// A URL with its password and its secret query values hidden.
+/// A URL with its password and secret query values replaced; `None` if it contains none.
 fn redact_url(word: &str) -> Option<String> {
     let (scheme, rest) = word.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -214,7 +214,7 @@ fn redact_url(word: &str) -> Option<String> {
             changed = true;
             format!("{name}:{HIDDEN}@")
         }
-        None if user.len() >= PREFIXED_LENGTH => {
+        None if user.len() >= MIN_PREFIXED_BYTES => {
             changed = true;
             format!("{HIDDEN}@")
         }

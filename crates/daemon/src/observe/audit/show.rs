@@ -1,4 +1,4 @@
-//! `rexd audit show`: the records that pass the filters, newest last.
+//! `rexd audit show`: prints the records that match the filters, newest last.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -9,46 +9,46 @@ use serde_json::Value;
 
 use super::records::{AuditEntry, printable, read_records};
 
-/// Which records to show, and how.
+/// The filters and the output format.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShowArgs {
-    /// The file; the configured one when none is named.
+    /// The file; `None` means the configured one.
     pub file: Option<PathBuf>,
-    /// Whom it was asked by, as a glob.
+    /// The caller, as a glob.
     pub caller: Option<Glob>,
-    /// The name the client gave itself, as a glob.
+    /// The client's name, as a glob.
     pub client: Option<Glob>,
-    /// The front end, as a glob.
+    /// The face, as a glob.
     pub face: Option<Glob>,
-    /// The session.
+    /// The id of the session.
     pub session: Option<String>,
-    /// The operation, as a glob.
+    /// The method, as a glob.
     pub operation: Option<Glob>,
-    /// What the policy or an approver decided.
+    /// The decision of the policy or of an approver.
     pub decision: Option<String>,
     /// The rule that decided, as a glob.
     pub rule: Option<Glob>,
-    /// Not before this time, as it stands in the file.
+    /// The earliest time, in the format of the file.
     pub since: Option<String>,
-    /// Before this time.
+    /// The time before which records are shown.
     pub until: Option<String>,
-    /// Only what failed.
+    /// Show only failed requests.
     pub failed: bool,
-    /// Only the last so many.
+    /// The maximal number of records, counted from the end.
     pub limit: Option<usize>,
-    /// The lines as they stand in the file.
+    /// Print the lines as they are in the file.
     pub json: bool,
 }
 
-/// What `--decision` takes.
+/// The values of `--decision`.
 pub const DECISIONS: [&str; 7] = ["allow", "deny", "ask", "approved", "denied", "timed_out", "withdrawn"];
 
 impl ShowArgs {
-    /// Prints what passes; returns the status to exit with.
+    /// Prints the matching records and returns the exit status.
     pub fn run(&self, file: &Path, colours: bool, out: &mut dyn Write) -> io::Result<u8> {
         let mut last: VecDeque<AuditEntry> = VecDeque::new();
-        let odd = read_records(file, |record| {
-            if !self.passes(&record) {
+        let skipped = read_records(file, |record| {
+            if !self.matches(&record) {
                 return Ok(());
             }
             let Some(limit) = self.limit else { return self.print(&record, colours, out) };
@@ -58,23 +58,26 @@ impl ShowArgs {
             }
             Ok(())
         });
-        let odd = match odd {
+        let skipped = match skipped {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 writeln!(io::stderr(), "error: {}: {}", file.display(), engine::error::errno_text(&error))?;
                 return Ok(1);
             }
-            odd => odd?,
+            skipped => skipped?,
         };
         for record in &last {
             self.print(record, colours, out)?;
         }
-        if odd > 0 && !self.json {
-            writeln!(out, "{odd} lines are no records; `rexd audit verify` says whether that is in order")?;
+        if skipped > 0 && !self.json {
+            writeln!(
+                out,
+                "skipped {skipped} lines that are not records; run `rexd audit verify` to check the file"
+            )?;
         }
         Ok(0)
     }
 
-    fn passes(&self, record: &AuditEntry) -> bool {
+    fn matches(&self, record: &AuditEntry) -> bool {
         let glob =
             |glob: &Option<Glob>, name| glob.as_ref().is_none_or(|glob| glob.matches(record.text(name)));
         let time = record.text("timestamp");
@@ -84,8 +87,8 @@ impl ShowArgs {
             && glob(&self.operation, "method")
             && glob(&self.rule, "rule")
             && self.session.as_ref().is_none_or(|session| record.text("session_id") == session)
-            && self.decision.as_ref().is_none_or(|wanted| {
-                record.text("approval") == wanted || (record.decision() == wanted && is_judged(record))
+            && self.decision.as_ref().is_none_or(|decision| {
+                record.text("approval") == decision || (record.decision() == decision && has_decision(record))
             })
             && self.since.as_ref().is_none_or(|since| time >= since.as_str())
             && self.until.as_ref().is_none_or(|until| time < until.as_str())
@@ -115,12 +118,12 @@ impl ShowArgs {
     }
 }
 
-/// Whether the policy was asked about it at all.
-fn is_judged(record: &AuditEntry) -> bool {
+/// Whether the record contains a decision of the policy.
+fn has_decision(record: &AuditEntry) -> bool {
     record.value.get("decision").is_some() || record.value.get("rule").is_some()
 }
 
-/// What came of it in a few words, and its colour.
+/// The outcome of the request in a few words, and its colour.
 fn outcome(record: &AuditEntry) -> (String, &'static str) {
     const RED: &str = "\u{1b}[31m";
     const YELLOW: &str = "\u{1b}[33m";
@@ -130,7 +133,9 @@ fn outcome(record: &AuditEntry) -> (String, &'static str) {
     };
     let error = record.value.get("error").and_then(|error| error.get("message")).and_then(Value::as_str);
     match (record.text("approval"), error) {
-        ("", Some(_)) if is_judged(record) && record.decision() == "deny" => (format!("denied{rule}"), RED),
+        ("", Some(_)) if has_decision(record) && record.decision() == "deny" => {
+            (format!("denied{rule}"), RED)
+        }
         ("", Some(message)) => (format!("failed: {message}"), RED),
         ("", None) => match (record.value.get("exit_code"), record.value.get("signal")) {
             (_, Some(signal)) => (format!("signal {signal}"), YELLOW),

@@ -1,4 +1,4 @@
-//! The audit file as a whole: chained, shared, recovered, and free of secrets.
+//! The audit file: its chain, many writers, recovery, and redaction.
 
 use super::*;
 use engine::audit::{ApprovalOutcome, ApprovalRecord, AuditOutcome, Detail, PolicyOutcome};
@@ -104,7 +104,7 @@ fn only_the_owner_can_read_it() {
 }
 
 #[test]
-fn a_later_daemon_goes_on_with_the_chain() {
+fn a_later_daemon_continues_the_chain() {
     let fixture = fixture();
     fixture.write(3);
     fixture.write(2);
@@ -135,7 +135,7 @@ fn many_writers_share_one_chain() {
 
 /// ARCHITECTURE.md, invariant 24.
 #[test]
-fn every_change_to_the_file_is_noticed() {
+fn every_change_to_the_file_is_detected() {
     let fixture = fixture();
     fixture.write(6);
     let whole = std::fs::read_to_string(&fixture.path).unwrap();
@@ -201,7 +201,7 @@ fn a_torn_line_at_any_byte_is_accounted_for() {
 }
 
 #[test]
-fn what_another_program_wrote_before_is_pinned_once() {
+fn bytes_of_another_program_are_accounted_for_once() {
     let fixture = fixture();
     std::fs::create_dir_all(fixture.path.parent().unwrap()).unwrap();
     std::fs::write(&fixture.path, "{\"method\":\"fs.read\"}\n{\"method\":\"fs.list\"}\n").unwrap();
@@ -233,17 +233,14 @@ fn a_file_that_cannot_be_written_is_an_error_at_the_start() {
     std::fs::write(fixture.directory.path().join("deep"), "a file").unwrap();
     let config = AuditConfig { enabled: true, path: Some(fixture.path.clone()), configured: true };
     let error = AuditFile::from_config(&config).unwrap_err().to_string();
-    assert!(error.contains("audit.log cannot be written: "), "{error}");
+    assert!(error.contains("cannot write the audit file "), "{error}");
     assert!(AuditFile::from_config(&AuditConfig { enabled: false, ..config.clone() }).unwrap().is_none());
-    assert!(matches!(
-        AuditFile::from_config(&AuditConfig { path: None, ..config }),
-        Err(AuditError::NoPlace)
-    ));
+    assert!(matches!(AuditFile::from_config(&AuditConfig { path: None, ..config }), Err(AuditError::NoPath)));
 }
 
-/// `/dev/full` refuses every write, as a full disk does.
+/// Every write to `/dev/full` fails, as on a full disk.
 #[test]
-fn a_full_disk_does_not_keep_the_daemon_from_ending() {
+fn a_full_disk_does_not_keep_the_daemon_from_stopping() {
     for required in [true, false] {
         let audit = AuditFile::open(Path::new("/dev/full"), required).unwrap();
         audit.record(record(1));
@@ -348,7 +345,7 @@ fn long_values_are_cut_and_counted() {
 }
 
 #[test]
-fn an_endless_record_does_not_cost_the_ones_behind_it() {
+fn a_very_long_record_does_not_displace_the_next_ones() {
     let fixture = fixture();
     let audit = AuditFile::open(&fixture.path, true).unwrap();
     let endless = "x".repeat(20 * 1024 * 1024);
@@ -382,13 +379,13 @@ fn verification_prints_the_hash_to_note() {
     std::fs::write(&fixture.path, "x\n").unwrap();
     let mut out = Vec::new();
     assert_eq!(verify_command(&fixture.path, &mut out).unwrap(), 1);
-    assert!(String::from_utf8(out).unwrap().contains("line 1: it is not what was written"));
+    assert!(String::from_utf8(out).unwrap().contains("line 1: not a record that rexd wrote"));
     assert_eq!(verify_command(Path::new("/nowhere/x"), &mut Vec::new()).unwrap(), 1);
 }
 
-/// A pipe that nobody reads takes 64 KiB and then stalls its writer, as a hung disk does.
+/// A pipe without a reader accepts 64 KiB and then blocks its writer, as a hung disk does.
 #[test]
-fn a_stalled_disk_holds_nobody_up_and_what_is_lost_is_counted_in_its_place() {
+fn a_stalled_disk_delays_no_request_and_losses_are_counted_where_they_occur() {
     const RECORDS: i64 = 30_000;
     let directory = tempfile::tempdir().unwrap();
     let pipe = directory.path().join("pipe");
@@ -402,12 +399,12 @@ fn a_stalled_disk_holds_nobody_up_and_what_is_lost_is_counted_in_its_place() {
     };
     (0..200).for_each(put);
     let deadline = Instant::now() + Duration::from_secs(30);
-    while audit.waiting().0 > 0 && Instant::now() < deadline {
+    while audit.queued().0 > 0 && Instant::now() < deadline {
         std::thread::yield_now();
     }
-    // The writer has more than the pipe takes and will not come back for more.
+    // The writer has more than fits into the pipe and is blocked.
     (200..RECORDS).for_each(put);
-    let (waiting, lost) = audit.waiting();
+    let (waiting, lost) = audit.queued();
     let reader = std::thread::spawn(move || lines(&pipe));
     audit.flush();
     audit.record(AuditRecord { details: vec![("number".into(), Detail::Number(RECORDS))], ..record(0) });

@@ -1,4 +1,4 @@
-//! What `rexd audit show` lets through and how it reads.
+//! The filters and the output of `rexd audit show`.
 
 use super::tests::{judged, record};
 use super::*;
@@ -37,7 +37,7 @@ fn count(show: ShowArgs) -> usize {
 }
 
 #[test]
-fn every_filter_lets_through_what_it_names() {
+fn every_filter_selects_the_matching_records() {
     let glob = |text: &str| Some(Glob::new(text));
     let decision = |word: &str| Some(word.to_owned());
     assert_eq!(count(ShowArgs::default()), 4);
@@ -61,7 +61,7 @@ fn every_filter_lets_through_what_it_names() {
 }
 
 #[test]
-fn people_get_columns_and_a_terminal_only_our_own_colours() {
+fn output_has_columns_and_no_escape_sequences_but_our_colours() {
     let plain = shown(&ShowArgs::default(), false);
     assert!(!plain.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{plain:?}");
     let lines: Vec<_> = plain.lines().collect();
@@ -75,8 +75,8 @@ fn people_get_columns_and_a_terminal_only_our_own_colours() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_said() {
+fn a_missing_file_is_an_error() {
     let mut out = Vec::new();
     assert_eq!(ShowArgs::default().run(Path::new("/nowhere/audit.log"), false, &mut out).unwrap(), 1);
-    assert!(out.is_empty(), "what is said of it goes to standard error");
+    assert!(out.is_empty(), "the error goes to stderr");
 }

@@ -1,8 +1,7 @@
-//! Verification: proves that no line of an audit file was changed, removed, inserted or moved.
+//! `rexd audit verify`: checks that no line of an audit file was changed, removed, inserted or moved.
 //!
-//! Lines cut off at the end leave a chain that is whole but shorter: only somebody who noted the last hash
-//! elsewhere can tell. That is what `rexd audit verify` prints it for. Whoever can write the file can also write
-//! a whole new chain; the same note reveals that.
+//! Removing lines at the end leaves a valid but shorter chain, and a user who can write the file can write a new chain.
+//! Both are visible only by comparison with a last hash that was stored elsewhere, so the command prints that hash.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -10,36 +9,36 @@ use std::path::Path;
 
 use super::chain::{self, Hash};
 
-/// What a file that holds together contains.
+/// The contents of a file with a valid chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainSummary {
-    /// Lines of the chain.
+    /// The number of lines in the chain.
     pub records: u64,
-    /// How often bytes that were no record had to be accounted for.
+    /// The number of lines that account for bytes that are not records.
     pub recovered: u64,
-    /// Bytes after the last record that the next writer will account for: the torn line of a crash.
+    /// Bytes after the last record, such as the incomplete line of a crash. The next writer accounts for them.
     pub torn_bytes: u64,
-    /// The hash of the last line: note it elsewhere to be able to tell that lines were cut off after it.
+    /// The hash of the last line. Stored elsewhere, it later proves that no lines after it were removed.
     pub last_hash: String,
 }
 
-/// Where a file does not hold together.
+/// Why a file is not a valid chain.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}", engine::error::errno_text(.0))]
     Unreadable(#[from] io::Error),
-    /// A line is not what was written.
+    /// A line is not part of the chain.
     #[error("line {line}: {reason}")]
     Broken {
-        /// The line, from 1.
+        /// The number of the line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Why it is not part of the chain.
         reason: &'static str,
     },
 }
 
-/// Checks every line of a file.
+/// Checks the chain of a file.
 pub fn verify(path: &Path) -> Result<ChainSummary, VerifyError> {
     let scan = scan(path)?;
     match scan.broken {
@@ -53,19 +52,22 @@ pub fn verify(path: &Path) -> Result<ChainSummary, VerifyError> {
     }
 }
 
-/// `rexd audit verify`: prints the result and returns the status to exit with.
+/// Runs `rexd audit verify`: prints the result and returns the exit status.
 pub fn verify_command(path: &Path, out: &mut dyn Write) -> io::Result<u8> {
     match verify(path) {
         Ok(summary) => {
             writeln!(out, "{}: ok, {} records", path.display(), summary.records)?;
             if summary.recovered > 0 {
-                writeln!(out, "recovered {} times from a writer that was interrupted", summary.recovered)?;
+                writeln!(out, "recovered {} times from an interrupted write", summary.recovered)?;
             }
             if summary.torn_bytes > 0 {
-                writeln!(out, "the last {} bytes are an interrupted write", summary.torn_bytes)?;
+                writeln!(out, "the last {} bytes are an incomplete write", summary.torn_bytes)?;
             }
             writeln!(out, "last hash {}", summary.last_hash)?;
-            writeln!(out, "note this hash elsewhere: only with it can a cut-off end be told")?;
+            writeln!(
+                out,
+                "hint: store this hash elsewhere; it is the only way to detect lines removed from the end"
+            )?;
             Ok(0)
         }
         Err(error) => {
@@ -75,11 +77,11 @@ pub fn verify_command(path: &Path, out: &mut dyn Write) -> io::Result<u8> {
     }
 }
 
-/// What one pass over a file found. Goes on after a break, so that a writer can go on too.
+/// The result of reading a file. Reading continues after an invalid line, so that a writer can append to the file.
 pub(super) struct Scan {
     /// The hash of the last record.
     pub(super) last: Hash,
-    /// How many bytes after it are no record.
+    /// The number of bytes after it that are not a record.
     pub(super) unaccounted_bytes: u64,
     /// Their hash.
     pub(super) unaccounted_hash: Hash,
@@ -88,7 +90,7 @@ pub(super) struct Scan {
     broken: Option<(u64, &'static str)>,
 }
 
-/// Reads a file from its start.
+/// Reads a file from the start.
 pub(super) fn scan(path: &Path) -> io::Result<Scan> {
     let mut reader = BufReader::with_capacity(256 * 1024, File::open(path)?);
     let mut scanner = Scanner::default();
@@ -101,17 +103,17 @@ pub(super) fn scan(path: &Path) -> io::Result<Scan> {
     Ok(scanner.finish())
 }
 
-/// One pass over a file.
+/// The state while reading a file.
 struct Scanner {
     number: u64,
     last: Hash,
     records: u64,
     recovered: u64,
     broken: Option<(u64, &'static str)>,
-    /// Bytes since the last record, their lines joined, and the line they start at.
+    /// The bytes since the last record, and the line at which they start.
     unaccounted: Vec<u8>,
     first_unaccounted: Option<u64>,
-    /// Whether these bytes are one line without its end: what a crash leaves.
+    /// Whether these bytes are one line without a line end, as a crash leaves it.
     torn: bool,
 }
 
@@ -149,24 +151,24 @@ impl Scanner {
     fn record(&mut self, line: &[u8], links: chain::ChainLinks) {
         match self.first_unaccounted.take() {
             None if links.prev == self.last => {}
-            None => self.breaks(self.number, "it does not follow the line before it"),
+            None => self.set_broken(self.number, "not the successor of the line before"),
             Some(_) if links.prev == self.last && accounts_for(line, &self.unaccounted) => {
                 self.recovered += 1
             }
-            Some(first) => self.breaks(first, "it is not what was written"),
+            Some(first) => self.set_broken(first, "not a record that rexd wrote"),
         }
         self.unaccounted.clear();
         self.records += 1;
         self.last = links.hash;
     }
 
-    fn breaks(&mut self, line: u64, reason: &'static str) {
+    fn set_broken(&mut self, line: u64, reason: &'static str) {
         self.broken.get_or_insert((line, reason));
     }
 
     fn finish(mut self) -> Scan {
         if let (Some(first), false) = (self.first_unaccounted, self.torn) {
-            self.breaks(first, "it is not what was written");
+            self.set_broken(first, "not a record that rexd wrote");
         }
         Scan {
             last: self.last,
@@ -179,7 +181,7 @@ impl Scanner {
     }
 }
 
-/// Whether a line is the account of exactly these bytes.
+/// Whether a line accounts for exactly these bytes.
 fn accounts_for(line: &[u8], bytes: &[u8]) -> bool {
     let Ok(line) = serde_json::from_slice::<serde_json::Value>(line) else { return false };
     let account = &line["recovered"];

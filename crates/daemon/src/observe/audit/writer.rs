@@ -1,4 +1,4 @@
-//! The writer: formats a batch, and appends it to the file under a lock that all writers of the file take.
+//! Formats batches of records and appends them to the file, under a lock that all writers of the file take.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,27 +14,28 @@ use super::chain::{self, Hash};
 use super::line;
 use super::verify::scan;
 
-/// How long a required file is given before the next attempt.
+/// The pause before a retry of a required file.
 const RETRY: Duration = Duration::from_millis(500);
-/// How much of the end of the file is read to find its last line; nearly all are shorter.
+/// How much of the end of the file is read to find its last line.
 const TAIL: u64 = 4 * 1024;
-/// How much is read if that does not hold a whole one; all are shorter by far.
+/// How much is read if the last line is longer than [`TAIL`].
 const LONG_TAIL: u64 = 64 * 1024;
 
+/// The single writer of this process.
 pub(super) struct Writer {
     path: PathBuf,
     required: bool,
     file: File,
-    /// Bodies of records waiting to be written, each without its closing brace.
+    /// Bodies of the records to write, each without its closing brace.
     bodies: Vec<Vec<u8>>,
-    /// Records that are missing before these.
+    /// The number of lost records before these.
     lost: u64,
-    /// Records that are missing after them.
+    /// The number of lost records after these.
     lost_after: u64,
-    /// Where the file ended after the last write, and the hash of the line there.
+    /// The length of the file after the last write, and the hash of its last line.
     end: Option<(u64, Hash)>,
-    /// Whether the last attempt failed, so that the operator is told once and not every time.
-    failing: bool,
+    /// Whether the last attempt failed: a failure is logged once, not at every attempt.
+    is_failing: bool,
 }
 
 impl Writer {
@@ -45,7 +46,7 @@ impl Writer {
         let file = open_file(path)?;
         let bodies = Vec::new();
         let path = path.to_owned();
-        Ok(Self { path, required, file, bodies, lost: 0, lost_after: 0, end: None, failing: false })
+        Ok(Self { path, required, file, bodies, lost: 0, lost_after: 0, end: None, is_failing: false })
     }
 
     pub(super) fn add(&mut self, record: &AuditRecord) {
@@ -54,18 +55,18 @@ impl Writer {
         self.bodies.push(body);
     }
 
-    /// Takes note of records that did not reach the writer, after those it has.
-    pub(super) fn lose(&mut self, records: u64) {
+    /// Counts records that were lost after those added so far.
+    pub(super) fn add_lost(&mut self, records: u64) {
         self.lost_after = self.lost_after.saturating_add(records);
     }
 
-    /// Writes what was added. A required file is tried until it works, while the queue fills, or until `closing`
-    /// says that nobody waits any more.
+    /// Writes the added records. Writes to a required file are retried until they succeed or `closing` is set; the queue
+    /// fills meanwhile.
     pub(super) fn write_batch(&mut self, closing: &AtomicBool) {
         while !self.bodies.is_empty() || self.lost_after > 0 {
             match self.append() {
                 Ok(()) => return,
-                Err(error) => self.failed(&error),
+                Err(error) => self.log_failure(&error),
             }
             if closing.load(Ordering::Acquire) {
                 return;
@@ -79,18 +80,18 @@ impl Writer {
         }
     }
 
-    /// The last attempt of a daemon that ends: it does not wait for a disk that stays full.
+    /// Writes the added records without a retry, when the daemon stops.
     pub(super) fn write_last(&mut self) {
         if (!self.bodies.is_empty() || self.lost > 0 || self.lost_after > 0)
             && let Err(error) = self.append()
         {
-            self.failed(&error);
+            self.log_failure(&error);
         }
     }
 
-    fn failed(&mut self, error: &io::Error) {
-        if !std::mem::replace(&mut self.failing, true) {
-            tracing::error!(file = %self.path.display(), %error, "the audit file cannot be written");
+    fn log_failure(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::error!(file = %self.path.display(), %error, "cannot write the audit file");
         }
     }
 
@@ -98,7 +99,7 @@ impl Writer {
         let same =
             std::fs::metadata(&self.path).and_then(|there| Ok(is_same(&there, &self.file.metadata()?)));
         if !same.unwrap_or(false) {
-            // Somebody moved it away, as log rotation does: a new file starts a new chain.
+            // The file was moved, as log rotation does: a new file starts a new chain.
             self.file = open_file(&self.path)?;
             self.end = None;
         }
@@ -121,13 +122,13 @@ impl Writer {
         }
         last = append_loss(self.lost_after, &mut batch, last);
         if let Err(error) = self.file.write_all(&batch) {
-            // A part of the batch is worse than none of it.
+            // An incomplete batch would leave a line that is not a record.
             rustix::fs::ftruncate(&self.file, length)?;
             return Err(error);
         }
         self.end = Some((length + batch.len() as u64, last));
         self.bodies.clear();
-        (self.lost, self.lost_after, self.failing) = (0, 0, false);
+        (self.lost, self.lost_after, self.is_failing) = (0, 0, false);
         Ok(())
     }
 
@@ -138,8 +139,8 @@ impl Writer {
         Ok(tail)
     }
 
-    /// The hash to go on from. Bytes at the end that are no record, such as the torn line of a crash, get a line
-    /// that accounts for them.
+    /// The hash that the next line continues. If the file ends with bytes that are not a record, such as the incomplete
+    /// line of a crash, a line that accounts for them is added first.
     fn find_last(&mut self, length: u64, batch: &mut Vec<u8>) -> io::Result<Hash> {
         if length == 0 {
             return Ok(Hash::START);

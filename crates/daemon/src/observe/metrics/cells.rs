@@ -1,4 +1,4 @@
-//! Cells: the numbers behind the metrics. Each is an atomic, so that counting never waits.
+//! The atomic counters and histograms behind the metrics.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ pub(super) const BOUNDS_MICROS: [u64; 19] = [
     100_000_000,
 ];
 
-/// A number that others may read at any time.
+/// A counter that can be read at any time.
 #[derive(Debug, Default)]
 pub(super) struct Cell(AtomicU64);
 
@@ -38,7 +38,7 @@ impl Cell {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Takes one away; only ever after one was added.
+    /// Subtracts one; every call follows an `add`.
     pub(super) fn lower(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -48,7 +48,7 @@ impl Cell {
     }
 }
 
-/// One cell for each value of a label.
+/// One counter for each value of a label.
 #[derive(Debug)]
 pub(super) struct Cells<L> {
     cells: Vec<Cell>,
@@ -63,43 +63,43 @@ impl<L: Label> Default for Cells<L> {
 
 impl<L: Label> Cells<L> {
     pub(super) fn add(&self, label: L, more: u64) {
-        if let Some(cell) = self.cells.get(label.place()) {
+        if let Some(cell) = self.cells.get(label.index()) {
             cell.add(more);
         }
     }
 
     pub(super) fn lower(&self, label: L) {
-        if let Some(cell) = self.cells.get(label.place()) {
+        if let Some(cell) = self.cells.get(label.index()) {
             cell.lower();
         }
     }
 
-    /// Every value of the label with its number.
+    /// Every value of the label with its count.
     pub(super) fn iter(&self) -> impl Iterator<Item = (L, u64)> {
         L::ALL.iter().copied().zip(self.cells.iter().map(Cell::get))
     }
 }
 
-/// How long things took.
+/// A histogram of durations.
 #[derive(Debug, Default)]
 pub(super) struct Histogram {
-    /// One for each bound, and one for what is beyond the last.
+    /// One for each bound, and one for values above the last.
     buckets: [Cell; BOUNDS_MICROS.len() + 1],
     sum_nanos: Cell,
 }
 
 impl Histogram {
     pub(super) fn observe(&self, took: Duration) {
-        // Rounded up, so that a bucket holds nothing above its bound.
+        // Rounded up, so that no bucket counts a value above its bound.
         let micros = took.as_nanos().div_ceil(1_000);
-        let place = BOUNDS_MICROS.partition_point(|bound| u128::from(*bound) < micros);
-        if let Some(bucket) = self.buckets.get(place) {
+        let index = BOUNDS_MICROS.partition_point(|bound| u128::from(*bound) < micros);
+        if let Some(bucket) = self.buckets.get(index) {
             bucket.add(1);
         }
         self.sum_nanos.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// The cumulative counts, the last of which is the count of all, and the sum in seconds.
+    /// The cumulative counts, of which the last is the total, and the sum in seconds.
     pub(super) fn read(&self) -> (Vec<u64>, f64) {
         let add = |total: &mut u64, bucket: &Cell| {
             *total += bucket.get();

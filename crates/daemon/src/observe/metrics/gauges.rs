@@ -1,40 +1,40 @@
-//! Held: guards for what goes up and down. Dropping one is enough to put things right.
+//! Gauges and timers that update their metrics when they are dropped.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::Counts;
-use super::labels::{EndCause, ProcessOwner, RequestOutcome, SessionState, Transport, method_place};
+use super::labels::{EndCause, ProcessOwner, RequestOutcome, SessionState, Transport};
 
-/// One request under way. Dropped without a word, it counts as cancelled.
+/// One request in progress. A timer that is dropped counts the request as cancelled.
 #[derive(Debug)]
 #[must_use = "the request counts as cancelled when this is dropped"]
 pub struct RequestTimer {
     counts: Option<Arc<Counts>>,
-    /// The place of the method, and when the request came; only looked at while counting.
-    begun: Option<(usize, Instant)>,
+    /// The index of the method in [`Counts::requests`] and the time of arrival; none while metrics are off.
+    started: Option<(usize, Instant)>,
 }
 
 impl RequestTimer {
-    pub(super) fn start(counts: Option<Arc<Counts>>, method: &str) -> RequestTimer {
-        let begun = counts.as_deref().map(|counts| {
+    pub(super) fn start(counts: Option<Arc<Counts>>, face: &'static str, method: &str) -> RequestTimer {
+        let started = counts.as_deref().map(|counts| {
             counts.in_flight.add(1);
-            (method_place(method), Instant::now())
+            (counts.method_index(face, method), Instant::now())
         });
-        RequestTimer { counts, begun }
+        RequestTimer { counts, started }
     }
 
-    /// The request is answered.
+    /// Counts the request with its outcome and duration.
     pub fn done(mut self, outcome: RequestOutcome) {
         self.finish(outcome);
     }
 
     fn finish(&mut self, outcome: RequestOutcome) {
-        let (Some(counts), Some((place, since))) = (self.counts.as_deref(), self.begun.take()) else {
+        let (Some(counts), Some((index, since))) = (self.counts.as_deref(), self.started.take()) else {
             return;
         };
         counts.in_flight.lower();
-        if let Some(method) = counts.requests.get(place) {
+        if let Some(method) = counts.requests.get(index) {
             method.outcomes.add(outcome, 1);
             method.durations.observe(since.elapsed());
         }
@@ -47,7 +47,7 @@ impl Drop for RequestTimer {
     }
 }
 
-/// One open connection.
+/// One open connection, counted until this is dropped.
 #[derive(Debug)]
 #[must_use = "the connection counts as closed when this is dropped"]
 pub struct ConnectionGauge {
@@ -73,7 +73,7 @@ impl Drop for ConnectionGauge {
     }
 }
 
-/// One session, attached to a connection or waiting for one.
+/// One session, attached to a connection or waiting to be resumed.
 #[derive(Debug)]
 #[must_use = "the session counts as gone when this is dropped"]
 pub struct SessionGauge {
@@ -91,25 +91,25 @@ impl SessionGauge {
         SessionGauge { counts, state }
     }
 
-    /// Its connection is gone; it waits to be resumed.
-    pub fn waits(&mut self) {
-        self.turn(SessionState::Waiting);
+    /// Counts the session as waiting: its connection has ended.
+    pub fn set_waiting(&mut self) {
+        self.set_state(SessionState::Waiting);
     }
 
-    /// Somebody listens to it again.
-    pub fn heard(&mut self) {
-        self.turn(SessionState::Attached);
+    /// Counts the session as attached again.
+    pub fn set_attached(&mut self) {
+        self.set_state(SessionState::Attached);
     }
 
-    /// A connection took it up again.
-    pub fn resumed(&mut self) {
+    /// Counts a resume, and the session as attached.
+    pub fn set_resumed(&mut self) {
         if let Some(counts) = &self.counts {
             counts.sessions_resumed.add(1);
         }
-        self.turn(SessionState::Attached);
+        self.set_state(SessionState::Attached);
     }
 
-    fn turn(&mut self, state: SessionState) {
+    fn set_state(&mut self, state: SessionState) {
         if let Some(counts) = &self.counts {
             counts.sessions.add(state, 1);
             counts.sessions.lower(self.state);
@@ -126,7 +126,8 @@ impl Drop for SessionGauge {
     }
 }
 
-/// One running process. Dropped without a word, it is no longer counted here, but not as ended: a keeper has it.
+/// One running process. Dropping this stops counting it as running, but does not count it as ended: it may continue
+/// under a keeper.
 #[derive(Debug)]
 #[must_use = "the process is no longer counted when this is dropped"]
 pub struct ProcessGauge {
@@ -142,7 +143,7 @@ impl ProcessGauge {
         ProcessGauge { counts, ownership }
     }
 
-    /// The process has ended.
+    /// Counts the end of the process.
     pub fn ended(self, cause: impl Into<EndCause>) {
         if let Some(counts) = &self.counts {
             counts.processes_ended.add(cause.into(), 1);

@@ -1,20 +1,19 @@
-//! Labels: the few words each dimension of a metric may take, so that no peer can make the series grow.
+//! The values of each label. They are closed sets, so that no peer can add a series.
 
 use engine::process::{ExitCause, Stream};
-use wire::rexd::v1::METHODS;
 
 /// A closed set of label values.
 pub(super) trait Label: Copy + 'static {
-    /// Every value, in the order of its place.
+    /// Every value, in the order of [`Label::index`].
     const ALL: &'static [Self];
     /// The name of the label.
     const KEY: &'static str;
 
-    /// The value as it is rendered.
+    /// The value in the rendered page.
     fn word(self) -> &'static str;
 
-    /// Its place in [`Label::ALL`].
-    fn place(self) -> usize;
+    /// Its index in [`Label::ALL`].
+    fn index(self) -> usize;
 }
 
 macro_rules! label {
@@ -26,7 +25,7 @@ macro_rules! label {
         }
 
         impl $name {
-            /// The value as it is rendered.
+            /// The value in the rendered page.
             pub fn word(self) -> &'static str {
                 match self {
                     $($name::$value => $word,)*
@@ -42,7 +41,7 @@ macro_rules! label {
                 $name::word(self)
             }
 
-            fn place(self) -> usize {
+            fn index(self) -> usize {
                 self as usize
             }
         }
@@ -50,31 +49,31 @@ macro_rules! label {
 }
 
 label! {
-    /// What came of a request.
+    /// The outcome of a request.
     RequestOutcome, "outcome":
     /// It was answered with a result.
     Ok = "ok",
     /// It was answered with an error.
     Error = "error",
-    /// It was withdrawn, or its connection went away before the answer.
+    /// It was cancelled, or its connection ended before the response.
     Cancelled = "cancelled",
 }
 
 label! {
-    /// What carries a connection.
+    /// The transport of a connection.
     Transport, "transport":
     /// Standard input and output.
     Stdio = "stdio",
     /// A unix socket.
     Unix = "unix",
-    /// Posted requests and streams of events.
+    /// HTTP requests and server-sent events.
     Http = "http",
     /// A WebSocket.
     Ws = "ws",
 }
 
 label! {
-    /// Which way bytes went, seen from the daemon.
+    /// The direction of bytes, seen from the daemon.
     Direction, "direction":
     /// From the peer.
     Received = "received",
@@ -83,16 +82,16 @@ label! {
 }
 
 label! {
-    /// Whether somebody listens to a session.
+    /// Whether a session has a connection.
     SessionState, "state":
-    /// A connection holds it.
+    /// It is attached to a connection.
     Attached = "attached",
     /// It waits to be resumed.
     Waiting = "waiting",
 }
 
 label! {
-    /// Who owns a process.
+    /// The owner of a process.
     ProcessOwner, "kind":
     /// This daemon.
     Attached = "attached",
@@ -101,22 +100,22 @@ label! {
 }
 
 label! {
-    /// Why a process ended.
+    /// The cause of a process's end.
     EndCause, "cause":
-    /// By itself, or by something outside.
+    /// It exited, or another program killed it.
     Itself = "itself",
-    /// Somebody asked for its end.
+    /// A client killed it.
     Killed = "killed",
-    /// Its time was up.
+    /// Its timeout expired.
     TimedOut = "timed_out",
-    /// It wrote more than it may.
+    /// It exceeded its output limit.
     OutputLimit = "output_limit",
-    /// It used more memory than it may.
+    /// It exceeded its memory limit.
     MemoryLimit = "memory_limit",
 }
 
 label! {
-    /// Where output came from.
+    /// The stream of some output.
     OutputStream, "stream":
     /// Standard output.
     Stdout = "stdout",
@@ -127,31 +126,31 @@ label! {
 }
 
 label! {
-    /// Why a connection or a request was turned away.
+    /// Why a connection or a request was refused.
     RefusalReason, "reason":
-    /// It came without a token or certificate.
+    /// It has neither a token nor a certificate.
     Unauthenticated = "unauthenticated",
-    /// Its token, certificate or user is not known, or no longer.
+    /// Its token, certificate or user is unknown or revoked.
     Credentials = "credentials",
-    /// Its caller may not do this.
+    /// The caller lacks the required scope.
     Scope = "scope",
-    /// A page of another site asked.
+    /// Its `Origin` is another site.
     Origin = "origin",
-    /// It was meant for another host.
+    /// Its `Host` is not a name of this daemon.
     Host = "host",
-    /// The handshake failed, or plain text came to a TLS port.
+    /// The TLS handshake failed, or the peer sent plain text to a TLS port.
     Tls = "tls",
-    /// There are too many connections.
+    /// The connection limit is reached.
     Connections = "connections",
-    /// There are too many sessions, processes or requests under way.
+    /// The limit of sessions, processes or pending requests is reached.
     Busy = "busy",
-    /// It was larger than allowed.
+    /// It exceeds the size limit.
     TooLarge = "too_large",
-    /// The peer took too long.
+    /// The peer missed a deadline.
     TooSlow = "too_slow",
-    /// It was not understood.
+    /// It could not be parsed.
     Malformed = "malformed",
-    /// A rule of the operator forbids it.
+    /// A policy rule forbids it.
     Policy = "policy",
 }
 
@@ -177,18 +176,19 @@ impl From<Stream> for OutputStream {
     }
 }
 
-/// How many values the `method` label takes: every method there is, and [`OTHER`].
-pub(super) const METHOD_COUNT: usize = METHODS.len() + 1;
+/// The `method` label of a request that names no method of its face.
+pub const OTHER_METHOD: &str = "other";
 
-/// The method of whatever is no method.
-pub(super) const OTHER: &str = "other";
-
-/// The place of a method; everything unknown shares the last one.
-pub(super) fn method_place(name: &str) -> usize {
-    METHODS.iter().position(|method| method.name == name).unwrap_or(METHODS.len())
+/// The methods of one face: the values that its `method` label can take, besides [`OTHER_METHOD`].
+#[derive(Debug, Clone)]
+pub struct FaceMethods {
+    pub(super) face: &'static str,
+    pub(super) methods: Vec<&'static str>,
 }
 
-/// The label value of a place.
-pub(super) fn method_word(place: usize) -> &'static str {
-    METHODS.get(place).map_or(OTHER, |method| method.name)
+impl FaceMethods {
+    /// A face with the names in its method table.
+    pub fn new(face: &'static str, methods: impl IntoIterator<Item = &'static str>) -> FaceMethods {
+        FaceMethods { face, methods: methods.into_iter().collect() }
+    }
 }

@@ -1,8 +1,7 @@
-//! Metrics: what the daemon has done and is doing, as numbers for Prometheus.
+//! Counters and gauges in the format of Prometheus.
 //!
-//! A [`Metrics`] is cheap to clone and to count with: a few relaxed atomics, no lock and no allocation on the way of
-//! a request. One that is off counts nothing. What goes up and down is held by a guard that lowers it when dropped,
-//! so that no way out of a function can forget to.
+//! [`Metrics`] is cheap to clone. Counting takes a few relaxed atomic operations, no lock and no allocation. A gauge is
+//! an object that lowers its count when it is dropped, so that every exit from a function lowers it.
 
 mod cells;
 mod gauges;
@@ -14,7 +13,8 @@ mod text;
 
 pub use gauges::{ConnectionGauge, ProcessGauge, RequestTimer, SessionGauge};
 pub use labels::{
-    Direction, EndCause, OutputStream, ProcessOwner, RefusalReason, RequestOutcome, SessionState, Transport,
+    Direction, EndCause, FaceMethods, OTHER_METHOD, OutputStream, ProcessOwner, RefusalReason,
+    RequestOutcome, SessionState, Transport,
 };
 pub use queues::QueueGauge;
 
@@ -22,23 +22,23 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use cells::{Cell, Cells, Histogram};
-use labels::{Label as _, METHOD_COUNT};
+use labels::Label as _;
 use queues::Queues;
 
 /// The media type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Counts what happens. Clones count together.
+/// The metrics of a daemon. Clones share the counters.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     counts: Option<Arc<Counts>>,
 }
 
-/// Every number there is.
+/// All counters.
 #[derive(Debug)]
 struct Counts {
     started: SystemTime,
-    requests: Vec<PerMethod>,
+    requests: Vec<MethodCounts>,
     in_flight: Cell,
     connections: Cells<Transport>,
     connections_total: Cells<Transport>,
@@ -59,24 +59,38 @@ struct Counts {
     queues: Arc<Queues>,
 }
 
-#[derive(Debug, Default)]
-struct PerMethod {
+/// The requests of one method of one face.
+#[derive(Debug)]
+struct MethodCounts {
+    face: &'static str,
+    method: &'static str,
     outcomes: Cells<RequestOutcome>,
     durations: Histogram,
 }
 
-impl Default for Metrics {
-    fn default() -> Metrics {
-        Metrics::new()
+impl Counts {
+    /// The index of a method in `requests`; of its face's [`OTHER_METHOD`] if the method is unknown.
+    fn method_index(&self, face: &str, method: &str) -> usize {
+        let index = |method| self.requests.iter().position(|row| row.face == face && row.method == method);
+        index(method).or_else(|| index(OTHER_METHOD)).unwrap_or(usize::MAX)
+    }
+}
+
+impl MethodCounts {
+    fn new(face: &'static str, method: &'static str) -> MethodCounts {
+        MethodCounts { face, method, outcomes: Cells::default(), durations: Histogram::default() }
     }
 }
 
 impl Metrics {
-    /// Counts from nothing.
-    pub fn new() -> Metrics {
+    /// Counters at zero, with one set of request counters for each method of each face.
+    pub fn new(faces: &[FaceMethods]) -> Metrics {
+        let methods = faces.iter().flat_map(|FaceMethods { face, methods }| {
+            methods.iter().chain([&OTHER_METHOD]).map(|method| MethodCounts::new(face, method))
+        });
         let counts = Counts {
             started: SystemTime::now(),
-            requests: (0..METHOD_COUNT).map(|_| PerMethod::default()).collect(),
+            requests: methods.collect(),
             in_flight: Cell::default(),
             connections: Cells::default(),
             connections_total: Cells::default(),
@@ -99,83 +113,84 @@ impl Metrics {
         Metrics { counts: Some(Arc::new(counts)) }
     }
 
-    /// Counts nothing and renders nothing: for a daemon that nobody can ask.
+    /// Metrics that count nothing and render an empty page, for a daemon without `/metrics`.
     pub fn off() -> Metrics {
         Metrics { counts: None }
     }
 
-    /// A request has come; anything that is no method of REXD counts as `other`.
-    pub fn request(&self, method: &str) -> RequestTimer {
-        RequestTimer::start(self.counts.clone(), method)
+    /// Counts a request from now until the timer is finished. A method that the face did not register counts as
+    /// [`OTHER_METHOD`], so that no peer can add a series.
+    pub fn request(&self, face: &'static str, method: &str) -> RequestTimer {
+        RequestTimer::start(self.counts.clone(), face, method)
     }
 
-    /// A connection was taken. It counts as open until the guard is dropped.
+    /// Counts an accepted connection; it is open until the gauge is dropped.
     pub fn connection(&self, transport: Transport) -> ConnectionGauge {
         ConnectionGauge::open(self.counts.clone(), transport)
     }
 
-    /// Bytes went over a connection, as they were on the wire.
+    /// Counts bytes on the wire.
     pub fn link_bytes(&self, transport: Transport, direction: Direction, bytes: u64) {
         if let Some(cells) =
-            self.counts.as_deref().and_then(|counts| counts.link_bytes.get(transport.place()))
+            self.counts.as_deref().and_then(|counts| counts.link_bytes.get(transport.index()))
         {
             cells.add(direction, bytes);
         }
     }
 
-    /// A session was opened, on a connection that holds it. It counts until the guard is dropped.
+    /// Counts a new session, attached to a connection, until the gauge is dropped.
     pub fn session_opened(&self) -> SessionGauge {
         SessionGauge::open(self.counts.clone())
     }
 
-    /// A process was started. It counts as running until the guard is dropped or told of the end.
+    /// Counts a started process; it is running until the gauge is dropped or ended.
     pub fn process_started(&self, ownership: ProcessOwner) -> ProcessGauge {
         self.with(|counts| counts.processes_started.add(1));
         self.process_found(ownership)
     }
 
-    /// A process that somebody else started is known from now on: a keeper's, after the daemon came back.
+    /// Counts a running process that another daemon started under a keeper.
     pub fn process_found(&self, ownership: ProcessOwner) -> ProcessGauge {
         ProcessGauge::running(self.counts.clone(), ownership)
     }
 
-    /// A process wrote something.
+    /// Counts output of a process.
     pub fn output_bytes(&self, stream: impl Into<OutputStream>, bytes: u64) {
         self.with(|counts| counts.output_bytes.add(stream.into(), bytes));
     }
 
-    /// A reader was told that it will never see this much of the output.
+    /// Counts output that was reported to a reader as lost.
     pub fn lost_bytes(&self, bytes: u64) {
         self.with(|counts| counts.lost_bytes.add(bytes));
     }
 
-    /// A client was told that it will never see this many events.
+    /// Counts events that were reported to a client as lost.
     pub fn lost_events(&self, events: u64) {
         self.with(|counts| counts.lost_events.add(events));
     }
 
-    /// A connection or a request was turned away.
+    /// Counts a refused connection or request.
     pub fn refused(&self, reason: RefusalReason) {
         self.with(|counts| counts.refused.add(reason, 1));
     }
 
-    /// Records could not be written to the audit.
+    /// Counts audit records that could not be written.
     pub fn audit_lost(&self, records: u64) {
         self.with(|counts| counts.audit_lost.add(records));
     }
 
-    /// Spans reached their collector.
+    /// Counts spans that the collector accepted.
     pub fn spans_exported(&self, spans: u64) {
         self.with(|counts| counts.spans_exported.add(spans));
     }
 
-    /// Spans were given up: the queue was full, or no collector took them.
+    /// Counts spans dropped because the queue was full or the collector did not accept them.
     pub fn spans_dropped(&self, spans: u64) {
         self.with(|counts| counts.spans_dropped.add(spans));
     }
 
-    /// Shows how many wait in a queue, until the guard is dropped. Queues of one name are shown as their sum.
-    /// `depth` is called while the metrics are rendered: it only looks, and never waits.
+    /// Reports the length of a queue until the gauge is dropped; queues of one name are summed. `depth` is called when
+    /// the page is rendered and must not block.
     pub fn queue(&self, name: &'static str, depth: impl Fn() -> usize + Send + Sync + 'static) -> QueueGauge {
         match &self.counts {
             Some(counts) => counts.queues.watch(name, Box::new(depth)),
@@ -183,7 +198,7 @@ impl Metrics {
         }
     }
 
-    /// The page for Prometheus; to be served as [`CONTENT_TYPE`]. Empty when off.
+    /// The page for Prometheus, of type [`CONTENT_TYPE`]; empty when metrics are off.
     pub fn render(&self) -> String {
         self.counts.as_deref().map(render::page).unwrap_or_default()
     }

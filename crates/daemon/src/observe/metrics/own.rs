@@ -1,18 +1,18 @@
-//! What the kernel says about this process. Read when somebody asks for the metrics, and at no other time.
+//! Descriptors and memory of this process, read from `/proc` when the page is rendered.
 
-/// How many descriptors are open.
+/// The number of open descriptors.
 pub(super) fn open_descriptors() -> Option<u64> {
-    // The descriptor of the listing itself is one of them.
+    // The listing includes its own descriptor.
     let count = std::fs::read_dir("/proc/self/fd").ok()?.count();
     u64::try_from(count).ok()?.checked_sub(1)
 }
 
-/// How many may be open.
+/// The limit of open descriptors.
 pub(super) fn max_descriptors() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
 
-/// How much of memory it occupies.
+/// The resident memory in bytes.
 pub(super) fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

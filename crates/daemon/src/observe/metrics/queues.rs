@@ -1,4 +1,4 @@
-//! Queues: how deep they are is asked when the metrics are rendered, so that a queue's own way costs nothing.
+//! The lengths of queues, read when the page is rendered, so that the queues themselves count nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Depth = Box<dyn Fn() -> usize + Send + Sync>;
 
-/// Every queue that is watched. The lock is taken when a queue comes or goes and while rendering.
+/// All reported queues. The lock is taken when a queue is added or removed and while the page is rendered.
 #[derive(Default)]
 pub(super) struct Queues {
     next: AtomicU64,
@@ -18,7 +18,7 @@ impl Queues {
     pub(super) fn watch(self: &Arc<Self>, name: &'static str, depth: Depth) -> QueueGauge {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, (name, depth));
-        QueueGauge { place: Some((self.clone(), number)) }
+        QueueGauge { registration: Some((self.clone(), number)) }
     }
 
     /// The sum of the depths for each name.
@@ -30,7 +30,7 @@ impl Queues {
         depths
     }
 
-    /// What another thread left behind after a panic is whole: every change is one call.
+    /// Locks the map. A panic of another thread leaves it consistent: every change is one call.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, (&'static str, Depth)>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -42,24 +42,24 @@ impl fmt::Debug for Queues {
     }
 }
 
-/// A queue that is shown in the metrics until this is dropped.
+/// A queue whose length is reported until this is dropped.
 #[derive(Debug)]
-#[must_use = "the queue is no longer shown when this is dropped"]
+#[must_use = "the queue is no longer reported when this is dropped"]
 pub struct QueueGauge {
-    place: Option<(Arc<Queues>, u64)>,
+    registration: Option<(Arc<Queues>, u64)>,
 }
 
 impl QueueGauge {
-    /// Nothing is shown.
+    /// A gauge that reports nothing, for metrics that are off.
     pub(super) fn none() -> QueueGauge {
-        QueueGauge { place: None }
+        QueueGauge { registration: None }
     }
 }
 
 impl Drop for QueueGauge {
     fn drop(&mut self) {
-        if let Some((queues, number)) = self.place.take() {
-            // What `depth` holds is dropped after the lock is free: it may be anything.
+        if let Some((queues, number)) = self.registration.take() {
+            // Dropping the closure can run any code, so it happens after the lock is released.
             let removed = queues.lock().remove(&number);
             drop(removed);
         }

@@ -1,12 +1,12 @@
-//! Rendering: every number as a family of the page, in one fixed order.
+//! Renders the counters as metric families, in a fixed order.
 
 use std::time::UNIX_EPOCH;
 
-use super::Counts;
-use super::cells::{BOUNDS_MICROS, Cell, Cells, Histogram};
-use super::labels::{Label, Transport, method_word};
+use super::cells::{BOUNDS_MICROS, Cell, Cells};
+use super::labels::{Label, Transport};
 use super::own;
-use super::text::{Kind, Page};
+use super::text::{MetricType, Page};
+use super::{Counts, MethodCounts};
 
 /// The whole page.
 pub(super) fn page(counts: &Counts) -> String {
@@ -16,59 +16,69 @@ pub(super) fn page(counts: &Counts) -> String {
     connections(&mut page, counts);
     sessions(&mut page, counts);
     processes(&mut page, counts);
-    troubles(&mut page, counts);
+    losses(&mut page, counts);
     page.finish()
 }
 
 fn daemon(page: &mut Page, counts: &Counts) {
-    page.family("rexd_build_info", Kind::Gauge, "Always 1; which build this is.");
+    page.family("rexd_build_info", MetricType::Gauge, "Always 1; the label is the version.");
     page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     let started = counts.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    page.single("rexd_start_time_seconds", Kind::Gauge, "When the daemon started, since 1970.", started);
+    page.single(
+        "rexd_start_time_seconds",
+        MetricType::Gauge,
+        "Start time of the daemon since the Unix epoch.",
+        started,
+    );
     let own = [
-        ("rexd_open_descriptors", "Descriptors the daemon has open.", own::open_descriptors()),
-        ("rexd_max_descriptors", "Descriptors the daemon may have open.", own::max_descriptors()),
-        ("rexd_resident_memory_bytes", "Memory the daemon occupies.", own::resident_bytes()),
+        ("rexd_open_descriptors", "Open descriptors.", own::open_descriptors()),
+        ("rexd_max_descriptors", "Limit of open descriptors.", own::max_descriptors()),
+        ("rexd_resident_memory_bytes", "Resident memory of the daemon.", own::resident_bytes()),
     ];
     for (name, help, value) in own {
         if let Some(value) = value {
-            page.single(name, Kind::Gauge, help, value);
+            page.single(name, MetricType::Gauge, help, value);
         }
     }
 }
 
 fn requests(page: &mut Page, counts: &Counts) {
-    page.family("rexd_requests_total", Kind::Counter, "Requests that were answered or withdrawn.");
-    for (place, method) in counts.requests.iter().enumerate() {
-        for (outcome, count) in method.outcomes.iter() {
-            page.sample(&[("method", method_word(place)), ("outcome", outcome.word())], count);
+    page.family("rexd_requests_total", MetricType::Counter, "Requests that were answered or cancelled.");
+    for row in &counts.requests {
+        for (outcome, count) in row.outcomes.iter() {
+            let labels = [("face", row.face), ("method", row.method), ("outcome", outcome.word())];
+            page.sample(&labels, count);
         }
     }
     page.single(
         "rexd_requests_in_flight",
-        Kind::Gauge,
-        "Requests that are not answered yet.",
+        MetricType::Gauge,
+        "Requests in progress.",
         counts.in_flight.get(),
     );
-    page.family("rexd_request_duration_seconds", Kind::Histogram, "Time from a request to its answer.");
-    for (place, method) in counts.requests.iter().enumerate() {
-        durations(page, method_word(place), &method.durations);
+    page.family(
+        "rexd_request_duration_seconds",
+        MetricType::Histogram,
+        "Time from a request to its response.",
+    );
+    for row in &counts.requests {
+        durations(page, row);
     }
 }
 
-/// A method that was never called has no histogram: most daemons see a few methods of many.
-fn durations(page: &mut Page, method: &str, histogram: &Histogram) {
-    let (counts, sum) = histogram.read();
+/// Omits the histogram of a method that was never called: most daemons use few of the methods.
+fn durations(page: &mut Page, MethodCounts { face, method, durations, .. }: &MethodCounts) {
+    let (counts, sum) = durations.read();
     let count = counts.last().copied().unwrap_or_default();
     if count == 0 {
         return;
     }
     let bounds = BOUNDS_MICROS.iter().map(|micros| seconds(*micros)).chain(["+Inf".to_owned()]);
     for (bound, count) in bounds.zip(&counts) {
-        page.sample_of("_bucket", &[("method", method), ("le", &bound)], count);
+        page.sample_with_suffix("_bucket", &[("face", face), ("method", method), ("le", &bound)], count);
     }
-    page.sample_of("_sum", &[("method", method)], sum);
-    page.sample_of("_count", &[("method", method)], count);
+    page.sample_with_suffix("_sum", &[("face", face), ("method", method)], sum);
+    page.sample_with_suffix("_count", &[("face", face), ("method", method)], count);
 }
 
 /// Microseconds as seconds, without rounding.
@@ -78,53 +88,58 @@ fn seconds(micros: u64) -> String {
 }
 
 fn connections(page: &mut Page, counts: &Counts) {
-    labelled(page, "rexd_connections", Kind::Gauge, "Connections that are open.", &counts.connections);
-    let help = "Connections that were taken.";
-    labelled(page, "rexd_connections_total", Kind::Counter, help, &counts.connections_total);
-    page.family("rexd_link_bytes_total", Kind::Counter, "Bytes on the wire.");
+    labelled(page, "rexd_connections", MetricType::Gauge, "Open connections.", &counts.connections);
+    let help = "Accepted connections.";
+    labelled(page, "rexd_connections_total", MetricType::Counter, help, &counts.connections_total);
+    page.family("rexd_link_bytes_total", MetricType::Counter, "Bytes on the wire.");
     for (transport, cells) in Transport::ALL.iter().zip(&counts.link_bytes) {
         for (direction, bytes) in cells.iter() {
             page.sample(&[("transport", transport.word()), ("direction", direction.word())], bytes);
         }
     }
-    page.family("rexd_queue_depth", Kind::Gauge, "How many wait in a queue.");
+    page.family("rexd_queue_depth", MetricType::Gauge, "Length of a queue.");
     for (queue, depth) in counts.queues.depths() {
         page.sample(&[("queue", queue)], depth);
     }
 }
 
 fn sessions(page: &mut Page, counts: &Counts) {
-    let help = "Sessions, held by a connection or waiting to be resumed.";
-    labelled(page, "rexd_sessions", Kind::Gauge, help, &counts.sessions);
-    counter(page, "rexd_sessions_opened_total", "Sessions that were opened.", &counts.sessions_opened);
-    counter(page, "rexd_sessions_resumed_total", "Sessions taken up after a cut.", &counts.sessions_resumed);
+    let help = "Sessions attached to a connection or waiting to be resumed.";
+    labelled(page, "rexd_sessions", MetricType::Gauge, help, &counts.sessions);
+    counter(page, "rexd_sessions_opened_total", "Opened sessions.", &counts.sessions_opened);
+    counter(page, "rexd_sessions_resumed_total", "Resumed sessions.", &counts.sessions_resumed);
 }
 
 fn processes(page: &mut Page, counts: &Counts) {
-    let help = "Processes that run, owned by the daemon or by keepers it knows.";
-    labelled(page, "rexd_processes_running", Kind::Gauge, help, &counts.processes);
-    counter(page, "rexd_processes_started_total", "Processes that were started.", &counts.processes_started);
-    let help = "Processes that ended, by what ended them.";
-    labelled(page, "rexd_processes_ended_total", Kind::Counter, help, &counts.processes_ended);
-    let help = "Bytes that processes wrote.";
-    labelled(page, "rexd_output_bytes_total", Kind::Counter, help, &counts.output_bytes);
+    let help = "Running processes, owned by the daemon or by keepers.";
+    labelled(page, "rexd_processes_running", MetricType::Gauge, help, &counts.processes);
+    counter(page, "rexd_processes_started_total", "Started processes.", &counts.processes_started);
+    let help = "Ended processes, by cause.";
+    labelled(page, "rexd_processes_ended_total", MetricType::Counter, help, &counts.processes_ended);
+    let help = "Bytes of output of processes.";
+    labelled(page, "rexd_output_bytes_total", MetricType::Counter, help, &counts.output_bytes);
 }
 
-fn troubles(page: &mut Page, counts: &Counts) {
-    counter(page, "rexd_lost_bytes_total", "Output that readers were told they lost.", &counts.lost_bytes);
-    counter(page, "rexd_lost_events_total", "Events that clients were told they lost.", &counts.lost_events);
-    let help = "Connections and requests turned away, by reason.";
-    labelled(page, "rexd_refused_total", Kind::Counter, help, &counts.refused);
+fn losses(page: &mut Page, counts: &Counts) {
+    counter(
+        page,
+        "rexd_lost_bytes_total",
+        "Bytes of output reported to readers as lost.",
+        &counts.lost_bytes,
+    );
+    counter(page, "rexd_lost_events_total", "Events reported to clients as lost.", &counts.lost_events);
+    let help = "Refused connections and requests, by reason.";
+    labelled(page, "rexd_refused_total", MetricType::Counter, help, &counts.refused);
     counter(page, "rexd_audit_lost_total", "Audit records that could not be written.", &counts.audit_lost);
-    counter(page, "rexd_spans_exported_total", "Spans a collector took.", &counts.spans_exported);
-    counter(page, "rexd_spans_dropped_total", "Spans that were given up.", &counts.spans_dropped);
+    counter(page, "rexd_spans_exported_total", "Spans that the collector accepted.", &counts.spans_exported);
+    counter(page, "rexd_spans_dropped_total", "Dropped spans.", &counts.spans_dropped);
 }
 
 fn counter(page: &mut Page, name: &'static str, help: &str, cell: &Cell) {
-    page.single(name, Kind::Counter, help, cell.get());
+    page.single(name, MetricType::Counter, help, cell.get());
 }
 
-fn labelled<L: Label>(page: &mut Page, name: &'static str, kind: Kind, help: &str, cells: &Cells<L>) {
+fn labelled<L: Label>(page: &mut Page, name: &'static str, kind: MetricType, help: &str, cells: &Cells<L>) {
     page.family(name, kind, help);
     for (label, value) in cells.iter() {
         page.sample(&[(L::KEY, label.word())], value);

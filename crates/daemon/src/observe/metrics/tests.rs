@@ -1,10 +1,15 @@
-//! What the page says after things have happened.
+//! The rendered page after various events.
 
 use engine::process::Stream;
 use testkit::prometheus::{Exposition, parse};
-use wire::rexd::v1::METHODS;
 
 use super::*;
+
+/// Metrics of a daemon with two faces.
+fn metrics() -> Metrics {
+    let rexd = FaceMethods::new("rexd", ["exec.start", "fs.read"]);
+    Metrics::new(&[rexd, FaceMethods::new("exec-server", ["environment/info", "fs.read"])])
+}
 
 fn page(metrics: &Metrics) -> Exposition {
     let text = metrics.render();
@@ -13,7 +18,7 @@ fn page(metrics: &Metrics) -> Exposition {
 
 #[test]
 fn a_fresh_page_is_well_formed_and_names_every_family() {
-    let page = page(&Metrics::new());
+    let page = page(&metrics());
     let names: Vec<&str> = page.families().iter().map(|family| family.name.as_str()).collect();
     for name in [
         "rexd_build_info",
@@ -48,18 +53,18 @@ fn a_fresh_page_is_well_formed_and_names_every_family() {
 
 #[test]
 fn requests_are_counted_by_method_and_outcome_and_timed() {
-    let metrics = Metrics::new();
-    let open = metrics.request("exec.start");
-    metrics.request("exec.start").done(RequestOutcome::Ok);
-    metrics.request("exec.start").done(RequestOutcome::Error);
-    drop(metrics.request("exec.start"));
+    let metrics = metrics();
+    let open = metrics.request("rexd", "exec.start");
+    metrics.request("rexd", "exec.start").done(RequestOutcome::Ok);
+    metrics.request("rexd", "exec.start").done(RequestOutcome::Error);
+    drop(metrics.request("rexd", "exec.start"));
     let page = page(&metrics);
     for (outcome, count) in [("ok", 1.0), ("error", 1.0), ("cancelled", 1.0)] {
-        let labels = [("method", "exec.start"), ("outcome", outcome)];
+        let labels = [("face", "rexd"), ("method", "exec.start"), ("outcome", outcome)];
         assert_eq!(page.value("rexd_requests_total", &labels), Some(count), "{outcome}");
     }
     assert_eq!(page.value("rexd_requests_in_flight", &[]), Some(1.0));
-    let labels = [("method", "exec.start")];
+    let labels = [("face", "rexd"), ("method", "exec.start")];
     assert_eq!(page.value("rexd_request_duration_seconds_count", &labels), Some(3.0));
     open.done(RequestOutcome::Ok);
     let after = self::page(&metrics);
@@ -69,14 +74,33 @@ fn requests_are_counted_by_method_and_outcome_and_timed() {
 
 /// ARCHITECTURE.md, invariant 45.
 #[test]
+fn a_method_is_counted_under_its_own_face() {
+    let metrics = metrics();
+    metrics.request("exec-server", "environment/info").done(RequestOutcome::Ok);
+    metrics.request("exec-server", "fs.read").done(RequestOutcome::Ok);
+    metrics.request("exec-server", "exec.start").done(RequestOutcome::Ok);
+    let page = page(&metrics);
+    for (face, method, count) in [
+        ("exec-server", "environment/info", 1.0),
+        ("exec-server", "fs.read", 1.0),
+        ("exec-server", "other", 1.0),
+        ("rexd", "fs.read", 0.0),
+        ("rexd", "exec.start", 0.0),
+    ] {
+        let labels = [("face", face), ("method", method), ("outcome", "ok")];
+        assert_eq!(page.value("rexd_requests_total", &labels), Some(count), "{face} {method}");
+    }
+}
+
+#[test]
 fn no_peer_can_make_the_page_grow() {
-    let metrics = Metrics::new();
+    let metrics = metrics();
     for number in 0..1_000 {
-        metrics.request(&format!("made.up.{number}\"\n")).done(RequestOutcome::Error);
+        metrics.request("rexd", &format!("made.up.{number}\"\n")).done(RequestOutcome::Error);
     }
     let page = page(&metrics);
     let methods = page.label_values("rexd_requests_total", "method");
-    assert_eq!(methods.len(), METHODS.len() + 1);
+    assert_eq!(methods, ["environment/info", "exec.start", "fs.read", "other"].into());
     assert_eq!(page.sum("rexd_requests_total", &[("method", "other")]), 1_000.0);
 }
 
@@ -95,11 +119,11 @@ fn buckets_hold_what_is_not_above_their_bound() {
 }
 
 #[test]
-fn what_goes_up_comes_down_with_its_guard() {
-    let metrics = Metrics::new();
+fn a_gauge_is_lowered_when_it_is_dropped() {
+    let metrics = metrics();
     let connection = metrics.connection(Transport::Ws);
     let mut session = metrics.session_opened();
-    session.waits();
+    session.set_waiting();
     let started = metrics.process_started(ProcessOwner::Attached);
     let found = metrics.process_found(ProcessOwner::Detached);
     let gauges = page(&metrics);
@@ -107,7 +131,7 @@ fn what_goes_up_comes_down_with_its_guard() {
     assert_eq!(gauges.value("rexd_sessions", &[("state", "attached")]), Some(0.0));
     assert_eq!(gauges.value("rexd_sessions", &[("state", "waiting")]), Some(1.0));
     assert_eq!(gauges.sum("rexd_processes_running", &[]), 2.0);
-    session.resumed();
+    session.set_resumed();
     started.ended(engine::process::ExitCause::TimedOut);
     drop((connection, found));
     let page = page(&metrics);
@@ -124,9 +148,9 @@ fn what_goes_up_comes_down_with_its_guard() {
 }
 
 #[test]
-fn bytes_losses_and_refusals_are_told_apart() {
+fn bytes_losses_and_refusals_are_counted_separately() {
     type Labels = &'static [(&'static str, &'static str)];
-    let metrics = Metrics::new();
+    let metrics = metrics();
     metrics.output_bytes(Stream::Stderr, 5);
     metrics.link_bytes(Transport::Unix, Direction::Received, 7);
     metrics.link_bytes(Transport::Unix, Direction::Sent, 8);
@@ -154,8 +178,8 @@ fn bytes_losses_and_refusals_are_told_apart() {
 }
 
 #[test]
-fn queues_of_one_name_are_summed_until_they_go() {
-    let metrics = Metrics::new();
+fn queues_of_one_name_are_summed_until_they_are_dropped() {
+    let metrics = metrics();
     let first = metrics.queue("events", || 2);
     let second = metrics.queue("events", || 3);
     let _control = metrics.queue("control", || 1);
@@ -167,23 +191,25 @@ fn queues_of_one_name_are_summed_until_they_go() {
 }
 
 #[test]
-fn what_is_off_says_nothing() {
+fn metrics_that_are_off_render_nothing() {
     let metrics = Metrics::off();
-    let _queue = metrics.queue("events", || panic!("nobody asks"));
-    metrics.request("exec.start").done(RequestOutcome::Ok);
-    metrics.session_opened().waits();
+    let _queue = metrics.queue("events", || panic!("never called"));
+    metrics.request("rexd", "exec.start").done(RequestOutcome::Ok);
+    metrics.session_opened().set_waiting();
     metrics.process_started(ProcessOwner::Attached).ended(EndCause::Itself);
     assert_eq!(metrics.render(), "");
 }
 
 #[test]
 fn counting_from_many_threads_loses_nothing() {
-    let metrics = Metrics::new();
+    let metrics = metrics();
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| (0..1_000).for_each(|_| metrics.request("fs.read").done(RequestOutcome::Ok)));
+            scope.spawn(|| {
+                (0..1_000).for_each(|_| metrics.request("rexd", "fs.read").done(RequestOutcome::Ok))
+            });
         }
     });
-    let labels = [("method", "fs.read"), ("outcome", "ok")];
+    let labels = [("face", "rexd"), ("method", "fs.read"), ("outcome", "ok")];
     assert_eq!(page(&metrics).value("rexd_requests_total", &labels), Some(8_000.0));
 }

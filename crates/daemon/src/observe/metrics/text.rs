@@ -1,47 +1,47 @@
-//! Text: the exposition format of Prometheus, version 0.0.4.
+//! A writer of the Prometheus text exposition format, version 0.0.4.
 
 use std::fmt::{Display, Write as _};
 
-/// A growing page. Each family is opened once; its samples follow.
+/// A page in construction. Each family is opened once, before its samples.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     text: String,
     family: &'static str,
 }
 
-/// How a family's numbers behave.
+/// The type of a metric family.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
-    /// Only ever grows.
+pub(super) enum MetricType {
+    /// Never decreases.
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
-    /// Counts by size.
+    /// Counts values by size.
     Histogram,
 }
 
 impl Page {
     /// Opens a family.
-    pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
+    pub(super) fn family(&mut self, name: &'static str, kind: MetricType, help: &str) {
         self.family = name;
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricType::Counter => "counter",
+            MetricType::Gauge => "gauge",
+            MetricType::Histogram => "histogram",
         };
         let help = help.replace('\\', r"\\").replace('\n', r"\n");
         self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
     }
 
-    /// One sample of the family that is open.
+    /// Adds a sample to the open family.
     pub(super) fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        self.sample_of("", labels, value);
+        self.sample_with_suffix("", labels, value);
     }
 
-    /// One sample whose name has an ending, as those of histograms do.
-    pub(super) fn sample_of(&mut self, ending: &str, labels: &[(&str, &str)], value: impl Display) {
+    /// Adds a sample whose name has a suffix, as in histograms.
+    pub(super) fn sample_with_suffix(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
         let family = self.family;
-        self.put(format_args!("{family}{ending}"));
+        self.put(format_args!("{family}{suffix}"));
         for (at, (name, content)) in labels.iter().enumerate() {
             let opening = if at == 0 { '{' } else { ',' };
             self.put(format_args!("{opening}{name}=\"{}\"", escaped(content)));
@@ -50,8 +50,8 @@ impl Page {
         self.put(format_args!("{closing} {value}\n"));
     }
 
-    /// A family of one sample.
-    pub(super) fn single(&mut self, name: &'static str, kind: Kind, help: &str, value: impl Display) {
+    /// Adds a family of one sample without labels.
+    pub(super) fn single(&mut self, name: &'static str, kind: MetricType, help: &str, value: impl Display) {
         self.family(name, kind, help);
         self.sample(&[], value);
     }
@@ -61,7 +61,7 @@ impl Page {
     }
 
     fn put(&mut self, piece: std::fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _written = self.text.write_fmt(piece);
     }
 }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn label_values_and_help_are_escaped() {
         let mut page = Page::default();
-        page.family("rexd_odd", Kind::Gauge, "a \\ and\na break");
+        page.family("rexd_odd", MetricType::Gauge, "a \\ and\na break");
         page.sample(&[("name", "say \"hi\"\\\n"), ("other", "plain")], 1);
         let parsed = testkit::prometheus::parse(&page.finish()).unwrap();
         assert_eq!(parsed.value("rexd_odd", &[("name", "say \"hi\"\\\n"), ("other", "plain")]), Some(1.0));

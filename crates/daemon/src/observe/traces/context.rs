@@ -1,30 +1,30 @@
-//! Context: which trace a request belongs to, as W3C `traceparent` tells it.
+//! The trace of a request: the W3C `traceparent` header, and new trace and span ids.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The header, and the member of `_meta` and alike, that carries a parent.
+/// The length of a `traceparent` of version 00.
 const LENGTH: usize = 55;
 const SAMPLED: u8 = 1;
 
-/// The span that caused a request.
+/// The parent span of a request, in another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceParent {
     /// 32 lower-case hexadecimal digits, not all zero.
     pub(super) trace_id: String,
-    /// 16 of them.
+    /// 16 lower-case hexadecimal digits, not all zero.
     pub(super) span_id: String,
     flags: u8,
 }
 
 impl TraceParent {
-    /// Reads the value of `traceparent`. One that is malformed is as good as none, as the standard wants it.
+    /// Parses a `traceparent`. A malformed value is ignored, as the standard requires.
     pub fn parse(value: &str) -> Option<TraceParent> {
         let value = value.trim_matches([' ', '\t']);
         let (known, rest) = value.split_at_checked(LENGTH)?;
         let mut fields = known.split('-');
         let (version, trace_id, span_id, flags) =
             (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        // Later versions may say more, after a dash; this one may not, and ff is none.
+        // Later versions may append fields after a dash; version 00 may not, and ff is invalid.
         let fits = version != "ff" && (rest.is_empty() || (version != "00" && rest.starts_with('-')));
         let is_whole = is_hex(version, 2) && is_id(trace_id, 32) && is_id(span_id, 16) && is_hex(flags, 2);
         if !fits || !is_whole || fields.next().is_some() {
@@ -34,7 +34,7 @@ impl TraceParent {
         Some(TraceParent { trace_id: trace_id.to_owned(), span_id: span_id.to_owned(), flags })
     }
 
-    /// Whether the caller keeps this trace.
+    /// Whether the trace is sampled.
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
@@ -48,36 +48,36 @@ fn is_id(text: &str, digits: usize) -> bool {
     is_hex(text, digits) && text.bytes().any(|byte| byte != b'0')
 }
 
-/// Makes ids: seeded once by the kernel, then counted through a mixing function. They have to be unique, not secret.
+/// A generator of unique ids, which need not be secret: a random seed and a counter, mixed.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(super) struct IdGenerator {
     seeds: [u64; 3],
     next: AtomicU64,
 }
 
-impl Ids {
-    pub(super) fn seeded() -> std::io::Result<Ids> {
+impl IdGenerator {
+    pub(super) fn seeded() -> std::io::Result<IdGenerator> {
         let mut bytes = [0; 24];
         getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
         let (words, _) = bytes.as_chunks::<8>();
         let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
         let seeds = std::array::from_fn(|_| words.next().unwrap_or_default());
-        Ok(Ids { seeds, next: AtomicU64::new(0) })
+        Ok(IdGenerator { seeds, next: AtomicU64::new(0) })
     }
 
-    /// A trace and a span that nobody has had.
+    /// A new trace id and a new span id.
     pub(super) fn next(&self) -> (String, String) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let [high, low, span] = self.seeds.map(|seed| mix(seed.wrapping_add(number.wrapping_mul(STEP))));
-        // All zeros is no id; one of the three halves of all numbers is mapped to it.
+        // An id of zeros is invalid.
         (format!("{high:016x}{:016x}", low.max(1)), format!("{:016x}", span.max(1)))
     }
 }
 
-/// An odd step visits every number once.
+/// An odd step, so that the counter visits every number once.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A bijection that spreads neighbours over all numbers.
+/// A bijection that maps neighbouring numbers far apart (the finalizer of SplitMix64).
 fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -91,7 +91,7 @@ mod tests {
     const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn a_parent_is_read_or_ignored() {
+    fn a_malformed_parent_is_ignored() {
         let parent = TraceParent::parse(GOOD).unwrap();
         assert_eq!(parent.trace_id, "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(parent.span_id, "b7ad6b7169203331");
@@ -117,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_whole_and_never_the_same() {
-        let ids = Ids::seeded().unwrap();
+    fn ids_are_well_formed_and_unique() {
+        let ids = IdGenerator::seeded().unwrap();
         let many: std::collections::HashSet<_> = (0..10_000).map(|_| ids.next()).collect();
         assert_eq!(many.len(), 10_000);
         assert!(many.iter().all(|(trace, span)| is_id(trace, 32) && is_id(span, 16)));

@@ -1,4 +1,4 @@
-//! Export: the one task that sends spans, in batches, again after a failure, and a last time at the end.
+//! The task that sends spans in batches, retries after a failure, and sends the rest when the daemon stops.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,83 +13,86 @@ use super::settings::TraceSettings;
 use super::span::FinishedSpan;
 use crate::observe::metrics::{Metrics, QueueGauge};
 
-/// The most spans in one request to the collector; more go into the next.
-const BATCH: usize = 512;
-/// The longest pause between two attempts, whatever a collector asks for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The maximal number of spans in one request to the collector.
+const MAX_BATCH: usize = 512;
+/// The maximal pause between two attempts, even if the collector's `Retry-After` is longer.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// The running export.
+/// A handle to the exporter task.
 #[derive(Debug)]
 pub struct ExporterHandle {
     task: JoinHandle<()>,
     ending: Arc<Shutdown>,
-    farewell: Duration,
+    shutdown: Duration,
     _watched: QueueGauge,
 }
 
 impl ExporterHandle {
     pub(super) fn spawn(exporter: Exporter, watched: QueueGauge) -> ExporterHandle {
-        let (ending, farewell) = (exporter.ending.clone(), exporter.settings.pace.farewell);
-        ExporterHandle { task: tokio::spawn(exporter.run()), ending, farewell, _watched: watched }
+        let (ending, shutdown) = (exporter.ending.clone(), exporter.settings.timing.shutdown);
+        ExporterHandle { task: tokio::spawn(exporter.run()), ending, shutdown, _watched: watched }
     }
 
-    /// Sends what is left, for at most [`super::Pace::farewell`].
+    /// Sends the remaining spans, within [`super::ExportTiming::shutdown`], and waits for the task.
     pub async fn finish(self) {
-        self.ending.until.get_or_init(|| Instant::now() + self.farewell);
+        self.ending.deadline.get_or_init(|| Instant::now() + self.shutdown);
         self.ending.stop.cancel();
-        // The task keeps to that deadline wherever it waits. One that panicked has nothing left to send.
+        // The task ends by that deadline.
         if let Err(error) = self.task.await {
-            tracing::warn!(%error, "the export of spans ended early");
+            tracing::warn!(%error, "the exporter of spans panicked");
         }
     }
 }
 
-/// The end of the daemon, as the task sees it.
+/// The reason for spans that are dropped because there is no time left.
+const STOPPING: &str = "the daemon is stopping";
+
+/// The request to stop, shared by the handle and the task.
 #[derive(Debug, Default)]
 struct Shutdown {
     stop: CancellationToken,
-    /// When the time for last words is up; set before `stop`.
-    until: OnceLock<Instant>,
+    /// The end of the time for the last batches; set before `stop`.
+    deadline: OnceLock<Instant>,
 }
 
 impl Shutdown {
-    /// Returns when no attempt may go on any more.
-    async fn is_over(&self) {
+    /// Waits until the time for the last batches is over.
+    async fn wait_for_deadline(&self) {
         self.stop.cancelled().await;
-        if let Some(until) = self.until.get() {
-            sleep_until(*until).await;
+        if let Some(deadline) = self.deadline.get() {
+            sleep_until(*deadline).await;
         }
     }
 }
 
-/// What the task has.
+/// The state of the exporter task.
 #[derive(Debug)]
 pub(super) struct Exporter {
     settings: TraceSettings,
     metrics: Metrics,
-    waiting: mpsc::Receiver<FinishedSpan>,
+    queued: mpsc::Receiver<FinishedSpan>,
     ending: Arc<Shutdown>,
-    /// Whether the last batch was lost, so that a collector that is away is told of once.
+    /// Whether the last batch was dropped: an unreachable collector is logged once.
     is_failing: bool,
 }
 
-/// What came of one attempt.
+/// The result of one attempt.
 enum ExportResult {
-    /// The collector took it, all but this many spans.
-    Taken(u64),
-    /// It may take it later; perhaps it said when.
-    Later(Option<Duration>, String),
-    /// It will never take this.
-    Never(String),
+    /// The collector accepted all but this many spans.
+    Accepted(u64),
+    /// The attempt failed; a retry can succeed, after the given pause if there is one.
+    Retry(Option<Duration>, String),
+    /// The batch is invalid or there is no time for a retry.
+    Drop(String),
 }
 
 impl Exporter {
     pub(super) fn new(
         settings: TraceSettings,
         metrics: Metrics,
-        waiting: mpsc::Receiver<FinishedSpan>,
+        queued: mpsc::Receiver<FinishedSpan>,
     ) -> Exporter {
-        Exporter { settings, metrics, waiting, ending: Arc::default(), is_failing: false }
+        Exporter { settings, metrics, queued, ending: Arc::default(), is_failing: false }
     }
 
     async fn run(mut self) {
@@ -99,25 +102,25 @@ impl Exporter {
             let is_open = tokio::select! {
                 biased;
                 () = ending.stop.cancelled() => false,
-                is_open = self.gather(&mut batch) => is_open,
+                is_open = self.collect_batch(&mut batch) => is_open,
             };
             if !is_open {
                 break;
             }
             self.send(&mut batch).await;
         }
-        self.part(batch).await;
+        self.send_rest(batch).await;
     }
 
-    /// Waits for a span, and then a little for others. `batch` keeps what came if this is dropped.
-    async fn gather(&mut self, batch: &mut Vec<FinishedSpan>) -> bool {
-        if batch.is_empty() && self.waiting.recv_many(batch, BATCH).await == 0 {
+    /// Waits for a span, then until the batch is full or due. If this future is dropped, `batch` keeps the spans.
+    async fn collect_batch(&mut self, batch: &mut Vec<FinishedSpan>) -> bool {
+        if batch.is_empty() && self.queued.recv_many(batch, MAX_BATCH).await == 0 {
             return false;
         }
-        let until = Instant::now() + self.settings.pace.gather;
-        while batch.len() < BATCH {
-            let room = BATCH - batch.len();
-            match timeout_at(until, self.waiting.recv_many(batch, room)).await {
+        let until = Instant::now() + self.settings.timing.batch_delay;
+        while batch.len() < MAX_BATCH {
+            let capacity = MAX_BATCH - batch.len();
+            match timeout_at(until, self.queued.recv_many(batch, capacity)).await {
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
             }
@@ -125,39 +128,43 @@ impl Exporter {
         true
     }
 
-    /// Tries until the collector has it, or the batch is given up. At the end of the daemon an attempt under way goes
-    /// on, because a collector that already has the batch would get it twice; no other is made.
+    /// Sends a batch, with retries. When the daemon stops, an attempt in progress continues, because the collector may
+    /// already have the batch, and no retry follows.
     async fn send(&mut self, batch: &mut Vec<FinishedSpan>) {
         let body = self.body(batch);
         let ending = self.ending.clone();
-        let mut pause = self.settings.pace.back_off;
-        for attempt in 1..=self.settings.pace.attempts {
-            let came = tokio::select! {
-                came = self.attempt(&body) => came,
-                () = ending.is_over() => ExportResult::Never("the daemon ends".to_owned()),
+        let mut pause = self.settings.timing.initial_backoff;
+        for attempt in 1..=self.settings.timing.attempts {
+            let result = tokio::select! {
+                result = self.attempt(&body) => result,
+                () = ending.wait_for_deadline() => ExportResult::Drop(STOPPING.to_owned()),
             };
-            let (asked, why) = match came {
-                ExportResult::Taken(rejected) => return self.taken(batch, rejected),
-                ExportResult::Later(asked, why) if attempt < self.settings.pace.attempts => (asked, why),
-                ExportResult::Later(_, why) | ExportResult::Never(why) => return self.give_up(batch, &why),
+            let (requested, reason) = match result {
+                ExportResult::Accepted(rejected) => return self.count_accepted(batch, rejected),
+                ExportResult::Retry(requested, reason) if attempt < self.settings.timing.attempts => {
+                    (requested, reason)
+                }
+                ExportResult::Retry(_, reason) | ExportResult::Drop(reason) => {
+                    return self.drop_batch(batch, &reason);
+                }
             };
-            tracing::debug!(%why, attempt, "the collector did not take spans; they are sent again");
+            tracing::debug!(%reason, attempt, "the collector did not accept spans; retrying");
             tokio::select! {
-                () = sleep(asked.unwrap_or(pause).min(LONGEST_PAUSE)) => {}
-                // The last words are another attempt.
+                () = sleep(requested.unwrap_or(pause).min(MAX_PAUSE)) => {}
+                // `send_rest` makes the last attempt.
                 () = ending.stop.cancelled() => return,
             }
-            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            pause = pause.saturating_mul(2).min(MAX_PAUSE);
         }
     }
 
-    /// The last words: everything that waits, tried once each, until the time is up. The rest is counted as dropped.
-    async fn part(mut self, mut batch: Vec<FinishedSpan>) {
-        let until = *self.ending.until.get_or_init(|| Instant::now() + self.settings.pace.farewell);
-        self.waiting.close();
+    /// Sends the remaining batches once each until the deadline, and counts the rest as dropped.
+    async fn send_rest(mut self, mut batch: Vec<FinishedSpan>) {
+        let until = *self.ending.deadline.get_or_init(|| Instant::now() + self.settings.timing.shutdown);
+        self.queued.close();
         loop {
-            while batch.len() < BATCH
-                && let Ok(span) = self.waiting.try_recv()
+            while batch.len() < MAX_BATCH
+                && let Ok(span) = self.queued.try_recv()
             {
                 batch.push(span);
             }
@@ -166,31 +173,33 @@ impl Exporter {
             }
             let body = self.body(&batch);
             match timeout_at(until, self.attempt(&body)).await {
-                Ok(ExportResult::Taken(rejected)) => self.taken(&mut batch, rejected),
-                Ok(ExportResult::Later(_, why) | ExportResult::Never(why)) => self.give_up(&mut batch, &why),
-                Err(_late) => self.give_up(&mut batch, "the daemon ends"),
+                Ok(ExportResult::Accepted(rejected)) => self.count_accepted(&mut batch, rejected),
+                Ok(ExportResult::Retry(_, reason) | ExportResult::Drop(reason)) => {
+                    self.drop_batch(&mut batch, &reason)
+                }
+                Err(_late) => self.drop_batch(&mut batch, STOPPING),
             }
         }
     }
 
     async fn attempt(&self, body: &[u8]) -> ExportResult {
         let posting = self.settings.endpoint.post(&self.settings.headers, body);
-        match timeout(self.settings.pace.attempt, posting).await {
-            Err(_late) => ExportResult::Later(None, "no answer in time".to_owned()),
-            Ok(Err(error)) => ExportResult::Later(None, error.to_string()),
-            Ok(Ok(answer)) => match answer.status {
-                200..300 => ExportResult::Taken(rejected(&answer.body)),
+        match timeout(self.settings.timing.request_timeout, posting).await {
+            Err(_late) => ExportResult::Retry(None, "no response in time".to_owned()),
+            Ok(Err(error)) => ExportResult::Retry(None, error.to_string()),
+            Ok(Ok(response)) => match response.status {
+                200..300 => ExportResult::Accepted(rejected(&response.body)),
                 status @ (429 | 502 | 503 | 504) => {
-                    ExportResult::Later(answer.retry_after, format!("status {status}"))
+                    ExportResult::Retry(response.retry_after, format!("status {status}"))
                 }
-                status => ExportResult::Never(format!("status {status}")),
+                status => ExportResult::Drop(format!("status {status}")),
             },
         }
     }
 
-    fn taken(&mut self, batch: &mut Vec<FinishedSpan>, rejected: u64) {
+    fn count_accepted(&mut self, batch: &mut Vec<FinishedSpan>, rejected: u64) {
         if std::mem::take(&mut self.is_failing) {
-            tracing::info!("the collector takes spans again");
+            tracing::info!("the collector accepts spans again");
         }
         let rejected = rejected.min(batch.len() as u64);
         if rejected > 0 {
@@ -201,9 +210,9 @@ impl Exporter {
         batch.clear();
     }
 
-    fn give_up(&mut self, batch: &mut Vec<FinishedSpan>, why: &str) {
+    fn drop_batch(&mut self, batch: &mut Vec<FinishedSpan>, reason: &str) {
         if !std::mem::replace(&mut self.is_failing, true) {
-            tracing::warn!(%why, "spans are dropped: the collector does not take them");
+            tracing::warn!(%reason, "the collector does not accept spans; they are dropped");
         }
         self.metrics.spans_dropped(batch.len() as u64);
         batch.clear();
@@ -214,10 +223,10 @@ impl Exporter {
     }
 }
 
-/// A collector may take a batch and still reject some of it.
+/// The number of spans that the collector rejected of a batch that it accepted.
 fn rejected(body: &[u8]) -> u64 {
-    let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let rejected = &answer["partialSuccess"]["rejectedSpans"];
-    // A 64-bit number is a text here, yet not every collector knows.
+    let response: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let rejected = &response["partialSuccess"]["rejectedSpans"];
+    // OTLP's JSON form has 64-bit integers as strings, but some collectors send numbers.
     rejected.as_u64().or_else(|| rejected.as_str()?.parse().ok()).unwrap_or_default()
 }

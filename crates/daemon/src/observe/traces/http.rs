@@ -1,4 +1,4 @@
-//! HTTP: one POST to a collector over a connection of its own.
+//! The HTTP request to a collector, on a new connection each time.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use link::dial::{self, DialError, Request};
 
 use super::settings::TraceSettingsError;
 
-/// The most that is read of an answer; a collector has no reason to say more.
-const MAX_ANSWER: usize = 64 * 1024;
-const OURSELVES: &str = concat!("rexd/", env!("CARGO_PKG_VERSION"));
+/// The maximal size of a response body.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
+const USER_AGENT_VALUE: &str = concat!("rexd/", env!("CARGO_PKG_VERSION"));
 
-/// Where spans are posted.
+/// The URL of a collector, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     url: String,
 }
 
-/// What a collector answered.
+/// The response of a collector.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CollectorResponse {
     pub(super) status: u16,
-    /// How long it asks to be left alone.
+    /// The pause that `Retry-After` requests.
     pub(super) retry_after: Option<Duration>,
     pub(super) body: Vec<u8>,
 }
 
 impl Endpoint {
-    /// Reads an `http://` URL.
+    /// Parses an `http://` URL.
     pub fn parse(url: &str) -> Result<Endpoint, TraceSettingsError> {
         let wrong = || TraceSettingsError::Endpoint(url.to_owned());
         let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -55,7 +55,7 @@ impl Endpoint {
         Ok(Endpoint { url: url.to_owned() })
     }
 
-    /// Posts JSON and reads the answer. The caller bounds the time.
+    /// Posts JSON and reads the response. The caller sets the timeout.
     pub(super) async fn post(
         &self,
         headers: &[(String, String)],
@@ -64,19 +64,19 @@ impl Endpoint {
         let mut request = Request::new(Method::POST, self.url.as_str());
         request.body = Bytes::copy_from_slice(body);
         request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        request.headers.insert(USER_AGENT, HeaderValue::from_static(OURSELVES));
+        request.headers.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
         for (name, value) in headers {
-            let wrong = || DialError::Header(format!("{name} is no header"));
+            let wrong = || DialError::Header(format!("invalid header {name}"));
             let name: HeaderName = name.parse().map_err(|_| wrong())?;
             request.headers.insert(name, value.parse().map_err(|_| wrong())?);
         }
-        let answer = dial::http(request).await?;
+        let response = dial::http(request).await?;
         let retry_after =
-            answer.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.trim().parse().ok());
+            response.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.trim().parse().ok());
         Ok(CollectorResponse {
-            status: answer.status.as_u16(),
+            status: response.status.as_u16(),
             retry_after: retry_after.map(Duration::from_secs),
-            body: answer.bytes(MAX_ANSWER).await?,
+            body: response.bytes(MAX_RESPONSE_BYTES).await?,
         })
     }
 }

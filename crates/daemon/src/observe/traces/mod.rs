@@ -1,8 +1,8 @@
-//! Traces: one OpenTelemetry span per request, for operators who ask for it and nobody else.
+//! Traces: one OpenTelemetry span per request, if a collector is configured.
 //!
-//! A request begins a [`Span`] and ends it; that costs one small struct and a place in a bounded queue. One task sends
-//! what gathered to a collector as OTLP over HTTP, in JSON. A collector that is slow or gone costs spans, which are
-//! counted, and never a request.
+//! A request starts a [`Span`] and ends it, which puts one small struct into a bounded queue. One task sends batches to
+//! the collector as OTLP over HTTP, in JSON. If the collector is slow or unreachable, spans are dropped and counted; no
+//! request waits for it.
 
 mod context;
 mod export;
@@ -22,14 +22,14 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use crate::observe::metrics::Metrics;
-use context::Ids;
+use context::IdGenerator;
 use export::Exporter;
 use span::FinishedSpan;
 
-/// Spans that wait for the exporter; past it new ones are dropped and counted.
-pub const SPANS_WAITING: usize = 2_048;
+/// Capacity of the span queue: 2,048. When it is full, new spans are dropped and counted.
+pub const QUEUE_CAPACITY: usize = 2_048;
 
-/// Where requests get their spans from. Clones share one queue.
+/// Creates the spans of requests. Clones share one queue.
 #[derive(Debug, Clone)]
 pub struct Traces {
     queue: Option<Arc<SpanQueue>>,
@@ -38,47 +38,47 @@ pub struct Traces {
 #[derive(Debug)]
 struct SpanQueue {
     spans: mpsc::Sender<FinishedSpan>,
-    ids: Ids,
+    ids: IdGenerator,
     metrics: Metrics,
 }
 
 impl Traces {
-    /// No traces: every span is empty and costs nothing.
+    /// Traces that are off: spans are empty.
     pub fn off() -> Traces {
         Traces { queue: None }
     }
 
-    /// Starts exporting. Must be called within a runtime; [`ExporterHandle::finish`] sends the rest at the end.
+    /// Starts the exporter task. Requires a Tokio runtime; [`ExporterHandle::finish`] sends the remaining spans.
     pub fn start(settings: TraceSettings, metrics: Metrics) -> std::io::Result<(Traces, ExporterHandle)> {
-        let (spans, waiting) = mpsc::channel(SPANS_WAITING);
-        let ids = Ids::seeded()?;
+        let (spans, queued) = mpsc::channel(QUEUE_CAPACITY);
+        let ids = IdGenerator::seeded()?;
         let watched = {
             let spans = spans.downgrade();
             let depth = move || spans.upgrade().map_or(0, |spans| spans.max_capacity() - spans.capacity());
             metrics.queue("spans", depth)
         };
-        let exporting = ExporterHandle::spawn(Exporter::new(settings, metrics.clone(), waiting), watched);
+        let exporting = ExporterHandle::spawn(Exporter::new(settings, metrics.clone(), queued), watched);
         Ok((Traces { queue: Some(Arc::new(SpanQueue { spans, ids, metrics })) }, exporting))
     }
 
-    /// Whether anybody wants spans: then it is worth looking for a parent.
+    /// Whether spans are exported. If not, callers need not parse a trace parent.
     pub fn is_on(&self) -> bool {
         self.queue.is_some()
     }
 
-    /// Begins the span of a request. Whoever made `parent` decides whether it is kept.
-    pub fn begin(&self, asked: RequestAttributes<'_>, parent: Option<&TraceParent>) -> Span {
+    /// Starts the span of a request. It is exported unless `parent` says that the trace is not sampled.
+    pub fn begin(&self, request: RequestAttributes<'_>, parent: Option<&TraceParent>) -> Span {
         match &self.queue {
             Some(queue) if parent.is_none_or(TraceParent::is_sampled) => {
-                Span::begin(queue.clone(), asked, parent)
+                Span::begin(queue.clone(), request, parent)
             }
-            _ => Span::none(),
+            Some(_) | None => Span::none(),
         }
     }
 }
 
 impl SpanQueue {
-    /// Never waits: a span that finds no room is dropped and counted.
+    /// Queues a span without waiting; drops and counts it when the queue is full.
     fn put(&self, span: FinishedSpan) {
         if self.spans.try_send(span).is_err() {
             self.metrics.spans_dropped(1);

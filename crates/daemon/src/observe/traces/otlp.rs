@@ -1,7 +1,6 @@
-//! OTLP: spans as the JSON form of an `ExportTraceServiceRequest`.
+//! Spans as OTLP's JSON form of an `ExportTraceServiceRequest`.
 //!
-//! Its mapping of protobuf to JSON has three particulars: ids are hexadecimal, 64-bit numbers are texts, enums are
-//! numbers.
+//! In this form ids are hexadecimal, 64-bit integers are strings and enums are numbers.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,12 +11,12 @@ use crate::observe::metrics::Transport;
 
 /// `SPAN_KIND_SERVER`.
 const KIND_SERVER: u8 = 2;
-/// `STATUS_CODE_ERROR`. Success is left unset: that is for applications to claim.
+/// `STATUS_CODE_ERROR`. OpenTelemetry wants the status unset on success.
 const STATUS_ERROR: u8 = 2;
-/// The code that JSON-RPC peers give a cancelled request.
+/// The JSON-RPC error code of a cancelled request.
 const CANCELLED: i64 = -32_800;
 
-/// One request with all of these spans.
+/// The export request for these spans.
 pub(super) fn request(resource: &[(String, String)], spans: &[FinishedSpan]) -> Value {
     let attributes: Vec<Value> = resource.iter().map(|(key, value)| text(key, value)).collect();
     let spans: Vec<Value> = spans.iter().map(span).collect();
@@ -32,43 +31,42 @@ pub(super) fn request(resource: &[(String, String)], spans: &[FinishedSpan]) -> 
     })
 }
 
-fn span(ended: &FinishedSpan) -> Value {
-    let mut span = Map::new();
-    let mut put = |key: &str, value: Value| span.insert(key.to_owned(), value);
-    put("traceId", ended.trace_id.as_str().into());
-    put("spanId", ended.span_id.as_str().into());
-    if let Some(parent) = &ended.parent {
+fn span(span: &FinishedSpan) -> Value {
+    let mut json = Map::new();
+    let mut put = |key: &str, value: Value| json.insert(key.to_owned(), value);
+    put("traceId", span.trace_id.as_str().into());
+    put("spanId", span.span_id.as_str().into());
+    if let Some(parent) = &span.parent {
         put("parentSpanId", parent.as_str().into());
     }
-    // The method goes into the name only if it is one: names are meant to be few.
-    let known = wire::rexd::v1::method(&ended.method).map_or("other", |method| method.name);
-    put("name", known.into());
+    put("name", span.name.into());
     put("kind", KIND_SERVER.into());
-    put("startTimeUnixNano", nanos(ended.start).into());
-    put("endTimeUnixNano", nanos(ended.end).into());
-    put("attributes", attributes(ended).into());
-    let status = match &ended.result {
-        SpanOutcome::Done => json!({}),
-        SpanOutcome::Failed(code) => json!({ "code": STATUS_ERROR, "message": format!("error {code}") }),
+    put("startTimeUnixNano", nanos(span.start).into());
+    put("endTimeUnixNano", nanos(span.end).into());
+    put("attributes", attributes(span).into());
+    let status = match &span.result {
+        SpanOutcome::Ok => json!({}),
+        SpanOutcome::Error(code) => json!({ "code": STATUS_ERROR, "message": format!("error {code}") }),
         SpanOutcome::Cancelled => json!({ "code": STATUS_ERROR, "message": "cancelled" }),
     };
     put("status", status);
-    Value::Object(span)
+    Value::Object(json)
 }
 
-fn attributes(ended: &FinishedSpan) -> Vec<Value> {
+fn attributes(span: &FinishedSpan) -> Vec<Value> {
     let mut attributes = vec![
         text("rpc.system", "jsonrpc"),
         text("rpc.jsonrpc.version", "2.0"),
-        text("rpc.method", &ended.method),
-        text("rexd.caller", &ended.caller),
-        text("rexd.transport", ended.transport.word()),
-        text("network.transport", network(ended.transport)),
+        text("rpc.method", &span.method),
+        text("rexd.face", span.face),
+        text("rexd.caller", &span.caller),
+        text("rexd.transport", span.transport.word()),
+        text("network.transport", network(span.transport)),
     ];
-    attributes.extend(ended.session.as_deref().map(|session| text("rexd.session", session)));
-    let code = match ended.result {
-        SpanOutcome::Done => None,
-        SpanOutcome::Failed(code) => Some(code),
+    attributes.extend(span.session.as_deref().map(|session| text("rexd.session", session)));
+    let code = match span.result {
+        SpanOutcome::Ok => None,
+        SpanOutcome::Error(code) => Some(code),
         SpanOutcome::Cancelled => Some(CANCELLED),
     };
     if let Some(code) = code {
@@ -79,7 +77,7 @@ fn attributes(ended: &FinishedSpan) -> Vec<Value> {
     attributes
 }
 
-/// The word OpenTelemetry has for what is below.
+/// OpenTelemetry's `network.transport` for a transport of ours.
 fn network(transport: Transport) -> &'static str {
     match transport {
         Transport::Stdio => "pipe",

@@ -1,78 +1,80 @@
-//! Settings: where traces go, from the environment that OpenTelemetry defines and from the configuration.
+//! The settings of traces, from OpenTelemetry's environment variables and from the configuration.
 
 use std::time::Duration;
 
 use super::http::Endpoint;
 
-/// How long one attempt to send may take, unless the operator says otherwise.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// The default timeout of one request to the collector.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 const NAME: &str = "service.name";
 
-/// Where traces go and what they say about their sender.
+/// The collector, and the resource attributes of the spans.
 #[derive(Debug, Clone)]
 pub struct TraceSettings {
     pub(super) endpoint: Endpoint,
     pub(super) headers: Vec<(String, String)>,
     pub(super) resource: Vec<(String, String)>,
-    /// How patient the exporter is.
-    pub pace: ExportTiming,
+    /// Delays and timeouts of the exporter.
+    pub timing: ExportTiming,
 }
 
-/// How patient the exporter is.
+/// Delays and timeouts of the exporter.
 #[derive(Debug, Clone)]
 pub struct ExportTiming {
-    /// How long spans gather before they are sent.
-    pub gather: Duration,
-    /// How long one attempt to send may take.
-    pub attempt: Duration,
-    /// How long to wait after the first failure; each further one doubles it.
-    pub back_off: Duration,
-    /// How often a batch is tried before it is given up.
+    /// How long spans are collected into one batch.
+    pub batch_delay: Duration,
+    /// The timeout of one request to the collector.
+    pub request_timeout: Duration,
+    /// The pause after the first failure; each further failure doubles it.
+    pub initial_backoff: Duration,
+    /// The number of attempts before a batch is dropped.
     pub attempts: u32,
-    /// How long the end of the daemon waits for the last spans.
-    pub farewell: Duration,
+    /// How long the daemon waits for the last spans when it stops.
+    pub shutdown: Duration,
 }
 
 impl Default for ExportTiming {
     fn default() -> ExportTiming {
         ExportTiming {
-            gather: Duration::from_secs(1),
-            attempt: TIMEOUT,
-            back_off: Duration::from_secs(1),
+            batch_delay: Duration::from_secs(1),
+            request_timeout: DEFAULT_TIMEOUT,
+            initial_backoff: Duration::from_secs(1),
             attempts: 5,
-            farewell: Duration::from_secs(1),
+            shutdown: Duration::from_secs(1),
         }
     }
 }
 
-/// Why there can be no traces although somebody asked for them.
+/// Why the settings of traces are invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TraceSettingsError {
-    /// The collector wants TLS.
+    /// The collector's URL is `https`.
     #[error(
-        "traces cannot be sent to {0}: rexd speaks plain http to collectors; run a collector on this machine \
-         (http://127.0.0.1:4318) and let it forward over https"
+        "cannot send traces to {0}: only http:// is supported\n\
+         hint: run a collector on this machine (http://127.0.0.1:4318) that forwards over https"
     )]
     Https(String),
-    /// The endpoint is no URL of ours.
-    #[error("traces cannot be sent to {0:?}: write http://HOST:PORT, as in http://127.0.0.1:4318")]
+    /// The endpoint is not an `http` URL.
+    #[error("cannot send traces to {0:?}: expected http://HOST:PORT, such as http://127.0.0.1:4318")]
     Endpoint(String),
-    /// The operator asked for another protocol.
-    #[error("traces cannot be sent by {0:?}: rexd speaks http/json, which collectors take on port 4318")]
+    /// Another protocol is configured.
+    #[error(
+        "cannot send traces with protocol {0:?}: only http/json is supported, on port 4318 of most collectors"
+    )]
     Protocol(String),
-    /// A variable cannot be read.
-    #[error("{name} cannot be read: {reason}")]
+    /// An environment variable is invalid.
+    #[error("invalid {name}: {reason}")]
     Variable {
-        /// Which.
+        /// The name of the variable.
         name: &'static str,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: &'static str,
     },
 }
 
 impl TraceSettings {
-    /// Reads the variables; the environment goes before `configured`, the endpoint in the configuration. Nothing if
-    /// no endpoint is named, or traces are switched off by name.
+    /// Reads the settings. The environment takes precedence over `configured`, the endpoint of the configuration.
+    /// `None` if there is no endpoint, or a variable switches traces off.
     pub fn read(
         configured: Option<&str>,
         variable: impl Fn(&str) -> Option<String>,
@@ -98,12 +100,13 @@ impl TraceSettings {
         let timeout = either("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT");
         let resource =
             resource(variable("OTEL_SERVICE_NAME"), variable("OTEL_RESOURCE_ATTRIBUTES").as_deref())?;
-        let pace = ExportTiming { attempt: attempt(timeout.as_deref())?, ..ExportTiming::default() };
-        Ok(Some(TraceSettings { endpoint, headers: sent_headers(headers.as_deref())?, resource, pace }))
+        let timing =
+            ExportTiming { request_timeout: request_timeout(timeout.as_deref())?, ..ExportTiming::default() };
+        Ok(Some(TraceSettings { endpoint, headers: request_headers(headers.as_deref())?, resource, timing }))
     }
 }
 
-/// What traces say about their sender: ours, then what the operator adds or replaces.
+/// The resource attributes: our own, then those that the environment adds or replaces.
 fn resource(name: Option<String>, more: Option<&str>) -> Result<Vec<(String, String)>, TraceSettingsError> {
     let mut resource = vec![
         (NAME.to_owned(), "rexd".to_owned()),
@@ -116,14 +119,14 @@ fn resource(name: Option<String>, more: Option<&str>) -> Result<Vec<(String, Str
     for (key, value) in pairs("OTEL_RESOURCE_ATTRIBUTES", more)? {
         put(key, value);
     }
-    // The variable of its own goes first, as OpenTelemetry has it.
+    // OpenTelemetry gives `OTEL_SERVICE_NAME` precedence.
     if let Some(name) = name {
         put(NAME.to_owned(), name);
     }
     Ok(resource)
 }
 
-fn sent_headers(text: Option<&str>) -> Result<Vec<(String, String)>, TraceSettingsError> {
+fn request_headers(text: Option<&str>) -> Result<Vec<(String, String)>, TraceSettingsError> {
     const VARIABLE: &str = "OTEL_EXPORTER_OTLP_HEADERS";
     let headers = pairs(VARIABLE, text)?;
     let is_name =
@@ -131,15 +134,17 @@ fn sent_headers(text: Option<&str>) -> Result<Vec<(String, String)>, TraceSettin
     let is_value = |value: &str| value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     match headers.iter().all(|(name, value)| is_name(name) && is_value(value)) {
         true => Ok(headers),
-        false => Err(TraceSettingsError::Variable { name: VARIABLE, reason: "a header has odd characters" }),
+        false => {
+            Err(TraceSettingsError::Variable { name: VARIABLE, reason: "a header has invalid characters" })
+        }
     }
 }
 
-fn attempt(text: Option<&str>) -> Result<Duration, TraceSettingsError> {
-    let Some(text) = text else { return Ok(TIMEOUT) };
+fn request_timeout(text: Option<&str>) -> Result<Duration, TraceSettingsError> {
+    let Some(text) = text else { return Ok(DEFAULT_TIMEOUT) };
     let wrong = TraceSettingsError::Variable {
         name: "OTEL_EXPORTER_OTLP_TIMEOUT",
-        reason: "it is no number of milliseconds above 0",
+        reason: "expected a number of milliseconds above 0",
     };
     text.trim().parse().ok().filter(|millis| *millis > 0).map(Duration::from_millis).ok_or(wrong)
 }
@@ -149,9 +154,9 @@ fn pairs(name: &'static str, text: Option<&str>) -> Result<Vec<(String, String)>
     let wrong = |reason| TraceSettingsError::Variable { name, reason };
     let mut pairs = Vec::new();
     for item in text.unwrap_or_default().split(',').map(str::trim).filter(|item| !item.is_empty()) {
-        let (key, value) = item.split_once('=').ok_or_else(|| wrong("it is no list of key=value"))?;
-        let value =
-            percent_decoded(value.trim()).ok_or_else(|| wrong("a % is not followed by two digits"))?;
+        let (key, value) = item.split_once('=').ok_or_else(|| wrong("expected a list of key=value"))?;
+        let value = percent_decoded(value.trim())
+            .ok_or_else(|| wrong("a % must be followed by two hexadecimal digits"))?;
         match key.trim() {
             "" => return Err(wrong("a key is empty")),
             key => pairs.push((key.to_owned(), value)),
@@ -169,7 +174,7 @@ fn percent_decoded(text: &str) -> Option<String> {
             b'%' => {
                 let (digits, after) = rest.split_at_checked(2)?;
                 rest = after;
-                // A sign would be read as part of a number.
+                // `from_str_radix` accepts a sign.
                 let digits = std::str::from_utf8(digits).ok().filter(|text| !text.contains('+'))?;
                 u8::from_str_radix(digits, 16).ok()?
             }

@@ -1,4 +1,4 @@
-//! Spans: one request from its arrival to its answer.
+//! The span of one request, from its arrival to its response.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -7,21 +7,25 @@ use super::SpanQueue;
 use super::context::TraceParent;
 use crate::observe::metrics::Transport;
 
-/// The longest text of an attribute; what a peer sends beyond it is cut.
-const MAX_TEXT: usize = 256;
+/// The maximal length of an attribute in bytes; longer text from a peer is cut.
+const MAX_ATTRIBUTE_BYTES: usize = 256;
 
-/// What a span says about its request from the start.
+/// The attributes of a request that are known when its span starts.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestAttributes<'a> {
+    /// The face that received the request.
+    pub face: &'static str,
+    /// The span's name: the method's name in the table of its face, or [`OTHER_METHOD`](crate::observe::metrics::OTHER_METHOD).
+    pub name: &'static str,
     /// The method as the peer wrote it.
     pub method: &'a str,
-    /// Who asked, as proven.
+    /// The authenticated caller.
     pub caller: &'a str,
-    /// What carried it.
+    /// The transport of its connection.
     pub transport: Transport,
 }
 
-/// A request under way. Dropped without an end, it says that it was cancelled.
+/// The span of a request in progress. A span that is dropped reports the request as cancelled.
 #[derive(Debug)]
 #[must_use = "the request counts as cancelled when this is dropped"]
 pub struct Span {
@@ -35,12 +39,14 @@ struct OpenSpan {
     since: Instant,
 }
 
-/// A span as it is exported.
+/// A span that is ready for export.
 #[derive(Debug, Clone)]
 pub(super) struct FinishedSpan {
     pub(super) trace_id: String,
     pub(super) span_id: String,
     pub(super) parent: Option<String>,
+    pub(super) face: &'static str,
+    pub(super) name: &'static str,
     pub(super) method: String,
     pub(super) caller: String,
     pub(super) transport: Transport,
@@ -50,11 +56,11 @@ pub(super) struct FinishedSpan {
     pub(super) result: SpanOutcome,
 }
 
-/// What came of it.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SpanOutcome {
-    Done,
-    Failed(i64),
+    Ok,
+    Error(i64),
     Cancelled,
 }
 
@@ -65,7 +71,7 @@ impl Span {
 
     pub(super) fn begin(
         queue: Arc<SpanQueue>,
-        asked: RequestAttributes<'_>,
+        request: RequestAttributes<'_>,
         parent: Option<&TraceParent>,
     ) -> Span {
         let (own_trace, span_id) = queue.ids.next();
@@ -74,9 +80,11 @@ impl Span {
             trace_id: parent.map_or(own_trace, |parent| parent.trace_id.clone()),
             span_id,
             parent: parent.map(|parent| parent.span_id.clone()),
-            method: cut(asked.method),
-            caller: cut(asked.caller),
-            transport: asked.transport,
+            face: request.face,
+            name: request.name,
+            method: truncated(request.method),
+            caller: truncated(request.caller),
+            transport: request.transport,
             session: None,
             start,
             end: start,
@@ -85,22 +93,22 @@ impl Span {
         Span { open: Some(Box::new(OpenSpan { queue, span, since: Instant::now() })) }
     }
 
-    /// The session the request belongs to.
+    /// Sets the session of the request.
     pub fn session(&mut self, session: &str) {
         if let Some(open) = &mut self.open {
-            open.span.session = Some(cut(session));
+            open.span.session = Some(truncated(session));
         }
     }
 
-    /// The request is answered: with a result, or with an error of this code.
+    /// Ends the span: the response is a result, or an error with this code.
     pub fn end(mut self, error_code: Option<i64>) {
-        self.finish(error_code.map_or(SpanOutcome::Done, SpanOutcome::Failed));
+        self.finish(error_code.map_or(SpanOutcome::Ok, SpanOutcome::Error));
     }
 
     fn finish(&mut self, result: SpanOutcome) {
         let Some(open) = self.open.take() else { return };
         let OpenSpan { queue, mut span, since } = *open;
-        // A clock that was set meanwhile does not make the request longer or shorter.
+        // From the monotonic clock: setting the system clock must not change the duration.
         span.end = span.start + since.elapsed();
         span.result = result;
         queue.put(span);
@@ -113,6 +121,6 @@ impl Drop for Span {
     }
 }
 
-fn cut(text: &str) -> String {
-    text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
+fn truncated(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_ATTRIBUTE_BYTES)].to_owned()
 }

@@ -1,4 +1,4 @@
-//! What a collector receives, and what a bad one costs.
+//! The requests that a collector receives, and the effect of a failing collector.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::observe::metrics::Transport;
+use crate::observe::metrics::{OTHER_METHOD, Transport};
 
-/// What a collector was sent.
+/// A request that the collector received.
 struct Posted {
     head: String,
     body: Value,
 }
 
-/// A collector that answers with these, one connection each, and with 200 afterwards.
+/// A collector that sends these responses, one per connection, and 200 afterwards.
 async fn collector(answers: &[&'static str]) -> (String, mpsc::Receiver<Posted>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -64,28 +64,29 @@ fn settings(variables: &[(&str, &str)]) -> Result<Option<TraceSettings>, TraceSe
     TraceSettings::read(None, |name| variables.get(name).map(|value| value.to_string()))
 }
 
-/// Quick enough for a test, patient enough for a busy machine.
+/// Short delays, but timeouts that are long enough for a busy machine.
 fn quick(url: &str) -> TraceSettings {
     let settings = settings(&[("OTEL_EXPORTER_OTLP_ENDPOINT", url)]).unwrap().unwrap();
-    let pace = ExportTiming {
-        gather: Duration::from_millis(1),
-        attempt: Duration::from_secs(60),
-        back_off: Duration::from_millis(1),
+    let timing = ExportTiming {
+        batch_delay: Duration::from_millis(1),
+        request_timeout: Duration::from_secs(60),
+        initial_backoff: Duration::from_millis(1),
         attempts: 3,
-        farewell: Duration::from_secs(60),
+        shutdown: Duration::from_secs(60),
     };
-    TraceSettings { pace, ..settings }
+    TraceSettings { timing, ..settings }
 }
 
-fn asked(method: &str) -> RequestAttributes<'_> {
-    RequestAttributes { method, caller: "token:ci", transport: Transport::Ws }
+fn asked(method: &'static str) -> RequestAttributes<'static> {
+    let name = if method == "made.up" { OTHER_METHOD } else { method };
+    RequestAttributes { face: "rexd", name, method, caller: "token:ci", transport: Transport::Ws }
 }
 
 fn spans(body: &Value) -> &Vec<Value> {
     body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap()
 }
 
-/// Attributes as a map; each key stands once.
+/// The attributes as a map; no key occurs twice.
 fn attributes(of: &Value) -> HashMap<&str, &Value> {
     let list = of["attributes"].as_array().unwrap();
     let map: HashMap<&str, &Value> =
@@ -110,7 +111,7 @@ fn keys(value: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn a_request_arrives_as_a_span_of_the_otlp_json_mapping() {
     let (url, mut posted) = collector(&[]).await;
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
     let parent = TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
     let mut failed = traces.begin(asked("exec.start"), Some(&parent));
@@ -151,18 +152,19 @@ async fn a_request_arrives_as_a_span_of_the_otlp_json_mapping() {
     assert!(nanos("startTimeUnixNano") > 1_600_000_000_000_000_000);
     assert!(nanos("endTimeUnixNano") >= nanos("startTimeUnixNano"));
     assert_eq!(first["status"]["code"], 2);
-    let said = attributes(first);
+    let found = attributes(first);
     for (key, text) in [
         ("rpc.system", "jsonrpc"),
         ("rpc.method", "exec.start"),
+        ("rexd.face", "rexd"),
         ("rexd.session", "s-1"),
         ("rexd.caller", "token:ci"),
         ("rexd.transport", "ws"),
         ("error.type", "-32001"),
     ] {
-        assert_eq!(said[key]["stringValue"], text, "{key}");
+        assert_eq!(found[key]["stringValue"], text, "{key}");
     }
-    assert_eq!(said["rpc.jsonrpc.error_code"]["intValue"], "-32001");
+    assert_eq!(found["rpc.jsonrpc.error_code"]["intValue"], "-32001");
     assert!(is_hex(&second["traceId"], 32) && second["traceId"] != first["traceId"]);
     assert_eq!((&second["parentSpanId"], &second["status"]), (&Value::Null, &serde_json::json!({})));
     assert_eq!(third["name"], "other");
@@ -173,10 +175,10 @@ async fn a_request_arrives_as_a_span_of_the_otlp_json_mapping() {
 }
 
 #[tokio::test]
-async fn a_batch_goes_out_by_itself_and_again_after_a_failure() {
+async fn a_batch_is_sent_when_it_is_due_and_again_after_a_failure() {
     let busy = "HTTP/1.1 503 Busy\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
     let (url, mut posted) = collector(&[busy, busy]).await;
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
     traces.begin(asked("fs.read"), None).end(None);
     let first = posted.recv().await.unwrap().body;
@@ -184,14 +186,14 @@ async fn a_batch_goes_out_by_itself_and_again_after_a_failure() {
     assert_eq!(posted.recv().await.unwrap().body, first);
     exporting.finish().await;
     assert_eq!(value(&metrics, "rexd_spans_exported_total"), 1.0);
-    assert!(posted.try_recv().is_err(), "what was taken is not sent again");
+    assert!(posted.try_recv().is_err(), "an accepted batch is not sent again");
 }
 
 #[tokio::test]
-async fn what_a_collector_refuses_is_dropped_and_counted() {
+async fn a_batch_that_the_collector_refuses_is_dropped_and_counted() {
     let refusal = "HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n";
     let (url, mut posted) = collector(&[refusal]).await;
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
     traces.begin(asked("fs.read"), None).end(None);
     posted.recv().await.unwrap();
@@ -205,11 +207,11 @@ async fn what_a_collector_refuses_is_dropped_and_counted() {
 }
 
 #[tokio::test]
-async fn what_a_collector_rejects_of_a_batch_is_not_counted_as_sent() {
+async fn spans_that_the_collector_rejects_are_not_counted_as_exported() {
     let partly =
         "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{\"partialSuccess\":{\"rejectedSpans\":\"1\"}}";
     let (url, _posted) = collector(&[partly]).await;
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
     traces.begin(asked("fs.read"), None).end(None);
     traces.begin(asked("fs.stat"), None).end(None);
@@ -220,29 +222,29 @@ async fn what_a_collector_rejects_of_a_batch_is_not_counted_as_sent() {
 
 /// ARCHITECTURE.md, invariant 45.
 #[tokio::test]
-async fn a_full_queue_drops_spans_and_never_waits() {
+async fn a_full_queue_drops_spans_without_waiting() {
     let (url, _posted) = collector(&[]).await;
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(quick(&url), metrics.clone()).unwrap();
-    // Nothing is awaited here, so the exporter takes nothing meanwhile.
-    for _ in 0..SPANS_WAITING + 10 {
+    // Without an await, the exporter does not run.
+    for _ in 0..QUEUE_CAPACITY + 10 {
         traces.begin(asked("fs.read"), None).end(None);
     }
     let page = testkit::prometheus::parse(&metrics.render()).unwrap();
-    assert_eq!(page.value("rexd_queue_depth", &[("queue", "spans")]), Some(SPANS_WAITING as f64));
+    assert_eq!(page.value("rexd_queue_depth", &[("queue", "spans")]), Some(QUEUE_CAPACITY as f64));
     assert_eq!(value(&metrics, "rexd_spans_dropped_total"), 10.0);
     exporting.finish().await;
-    assert_eq!(value(&metrics, "rexd_spans_exported_total"), SPANS_WAITING as f64);
+    assert_eq!(value(&metrics, "rexd_spans_exported_total"), QUEUE_CAPACITY as f64);
 }
 
 #[tokio::test]
-async fn a_silent_collector_does_not_hold_up_the_end() {
-    // It listens, and never answers.
+async fn a_collector_without_a_response_does_not_delay_shutdown() {
+    // It accepts connections and never responds.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let mut settings = quick(&url);
-    settings.pace.farewell = Duration::from_millis(10);
-    let metrics = Metrics::new();
+    settings.timing.shutdown = Duration::from_millis(10);
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(settings, metrics.clone()).unwrap();
     traces.begin(asked("fs.read"), None).end(None);
     exporting.finish().await;
@@ -252,9 +254,9 @@ async fn a_silent_collector_does_not_hold_up_the_end() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_not_there_is_given_up() {
+async fn spans_for_an_unreachable_collector_are_dropped() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(&[]);
     let (traces, exporting) = Traces::start(quick(&format!("http://{gone}")), metrics.clone()).unwrap();
     traces.begin(asked("fs.read"), None).end(None);
     exporting.finish().await;
@@ -262,7 +264,7 @@ async fn a_collector_that_is_not_there_is_given_up() {
 }
 
 #[tokio::test]
-async fn whoever_started_the_trace_decides_whether_it_is_kept() {
+async fn a_trace_that_its_parent_does_not_sample_is_not_exported() {
     let (url, mut posted) = collector(&[]).await;
     let (traces, exporting) = Traces::start(quick(&url), Metrics::off()).unwrap();
     let parent = TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00").unwrap();
@@ -294,7 +296,7 @@ fn the_variables_of_opentelemetry_are_honoured() {
     ];
     assert_eq!(read.resource, expected);
     assert_eq!(read.headers, [pair("x-key", "a b")]);
-    assert_eq!(read.pace.attempt, Duration::from_millis(1_500));
+    assert_eq!(read.timing.request_timeout, Duration::from_millis(1_500));
     let own = settings(&[url, ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://d/x")]).unwrap().unwrap();
     assert_eq!(own.endpoint, endpoint("http://d/x"));
     let configured = TraceSettings::read(Some("http://c"), |_| None).unwrap().unwrap();
@@ -302,7 +304,7 @@ fn the_variables_of_opentelemetry_are_honoured() {
 }
 
 #[test]
-fn traces_are_off_unless_asked_for() {
+fn traces_are_off_without_an_endpoint() {
     let url = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318");
     for variables in [
         &[][..],
@@ -315,16 +317,16 @@ fn traces_are_off_unless_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_at_the_start() {
+fn unsupported_settings_are_refused_at_start() {
     let url = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318");
     for (variables, words) in [
         (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c:4318")][..], "a collector on this machine"),
         (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "c:4318")], "http://HOST:PORT"),
         (&[url, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], "http/json"),
         (&[url, ("OTEL_EXPORTER_OTLP_TIMEOUT", "0")], "milliseconds"),
-        (&[url, ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%0d%0ac")], "odd characters"),
+        (&[url, ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%0d%0ac")], "invalid characters"),
         (&[url, ("OTEL_EXPORTER_OTLP_HEADERS", "a")], "key=value"),
-        (&[url, ("OTEL_RESOURCE_ATTRIBUTES", "a=%+1")], "two digits"),
+        (&[url, ("OTEL_RESOURCE_ATTRIBUTES", "a=%+1")], "two hexadecimal digits"),
     ] {
         let error = settings(variables).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");

@@ -1,4 +1,4 @@
-//! Classes: what well-known commands do, so that a rule can speak of deeds instead of names.
+//! Classes of commands, so that a rule can match what commands do instead of their names.
 
 mod table;
 
@@ -11,25 +11,25 @@ use table::{ClassCondition, ClassEntry, TABLE};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// What a command does. A command may be of several classes, or of none that is known.
+/// What a command does. A command may have several classes or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Looks and changes nothing.
+    /// Reads and changes nothing.
     ReadOnly,
     /// Compiles or tests a project.
     Build,
-    /// Talks to other machines.
+    /// Uses the network.
     Network,
     /// Installs, removes or publishes software.
     Package,
-    /// Deletes or overwrites what cannot be brought back.
+    /// Deletes or overwrites data irrecoverably.
     Destructive,
-    /// Gains or grants rights, or changes the system.
+    /// Gains or grants privileges, or changes the system.
     Privilege,
 }
 
 impl Class {
-    /// Every class with the name operators write.
+    /// All classes with their names in the configuration.
     pub const NAMES: [(&'static str, Self); 6] = [
         ("read-only", Self::ReadOnly),
         ("build", Self::Build),
@@ -44,7 +44,7 @@ impl Class {
     }
 }
 
-/// The classes of one command.
+/// Classes of one command.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Classes {
     surely: u8,
@@ -52,12 +52,12 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// Whether nothing is known about the command.
+    /// Whether the command has no class, not even possibly.
     pub(super) fn is_nothing(self) -> bool {
         self.surely == 0 && self.possibly == 0
     }
 
-    /// How surely the command is of a class.
+    /// How surely the command has a class.
     pub(super) fn has(self, class: Class) -> Match {
         if self.surely & class.bit() != 0 {
             Match::Yes
@@ -69,7 +69,7 @@ impl Classes {
     }
 }
 
-/// The table by program name.
+/// Index of the table by program name.
 static INDEX: LazyLock<HashMap<&'static str, Vec<&'static ClassEntry>>> = LazyLock::new(|| {
     let mut index: HashMap<_, Vec<_>> = HashMap::new();
     for entry in TABLE {
@@ -80,7 +80,7 @@ static INDEX: LazyLock<HashMap<&'static str, Vec<&'static ClassEntry>>> = LazyLo
     index
 });
 
-/// The classes of a command.
+/// Looks up the classes of a command.
 pub(super) fn of(command: &ParsedCommand) -> Classes {
     let mut classes = Classes::default();
     let name = base_name(command.program());
@@ -89,7 +89,7 @@ pub(super) fn of(command: &ParsedCommand) -> Classes {
     for entry in entries {
         let read_only = entry.class == Class::ReadOnly;
         match entry.when.holds(arguments(command)) {
-            // Looking is only looking when the result goes nowhere else.
+            // A command that reads is not read-only if its output is written to a file.
             Match::Yes if read_only && command.writes => {}
             Match::Yes => classes.surely |= entry.class.bit(),
             Match::Maybe => classes.possibly |= entry.class.bit(),
@@ -108,7 +108,7 @@ impl ClassCondition {
             Self::SubcommandWith(names, options) => subcommand(words, names).min(option(words, options)),
             Self::Without(options) => opposite(option(words, options)),
             Self::SubcommandWithout(names, options) => {
-                // An option before the subcommand could change what it means.
+                // An option before the subcommand could change its meaning.
                 let first_is_plain =
                     words.first().and_then(Word::literal).is_some_and(|text| !text.starts_with('-'));
                 let plain = if first_is_plain { Match::Yes } else { Match::No };
@@ -126,8 +126,8 @@ fn opposite(found: Match) -> Match {
     }
 }
 
-/// Whether the subcommand is one of these. An option before it may or may not take the next word, so both the
-/// first word that is no option and the one after count.
+/// Whether the subcommand is one of these. An option before it may take the next word as its value, so the first word
+/// that is not an option and the one after it both count.
 fn subcommand(words: &[Word], names: &[&str]) -> Match {
     let mut after_option = false;
     for word in words {
@@ -145,8 +145,8 @@ fn subcommand(words: &[Word], names: &[&str]) -> Match {
     Match::No
 }
 
-/// Whether one of these options is given: `--name` also with `=value` and as a prefix of a longer spelling,
-/// `-x` also inside a cluster of short options, anything else as it stands.
+/// Whether one of these options is given: `--name` also with `=value` and as the prefix of a longer name, `-x` also in a
+/// cluster of short options, every other word literally.
 fn option(words: &[Word], options: &[&str]) -> Match {
     let mut result = Match::No;
     for word in words {

@@ -1,8 +1,8 @@
-//! The table behind the classes: programs, and when they are what. Data only.
+//! Table of programs and their classes.
 
 use super::Class;
 
-/// Programs that are of a class under a condition.
+/// Programs that have a class under a condition.
 #[derive(Debug)]
 pub(super) struct ClassEntry {
     pub(super) class: Class,
@@ -10,7 +10,7 @@ pub(super) struct ClassEntry {
     pub(super) when: ClassCondition,
 }
 
-/// When an entry holds.
+/// When a program has the class.
 #[derive(Debug)]
 pub(super) enum ClassCondition {
     Always,
@@ -18,7 +18,7 @@ pub(super) enum ClassCondition {
     Subcommand(&'static [&'static str]),
     /// One of these options is given.
     Option(&'static [&'static str]),
-    /// Both.
+    /// The subcommand is one of the first, and one of these options is given.
     SubcommandWith(&'static [&'static str], &'static [&'static str]),
     /// None of these options is given.
     Without(&'static [&'static str]),
@@ -51,7 +51,7 @@ const SYSTEM_PACKAGERS: &[&str] = &[
 
 #[rustfmt::skip]
 pub(super) static TABLE: &[ClassEntry] = &[
-    // Looking.
+    // Read-only.
     entry(
         ReadOnly,
         &[
@@ -89,7 +89,7 @@ pub(super) static TABLE: &[ClassEntry] = &[
             &["--o", "-O", "--ext-diff", "--textconv", "--exec"],
         ),
     ),
-    // Building.
+    // Build.
     entry(
         Build,
         &[
@@ -115,7 +115,7 @@ pub(super) static TABLE: &[ClassEntry] = &[
         &["dotnet", "swift", "zig", "mix", "stack", "cabal"],
         Subcommand(&["build", "test", "run", "compile"]),
     ),
-    // Talking to other machines.
+    // Network.
     entry(
         Network,
         &[
@@ -143,7 +143,7 @@ pub(super) static TABLE: &[ClassEntry] = &[
         &["uv", "poetry", "bundle", "pdm"],
         Subcommand(&["add", "install", "sync", "pip", "tool", "lock", "update", "publish"]),
     ),
-    // Software.
+    // Packages.
     entry(Package, SYSTEM_PACKAGERS, Always),
     entry(Package, NODE, Subcommand(NODE_INSTALLS)),
     entry(Package, &["cargo"], Subcommand(CARGO_INSTALLS)),
@@ -153,7 +153,7 @@ pub(super) static TABLE: &[ClassEntry] = &[
         &["uv", "poetry", "bundle", "pdm"],
         Subcommand(&["add", "install", "sync", "pip", "tool", "update", "publish", "remove"]),
     ),
-    // Beyond bringing back.
+    // Destructive.
     entry(
         Destructive,
         &[
@@ -195,7 +195,7 @@ pub(super) static TABLE: &[ClassEntry] = &[
     ),
     entry(Destructive, &["kubectl", "helm"], Subcommand(&["delete", "drain", "uninstall"])),
     entry(Destructive, &["terraform", "tofu"], Subcommand(&["destroy", "apply"])),
-    // Rights and the system itself.
+    // Privilege.
     entry(
         Privilege,
         &[

@@ -1,15 +1,15 @@
-//! What a `$` starts: variables, `${…}`, `$(…)`, `$((…))`.
+//! Expansions that start with `$`: variables, `${…}`, `$(…)`, `$((…))`.
 
 use super::word::{Around, Dollar};
 use super::{Parsed, Parser, Unparsable};
 
 impl Parser<'_> {
-    /// A `$` is next. Commands inside are collected; the value itself is never known.
+    /// Parses an expansion. Its commands are collected; its value is never known.
     pub(super) fn dollar(&mut self, in_quotes: bool) -> Parsed<Dollar> {
         self.bump();
         match self.peek() {
             Some(b'(') => {
-                self.no_heredoc_waits()?;
+                self.no_pending_heredoc()?;
                 self.bump();
                 if self.peek() == Some(b'(') {
                     self.bump();
@@ -22,9 +22,9 @@ impl Parser<'_> {
                 self.bump();
                 self.parameter(in_quotes)?;
             }
-            Some(b'[') => return Err(Unparsable("old arithmetic is not looked into")),
+            Some(b'[') => return Err(Unparsable("old arithmetic is not analyzed")),
             Some(b'\'') if !in_quotes => self.ansi_quoted()?,
-            // Translated text in one shell, a `$` and plain quotes in another; unknown either way.
+            // Translated text in some shells, a `$` and plain quotes in others; unknown in both cases.
             Some(b'"') if !in_quotes => {}
             Some(byte) if byte.is_ascii_alphabetic() || byte == b'_' => {
                 while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
@@ -37,7 +37,7 @@ impl Parser<'_> {
         Ok(Dollar::Expansion)
     }
 
-    /// `$'…'`: decoded by some shells and plain quotes to others, so it must end at the same quote for both.
+    /// `$'…'`: some shells decode it, others read plain quotes, so it must end at the same quote for both.
     fn ansi_quoted(&mut self) -> Parsed<()> {
         self.bump();
         let rest = &self.text[self.at..];
@@ -46,19 +46,19 @@ impl Parser<'_> {
             return Err(Unparsable("an escaped quote that shells read differently"));
         }
         if !self.heredocs.is_empty() && rest[..length].contains(&b'\n') {
-            return Err(Unparsable("a quoted line end before a here-document"));
+            return Err(Unparsable("a quoted newline before a here-document"));
         }
         self.at += length + 1;
         Ok(())
     }
 
-    /// `${…}`, the brace consumed: up to the closing one, looking into what is substituted.
+    /// `${…}` after the opening brace, including the substitutions in it.
     fn parameter(&mut self, in_quotes: bool) -> Parsed<()> {
         if self.depth >= super::MAX_DEPTH {
             return Err(Unparsable("it is nested too deeply"));
         }
         if matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'|')) {
-            return Err(Unparsable("a command in braces is not looked into"));
+            return Err(Unparsable("a command in braces is not analyzed"));
         }
         self.depth += 1;
         while let Some(byte) = self.peek() {
@@ -84,10 +84,10 @@ impl Parser<'_> {
                     return Err(Unparsable("a substitution inside of braces"));
                 }
                 b'@' if self.peek_second() == Some(b'P') => {
-                    return Err(Unparsable("an expansion that runs what a variable holds"));
+                    return Err(Unparsable("an expansion that runs the value of a variable"));
                 }
                 b'\n' if !self.heredocs.is_empty() => {
-                    return Err(Unparsable("a quoted line end before a here-document"));
+                    return Err(Unparsable("a quoted newline before a here-document"));
                 }
                 _ => self.bump(),
             }
@@ -95,7 +95,7 @@ impl Parser<'_> {
         Err(Unparsable("a brace is not closed"))
     }
 
-    /// `$((…))`, both parentheses consumed. What is not plainly a computation might be a subshell.
+    /// `$((…))` after both parentheses. Text that is not clearly arithmetic may be a subshell.
     fn arithmetic(&mut self) -> Parsed<()> {
         const AMBIGUOUS: Unparsable = Unparsable("arithmetic that could be a command");
         let mut depth = 0_usize;

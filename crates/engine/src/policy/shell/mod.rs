@@ -1,5 +1,5 @@
-//! Shell text, split into the simple commands it may run. Pure, and careful in one direction: what any of the
-//! POSIX shells might run is found, and text on which they could disagree is refused as [`Unparsable`].
+//! Splits shell text into the simple commands that it may run. It finds every command that any POSIX shell may run, and
+//! rejects text that shells may read differently as [`Unparsable`].
 
 mod dollar;
 mod redirect;
@@ -8,25 +8,25 @@ mod word;
 use super::words::{SimpleCommand, Word};
 use redirect::Heredoc;
 
-/// How deep substitutions, subshells and groups may nest.
+/// Limit on nested substitutions, subshells and groups.
 const MAX_DEPTH: usize = 48;
 
-/// What a shell text may run.
+/// Commands and assignments of a shell text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ShellScript {
-    /// Every simple command, those inside substitutions, branches and functions included.
+    /// All simple commands, including those in substitutions, branches and functions.
     pub(super) commands: Vec<SimpleCommand>,
-    /// Variables assigned anywhere in it, with their values as far as they are known.
+    /// Variables assigned anywhere in it, with their values if known.
     pub(super) assigned: Vec<(String, Option<String>)>,
 }
 
-/// Why a text could not be split with certainty.
+/// Why a text cannot be parsed with certainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unparsable(pub(super) &'static str);
 
 type Parsed<T> = Result<T, Unparsable>;
 
-/// Splits a shell text.
+/// Parses a shell text.
 pub(super) fn parse(text: &str) -> Parsed<ShellScript> {
     let mut parser = Parser::new(text.as_bytes(), 0)?;
     match parser.list()? {
@@ -56,7 +56,7 @@ struct Parser<'a> {
     text: &'a [u8],
     at: usize,
     depth: usize,
-    /// Here-documents whose bodies begin after the next line end.
+    /// Here-documents whose bodies start after the next newline.
     heredocs: Vec<Heredoc>,
     script: ShellScript,
 }
@@ -67,7 +67,7 @@ impl<'a> Parser<'a> {
             return Err(Unparsable("it is nested too deeply"));
         }
         if text.contains(&0) {
-            return Err(Unparsable("it holds a NUL"));
+            return Err(Unparsable("it contains a NUL"));
         }
         Ok(Self { text, at: 0, depth, heredocs: Vec::new(), script: ShellScript::default() })
     }
@@ -115,7 +115,7 @@ impl<'a> Parser<'a> {
         self.closed(&open).map(|()| Stop::End)
     }
 
-    /// Everything opened in this list is closed and every here-document has its body.
+    /// Fails if a compound command is open or a here-document has no body.
     fn closed(&self, open: &[Open]) -> Parsed<()> {
         if !open.is_empty() {
             return Err(Unparsable("a compound command is not closed"));
@@ -144,8 +144,8 @@ impl<'a> Parser<'a> {
     fn subshell(&mut self) -> Parsed<()> {
         self.bump();
         if self.peek() == Some(b'(') {
-            // One shell computes here, another starts two subshells: the text means two things.
-            return Err(Unparsable("arithmetic commands are not looked into"));
+            // Some shells evaluate arithmetic here, others start two subshells.
+            return Err(Unparsable("arithmetic commands are not analyzed"));
         }
         self.nested_list()
     }
@@ -188,7 +188,7 @@ impl<'a> Parser<'a> {
                         continue;
                     }
                     if no_more_words {
-                        // Where `&>` is no operator, these words are a command of their own.
+                        // In shells without the operator `&>`, these words are a separate command.
                         return Err(Unparsable("words after a redirection with `&>`"));
                     }
                     if untouched && token.bare && self.keyword(&token.text, open)? {
@@ -211,18 +211,18 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `name ()` starts a function; its body follows like any other command and is judged like one.
+    /// `name ()` starts a function; its body is parsed like any other command.
     fn function_body(&mut self, words: &[Word]) -> Parsed<()> {
         self.bump();
         self.skip_blank();
         if words.len() != 1 || self.peek() != Some(b')') {
-            return Err(Unparsable("a parenthesis where none can stand"));
+            return Err(Unparsable("an unexpected parenthesis"));
         }
         self.bump();
         Ok(())
     }
 
-    /// Handles a reserved word at the start of a command; says whether it was one.
+    /// Handles a reserved word at the start of a command; returns whether it was one.
     fn keyword(&mut self, text: &[u8], open: &mut Vec<Open>) -> Parsed<bool> {
         match text {
             b"if" => open.push(Open::If),
@@ -245,7 +245,7 @@ impl<'a> Parser<'a> {
             b"function" => self.function_head()?,
             b"!" => {}
             b"time" => self.skip_time_options(),
-            b"coproc" => return Err(Unparsable("coprocesses are not looked into")),
+            b"coproc" => return Err(Unparsable("coprocesses are not analyzed")),
             _ => return Ok(false),
         }
         if open.len() > MAX_DEPTH {
@@ -254,11 +254,11 @@ impl<'a> Parser<'a> {
         Ok(true)
     }
 
-    /// `for NAME in words`: the words may hold substitutions.
+    /// `for NAME in words`: the words may contain substitutions.
     fn loop_words(&mut self) -> Parsed<()> {
         self.skip_blank();
         if self.peek() == Some(b'(') {
-            return Err(Unparsable("arithmetic commands are not looked into"));
+            return Err(Unparsable("arithmetic commands are not analyzed"));
         }
         let name = self.word()?;
         self.script.assigned.push((String::from_utf8_lossy(&name.text).into_owned(), None));
@@ -345,14 +345,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether exactly this bare word comes next.
+    /// Whether this unquoted word comes next.
     fn next_is(&mut self, word: &[u8]) -> bool {
         self.peek();
         let rest = &self.text[self.at..];
         rest.starts_with(word) && rest.get(word.len()).is_none_or(|&byte| word::ends_word(byte))
     }
 
-    /// Spaces, tabs and a comment; not line ends.
+    /// Skips spaces, tabs and a comment, but not newlines.
     fn skip_blank(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t')) {
             self.bump();
@@ -373,7 +373,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The keyword stands inside the compound command it belongs to.
+/// Fails unless the innermost compound command is this one.
 fn inside(open: &[Open], kind: Open) -> Parsed<()> {
     if open.last() == Some(&kind) {
         Ok(())
@@ -382,7 +382,7 @@ fn inside(open: &[Open], kind: Open) -> Parsed<()> {
     }
 }
 
-/// The keyword closes the innermost compound command.
+/// Closes the innermost compound command.
 fn close(open: &mut Vec<Open>, kind: Open) -> Parsed<()> {
     inside(open, kind)?;
     open.pop();

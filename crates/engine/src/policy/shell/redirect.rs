@@ -3,18 +3,18 @@
 use super::word::ShellToken;
 use super::{Parsed, Parser, Unparsable};
 
-/// A here-document that was announced and whose body is still to come.
+/// A here-document whose body has not been read yet.
 #[derive(Debug)]
 pub(super) struct Heredoc {
     delimiter: Vec<u8>,
-    /// `<<-`: tabs at the start of lines do not count.
+    /// `<<-`: tabs at the start of lines are removed.
     strips_tabs: bool,
-    /// The delimiter was not quoted, so that substitutions in the body are carried out.
+    /// The delimiter is not quoted, so that substitutions in the body are expanded.
     expands: bool,
 }
 
 impl Parser<'_> {
-    /// One redirection, its operator next. Says whether a file may be written through it.
+    /// Parses one redirection; returns whether it may write to a file.
     pub(super) fn redirection(&mut self) -> Parsed<bool> {
         let output = self.peek() == Some(b'>');
         self.bump();
@@ -35,7 +35,7 @@ impl Parser<'_> {
         Ok(writes && !target.is_harmless_target())
     }
 
-    /// What stands after `<<`.
+    /// Parses the delimiter after `<<`.
     fn here(&mut self) -> Parsed<()> {
         if self.peek() == Some(b'<') {
             self.bump();
@@ -68,7 +68,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A line end, and the bodies of the here-documents announced on the line.
+    /// A newline, and the bodies of the here-documents of the line.
     pub(super) fn newline(&mut self) -> Parsed<()> {
         self.bump();
         for heredoc in std::mem::take(&mut self.heredocs) {
@@ -99,7 +99,7 @@ impl Parser<'_> {
         Err(Unparsable("a here-document without its end"))
     }
 
-    /// Finds the substitutions in the body of a here-document.
+    /// Parses the substitutions in the body of a here-document.
     fn expand_body(&mut self, body: &[u8]) -> Parsed<()> {
         let mut inner = Parser::new(body, self.depth + 1)?;
         inner.quoted_text(None)?;

@@ -1,28 +1,28 @@
-//! One word of shell text: quotes, expansions and substitutions.
+//! Parses one word of shell text: quotes, expansions and substitutions.
 
 use super::{Parsed, Parser, Unparsable};
 use crate::policy::words::Word;
 
-/// A word as it was read.
+/// A parsed word.
 #[derive(Debug)]
 pub(super) struct ShellToken {
-    /// The text after quote removal, as far as it is known.
+    /// The known text after quote removal.
     pub(super) text: Vec<u8>,
     /// Without quotes, escapes and expansions: only such a word can be a keyword.
     pub(super) bare: bool,
-    /// The variable it assigns when it stands before a command, and its value as far as it is known.
+    /// The variable that it assigns before a command, and the value if known.
     pub(super) assigns: Option<(String, Option<String>)>,
-    /// What it is to a command.
+    /// The word as an argument of a command.
     pub(super) word: Word,
 }
 
 impl ShellToken {
-    /// Digits directly before a redirection name a descriptor.
+    /// Whether it is a descriptor number directly before a redirection.
     pub(super) fn is_io_number(&self, next: Option<u8>) -> bool {
         self.bare && self.text.iter().all(u8::is_ascii_digit) && matches!(next, Some(b'<' | b'>'))
     }
 
-    /// A descriptor, the null device, or one of the command's own streams.
+    /// Whether a redirection to it writes no file: a descriptor, the null device, or a standard stream.
     pub(super) fn is_harmless_target(&self) -> bool {
         let Some(text) = self.word.literal() else { return false };
         let descriptor = text.strip_suffix('-').unwrap_or(text);
@@ -36,27 +36,27 @@ pub(super) fn ends_word(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>')
 }
 
-/// A word while it is being read.
+/// A word while it is parsed.
 struct Draft {
     text: Vec<u8>,
     bare: bool,
-    /// How much of the text is known, if not all of it.
+    /// Length of the known text, if not all is known.
     known: Option<usize>,
-    /// Where the first character stands that file names are matched with.
+    /// Position of the first wildcard.
     globs: Option<usize>,
     /// Length of `NAME=` or `NAME+=` at the start.
     assignment: Option<usize>,
 }
 
 impl Parser<'_> {
-    /// The next word; there must be one.
+    /// Parses the next word; fails if there is none.
     pub(super) fn word(&mut self) -> Parsed<ShellToken> {
         let mut draft = Draft { text: Vec::new(), bare: true, known: None, globs: None, assignment: None };
         let start = self.at;
         while let Some(byte) = self.peek() {
             if matches!(byte, b'<' | b'>') && self.peek_second() == Some(b'(') {
                 self.process_substitution()?;
-                draft.is_unknown();
+                draft.mark_unknown();
                 continue;
             }
             if byte == b'(' && draft.assignment == Some(draft.text.len()) {
@@ -74,13 +74,13 @@ impl Parser<'_> {
         draft.finish()
     }
 
-    /// One piece of a word.
+    /// Parses one piece of a word.
     fn piece(&mut self, byte: u8, draft: &mut Draft) -> Parsed<()> {
         match byte {
             b'\\' => {
                 draft.bare = false;
                 self.bump();
-                // Some shells drop a backslash that nothing follows, some keep it.
+                // Some shells drop a backslash at the end, some keep it.
                 let next = self.text.get(self.at).copied();
                 draft.text.push(next.ok_or(Unparsable("a backslash at the end"))?);
                 self.bump();
@@ -101,17 +101,17 @@ impl Parser<'_> {
             }
             b'`' => {
                 self.backticks(Around::Nothing)?;
-                draft.is_unknown();
+                draft.mark_unknown();
             }
             b'$' => match self.dollar(false)? {
-                Dollar::Expansion => draft.is_unknown(),
+                Dollar::Expansion => draft.mark_unknown(),
                 Dollar::Plain => draft.text.push(b'$'),
             },
             b'{' => self.brace(draft),
             _ => {
                 let leads = draft.text.is_empty() && matches!(byte, b'~' | b'=');
                 if leads {
-                    draft.is_unknown();
+                    draft.mark_unknown();
                 }
                 if matches!(byte, b'*' | b'?' | b'[') {
                     draft.globs.get_or_insert(draft.text.len());
@@ -126,30 +126,30 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `{}` and a lone `{` are themselves; anything else may be a brace expansion.
+    /// `{}` and a single `{` are literal; anything else may be a brace expansion.
     fn brace(&mut self, draft: &mut Draft) {
         let pair = self.peek_second() == Some(b'}');
         let alone = draft.text.is_empty() && self.peek_second().is_none_or(ends_word);
         if !pair && !alone {
-            draft.is_unknown();
+            draft.mark_unknown();
         }
         self.peek();
         self.bump();
         draft.text.push(b'{');
     }
 
-    /// The text up to the closing single quote; the opening one has been consumed.
+    /// The text up to the closing single quote, after the opening one.
     pub(super) fn single_quoted(&mut self) -> Parsed<&[u8]> {
         let start = self.at;
         let length = memchr::memchr(b'\'', &self.text[start..]).ok_or(Unparsable("a quote is not closed"))?;
         self.at = start + length + 1;
         let text = &self.text[start..start + length];
-        self.no_line_end_before_heredoc(text)?;
+        self.no_newline_before_heredoc(text)?;
         Ok(text)
     }
 
-    /// Text in which only `\`, `$` and backticks mean something, up to the closing byte or to the end.
-    /// Also says how much of it is known, if not all of it.
+    /// Text in which only `\`, `$` and backticks are special, up to the closing byte or to the end. The second value is the
+    /// length of the known text, if not all is known.
     pub(super) fn quoted_text(&mut self, close: Option<u8>) -> Parsed<(Vec<u8>, Option<usize>)> {
         let (mut text, mut known) = (Vec::new(), None);
         while let Some(byte) = self.peek() {
@@ -181,7 +181,7 @@ impl Parser<'_> {
                 },
                 _ => {
                     self.bump();
-                    self.no_line_end_before_heredoc(&[byte])?;
+                    self.no_newline_before_heredoc(&[byte])?;
                     text.push(byte);
                 }
             }
@@ -189,17 +189,17 @@ impl Parser<'_> {
         if close.is_some() { Err(Unparsable("a quote is not closed")) } else { Ok((text, known)) }
     }
 
-    /// Shells disagree where a here-document begins when a quoted line end or a substitution comes first.
-    fn no_line_end_before_heredoc(&self, text: &[u8]) -> Parsed<()> {
+    /// Shells disagree on where a here-document starts after a quoted newline or a substitution.
+    fn no_newline_before_heredoc(&self, text: &[u8]) -> Parsed<()> {
         if !self.heredocs.is_empty() && text.contains(&b'\n') {
-            return Err(Unparsable("a quoted line end before a here-document"));
+            return Err(Unparsable("a quoted newline before a here-document"));
         }
         Ok(())
     }
 
-    /// `` `…` ``: the text between, unescaped once, is a script of its own.
+    /// `` `…` ``: the text between them, unescaped once, is shell text.
     pub(super) fn backticks(&mut self, around: Around) -> Parsed<()> {
-        self.no_heredoc_waits()?;
+        self.no_pending_heredoc()?;
         self.bump();
         let mut inner = Vec::new();
         loop {
@@ -217,8 +217,8 @@ impl Parser<'_> {
                         inner.push(next);
                         self.at += 2;
                     }
-                    // Shells join the lines before or after they take the text apart, with another result.
-                    Some(b'\n') => return Err(Unparsable("a quoted line end between backticks")),
+                    // Shells join the lines before or after they parse the text, with different results.
+                    Some(b'\n') => return Err(Unparsable("a quoted newline between backticks")),
                     _ => {
                         inner.push(b'\\');
                         self.at += 1;
@@ -240,7 +240,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    pub(super) fn no_heredoc_waits(&self) -> Parsed<()> {
+    pub(super) fn no_pending_heredoc(&self) -> Parsed<()> {
         if self.heredocs.is_empty() {
             Ok(())
         } else {
@@ -250,14 +250,14 @@ impl Parser<'_> {
 
     /// `<(…)` and `>(…)`.
     fn process_substitution(&mut self) -> Parsed<()> {
-        self.no_heredoc_waits()?;
+        self.no_pending_heredoc()?;
         self.bump();
         self.peek();
         self.bump();
         self.nested_list()
     }
 
-    /// `NAME=(words)`: the words may hold substitutions.
+    /// `NAME=(words)`: the words may contain substitutions.
     fn array(&mut self) -> Parsed<()> {
         self.bump();
         loop {
@@ -277,7 +277,7 @@ impl Parser<'_> {
     }
 }
 
-/// What stands around backticks: it decides what a backslash between them does.
+/// The context of backticks, which determines the meaning of a backslash between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Around {
     Nothing,
@@ -285,21 +285,21 @@ pub(super) enum Around {
     HereDocument,
 }
 
-/// What a `$` turned out to be.
+/// Whether a `$` starts an expansion.
 pub(super) enum Dollar {
     Expansion,
     Plain,
 }
 
 impl Draft {
-    /// From here on it is only known when it runs.
-    fn is_unknown(&mut self) {
+    /// Marks the rest of the word as unknown.
+    fn mark_unknown(&mut self) {
         self.known.get_or_insert(self.text.len());
     }
 
     fn finish(self) -> Parsed<ShellToken> {
         let text = self.text;
-        // The test commands are no patterns.
+        // The test commands `[` and `[[` are not wildcards.
         let globs = self.globs.filter(|_| text != b"[" && text != b"[[");
         let known = [self.known, globs].into_iter().flatten().min();
         let dynamic = known.is_some();
@@ -329,7 +329,7 @@ fn is_name(text: &[u8]) -> bool {
         && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// `name[$(command)]`: where a shell computes with the text, even quoted, it runs the command.
+/// `name[$(command)]`: a shell that evaluates the text as arithmetic runs the command, even if it is quoted.
 fn hides_substitution(text: &[u8]) -> bool {
     memchr::memchr_iter(b'[', text).any(|at| {
         let named = at > 0 && (text[at - 1].is_ascii_alphanumeric() || text[at - 1] == b'_');

@@ -16,8 +16,10 @@ use link::listen::{
 use link::websocket::{self, Close, Role, Settings};
 use tokio::net::TcpListener;
 
-use super::super::{Arrival, Service, link_limits, serve};
 use super::{WsAuth, WsAuthError};
+use crate::core::request::ConnectionContext;
+use crate::core::session::Face as _;
+use crate::faces::exec_server::{ExecServer, link_limits, serve};
 use crate::net::auth::Caller;
 use crate::net::listen::counted;
 use crate::observe::metrics::Transport;
@@ -54,16 +56,16 @@ pub enum WsBindError {
 /// The routes of the listener.
 #[derive(Debug)]
 pub struct WebSocketFrontEnd {
-    service: Arc<Service>,
+    face: Arc<ExecServer>,
     auth: WsAuth,
 }
 
 impl WebSocketFrontEnd {
-    /// A server for `service` with at most `max_connections` connections. Its tasks belong to the service.
-    pub fn server(service: Arc<Service>, auth: WsAuth, max_connections: usize) -> Arc<HttpServer<Self>> {
-        let (stop, tasks) = (service.stop.clone(), service.tasks.clone());
+    /// A server for the face with at most `max_connections` connections. Its tasks belong to the core.
+    pub fn server(face: Arc<ExecServer>, auth: WsAuth, max_connections: usize) -> Arc<HttpServer<Self>> {
+        let (stop, tasks) = (face.core().stop.clone(), face.core().tasks.clone());
         Arc::new(HttpServer {
-            service: Arc::new(WebSocketFrontEnd { service, auth }),
+            service: Arc::new(WebSocketFrontEnd { face, auth }),
             limiter: ConnectionLimiter::new(max_connections),
             when_full: WhenFull::Reject,
             deadlines: PhaseDeadlines::default(),
@@ -84,7 +86,7 @@ impl WebSocketFrontEnd {
             Err(_not_a_handshake) => return empty(StatusCode::BAD_REQUEST),
         };
         let (response, upgraded) = handshake.accept();
-        self.service.tasks.clone().spawn(async move {
+        self.face.core().tasks.clone().spawn(async move {
             // Keeps its slot until the WebSocket ends.
             let _connection = connection;
             if let Some(stream) = upgraded.await {
@@ -95,14 +97,14 @@ impl WebSocketFrontEnd {
     }
 
     async fn serve(&self, upgraded: UpgradedStream, caller: Caller) {
-        let metrics = &self.service.metrics;
+        let metrics = &self.face.core().metrics;
         let _connection = metrics.connection(Transport::Ws);
         let settings = Settings { ping_every: PING_EVERY, deadline: DEADLINE };
         let stream = counted(upgraded.stream, metrics, Transport::Ws);
         let (link, closer) =
             websocket::link(stream, upgraded.read_already, Role::Server, &settings, &link_limits());
-        let (stop, stopping) = (self.service.stop.child_token(), self.service.stop.clone());
-        let arrival = Arrival { caller, transport: Transport::Ws };
+        let (stop, stopping) = (self.face.core().stop.child_token(), self.face.core().stop.clone());
+        let context = ConnectionContext::new(caller, Transport::Ws);
         let set_reason = async {
             stopping.cancelled().await;
             closer.set_reason(Close::new(Close::GOING_AWAY, "the server stops"));
@@ -111,7 +113,7 @@ impl WebSocketFrontEnd {
         tokio::select! {
             biased;
             () = set_reason => {}
-            () = serve(self.service.clone(), link, arrival, stop) => {}
+            () = serve(self.face.clone(), link, context, stop) => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Approvals: told to whoever may decide, listed and answered.
+//! Requests for approval: published to sessions that may answer them, listed and answered.
 
 use engine::approval::Approver as _;
 use engine::approval::{
@@ -9,66 +9,74 @@ use engine::process::Program;
 use serde_json::{Value, json};
 use wire::rexd::v1::{self, RpcError, codes, encode_event};
 
-use super::super::answer::Answer;
-use super::super::convert::timestamp;
-use super::super::errors::{invalid, rpc_error, text};
-use super::super::events::EventOrder;
-use super::super::session::Session;
+use super::{Params, PrepareResult, Prepared};
+use crate::core::request::RequestContext;
+use crate::faces::rexd::convert::timestamp;
+use crate::faces::rexd::errors::{invalid, rpc_error, text};
+use crate::faces::rexd::session::Session;
 
-impl Session {
-    /// Tells the client what waits for a decision, or that it waits no more.
-    pub(in super::super) fn tell_news(&mut self, news: &ApprovalUpdate) {
-        let session_id = self.id.to_string();
-        let frame = self.manners.frame_bytes;
-        let order = match news {
-            ApprovalUpdate::Requested(approval) => {
-                let v1::Approval { approval_id, method, summary, operation, rule, .. } =
-                    described(approval, frame);
-                let (asked_by, expires_at) = (asked_by(&approval.request), timestamp(approval.expires_at));
-                let (risk, reason) =
-                    (approval.request.risk.name().to_owned(), approval.request.reason.clone());
-                EventOrder::Tell(Box::new(move |event_id| {
-                    encode_event(&v1::ApprovalRequested {
-                        session_id,
-                        approval_id,
-                        method,
-                        summary,
-                        operation,
-                        rule,
-                        reason: Some(reason),
-                        risk: Some(risk),
-                        asked_by: Some(asked_by),
-                        expires_at: Some(expires_at),
-                        event_id,
-                    })
-                }))
-            }
-            ApprovalUpdate::Resolved(approval, outcome) => {
-                let approval_id = approval.id.to_string();
-                let (decision, scope, by) = decision(outcome);
-                EventOrder::Tell(Box::new(move |event_id| {
-                    encode_event(&v1::ApprovalDecided {
-                        session_id,
-                        approval_id,
-                        decision: decision.to_owned(),
-                        scope: scope.map(str::to_owned),
-                        by,
-                        event_id,
-                    })
-                }))
-            }
-        };
-        let events = self.events();
-        self.spawn(async move {
-            // A session that is gone tells nothing any more.
-            events.send(order).await.ok();
-        });
+/// The longest list for a client without a frame limit; beyond it the newest requests are left out.
+const LIST_BYTES: usize = 8 * 1024 * 1024;
+/// Characters of a summary that is too long for its client.
+const CUT_SUMMARY: usize = 256;
+
+/// Publishes that an operation waits for an approval, or no longer does.
+pub(crate) fn publish_update(session: &mut Session, update: &ApprovalUpdate) {
+    let (session_id, frame) = (session.id.to_string(), session.state.client.frame_bytes);
+    match update {
+        ApprovalUpdate::Requested(approval) => {
+            let v1::Approval {
+                approval_id,
+                method,
+                summary,
+                operation,
+                rule,
+                reason,
+                risk,
+                asked_by,
+                expires_at,
+                ..
+            } = described(approval, frame);
+            let publish = session.events().publish(move |event_id| {
+                encode_event(&v1::ApprovalRequested {
+                    session_id,
+                    approval_id,
+                    method,
+                    summary,
+                    operation,
+                    rule,
+                    reason,
+                    risk,
+                    asked_by,
+                    expires_at,
+                    event_id,
+                })
+            });
+            session.spawn(publish);
+        }
+        ApprovalUpdate::Resolved(approval, resolution) => {
+            let approval_id = approval.id.to_string();
+            let (decision, scope, by) = decision(resolution);
+            let publish = session.events().publish(move |event_id| {
+                encode_event(&v1::ApprovalDecided {
+                    session_id,
+                    approval_id,
+                    decision: decision.to_owned(),
+                    scope: scope.map(str::to_owned),
+                    by,
+                    event_id,
+                })
+            });
+            session.spawn(publish);
+        }
     }
+}
 
-    /// `approval.list`: what waits for whoever asks, oldest first. The truth about it is for those who decide.
-    pub(super) fn approval_list(&self, answer: Answer) {
-        let pending = self.service.approvals.pending(|request| self.approver.may_answer(request));
-        let frame = self.manners.frame_bytes.unwrap_or(LISTED_BYTES);
+/// `approval.list`: the requests that the caller may answer, oldest first.
+pub(crate) fn list(_: &Params<v1::ApprovalList>, _: &Session, _: &RequestContext) -> PrepareResult {
+    Ok(Prepared::new(|session, request| {
+        let pending = session.core.approvals.pending(|pending| session.approver.may_answer(pending));
+        let frame = session.state.client.frame_bytes.unwrap_or(LIST_BYTES);
         let each = frame / pending.len().max(1);
         let (mut approvals, mut length) = (Vec::new(), 0);
         for approval in &pending {
@@ -79,50 +87,52 @@ impl Session {
             }
             approvals.push(described);
         }
-        self.reply(
-            answer,
-            Ok(v1::ApprovalListResult { truncated: approvals.len() < pending.len(), approvals }),
-        );
-    }
-
-    /// `approval.answer`: the first answer counts.
-    pub(super) fn approval_answer(&self, params: v1::ApprovalAnswer, answer: Answer) {
-        let said = match self.said(&params) {
-            Ok(said) => said,
-            Err(error) => return self.refuse(answer, error),
-        };
-        let (approvals, approver) = (self.service.approvals.clone(), self.approver.clone());
-        let waiting = approvals.pending(|request| approver.may_see(request));
-        let asked = waiting.iter().find(|approval| *approval.id == *params.approval_id);
-        if let Some(reason) = asked.and_then(|approval| approver.reason_against(&approval.request)) {
-            let data = json!({ "approval_id": params.approval_id, "reason": reason });
-            let message = format!("this approval is not yours to give: {reason}");
-            return self.refuse(answer, RpcError::new(codes::UNAUTHORIZED, message).with_data(data));
-        }
-        self.spawn(async move {
-            let settled =
-                approvals.answer(&params.approval_id, said, |request| approver.may_see(request)).await;
-            answer.send(settled.map(|_| v1::OkResult::DONE).map_err(rpc_error)).await;
-        });
-    }
-
-    fn said(&self, params: &v1::ApprovalAnswer) -> Result<ApprovalAnswer, RpcError> {
-        let choice = match params.decision.as_str() {
-            "approve" => Choice::Approve,
-            "deny" => Choice::Deny,
-            _ => return Err(invalid("decision", "expected approve or deny")),
-        };
-        let scope = match params.scope.as_deref() {
-            None | Some("once") => Scope::Once,
-            Some("session") => Scope::Session,
-            Some("rule") => Scope::Rule,
-            Some(_) => return Err(invalid("scope", "expected once, session or rule")),
-        };
-        Ok(ApprovalAnswer { choice, scope, by: self.asker.caller.name.clone() })
-    }
+        let truncated = approvals.len() < pending.len();
+        session.spawn(request.finish(Ok(v1::ApprovalListResult { truncated, approvals })));
+    }))
 }
 
-/// The words of the protocol for how something was settled, for how long that holds, and who did it.
+/// `approval.answer`: the first answer counts.
+pub(crate) fn answer(
+    params: &Params<v1::ApprovalAnswer>,
+    session: &Session,
+    _: &RequestContext,
+) -> PrepareResult {
+    let answer = approval_answer(session, params)?;
+    let id = params.approval_id.clone();
+    Ok(Prepared::new(move |session, request| {
+        let (approvals, approver) = (session.core.approvals.clone(), session.approver.clone());
+        let pending = approvals.pending(|pending| approver.may_see(pending));
+        let found = pending.iter().find(|approval| *approval.id == *id);
+        if let Some(reason) = found.and_then(|approval| approver.reason_against(&approval.request)) {
+            let data = json!({ "approval_id": id, "reason": reason });
+            let message = format!("you may not answer this approval: {reason}");
+            let error = RpcError::new(codes::UNAUTHORIZED, message).with_data(data);
+            return session.spawn(request.finish(Err::<(), _>(error)));
+        }
+        session.spawn(async move {
+            let answered = approvals.answer(&id, answer, |pending| approver.may_see(pending)).await;
+            request.finish(answered.map(|_| v1::OkResult::DONE).map_err(rpc_error)).await;
+        });
+    }))
+}
+
+fn approval_answer(session: &Session, params: &v1::ApprovalAnswer) -> Result<ApprovalAnswer, RpcError> {
+    let choice = match params.decision.as_str() {
+        "approve" => Choice::Approve,
+        "deny" => Choice::Deny,
+        _ => return Err(invalid("decision", "expected approve or deny")),
+    };
+    let scope = match params.scope.as_deref() {
+        None | Some("once") => Scope::Once,
+        Some("session") => Scope::Session,
+        Some("rule") => Scope::Rule,
+        Some(_) => return Err(invalid("scope", "expected once, session or rule")),
+    };
+    Ok(ApprovalAnswer { choice, scope, by: session.requester.caller.name.clone() })
+}
+
+/// The protocol's words for a resolution: the decision, its scope and who answered.
 fn decision(outcome: &Resolution) -> (&'static str, Option<&'static str>, Option<String>) {
     match outcome {
         Resolution::Answered(ApprovalAnswer { choice, scope, by }) => {
@@ -158,12 +168,6 @@ fn described(approval: &Approval, frame_bytes: Option<usize>) -> v1::Approval {
     }
 }
 
-/// The longest list for a client that takes lines of any length; past it what was asked last is left out.
-const LISTED_BYTES: usize = 8 * 1024 * 1024;
-
-/// The characters of a summary that is too long for its client.
-const CUT_SUMMARY: usize = 256;
-
 fn asked_by(request: &ApprovalRequest) -> v1::AskedBy {
     let requester = &request.requester;
     v1::AskedBy {
@@ -174,7 +178,7 @@ fn asked_by(request: &ApprovalRequest) -> v1::AskedBy {
     }
 }
 
-/// The true operation.
+/// The operation, complete and not redacted.
 fn operation(shown: &Operation) -> Value {
     match shown {
         Operation::Run { program, cwd, env, input, has_terminal, is_detached } => {

@@ -1,41 +1,41 @@
-//! The content of a file on its way out: as text or base64, whole characters, never longer than a line may be.
+//! The content of a file in a response: as text or base64, in whole characters, within the frame limit.
 
 use engine::RootedPath;
 use engine::files::{FileContent, ReadRange};
 use wire::jsonrpc::Id;
 use wire::rexd::v1::{ReadContent, ReadResponse, RpcError};
 
-use super::super::convert;
-use super::super::errors::{rpc_error, text};
 use super::mode_string::mode_string;
+use crate::faces::rexd::convert;
+use crate::faces::rexd::errors::{rpc_error, text};
 
-/// What surrounds the content in its line; paths are short beside it.
+/// What surrounds the content in its line, including the path.
 const ENVELOPE_BYTES: usize = 8 * 1024;
 
-/// How the client wants the content.
+/// How the content is encoded in the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// As text, whatever it is.
+pub(super) enum ReadEncoding {
+    /// As text; invalid bytes are replaced.
     Text,
     /// As base64.
-    Bytes,
+    Base64,
     /// As text if it is text, else as base64.
-    Whatever,
+    Detect,
 }
 
-/// One read and how its result travels.
+/// A range to read and the form of its result.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
+pub(super) struct ReadOptions {
     pub(super) range: ReadRange,
-    wanted: Wanted,
+    encoding: ReadEncoding,
     frame_bytes: Option<usize>,
-    /// Whether the bytes are hashed.
+    /// Whether the result has a hash of the bytes.
     hashes: bool,
 }
 
-/// A file's content, ready to be written into a line.
+/// A file's content, ready to be encoded.
 #[derive(Debug)]
-pub(super) struct Response {
+pub(super) struct ReadResult {
     path: String,
     size: u64,
     mtime: i64,
@@ -51,43 +51,47 @@ enum Encoded {
     Bytes(Vec<u8>),
 }
 
-impl Reading {
-    /// A read whose result fits into the longest line the client takes.
-    pub(super) fn new(mut range: ReadRange, wanted: Wanted, frame_bytes: Option<usize>) -> Reading {
+impl ReadOptions {
+    /// A read whose result fits into the client's frame.
+    pub(super) fn new(
+        mut range: ReadRange,
+        encoding: ReadEncoding,
+        frame_bytes: Option<usize>,
+    ) -> ReadOptions {
         if let Some(frame) = frame_bytes {
-            let room = frame.saturating_sub(ENVELOPE_BYTES).max(1024);
-            let fits = if wanted == Wanted::Text { room } else { room / 4 * 3 };
+            let limit = frame.saturating_sub(ENVELOPE_BYTES).max(1024);
+            let fits = if encoding == ReadEncoding::Text { limit } else { limit / 4 * 3 };
             range.max = range.max.min(fits as u64);
         }
-        Reading { range, wanted, frame_bytes, hashes: false }
+        ReadOptions { range, encoding, frame_bytes, hashes: false }
     }
 
-    /// The same, hashing what is read.
-    pub(super) fn hashing(self, hashes: bool) -> Reading {
-        Reading { hashes, ..self }
+    /// The same, with or without a hash.
+    pub(super) fn hashing(self, hashes: bool) -> ReadOptions {
+        ReadOptions { hashes, ..self }
     }
 
-    /// Whether these bytes are all that was asked for, though the file goes on.
+    /// Whether these bytes are all that was requested, although the file is longer.
     pub(super) fn is_met_by(&self, bytes: &[u8]) -> bool {
         let asked = self.range.length.unwrap_or(u64::MAX).min(self.range.max);
         bytes.len() as u64 >= asked
     }
 
-    /// The result of the read, encoded as wanted.
+    /// The result of the read in the requested encoding.
     pub(super) fn respond(
         &self,
         path: &RootedPath,
         content: Result<FileContent, engine::Error>,
-    ) -> Result<Response, RpcError> {
+    ) -> Result<ReadResult, RpcError> {
         let FileContent { bytes, size, mtime_ms, more, mode } = content.map_err(rpc_error)?;
         let hash = self.hashes.then(|| (convert::hash(&bytes), mode_string(mode)));
         let mut truncated = more;
-        let content = match self.wanted {
-            Wanted::Bytes => Encoded::Bytes(bytes),
-            Wanted::Text => Encoded::Text(lossy(bytes, more)),
-            Wanted::Whatever => match String::from_utf8(bytes) {
+        let content = match self.encoding {
+            ReadEncoding::Base64 => Encoded::Bytes(bytes),
+            ReadEncoding::Text => Encoded::Text(lossy(bytes, more)),
+            ReadEncoding::Detect => match String::from_utf8(bytes) {
                 Ok(text) => Encoded::Text(text),
-                // Only the end is cut in the middle of a character: that is still text.
+                // Only the last character is cut: that is still text.
                 Err(error) if more && error.utf8_error().error_len().is_none() => {
                     Encoded::Text(lossy(error.into_bytes(), more))
                 }
@@ -102,12 +106,12 @@ impl Reading {
             }
             (content, _) => content,
         };
-        Ok(Response { path: text(path.as_path()), size, mtime: mtime_ms, truncated, hash, content })
+        Ok(ReadResult { path: text(path.as_path()), size, mtime: mtime_ms, truncated, hash, content })
     }
 }
 
-impl Response {
-    /// The line that answers the request with this id; nothing when nobody wants an answer.
+impl ReadResult {
+    /// The response with this id; `None` for a notification.
     pub(super) fn encode(&self, id: Option<&Id>) -> Option<Vec<u8>> {
         let content = match &self.content {
             Encoded::Text(text) => ReadContent::Text(text),
@@ -125,7 +129,7 @@ impl Response {
     }
 }
 
-/// Text whose broken parts are replaced; a character that only the end of the read cut in two is left out instead.
+/// Text with invalid bytes replaced. A character that the end of the read cut is left out.
 fn lossy(mut bytes: Vec<u8>, more: bool) -> String {
     if more
         && let Err(error) = std::str::from_utf8(&bytes)
@@ -139,17 +143,17 @@ fn lossy(mut bytes: Vec<u8>, more: bool) -> String {
     }
 }
 
-/// Text that takes at most `room` bytes once it is escaped, and whether it had to be cut.
-fn fit(mut text: String, room: usize) -> (String, bool) {
+/// Text that takes at most `limit` bytes when escaped, and whether it was cut.
+fn fit(mut text: String, limit: usize) -> (String, bool) {
     let mut used = 0;
-    for (place, character) in text.char_indices() {
+    for (index, character) in text.char_indices() {
         used += match character {
             '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
             '\u{0}'..='\u{1f}' => 6,
             other => other.len_utf8(),
         };
-        if used > room {
-            text.truncate(place);
+        if used > limit {
+            text.truncate(index);
             return (text, true);
         }
     }

@@ -1,89 +1,167 @@
-//! Files: read, written, edited, patched, described, made, moved, copied and removed.
+//! Files: read, written, edited, patched, described, created, moved, copied and removed.
 
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::approval::FileAction;
+use engine::files::patch::{self as patches, Hunk};
 use engine::files::{
     self, CopyOptions, Edit, FileHasher, FileKind, Metadata, ReadRange, ScanBudget, WriteOptions,
 };
+use engine::policy::Access;
 use engine::{Error, RootedPath};
 use serde::Serialize;
-use wire::rexd::v1::{self, RpcError};
+use wire::rexd::v1::{self, Encoding, RpcError};
 
-use super::super::answer::Answer;
-use super::super::convert::{self, HashWish, output_encoding};
-use super::super::errors::{changed_since_shown, invalid, rpc_error, text};
-use super::super::keys::Kept;
-use super::super::order::Turn;
-use super::super::session::Session;
-use super::content::{Reading, Wanted};
-use super::launch::remember;
+use super::content::{ReadEncoding, ReadOptions, ReadResult};
 use super::mode_string::mode_string;
-use crate::core::approvals::diff::{self, Preview, PreviewDigest};
+use super::scans::run_scan;
+use super::{Params, PrepareResult, Prepared, admit, hint, off_thread};
+use crate::core::approvals::diff;
+use crate::core::authorize::Authorization;
+use crate::core::effects::{Effects, FileEffect, FileEffects, PreviewFn};
+use crate::core::request::{Request, RequestContext};
+use crate::core::responder::Responder;
+use crate::core::session::scheduler::SchedulerGuard;
+use crate::faces::rexd::convert::{self, HashRange, output_encoding};
+use crate::faces::rexd::errors::{changed_since_shown, invalid, rpc_error, text};
+use crate::faces::rexd::session::Session;
 
-/// Reads up to this size are first tried on this thread, where they can be had without waiting for a disk.
-const SMALL_READ: u64 = 64 * 1024;
+/// Reads up to this size are first tried on the event loop, if the page cache has them.
+const CACHED_READ: u64 = 64 * 1024;
 
-impl Session {
-    /// `fs.read`.
-    pub(super) fn fs_read(&self, params: v1::FsRead, answer: Answer, turn: Turn) {
-        let (path, reading) = match self.reading(&params) {
-            Ok(found) => found,
-            Err(error) => return self.refuse(answer, error),
-        };
-        let small = ReadRange { max: reading.range.max.min(SMALL_READ), ..reading.range };
+/// A path of a request and what happens to it.
+pub(super) struct FileAccess {
+    /// Checked against the roots, for the effects.
+    pub(super) admitted: RootedPath,
+    /// Under the sandbox and the rules on files, for the operation.
+    pub(super) path: RootedPath,
+}
+
+impl FileAccess {
+    pub(super) fn new(
+        session: &Session,
+        context: &RequestContext,
+        path: &str,
+    ) -> Result<FileAccess, RpcError> {
+        let admitted = admit(session, context, path)?;
+        Ok(FileAccess { path: session.guarded(context, &admitted), admitted })
+    }
+
+    /// The same for a parameter that must not be empty.
+    pub(super) fn named(
+        session: &Session,
+        context: &RequestContext,
+        (field, path): (&str, &str),
+    ) -> Result<FileAccess, RpcError> {
+        if path.is_empty() {
+            return Err(invalid(field, "path is required"));
+        }
+        FileAccess::new(session, context, path)
+    }
+
+    pub(super) fn effect(&self, access: Access, is_tree: bool) -> FileEffect {
+        FileEffect { path: self.admitted.clone(), access, is_tree }
+    }
+
+    /// The effects of reading this path.
+    pub(super) fn read(&self, session: &Session) -> Result<Effects, RpcError> {
+        session
+            .file_effects(|| Ok(FileEffects::new(FileAction::Read, vec![self.effect(Access::Read, false)])))
+    }
+}
+
+/// `fs.read`.
+pub(crate) fn read(
+    params: &Params<v1::FsRead>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    let encoding = match params.encoding.as_deref() {
+        None => ReadEncoding::Detect,
+        Some(name) => match output_encoding(Some(name), "encoding")? {
+            Encoding::Utf8 => ReadEncoding::Text,
+            Encoding::Base64 => ReadEncoding::Base64,
+        },
+    };
+    let range = ReadRange {
+        offset: convert::optional("offset", params.offset)?.unwrap_or(0),
+        length: convert::optional("length", params.length)?,
+        max: session.limits.max_file_read_bytes,
+    };
+    let options = ReadOptions::new(range, encoding, session.state.client.frame_bytes)
+        .hashing(convert::wants_hash(params.hash.as_deref())?);
+    let file = FileAccess::named(session, context, ("path", &params.path))?;
+    let effects = file.read(session)?;
+    let path = file.path;
+    Ok(Prepared::with_effects(effects, move |session, request| {
+        let small = ReadRange { max: options.range.max.min(CACHED_READ), ..options.range };
         if let Some(content) = files::read_cached(&path, small) {
-            let is_whole =
-                content.as_ref().map_or(true, |content| !content.more || reading.is_met_by(&content.bytes));
-            if is_whole {
-                return self.spawn(send_content(answer, reading.respond(&path, content)));
+            let is_complete =
+                content.as_ref().map_or(true, |content| !content.more || options.is_met_by(&content.bytes));
+            if is_complete {
+                return session.spawn(send_content(request.responder, options.respond(&path, content)));
             }
         }
-        let id = answer.id();
-        self.spawn(async move {
+        let Request { responder, turn, .. } = request;
+        let id = responder.id();
+        session.spawn(async move {
             let work = move || {
-                let content = files::read(&path, reading.range);
+                let content = files::read(&path, options.range);
                 drop(turn);
-                reading.respond(&path, content).map(|response| response.encode(id.as_ref()))
+                options.respond(&path, content).map(|result| result.encode(id.as_ref()))
             };
-            match off_thread(work).await {
-                Ok(Some(line)) => answer.send_raw(line).await,
-                Ok(None) => answer.send(Ok(())).await,
-                Err(error) => answer.send(Err::<(), _>(error)).await,
-            }
+            send_encoded(responder, off_thread(work).await).await;
         });
-    }
+    }))
+}
 
-    fn reading(&self, params: &v1::FsRead) -> Result<(RootedPath, Reading), RpcError> {
-        let wanted = match params.encoding.as_deref() {
-            None => Wanted::Whatever,
-            Some(name) => match output_encoding(Some(name), "encoding")? {
-                v1::Encoding::Utf8 => Wanted::Text,
-                v1::Encoding::Base64 => Wanted::Bytes,
-            },
-        };
-        let offset = convert::optional("offset", params.offset)?.unwrap_or(0);
-        let length = convert::optional("length", params.length)?;
-        let max = self.limits.max_file_read_bytes;
-        let frame_bytes = self.manners.frame_bytes;
-        let reading = Reading::new(ReadRange { offset, length, max }, wanted, frame_bytes);
-        let hashes = convert::wants_hash(params.hash.as_deref())?;
-        Ok((self.named_path(&params.path)?, reading.hashing(hashes)))
-    }
+async fn send_content(responder: Responder, result: Result<ReadResult, RpcError>) {
+    let id = responder.id();
+    send_encoded(responder, result.map(|result| result.encode(id.as_ref()))).await;
+}
 
-    /// `fs.write`.
-    pub(super) fn fs_write(&self, params: v1::FsWrite, answer: Answer, turn: Turn) {
-        let key = params.idempotency_key.clone();
-        let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
-        let (path, options) = match self.writing(&params) {
-            Ok(found) => found,
-            Err(error) => return self.refuse(answer, error),
-        };
-        let hashes = match convert::wants_hash(params.hash.as_deref()) {
-            Ok(hashes) => hashes,
-            Err(error) => return self.refuse(answer, error),
-        };
-        let shown = self.permit.shown;
-        self.change(answer, turn, kept, move || {
-            let bytes = convert::data("content", &params.content, params.encoding.as_deref(), "encoding")?;
-            still_as_shown(shown, &path, || diff::write(&path, &bytes, options.mode))?;
+async fn send_encoded(responder: Responder, line: Result<Option<Vec<u8>>, RpcError>) {
+    match line {
+        Ok(Some(line)) => responder.send_raw(line).await,
+        Ok(None) => responder.send(Ok(())).await,
+        Err(error) => responder.send(Err::<(), _>(error)).await,
+    }
+}
+
+/// `fs.write`.
+pub(crate) fn write(
+    params: &Params<v1::FsWrite>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    output_encoding(params.encoding.as_deref(), "encoding")?;
+    let options = WriteOptions {
+        mode: convert::write_mode(params.mode.as_deref())?,
+        mkdir_parents: params.mkdir_parents,
+        atomic: params.atomic.unwrap_or(true),
+        expected_mtime_ms: params.expected_mtime,
+        durability: convert::durability(params.durable).unwrap_or(session.core.durability),
+        permissions: convert::permissions(params.permissions.as_deref())?,
+    };
+    let hashes = convert::wants_hash(params.hash.as_deref())?;
+    let file = FileAccess::named(session, context, ("path", &params.path))?;
+    let preview: PreviewFn = {
+        let (params, path, mode) = (params.clone(), file.admitted.clone(), options.mode);
+        // Invalid base64 is reported when the write runs.
+        Arc::new(move || diff::write(&path, &content(&params).unwrap_or_default(), mode))
+    };
+    let effects = session.file_effects(|| {
+        let effects = FileEffects::new(FileAction::Write, vec![file.effect(Access::Write, false)]);
+        Ok(FileEffects { creates_parents: params.mkdir_parents, preview: Some(preview.clone()), ..effects })
+    })?;
+    let (params, path) = (params.clone(), file.path);
+    Ok(Prepared::with_effects(effects, move |session, request| {
+        let authorization = request.context.authorization.clone();
+        change(session, request, move || {
+            let bytes = content(&params)?;
+            check_unchanged(&authorization, &preview, path.as_path())?;
             let written = files::write(&path, &bytes, &options).map_err(rpc_error)?;
             Ok(v1::FsWriteResult {
                 path: text(path.as_path()),
@@ -93,34 +171,41 @@ impl Session {
                 hash: hashes.then(|| convert::hash(&bytes)),
             })
         });
-    }
+    }))
+}
 
-    fn writing(&self, params: &v1::FsWrite) -> Result<(RootedPath, WriteOptions), RpcError> {
-        let mode = convert::write_mode(params.mode.as_deref())?;
-        output_encoding(params.encoding.as_deref(), "encoding")?;
-        let options = WriteOptions {
-            mode,
-            mkdir_parents: params.mkdir_parents,
-            atomic: params.atomic.unwrap_or(true),
-            expected_mtime_ms: params.expected_mtime,
-            durability: convert::durability(params.durable).unwrap_or(self.service.durability),
-            permissions: convert::permissions(params.permissions.as_deref())?,
-        };
-        Ok((self.named_path(&params.path)?, options))
+/// The bytes to write; text is not copied.
+fn content(params: &v1::FsWrite) -> Result<Cow<'_, [u8]>, RpcError> {
+    match output_encoding(params.encoding.as_deref(), "encoding")? {
+        Encoding::Utf8 => Ok(Cow::Borrowed(params.content.as_bytes())),
+        Encoding::Base64 => {
+            let bytes = convert::data("content", &params.content, params.encoding.as_deref(), "encoding")?;
+            Ok(Cow::Owned(bytes.into()))
+        }
     }
+}
 
-    /// `fs.edit`.
-    pub(super) fn fs_edit(&self, params: v1::FsEdit, answer: Answer, turn: Turn) {
-        let key = params.idempotency_key.clone();
-        let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
-        let path = match self.named_path(&params.path) {
-            Ok(path) => path,
-            Err(error) => return self.refuse(answer, error),
-        };
-        let edit = Edit { durability: self.service.durability, ..convert::edit(&params) };
-        let shown = self.permit.shown;
-        self.change(answer, turn, kept, move || {
-            still_as_shown(shown, &path, || diff::edit(&path, &edit))?;
+/// `fs.edit`.
+pub(crate) fn edit(
+    params: &Params<v1::FsEdit>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    let file = FileAccess::named(session, context, ("path", &params.path))?;
+    let edit = Arc::new(Edit { durability: session.core.durability, ..convert::edit(params) });
+    let preview: PreviewFn = {
+        let (path, edit) = (file.admitted.clone(), edit.clone());
+        Arc::new(move || diff::edit(&path, &edit))
+    };
+    let effects = session.file_effects(|| {
+        let effects = FileEffects::new(FileAction::Write, vec![file.effect(Access::Write, false)]);
+        Ok(FileEffects { preview: Some(preview.clone()), ..effects })
+    })?;
+    let path = file.path;
+    Ok(Prepared::with_effects(effects, move |session, request| {
+        let authorization = request.context.authorization.clone();
+        change(session, request, move || {
+            check_unchanged(&authorization, &preview, path.as_path())?;
             let edited = files::edit(&path, &edit).map_err(rpc_error)?;
             Ok(v1::FsEditResult {
                 path: text(path.as_path()),
@@ -130,195 +215,217 @@ impl Session {
                 replacements: edited.replacements as u64,
             })
         });
-    }
+    }))
+}
 
-    /// `fs.patch`.
-    pub(super) fn fs_patch(&self, params: v1::FsPatch, answer: Answer, turn: Turn) {
-        let key = params.idempotency_key.clone();
-        let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
-        if params.patch_text.is_empty() {
-            return self.refuse(answer, invalid("patch_text", "patch_text is required"));
-        }
-        let base = match self.path(params.cwd.as_deref().unwrap_or_default()) {
-            Ok(base) => base,
-            Err(error) => return self.refuse(answer, error),
-        };
-        let (roots, durability) = (self.ruled_roots(), self.service.durability);
-        let shown = self.permit.shown;
-        self.change(answer, turn, kept, move || {
-            let plan = files::patch::plan(&roots, base.as_path(), &params.patch_text).map_err(rpc_error)?;
-            still_as_shown(shown, &base, || Ok(diff::patch(&plan)))?;
+/// `fs.patch`.
+pub(crate) fn patch(
+    params: &Params<v1::FsPatch>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    if params.patch_text.is_empty() {
+        return Err(invalid("patch_text", "patch_text is required"));
+    }
+    let base = FileAccess::new(session, context, params.cwd.as_deref().unwrap_or_default())?;
+    let preview: PreviewFn = {
+        let (params, base) = (params.clone(), base.admitted.clone());
+        Arc::new(move || Ok(diff::patch(&patches::plan(base.roots(), base.as_path(), &params.patch_text)?)))
+    };
+    let effects = session.file_effects(|| {
+        let files = patched_files(session, base.admitted.as_path(), &params.patch_text)?;
+        let effects = FileEffects::new(FileAction::Write, files);
+        Ok(FileEffects { creates_parents: true, preview: Some(preview.clone()), ..effects })
+    })?;
+    let (params, base, roots) = (params.clone(), base.path, session.guarded_roots(context));
+    let durability = session.core.durability;
+    Ok(Prepared::with_effects(effects, move |session, request| {
+        let authorization = request.context.authorization.clone();
+        change(session, request, move || {
+            let plan = patches::plan(&roots, base.as_path(), &params.patch_text).map_err(rpc_error)?;
+            check_unchanged(&authorization, &preview, base.as_path())?;
             let patched = plan.apply(durability).map_err(rpc_error)?;
             let texts = |paths: &[std::path::PathBuf]| paths.iter().map(|path| text(path)).collect();
+            let moved = patched.moved.iter().map(|(from, to)| v1::Move { from: text(from), to: text(to) });
             Ok(v1::FsPatchResult {
                 added: texts(&patched.added),
                 updated: texts(&patched.updated),
                 deleted: texts(&patched.deleted),
-                moved: patched
-                    .moved
-                    .iter()
-                    .map(|(from, to)| v1::Move { from: text(from), to: text(to) })
-                    .collect(),
+                moved: moved.collect(),
             })
         });
-    }
+    }))
+}
 
-    /// `fs.stat`.
-    pub(super) fn fs_stat(&self, params: v1::FsStat, answer: Answer, turn: Turn) {
-        let path = match self.path(&params.path) {
-            Ok(path) => path,
-            Err(error) => return self.refuse(answer, error),
-        };
-        match convert::hash_wish(&params) {
-            Ok(None) => {}
-            Ok(Some(wish)) => return self.stat_and_hash(path, wish, answer, turn),
-            Err(error) => return self.refuse(answer, error),
+/// The files that a patch changes.
+fn patched_files(session: &Session, base: &Path, text: &str) -> Result<Vec<FileEffect>, RpcError> {
+    let hunks = patches::parse(text).map_err(|error| rpc_error(error.into()))?;
+    let mut files = Vec::new();
+    let mut add = |path: &str, access| {
+        let path =
+            session.roots.admit(base, Path::new(path)).map_err(|error| hint(session, rpc_error(error)))?;
+        files.push(FileEffect { path, access, is_tree: false });
+        Ok::<(), RpcError>(())
+    };
+    for hunk in &hunks {
+        match hunk {
+            Hunk::Add { path, .. } => add(path, Access::Write)?,
+            Hunk::Delete { path } => add(path, Access::Remove)?,
+            Hunk::Update { path, move_to: Some(to), .. } => {
+                add(path, Access::Remove)?;
+                add(to, Access::Write)?;
+            }
+            Hunk::Update { path, move_to: None, .. } => add(path, Access::Write)?,
+        }
+    }
+    Ok(files)
+}
+
+/// `fs.stat`.
+pub(crate) fn stat(
+    params: &Params<v1::FsStat>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    let file = FileAccess::new(session, context, &params.path)?;
+    let hash = convert::hash_range(params)?;
+    let effects = file.read(session)?;
+    let path = file.path;
+    Ok(Prepared::with_effects(effects, move |session, request| {
+        if let Some(range) = hash {
+            return stat_and_hash(session, path, range, request);
         }
         if let Some(found) = files::stat_cached(&path) {
-            return self.reply(answer, found.map(|found| described(&path, found)).map_err(rpc_error));
+            let result = found.map(|found| stat_result(&path, found)).map_err(rpc_error);
+            return session.spawn(request.finish(result));
         }
-        self.spawn(async move {
+        let Request { responder, turn, .. } = request;
+        session.spawn(async move {
             let work = move || {
                 let found = files::stat(&path).map_err(rpc_error)?;
                 drop(turn);
-                Ok(described(&path, found))
+                Ok(stat_result(&path, found))
             };
-            answer.send(off_thread(work).await).await;
+            responder.send(off_thread(work).await).await;
         });
-    }
+    }))
+}
 
-    /// `fs.stat` with `hash`. Others wait until the file is open; however long it then takes to read, nobody does.
-    fn stat_and_hash(&self, path: RootedPath, wish: HashWish, answer: Answer, turn: Turn) {
-        self.scan(answer, ScanBudget::unbounded(), move |scan| {
-            let found = files::stat(&path).map_err(rpc_error)?;
-            let mut result = described(&path, found);
-            if result.exists {
-                let hashing = FileHasher::open(&path).map_err(rpc_error)?;
-                drop(turn);
-                let hashed = hashing.run(wish.first, &scan).map_err(rpc_error)?;
-                result.hash = Some(convert::hexadecimal(&hashed.sha256));
-                result.hash_bytes = Some(hashed.bytes);
-            }
-            Ok(result)
-        });
-    }
-
-    /// `fs.mkdir`.
-    pub(super) fn fs_mkdir(&self, params: v1::FsMkdir, answer: Answer, turn: Turn) {
-        let key = params.idempotency_key.clone();
-        let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
-        match self.named_path(&params.path) {
-            Ok(path) => {
-                self.change(answer, turn, kept, move || done(files::make_directory(&path, params.parents)))
-            }
-            Err(error) => self.refuse(answer, error),
-        }
-    }
-
-    /// `fs.remove`.
-    pub(super) fn fs_remove(&self, params: v1::FsRemove, answer: Answer, turn: Turn) {
-        let key = params.idempotency_key.clone();
-        let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
-        let scan = ScanBudget::unbounded();
-        match self.named_path(&params.path) {
-            Ok(path) => {
-                self.change(answer, turn, kept, move || done(files::remove(&path, params.recursive, &scan)))
-            }
-            Err(error) => self.refuse(answer, error),
-        }
-    }
-
-    /// `fs.rename`.
-    pub(super) fn fs_rename(&self, params: v1::FsRename, answer: Answer, turn: Turn) {
-        let key = params.idempotency_key.clone();
-        let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
-        match self.two_paths(&params.from, &params.to) {
-            Ok((from, to)) => {
-                self.change(answer, turn, kept, move || done(files::rename(&from, &to, params.overwrite)))
-            }
-            Err(error) => self.refuse(answer, error),
-        }
-    }
-
-    /// `fs.copy`.
-    pub(super) fn fs_copy(&self, params: v1::FsCopy, answer: Answer, turn: Turn) {
-        let key = params.idempotency_key.clone();
-        let Some((answer, kept)) = self.once(answer, key.as_deref(), &params) else { return };
-        let options = CopyOptions {
-            recursive: params.recursive,
-            overwrite: params.overwrite,
-            ..CopyOptions::default()
-        };
-        match self.two_paths(&params.from, &params.to) {
-            Ok((from, to)) => {
-                self.change(answer, turn, kept, move || {
-                    done(files::copy(&from, &to, options, &ScanBudget::unbounded()))
-                });
-            }
-            Err(error) => self.refuse(answer, error),
-        }
-    }
-
-    fn two_paths(&self, from: &str, to: &str) -> Result<(RootedPath, RootedPath), RpcError> {
-        let named = |field: &str, path: &str| match path {
-            "" => Err(invalid(field, "path is required")),
-            path => self.path(path),
-        };
-        Ok((named("from", from)?, named("to", to)?))
-    }
-
-    /// A path of a request that must name something.
-    pub(super) fn named_path(&self, asked: &str) -> Result<RootedPath, RpcError> {
-        convert::named_path(&self.ruled_roots(), &self.cwd, asked).map_err(|error| self.hint(error))
-    }
-
-    /// Changes something off the event loop, remembers the answer under its key, and lets the next in line go on.
-    fn change<T: Serialize + Send + 'static>(
-        &self,
-        answer: Answer,
-        turn: Turn,
-        kept: Option<Kept>,
-        work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
-    ) {
-        self.spawn(async move {
-            let result = match &turn {
-                Turn::Train(train) => train.carry(work).await,
-                _ => off_thread(work).await,
-            };
-            remember(kept, &result);
+/// `fs.stat` with `hash`. Writes wait until the file is open, not until it is read.
+fn stat_and_hash(session: &Session, path: RootedPath, range: HashRange, request: Request) {
+    let Request { responder, turn, .. } = request;
+    run_scan(session, responder, ScanBudget::unbounded(), move |scan| {
+        let found = files::stat(&path).map_err(rpc_error)?;
+        let mut result = stat_result(&path, found);
+        if result.exists {
+            let hashing = FileHasher::open(&path).map_err(rpc_error)?;
             drop(turn);
-            answer.send(result).await;
+            let hashed = hashing.run(range.first, &scan).map_err(rpc_error)?;
+            result.hash = Some(hex::encode(hashed.sha256));
+            result.hash_bytes = Some(hashed.bytes);
+        }
+        Ok(result)
+    });
+}
+
+/// `fs.mkdir`.
+pub(crate) fn mkdir(
+    params: &Params<v1::FsMkdir>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    let file = FileAccess::named(session, context, ("path", &params.path))?;
+    let parents = params.parents;
+    let effects = session.file_effects(|| {
+        let effects = FileEffects::new(FileAction::MakeDirectory, vec![file.effect(Access::Write, false)]);
+        Ok(FileEffects { creates_parents: parents, ..effects })
+    })?;
+    let path = file.path;
+    Ok(Prepared::with_effects(effects, move |session, request| {
+        change(session, request, move || done(files::make_directory(&path, parents)));
+    }))
+}
+
+/// `fs.remove`.
+pub(crate) fn remove(
+    params: &Params<v1::FsRemove>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    let file = FileAccess::named(session, context, ("path", &params.path))?;
+    let recursive = params.recursive;
+    let effects = session.file_effects(|| {
+        let effects = FileEffects::new(FileAction::Remove, vec![file.effect(Access::Remove, recursive)]);
+        Ok(FileEffects { is_recursive: recursive, ..effects })
+    })?;
+    let path = file.path;
+    Ok(Prepared::with_effects(effects, move |session, request| {
+        change(session, request, move || done(files::remove(&path, recursive, &ScanBudget::unbounded())));
+    }))
+}
+
+/// `fs.rename`.
+pub(crate) fn rename(
+    params: &Params<v1::FsRename>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    let from = FileAccess::named(session, context, ("from", &params.from))?;
+    let to = FileAccess::named(session, context, ("to", &params.to))?;
+    let overwrites = params.overwrite;
+    let effects = session.file_effects(|| {
+        let files = vec![from.effect(Access::Remove, true), to.effect(Access::Write, true)];
+        Ok(FileEffects { overwrites, ..FileEffects::new(FileAction::Rename, files) })
+    })?;
+    Ok(Prepared::with_effects(effects, move |session, request| {
+        change(session, request, move || done(files::rename(&from.path, &to.path, overwrites)));
+    }))
+}
+
+/// `fs.copy`.
+pub(crate) fn copy(
+    params: &Params<v1::FsCopy>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    let from = FileAccess::named(session, context, ("from", &params.from))?;
+    let to = FileAccess::named(session, context, ("to", &params.to))?;
+    let options =
+        CopyOptions { recursive: params.recursive, overwrite: params.overwrite, ..CopyOptions::default() };
+    let effects = session.file_effects(|| {
+        let (is_recursive, overwrites) = (params.recursive, params.overwrite);
+        let files = vec![from.effect(Access::Read, is_recursive), to.effect(Access::Write, is_recursive)];
+        Ok(FileEffects { is_recursive, overwrites, ..FileEffects::new(FileAction::Copy, files) })
+    })?;
+    Ok(Prepared::with_effects(effects, move |session, request| {
+        change(session, request, move || {
+            done(files::copy(&from.path, &to.path, options, &ScanBudget::unbounded()))
         });
-    }
+    }))
 }
 
-/// Whether what somebody approved is still what would be done: the files may have changed while it waited.
-fn still_as_shown(
-    shown: Option<PreviewDigest>,
-    path: &RootedPath,
-    preview: impl FnOnce() -> Result<Preview, Error>,
-) -> Result<(), RpcError> {
-    let Some(shown) = shown else { return Ok(()) };
-    match preview().map_err(rpc_error)?.shown == shown {
-        true => Ok(()),
-        false => Err(changed_since_shown(path.as_path())),
-    }
-}
-
-/// Runs what may wait for a disk on a thread that may wait.
-pub(super) async fn off_thread<T: Send + 'static>(
+/// FileEventBatch files on a worker thread, in the request's turn.
+fn change<T: Serialize + Send + 'static>(
+    session: &Session,
+    request: Request,
     work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
-) -> Result<T, RpcError> {
-    let finished = tokio::task::spawn_blocking(work).await;
-    finished.unwrap_or_else(|_panicked| Err(RpcError::internal("the operation failed inside the server")))
+) {
+    session.spawn(async move {
+        let result = match &request.turn {
+            SchedulerGuard::Batch(batch) => batch.run(work).await,
+            SchedulerGuard::None | SchedulerGuard::Shared(_) | SchedulerGuard::Exclusive(_) => {
+                off_thread(work).await
+            }
+        };
+        request.finish(result).await;
+    });
 }
 
-async fn send_content(answer: Answer, response: Result<super::content::Response, RpcError>) {
-    let id = answer.id();
-    match response.map(|response| response.encode(id.as_ref())) {
-        Ok(Some(line)) => answer.send_raw(line).await,
-        Ok(None) => answer.send(Ok(())).await,
-        Err(error) => answer.send(Err::<(), _>(error)).await,
+/// Fails if the files changed while their approval was waited for.
+fn check_unchanged(authorization: &Authorization, preview: &PreviewFn, path: &Path) -> Result<(), RpcError> {
+    match authorization.still_holds(preview).map_err(rpc_error)? {
+        true => Ok(()),
+        false => Err(changed_since_shown(path)),
     }
 }
 
@@ -326,7 +433,7 @@ fn done(result: Result<(), Error>) -> Result<v1::OkResult, RpcError> {
     result.map(|()| v1::OkResult::DONE).map_err(rpc_error)
 }
 
-fn described(path: &RootedPath, found: Option<Metadata>) -> v1::FsStatResult {
+fn stat_result(path: &RootedPath, found: Option<Metadata>) -> v1::FsStatResult {
     let path = text(path.as_path());
     let Some(found) = found else { return v1::FsStatResult { path, ..v1::FsStatResult::default() } };
     v1::FsStatResult {
@@ -344,7 +451,7 @@ fn described(path: &RootedPath, found: Option<Metadata>) -> v1::FsStatResult {
     }
 }
 
-/// What the protocol calls a kind of file.
+/// The protocol's name for a kind of file.
 pub(super) fn kind_name(kind: FileKind) -> &'static str {
     match kind {
         FileKind::File => "file",

@@ -1,82 +1,92 @@
-//! Watches: what changes below a path, told as it happens.
+//! `fs.watch` and `fs.unwatch`: changes below a path, published as events.
 
 use engine::files::{FileEventBatch, FileEventKind, FileWatcher};
 use serde_json::json;
 use wire::rexd::v1::{self, RpcError, encode_event};
 
-use super::super::answer::Answer;
-use super::super::errors::{rpc_error, text};
-use super::super::events::{EventOrder, Events};
-use super::super::mailbox::{Letter, Notice};
-use super::super::order::Turn;
-use super::super::session::Session;
-use super::files::off_thread;
+use super::files::FileAccess;
+use super::{Params, PrepareResult, Prepared, off_thread};
+use crate::core::events::PublisherHandle;
+use crate::core::request::{Request, RequestContext};
+use crate::core::session::SessionMessage;
+use crate::faces::rexd::Rexd;
+use crate::faces::rexd::errors::{rpc_error, text};
+use crate::faces::rexd::session::Session;
 
-impl Session {
-    /// `fs.watch`.
-    pub(super) fn fs_watch(&mut self, params: v1::FsWatch, answer: Answer, turn: Turn) {
-        let limit = self.limits.max_processes_per_session.max(LEAST_WATCHES);
-        if self.watches.len() >= limit {
-            let error = engine::Error::LimitReached { what: "watches per session", limit: limit as u64 };
-            return self.refuse(answer, rpc_error(error));
-        }
-        let named = self.named_path(&params.path).and_then(|path| Ok((path, watch_id()?)));
-        let (path, watch_id) = match named {
-            Ok(named) => named,
-            Err(error) => return self.refuse(answer, error),
-        };
-        let (session_id, letters, events) = (self.id.clone(), self.letters(), self.events());
-        let recursive = params.recursive.unwrap_or(true);
-        self.spawn(async move {
-            let tell = teller(session_id.to_string(), watch_id.clone(), events);
-            let started =
-                off_thread(move || FileWatcher::start(&path, recursive, tell).map_err(rpc_error)).await;
-            drop(turn);
-            match started {
-                Ok(watch) => {
-                    let notice = Notice::Watching { watch_id: watch_id.clone(), watch };
-                    // Kept before it is answered: a client may withdraw it at once.
-                    letters.send(Letter::Notice(notice)).await.ok();
-                    answer.send(Ok(v1::FsWatchResult { watch_id })).await;
-                }
-                Err(error) => answer.send(Err::<(), _>(error)).await,
-            }
-        });
+/// Watches that a session may have at least, however few processes it may have.
+const MIN_WATCHES: usize = 64;
+
+/// `fs.watch`.
+pub(crate) fn watch(
+    params: &Params<v1::FsWatch>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    let limit = session.limits.max_processes_per_session.max(MIN_WATCHES);
+    if session.state.watches.len() >= limit {
+        let error = engine::Error::LimitReached { what: "watches per session", limit: limit as u64 };
+        return Err(rpc_error(error));
     }
+    let file = FileAccess::named(session, context, ("path", &params.path))?;
+    let recursive = params.recursive.unwrap_or(true);
+    let effects = file.read(session)?;
+    Ok(Prepared::with_effects(effects, move |session, request| start(session, file, recursive, request)))
+}
 
-    /// `fs.unwatch`.
-    pub(super) fn fs_unwatch(&mut self, params: &v1::FsUnwatch, answer: Answer) {
-        let Some(watch) = self.watches.remove(&params.watch_id) else {
-            let data = json!({ "field": "watch_id", "watch_id": params.watch_id });
-            return self.refuse(answer, RpcError::invalid_params("watch not found").with_data(data));
+fn start(session: &mut Session, file: FileAccess, recursive: bool, request: Request) {
+    let watch_id = match engine::session::random_name() {
+        Ok(name) => format!("w_{name}"),
+        Err(error) => return session.spawn(request.finish(Err::<(), _>(rpc_error(error)))),
+    };
+    let (session_id, handle, events) = (session.id.to_string(), session.handle(), session.events().clone());
+    let Request { responder, turn, .. } = request;
+    session.spawn(async move {
+        let publish = publish_changes(session_id, watch_id.clone(), events);
+        let started =
+            off_thread(move || FileWatcher::start(&file.path, recursive, publish).map_err(rpc_error)).await;
+        drop(turn);
+        match started {
+            Ok(watch) => {
+                let key = watch_id.clone();
+                // Stored before the response: the client may remove it at once.
+                let store = move |session: &mut Session| drop(session.state.watches.insert(key, watch));
+                handle.send(SessionMessage::update(store)).await;
+                responder.send(Ok(v1::FsWatchResult { watch_id })).await;
+            }
+            Err(error) => responder.send(Err::<(), _>(error)).await,
+        }
+    });
+}
+
+/// `fs.unwatch`.
+pub(crate) fn unwatch(params: &Params<v1::FsUnwatch>, _: &Session, _: &RequestContext) -> PrepareResult {
+    let watch_id = params.watch_id.clone();
+    Ok(Prepared::new(move |session, request| {
+        let Some(watch) = session.state.watches.remove(&watch_id) else {
+            let data = json!({ "field": "watch_id", "watch_id": watch_id });
+            let error = RpcError::invalid_params("watch not found").with_data(data);
+            return session.spawn(request.finish(Err::<(), _>(error)));
         };
-        self.spawn(async move {
+        session.spawn(async move {
             // Stopping waits for a thread.
             let stopped = off_thread(move || {
                 watch.stop();
                 Ok(v1::OkResult::DONE)
             });
-            answer.send(stopped.await).await;
+            request.finish(stopped.await).await;
         });
-    }
+    }))
 }
 
-/// Watches a session may have however few processes it may have.
-const LEAST_WATCHES: usize = 64;
-
-fn watch_id() -> Result<String, RpcError> {
-    Ok(format!("w_{}", engine::session::random_name().map_err(rpc_error)?))
-}
-
-/// Hands changes to the events of a session; waits on the watching thread while the client is slow.
-fn teller(
+/// Publishes changes from the watching thread, which waits while the client is slow.
+fn publish_changes(
     session_id: String,
     watch_id: String,
-    events: Events,
+    events: PublisherHandle<Rexd>,
 ) -> impl FnMut(FileEventBatch) + Send + 'static {
     move |changes| {
         let (session_id, watch_id) = (session_id.clone(), watch_id.clone());
-        let encode = move |event_id| {
+        events.publish_blocking(move |event_id| {
             let overflow = changes.overflow;
             let changes = changes.changes.iter().map(|change| v1::Change {
                 path: text(&change.path),
@@ -90,9 +100,7 @@ fn teller(
                 overflow,
                 event_id,
             })
-        };
-        // A session that is gone hears nothing; its watch goes with it.
-        drop(events.blocking_send(EventOrder::Tell(Box::new(encode))));
+        });
     }
 }
 

@@ -1,0 +1,304 @@
+//! Authorization: from a request and its effects to allow, deny or ask, with the approval round trip behind it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use engine::Error;
+use engine::approval::{
+    ApprovalAnswer, ApprovalRequest, Approvals, Choice, FileAction, GrantHolder, Operation, Resolution, Scope,
+};
+use engine::audit::{self, ApprovalOutcome, PolicyOutcome};
+use engine::policy::{CommandLine, Decision, PathAccess, PolicyOperation, Verdict};
+use engine::process::Program;
+use tokio_util::sync::CancellationToken;
+
+use super::approvals::diff::PreviewDigest;
+use super::effects::{CommandEffects, Effects, FileEffects, PreviewFn, ResolvedFiles};
+use super::request::RequestContext;
+use super::runtime_policy::RuntimePolicy;
+
+/// What a request was authorized for. Empty until it is; clones share one value, so that a path that was checked before
+/// the decision sees it when it is opened.
+#[derive(Debug, Clone, Default)]
+pub struct Authorization(Arc<OnceLock<Granted>>);
+
+#[derive(Debug)]
+struct Granted {
+    /// Files that an approver accepted, with everything below them.
+    approved: Vec<PathBuf>,
+    preview: Option<PreviewDigest>,
+}
+
+impl Authorization {
+    /// Whether an approver accepted access to this path.
+    pub fn covers(&self, real: &std::path::Path) -> bool {
+        self.0.get().is_some_and(|granted| granted.approved.iter().any(|path| real.starts_with(path)))
+    }
+
+    /// Whether a change is still the one that its approver saw; also true if nobody was asked.
+    pub fn still_holds(&self, preview: &PreviewFn) -> Result<bool, Error> {
+        match self.0.get().and_then(|granted| granted.preview) {
+            Some(shown) => Ok(preview()?.digest == shown),
+            None => Ok(true),
+        }
+    }
+
+    /// An authorization for everything: for a directory whose command is decided as a whole.
+    pub fn everything() -> Authorization {
+        let authorization = Authorization::default();
+        authorization.grant(vec![PathBuf::from("/")], None);
+        authorization
+    }
+
+    fn grant(&self, approved: Vec<PathBuf>, preview: Option<PreviewDigest>) {
+        // A request is granted once: a decision under a newer policy only confirms it.
+        self.0.set(Granted { approved, preview }).ok();
+    }
+}
+
+/// The result of a policy check.
+#[derive(Debug)]
+pub enum AuthorizationOutcome {
+    /// It may run.
+    Allowed(PolicyOutcome),
+    /// It may not run.
+    Denied(Error, Option<PolicyOutcome>),
+    /// A person decides.
+    Ask(Box<ApprovalNeeded>),
+}
+
+/// An operation that waits for a person's decision.
+#[derive(Debug)]
+pub struct ApprovalNeeded {
+    request: ApprovalRequest,
+    /// What the policy decided, for the audit.
+    pub decision: PolicyOutcome,
+    approved: Vec<PathBuf>,
+    preview: Option<PreviewDigest>,
+    timeout: Duration,
+}
+
+/// Checks a request against the policy. `was_approved` is true for a request that an approver has accepted: it is not
+/// asked about again, but a newer policy may deny it. May wait for a disk if the request has effects on files.
+pub fn authorize(
+    policy: &RuntimePolicy,
+    context: &RequestContext,
+    effects: &Effects,
+    digest: &dyn Fn() -> String,
+    was_approved: bool,
+) -> Option<AuthorizationOutcome> {
+    let check = PolicyCheck { policy, context, digest, was_approved };
+    match effects {
+        Effects::None => None,
+        Effects::Command(command) => Some(check.command(command)),
+        Effects::Files(files) if policy.policy.restricts_files() => {
+            Some(check.files(files).unwrap_or_else(|error| AuthorizationOutcome::Denied(error, None)))
+        }
+        Effects::Files(_) => None,
+    }
+}
+
+struct PolicyCheck<'a> {
+    policy: &'a RuntimePolicy,
+    context: &'a RequestContext,
+    digest: &'a dyn Fn() -> String,
+    was_approved: bool,
+}
+
+impl PolicyCheck<'_> {
+    fn command(&self, command: &CommandEffects) -> AuthorizationOutcome {
+        let line = match &command.program {
+            Program::Argv(argv) => CommandLine::Argv(argv),
+            Program::Shell { line, login } => CommandLine::Shell { line, login: *login },
+        };
+        // Rules on directories apply to the resolved directory.
+        let real = if self.policy.policy.depends_on_cwd() { command.cwd.real().ok() } else { None };
+        let cwd = real.as_deref().unwrap_or(command.cwd.as_path());
+        let decision = self.decide(PolicyOperation::Run { line, cwd });
+        let outcome = policy_outcome(&decision);
+        match decision.verdict {
+            Verdict::Allow => AuthorizationOutcome::Allowed(outcome),
+            Verdict::Ask if self.was_approved => AuthorizationOutcome::Allowed(outcome),
+            Verdict::Ask => self.ask(decision, command.operation(cwd), (Vec::new(), None)),
+            Verdict::Deny | Verdict::NoShell => denied(decision),
+        }
+    }
+
+    fn files(&self, effects: &FileEffects) -> Result<AuthorizationOutcome, Error> {
+        let resolved = effects.resolve()?;
+        let mut decision = self.decide_files(&effects.accesses(&resolved));
+        if decision.verdict != Verdict::Allow
+            && resolved.is_tree
+            && let Some(entries) = effects.entries(&resolved)
+        {
+            // A rule could match something below; check what is there.
+            let accesses: Vec<PathAccess<'_>> = entries
+                .iter()
+                .map(|(path, access)| PathAccess { path, access: *access, is_recursive: false })
+                .collect();
+            decision = self.decide_files(&accesses);
+        }
+        match decision.verdict {
+            Verdict::Allow => Ok(AuthorizationOutcome::Allowed(policy_outcome(&decision))),
+            Verdict::Ask if self.was_approved => Ok(AuthorizationOutcome::Allowed(policy_outcome(&decision))),
+            Verdict::Ask => self.ask_about_files(decision, effects, resolved),
+            Verdict::Deny | Verdict::NoShell => Ok(denied(decision)),
+        }
+    }
+
+    fn ask_about_files(
+        &self,
+        decision: Decision,
+        effects: &FileEffects,
+        resolved: ResolvedFiles,
+    ) -> Result<AuthorizationOutcome, Error> {
+        if effects.action == FileAction::Write {
+            // The approver sees the present content, and may be the requester.
+            let reads: Vec<PathAccess<'_>> =
+                resolved.paths.iter().map(|path| PathAccess::read(path)).collect();
+            let reading = self.decide_files(&reads);
+            if reading.verdict > Verdict::Ask {
+                return Ok(denied(reading));
+            }
+        }
+        let preview = effects.preview.as_ref().map(|preview| preview()).transpose()?;
+        let (diff, shown) = preview.map(|preview| (preview.diff, preview.digest)).unzip();
+        let operation = Operation::Files {
+            action: effects.action,
+            paths: resolved.paths.clone(),
+            diff,
+            is_recursive: effects.is_recursive,
+            overwrites: effects.overwrites,
+        };
+        let approved = [effects.created_parents(&resolved), resolved.paths].concat();
+        Ok(self.ask(decision, operation, (approved, shown)))
+    }
+
+    fn decide_files(&self, accesses: &[PathAccess<'_>]) -> Decision {
+        self.decide(PolicyOperation::Files(accesses))
+    }
+
+    fn decide(&self, operation: PolicyOperation<'_>) -> Decision {
+        self.policy.policy.decide(&self.context.requester.query(operation))
+    }
+
+    fn ask(
+        &self,
+        decision: Decision,
+        operation: Operation,
+        (approved, preview): (Vec<PathBuf>, Option<PreviewDigest>),
+    ) -> AuthorizationOutcome {
+        let outcome = policy_outcome(&decision);
+        let request = ApprovalRequest {
+            requester: self.context.requester.approval_requester(),
+            method: self.context.method,
+            operation,
+            fingerprint: (self.digest)(),
+            rule_fingerprint: self.policy.policy.rule_fingerprint(&decision.rule),
+            rule: decision.rule.to_string(),
+            reason: decision.reason,
+            risk: decision.risk,
+        };
+        AuthorizationOutcome::Ask(Box::new(ApprovalNeeded {
+            request,
+            decision: outcome,
+            approved,
+            preview,
+            timeout: self.policy.approvals.within,
+        }))
+    }
+}
+
+fn policy_outcome(decision: &Decision) -> PolicyOutcome {
+    PolicyOutcome { verdict: decision.verdict, rule: decision.rule.clone(), approval: None }
+}
+
+fn denied(decision: Decision) -> AuthorizationOutcome {
+    let outcome = policy_outcome(&decision);
+    let rule = decision.rule.to_string();
+    let error = match decision.verdict {
+        Verdict::NoShell => Error::Unsupported { what: "shell", reason: decision.reason },
+        Verdict::Allow | Verdict::Ask | Verdict::Deny => Error::Denied { rule, reason: decision.reason },
+    };
+    AuthorizationOutcome::Denied(error, Some(outcome))
+}
+
+/// What ends the wait for an approval besides its answer and its timeout.
+#[derive(Debug, Clone, Copy)]
+pub struct ApprovalWait<'a> {
+    /// The client withdraws the request.
+    pub cancel: &'a CancellationToken,
+    /// The session ends.
+    pub over: &'a CancellationToken,
+}
+
+impl ApprovalNeeded {
+    /// Waits for the decision, unless an earlier one holds for this request too. Returns what the audit records, and
+    /// whether the request may run; its authorization then covers what the approver saw.
+    pub async fn wait(
+        self,
+        approvals: &Approvals,
+        authorization: &Authorization,
+        wait: ApprovalWait<'_>,
+    ) -> (Option<audit::ApprovalRecord>, Result<(), Error>) {
+        let ApprovalNeeded { request, approved, preview, timeout, .. } = self;
+        let (record, result) = decide(approvals, request, timeout, wait).await;
+        if result.is_ok() {
+            authorization.grant(approved, preview);
+        }
+        (record, result)
+    }
+}
+
+async fn decide(
+    approvals: &Approvals,
+    request: ApprovalRequest,
+    timeout: Duration,
+    wait: ApprovalWait<'_>,
+) -> (Option<audit::ApprovalRecord>, Result<(), Error>) {
+    let rule = request.rule.clone();
+    if let Some(grant) = approvals.find_grant(&request) {
+        let refused = Error::Refused { rule, approval: None, by: grant.by.clone() };
+        let (outcome, result) = match grant.choice {
+            Choice::Approve => (ApprovalOutcome::Approved, Ok(())),
+            Choice::Deny => (ApprovalOutcome::Denied, Err(refused)),
+        };
+        let scope = match grant.holder {
+            GrantHolder::Session(_) => Scope::Session,
+            GrantHolder::Caller(_) => Scope::Rule,
+        };
+        let record =
+            audit::ApprovalRecord { id: None, by: Some(grant.by), scope: Some(scope.name()), outcome };
+        return (Some(record), result);
+    }
+    let handle = match approvals.request(request, timeout).await {
+        Ok(handle) => handle,
+        Err(error) => return (None, Err(error)),
+    };
+    let id = handle.approval().id.clone();
+    let resolution = tokio::select! {
+        biased;
+        resolution = handle.resolution() => resolution,
+        () = wait.cancel.cancelled() => Resolution::Withdrawn,
+        () = wait.over.cancelled() => Resolution::Abandoned,
+    };
+    let record = |by: Option<Arc<str>>, scope: Option<Scope>, outcome| {
+        Some(audit::ApprovalRecord { id: Some(id.clone()), by, scope: scope.map(Scope::name), outcome })
+    };
+    match resolution {
+        Resolution::Answered(ApprovalAnswer { choice: Choice::Approve, by, scope }) => {
+            (record(Some(by), Some(scope), ApprovalOutcome::Approved), Ok(()))
+        }
+        Resolution::Answered(ApprovalAnswer { choice: Choice::Deny, by, scope }) => {
+            let refused = Error::Refused { rule, approval: Some(id.clone()), by: by.clone() };
+            (record(Some(by), Some(scope), ApprovalOutcome::Denied), Err(refused))
+        }
+        Resolution::Expired => {
+            let unanswered = Error::Unanswered { rule, approval: id.clone(), after: timeout };
+            (record(None, None, ApprovalOutcome::TimedOut), Err(unanswered))
+        }
+        Resolution::Withdrawn => (record(None, None, ApprovalOutcome::Withdrawn), Err(Error::Cancelled)),
+        Resolution::Abandoned => (record(None, None, ApprovalOutcome::Withdrawn), Err(Error::Gone)),
+    }
+}

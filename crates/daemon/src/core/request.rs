@@ -1,0 +1,148 @@
+//! Who makes a request, on which connection, and under which authorization it runs.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use engine::approval;
+use engine::audit::{AuditOutcome, AuditRecord, Detail};
+use engine::policy::{PolicyOperation, PolicyQuery};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+use wire::jsonrpc::RpcError;
+
+use super::authorize::Authorization;
+use super::responder::Responder;
+use super::session::keys::KeyReservation;
+use super::session::scheduler::SchedulerGuard;
+use crate::net::auth::Caller;
+use crate::observe::metrics::Transport;
+use crate::observe::traces::TraceParent;
+
+/// Names and values that the audit records of a request.
+pub type Details = Vec<(Cow<'static, str>, Detail)>;
+
+/// Who makes requests, as the policy, approvals and the audit identify them.
+#[derive(Debug, Clone)]
+pub struct Requester {
+    /// The face the requests arrive through.
+    pub face: &'static str,
+    /// The authenticated caller.
+    pub caller: Arc<Caller>,
+    /// The name that the client gave itself; not verified.
+    pub client: Arc<str>,
+    /// The session, once one is open.
+    pub session: Option<Arc<str>>,
+}
+
+impl Requester {
+    /// A caller that has not opened a session yet.
+    pub fn new(face: &'static str, caller: Arc<Caller>) -> Requester {
+        Requester { face, caller, client: Arc::from(""), session: None }
+    }
+
+    /// An operation of this requester as a question to the policy.
+    pub fn query<'a>(&'a self, operation: PolicyOperation<'a>) -> PolicyQuery<'a> {
+        PolicyQuery { face: self.face, client: &self.client, caller: &self.caller.name, operation }
+    }
+
+    /// This requester as approvers see it.
+    pub fn approval_requester(&self) -> approval::Requester {
+        approval::Requester {
+            caller: self.caller.name.clone(),
+            client: self.client.clone(),
+            face: self.face,
+            session: self.session.clone().unwrap_or_default(),
+        }
+    }
+
+    /// An audit record of this requester that ends now.
+    pub fn record(
+        &self,
+        operation: Cow<'static, str>,
+        details: Details,
+        outcome: AuditOutcome,
+        duration: Duration,
+    ) -> AuditRecord {
+        AuditRecord {
+            time: SystemTime::now(),
+            caller: self.caller.name.clone(),
+            address: self.caller.address.clone(),
+            client: self.client.clone(),
+            face: self.face,
+            session: self.session.clone(),
+            operation,
+            details,
+            outcome,
+            exit: None,
+            duration,
+            decision: None,
+        }
+    }
+}
+
+/// A connection: who is at its other end, and what carries it.
+#[derive(Debug, Clone)]
+pub struct ConnectionContext {
+    /// The authenticated caller.
+    pub caller: Arc<Caller>,
+    /// The transport, for metrics and traces.
+    pub transport: Transport,
+    /// The trace that its requests belong to.
+    pub parent: Option<TraceParent>,
+    /// The session that its first request must resume, if it was opened for one.
+    pub resumes: Option<Arc<str>>,
+}
+
+impl ConnectionContext {
+    /// A connection without a trace and without a session to resume.
+    pub fn new(caller: Caller, transport: Transport) -> ConnectionContext {
+        ConnectionContext { caller: Arc::new(caller), transport, parent: None, resumes: None }
+    }
+
+    /// The same, for a connection that is closed unless its first request resumes `session`.
+    pub fn resuming(self, session: Arc<str>) -> ConnectionContext {
+        ConnectionContext { resumes: Some(session), ..self }
+    }
+}
+
+/// What a request is checked against and runs under. Passed down as a value; nothing of it is state of the session.
+#[derive(Debug, Clone)]
+pub struct RequestContext {
+    /// Who makes it, through which face and in which session.
+    pub requester: Requester,
+    /// The name of its method.
+    pub method: &'static str,
+    /// The directory that its relative paths start in.
+    pub cwd: Arc<PathBuf>,
+    /// What it was authorized for, once it was.
+    pub authorization: Authorization,
+    /// Cancelled when the client withdraws the request or can no longer read the response.
+    pub cancel: CancellationToken,
+}
+
+/// A request that may run now.
+#[derive(Debug)]
+pub struct Request {
+    /// What it runs under.
+    pub context: RequestContext,
+    /// Where its response goes.
+    pub responder: Responder,
+    /// Its turn among the requests of its session; later ones continue when it is dropped.
+    pub turn: SchedulerGuard,
+    /// Its idempotency key, if it has one.
+    pub key: Option<KeyReservation>,
+}
+
+impl Request {
+    /// Responds, and stores the response under the idempotency key.
+    pub async fn finish<T: Serialize>(self, result: Result<T, RpcError>) {
+        let Request { responder, turn, key, .. } = self;
+        if let Some(key) = key {
+            key.complete(&result);
+        }
+        drop(turn);
+        responder.send(result).await;
+    }
+}

@@ -1,0 +1,243 @@
+//! The sockets on which disconnected sessions are resumed, and their directory.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tokio::net::unix::SocketAddr;
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::core::state;
+
+/// The directory below the state directory.
+const DIRECTORY: &str = "sessions";
+/// The extension of a socket's name.
+const EXTENSION: &str = ".sock";
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 16;
+/// Stale sockets that are checked when a new one is created.
+const MAX_CHECKED: usize = 64;
+/// A socket without a listener is removed after this time: its daemon may be about to listen.
+const STALE_AFTER: Duration = Duration::from_secs(60);
+
+/// The directory of a user's resume sockets.
+#[derive(Debug, Clone)]
+pub struct ResumeSockets {
+    directory: PathBuf,
+}
+
+impl ResumeSockets {
+    /// The sockets below a state directory.
+    pub fn new(state: &Path) -> ResumeSockets {
+        ResumeSockets { directory: state.join(DIRECTORY) }
+    }
+
+    /// Creates the directory, accessible to this user only.
+    pub(super) fn create(&self) -> io::Result<()> {
+        state::create_private_dir(&self.directory)
+    }
+
+    /// Checks that the directory exists and is accessible to this user only.
+    pub(super) fn check(&self) -> io::Result<()> {
+        state::check_private_dir(&self.directory)
+    }
+
+    /// Creates the socket of a session, and removes stale ones.
+    pub(super) fn bind(&self, session: &str) -> io::Result<BoundSocket> {
+        self.create()?;
+        let name = name_of(session).ok_or(io::ErrorKind::InvalidInput)?;
+        let directory = self.open()?;
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // Before it has a name: the name gets these rights, whatever the umask is.
+        rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
+        rustix::net::bind(&socket, &address(&directory, &name)?)?;
+        let bound = BoundSocket { socket, file: SocketName { directory, name } };
+        rustix::net::listen(&bound.socket, BACKLOG)?;
+        self.remove_stale(&bound.file);
+        Ok(bound)
+    }
+
+    /// Connects to the socket of a session, if it has one; never to one of another user.
+    pub(super) async fn connect(&self, session: &str) -> io::Result<UnixStream> {
+        let name = name_of(session).ok_or(io::ErrorKind::NotFound)?;
+        self.check()?;
+        let directory = self.open()?;
+        let stream = UnixStream::connect(named(&directory, &name)).await?;
+        match stream.peer_cred()?.uid() == rustix::process::geteuid().as_raw() {
+            true => Ok(stream),
+            false => {
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, "the socket belongs to another user"))
+            }
+        }
+    }
+
+    /// A descriptor of the directory, so that a socket in it has a short name.
+    fn open(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(&self.directory, flags, Mode::empty())?)
+    }
+
+    /// Removes sockets without a listener.
+    fn remove_stale(&self, own: &SocketName) {
+        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        for entry in entries.take(MAX_CHECKED) {
+            let name = entry.file_name();
+            let Some(name) = name.to_str().filter(|name| *name != own.name && is_name(name)) else {
+                continue;
+            };
+            let changed = entry.metadata().and_then(|found| found.modified());
+            let is_old = changed.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > STALE_AFTER));
+            if is_old && is_dead(&own.directory, name) {
+                // Another process may have removed it.
+                let _removed = rustix::fs::unlinkat(&own.directory, name, AtFlags::empty());
+            }
+        }
+    }
+}
+
+/// A socket that has a name and takes connections. Dropping it removes the name.
+#[derive(Debug)]
+pub(super) struct BoundSocket {
+    socket: OwnedFd,
+    file: SocketName,
+}
+
+/// A name in the directory, removed when this is dropped.
+#[derive(Debug)]
+struct SocketName {
+    directory: OwnedFd,
+    name: String,
+}
+
+impl Drop for SocketName {
+    fn drop(&mut self) {
+        if let Err(error) = rustix::fs::unlinkat(&self.directory, self.name.as_str(), AtFlags::empty()) {
+            tracing::debug!(%error, name = self.name, "a resume socket could not be removed");
+        }
+    }
+}
+
+/// The listening socket of one session.
+#[derive(Debug)]
+pub(super) struct ResumeSocket {
+    listener: UnixListener,
+    _file: SocketName,
+}
+
+impl ResumeSocket {
+    /// Must be called within a tokio runtime.
+    pub(super) fn listen(bound: BoundSocket) -> io::Result<ResumeSocket> {
+        let BoundSocket { socket, file } = bound;
+        Ok(ResumeSocket { listener: UnixListener::from_std(socket.into())?, _file: file })
+    }
+
+    pub(super) async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
+        self.listener.accept().await
+    }
+}
+
+/// The name of a session's socket; `None` for text that is not a session id, which never becomes part of a path.
+fn name_of(session: &str) -> Option<String> {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let is_ours =
+        session.strip_prefix("s_").is_some_and(|rest| rest.len() == 12 && rest.bytes().all(is_digit));
+    is_ours.then(|| format!("{session}{EXTENSION}"))
+}
+
+fn is_name(name: &str) -> bool {
+    name.strip_suffix(EXTENSION).is_some_and(|session| name_of(session).is_some())
+}
+
+/// A socket in the directory, named through a descriptor: the whole path may be too long for the kernel.
+fn named(directory: &OwnedFd, name: &str) -> String {
+    format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())
+}
+
+fn address(directory: &OwnedFd, name: &str) -> io::Result<SocketAddrUnix> {
+    Ok(SocketAddrUnix::new(named(directory, name))?)
+}
+
+/// Whether no process listens. Does not wait: a socket whose queue is full has a listener.
+fn is_dead(directory: &OwnedFd, name: &str) -> bool {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let connected = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .map_err(io::Error::from)
+        .and_then(|socket| Ok(rustix::net::connect(&socket, &address(directory, name)?)?));
+    connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_sessions_become_part_of_a_path() {
+        assert_eq!(name_of("s_0123456789ab").as_deref(), Some("s_0123456789ab.sock"));
+        let long = format!("s_{}", "a".repeat(200));
+        for hostile in [
+            "",
+            "s_",
+            "../../x",
+            "s_../../../ab",
+            "s_0123456789a",
+            "s_0123456789abc",
+            "s_0123456789aB",
+            "s_0123456789a\0",
+            "s_0123456789a/",
+            "p_0123456789ab",
+            " s_0123456789ab",
+            "s_0123456789á",
+            &long,
+        ] {
+            assert_eq!(name_of(hostile), None, "{hostile:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_dead_daemon_left_is_swept_and_what_lives_or_is_young_or_foreign_stays() {
+        let state = tempfile::tempdir().unwrap();
+        let landings = ResumeSockets::new(state.path());
+        let living = landings.bind("s_000000000001").unwrap();
+        let file = |name: &str| state.path().join(DIRECTORY).join(name);
+        let dead = |name: &str, age: Duration| {
+            drop(std::os::unix::net::UnixListener::bind(file(name)).unwrap());
+            let time = std::time::SystemTime::now() - age;
+            let times = rustix::fs::Timestamps { last_access: stamp(time), last_modification: stamp(time) };
+            rustix::fs::utimensat(rustix::fs::CWD, file(name), &times, AtFlags::empty()).unwrap();
+        };
+        let old = STALE_AFTER * 2;
+        dead("s_000000000002.sock", old);
+        dead("s_000000000003.sock", Duration::ZERO);
+        dead("other.sock", old);
+        let bound = landings.bind("s_000000000004").unwrap();
+        let found = |name: &str| file(name).exists();
+        assert!(!found("s_000000000002.sock"), "nobody listens there");
+        assert!(found("s_000000000003.sock"), "somebody may be about to listen");
+        assert!(found("other.sock"), "not one of ours");
+        assert!(found("s_000000000001.sock") && found("s_000000000004.sock"));
+        drop((living, bound));
+        assert!(!found("s_000000000001.sock") && !found("s_000000000004.sock"), "gone with their sessions");
+    }
+
+    fn stamp(time: std::time::SystemTime) -> rustix::fs::Timespec {
+        let since = time.duration_since(std::time::UNIX_EPOCH).unwrap();
+        rustix::fs::Timespec { tv_sec: since.as_secs() as i64, tv_nsec: 0 }
+    }
+
+    #[test]
+    fn a_landing_is_for_its_owner_only() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let state = tempfile::tempdir().unwrap();
+        // Longer than any address may be.
+        let state = state.path().join("x".repeat(150));
+        let landings = ResumeSockets::new(&state);
+        let _bound = landings.bind("s_0123456789ab").unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&state.join(DIRECTORY)), 0o700);
+        assert_eq!(mode(&state.join(DIRECTORY).join("s_0123456789ab.sock")), 0o600);
+    }
+}

@@ -1,0 +1,469 @@
+//! A session of any face: a task that owns its processes and runs its requests.
+//!
+//! Connections and single requests send it messages, so it can outlive them. A request is scheduled, looked up by its
+//! idempotency key, checked and converted, authorized, and then run; work that takes time continues in a task beside
+//! the session, which reports back by a message.
+
+mod approver;
+mod connections;
+pub mod keys;
+pub mod liveness;
+mod registry;
+mod requests;
+pub mod scheduler;
+mod task;
+pub mod write_batch;
+
+pub use approver::SessionApprover;
+pub use connections::{Resumption, SessionConnection};
+pub use liveness::{Retention, SessionLiveness, SubscriptionId};
+pub use registry::SessionRegistry;
+pub use requests::PendingRequest;
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::approval::{ApprovalUpdate, ApproverRegistration};
+use engine::files::PathGuard;
+use engine::process::ProcessId;
+use engine::{Limits, RootedPath, Roots};
+use futures_util::FutureExt as _;
+use link::Outgoing;
+use link::rpc::Params;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use wire::jsonrpc::RpcError;
+
+use super::Core;
+use super::authorize::Authorization;
+use super::effects::{Effects, FileEffects};
+use super::events::{EventOptions, ProcessEvents, PublisherHandle};
+use super::path_rules::PathRules;
+use super::request::{RequestContext, Requester};
+use super::responder::Responder;
+use super::sandbox::SessionSandbox;
+use super::table::Method;
+use crate::observe::metrics::{QueueGauge, SessionGauge};
+use keys::IdempotencyKeys;
+use scheduler::{RequestScheduler, SchedulerGuard};
+
+/// Session inbox: messages that wait for one session; senders wait when it is full.
+const INBOX_MESSAGES: usize = 256;
+
+/// A protocol front end: its names, its table, its conversions, and the state that its protocol defines.
+pub trait Face: Sized + Send + Sync + 'static {
+    /// The name in listings, policies, metrics and the audit.
+    const NAME: &'static str;
+    /// Parameters that identify a request and do not change what it does.
+    const IDENTITY_PARAMS: &'static [&'static str];
+    /// What the protocol keeps per session beyond what every session has.
+    type State: Send;
+    /// Requests that a connection handles itself.
+    type ConnectionCall: Send;
+    /// Converts the log of a process into events of the protocol.
+    type Events: ProcessEvents;
+
+    /// What this face shares with the others.
+    fn core(&self) -> &Arc<Core>;
+    /// The open sessions of this face.
+    fn sessions(&self) -> &SessionRegistry<Self>;
+    /// How long its sessions are kept without a connection.
+    fn retention(&self) -> &Retention;
+    /// Its method table.
+    fn table() -> &'static [&'static dyn Method<Self>];
+    /// Decodes parameters; the error names what is wrong with them.
+    fn decode<P: DeserializeOwned>(params: &Params) -> Result<P, RpcError>;
+    /// The engine's error in the protocol's codes.
+    fn error(error: engine::Error) -> RpcError;
+    /// The error for a method that is not in the table.
+    fn unknown_method(name: &str) -> RpcError {
+        RpcError::method_not_found(name)
+    }
+    /// The error for a request that reaches a session after its end.
+    fn session_closed(id: &str) -> RpcError;
+    /// The error for an idempotency key that another request uses.
+    fn key_in_use() -> RpcError;
+
+    /// Called when the session has lost its connection and is kept for the next one.
+    fn disconnected(_session: &mut Session<Self>) {}
+    /// Called when a process has closed and its last event was published.
+    fn process_closed(session: &mut Session<Self>, process: &ProcessId);
+    /// Called when an operation waits for an approval, or no longer does.
+    fn approval_update(_session: &mut Session<Self>, _update: &ApprovalUpdate) {}
+    /// The event for clients when the daemon ends.
+    fn shutdown_event(_session: &Session<Self>) -> Option<Box<dyn FnOnce(u64) -> Vec<u8> + Send>> {
+        None
+    }
+    /// Whether a disconnected session may end at once, because a client loses nothing with it.
+    fn is_disposable(_session: &Session<Self>) -> bool {
+        false
+    }
+    /// Called when the session ends: releases what only its state holds.
+    fn close(_session: &mut Session<Self>) {}
+}
+
+/// What a session is made from.
+pub struct SessionOptions<F: Face> {
+    /// The face that opens it.
+    pub face: Arc<F>,
+    /// Who opens it; with the id of the session.
+    pub requester: Requester,
+    /// Owns its processes.
+    pub engine: engine::Session,
+    /// The directories it may reach.
+    pub roots: Roots,
+    /// Where relative paths start.
+    pub cwd: PathBuf,
+    /// Its limits.
+    pub limits: Limits,
+    /// What confines its processes and files.
+    pub sandbox: SessionSandbox,
+    /// How its events are published.
+    pub events: EventOptions,
+    /// Whether its client can show and answer requests for approval.
+    pub can_approve: bool,
+    /// Whether it is kept for a later connection.
+    pub is_resumable: bool,
+    /// What the protocol adds.
+    pub state: F::State,
+}
+
+/// A session. Its own task drives it, message by message.
+pub struct Session<F: Face> {
+    /// The face it belongs to.
+    pub face: Arc<F>,
+    /// What all faces share.
+    pub core: Arc<Core>,
+    /// Its id.
+    pub id: Arc<str>,
+    /// Who opened it.
+    pub requester: Requester,
+    /// Owns its processes.
+    pub engine: engine::Session,
+    /// The directories it may reach.
+    pub roots: Roots,
+    /// Where relative paths start.
+    pub cwd: Arc<PathBuf>,
+    /// Its limits.
+    pub limits: Limits,
+    /// What confines its processes and files.
+    pub sandbox: SessionSandbox,
+    /// Responses by idempotency key.
+    pub keys: IdempotencyKeys,
+    /// What the protocol adds.
+    pub state: F::State,
+    /// As which it answers requests for approval.
+    pub approver: Arc<SessionApprover<F>>,
+    /// Cancelled when none of its processes is left: requests on processes of others then end.
+    pub over: CancellationToken,
+    handle: SessionHandle<F>,
+    scheduler: RequestScheduler,
+    connections: connections::Connections,
+    event_options: EventOptions,
+    events: Option<PublisherHandle<F>>,
+    closing: Option<(Responder, serde_json::Value)>,
+    registration: Option<ApproverRegistration>,
+    gauge: SessionGauge,
+    tasks: TaskTracker,
+    _inbox_depth: QueueGauge,
+}
+
+/// A message to a session.
+pub enum SessionMessage<F: Face> {
+    /// A request to run.
+    Request(Box<PendingRequest<F>>),
+    /// A request whose turn has come.
+    Scheduled(Box<PendingRequest<F>>, SchedulerGuard),
+    /// A task's result.
+    Update(Box<dyn FnOnce(&mut Session<F>) + Send>),
+    /// A task's result that completes a request.
+    Complete(Responder, Box<dyn FnOnce(&mut Session<F>, Responder) + Send>),
+    /// A connection or event stream is gone.
+    Disconnected(SubscriptionId),
+    /// Ends the session.
+    End,
+}
+
+impl<F: Face> SessionMessage<F> {
+    /// A task's result.
+    pub fn update(update: impl FnOnce(&mut Session<F>) + Send + 'static) -> SessionMessage<F> {
+        SessionMessage::Update(Box::new(update))
+    }
+
+    /// A task's result that completes a request; a session that is over responds with an error instead.
+    pub fn complete(
+        responder: Responder,
+        complete: impl FnOnce(&mut Session<F>, Responder) + Send + 'static,
+    ) -> SessionMessage<F> {
+        SessionMessage::Complete(responder, Box::new(complete))
+    }
+}
+
+/// A handle to one session. Cheap to clone; the session does not end with its last handle.
+pub struct SessionHandle<F: Face> {
+    /// The session's id.
+    pub id: Arc<str>,
+    /// Who opened it.
+    pub requester: Requester,
+    inbox: mpsc::Sender<SessionMessage<F>>,
+    disconnected_since: Arc<AtomicU64>,
+    tasks: TaskTracker,
+}
+
+impl<F: Face> Clone for SessionHandle<F> {
+    fn clone(&self) -> SessionHandle<F> {
+        SessionHandle {
+            id: self.id.clone(),
+            requester: self.requester.clone(),
+            inbox: self.inbox.clone(),
+            disconnected_since: self.disconnected_since.clone(),
+            tasks: self.tasks.clone(),
+        }
+    }
+}
+
+impl<F: Face> SessionHandle<F> {
+    /// Sends a request; it comes back if the session is over.
+    pub async fn request(&self, request: PendingRequest<F>) -> Result<(), PendingRequest<F>> {
+        match self.inbox.send(SessionMessage::Request(Box::new(request))).await {
+            Ok(()) => Ok(()),
+            Err(mpsc::error::SendError(SessionMessage::Request(request))) => Err(*request),
+            Err(_other) => Ok(()),
+        }
+    }
+
+    /// Sends a message; a session that is over ignores it.
+    pub async fn send(&self, message: SessionMessage<F>) {
+        self.inbox.send(message).await.ok();
+    }
+
+    /// Sends a message without waiting; a task of the core waits while the inbox is full.
+    pub fn send_soon(&self, message: SessionMessage<F>) {
+        if let Err(mpsc::error::TrySendError::Full(message)) = self.inbox.try_send(message) {
+            let inbox = self.inbox.clone();
+            self.tasks.spawn(async move { inbox.send(message).await.ok() });
+        }
+    }
+
+    /// Ends the session without waiting for it.
+    pub fn end_soon(&self) {
+        self.send_soon(SessionMessage::End);
+    }
+
+    /// Whether the session has ended completely.
+    pub fn is_over(&self) -> bool {
+        self.inbox.is_closed()
+    }
+
+    /// Waits until the session has ended completely.
+    pub async fn ended(&self) {
+        self.inbox.closed().await;
+    }
+
+    fn disconnected_since(&self) -> u64 {
+        self.disconnected_since.load(Ordering::Relaxed)
+    }
+}
+
+impl<F: Face> Session<F> {
+    /// A session whose events go to `connection`, or wait until a client subscribes. [`Session::start`] runs it.
+    pub fn new(
+        options: SessionOptions<F>,
+        connection: Option<SessionConnection>,
+    ) -> (Session<F>, SessionInbox<F>) {
+        let SessionOptions {
+            face,
+            requester,
+            engine,
+            roots,
+            cwd,
+            limits,
+            sandbox,
+            events,
+            can_approve,
+            is_resumable,
+            state,
+        } = options;
+        let core = face.core().clone();
+        let (sender, inbox) = mpsc::channel(INBOX_MESSAGES);
+        let id = requester.session.clone().unwrap_or_default();
+        let handle = SessionHandle {
+            id: id.clone(),
+            requester: requester.clone(),
+            inbox: sender,
+            disconnected_since: Arc::default(),
+            tasks: core.tasks.clone(),
+        };
+        let confined = requester.caller.roots.as_ref().map(|_| roots.paths().to_vec());
+        let approver = Arc::new(SessionApprover::new(handle.clone(), core.policy.clone(), confined));
+        let session = Session {
+            registration: can_approve.then(|| core.approvals.register_approver(approver.clone())),
+            gauge: core.metrics.session_opened(),
+            _inbox_depth: core.metrics.queue("session_inbox", inbox_depth(&handle.inbox)),
+            connections: connections::Connections::new(connection, is_resumable),
+            event_options: events,
+            core,
+            id,
+            requester,
+            engine,
+            roots,
+            cwd: Arc::new(cwd),
+            limits,
+            sandbox,
+            keys: IdempotencyKeys::default(),
+            state,
+            approver,
+            over: CancellationToken::new(),
+            handle,
+            scheduler: RequestScheduler::default(),
+            events: None,
+            closing: None,
+            tasks: TaskTracker::new(),
+            face,
+        };
+        (session, SessionInbox(inbox))
+    }
+
+    /// Runs the session as a task of its face. It can be found by its id if it is resumable or has no connection.
+    pub fn start(self, inbox: SessionInbox<F>) -> SessionHandle<F> {
+        let (handle, face) = (self.handle.clone(), self.face.clone());
+        if self.connections.is_resumable || !self.connections.liveness.is_connected() {
+            face.sessions().add(handle.clone());
+        }
+        // Boxed: the future would hold the session twice.
+        face.sessions().tasks().spawn(task::run(Box::new(self), inbox.0));
+        handle
+    }
+
+    /// A handle to this session.
+    pub fn handle(&self) -> SessionHandle<F> {
+        self.handle.clone()
+    }
+
+    /// Continues a piece of work: at once as far as it does not wait, then in a task of the session.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
+        if work.as_mut().now_or_never().is_none() {
+            self.tasks.spawn(work);
+        }
+    }
+
+    /// Responds with a result that is at hand.
+    pub fn respond<T: Serialize + Send + 'static>(&self, responder: Responder, result: Result<T, RpcError>) {
+        self.spawn(responder.send(result));
+    }
+
+    /// Responds with an error.
+    pub fn reject(&self, responder: Responder, error: RpcError) {
+        self.respond(responder, Err::<(), _>(error));
+    }
+
+    /// Ends the session after the current message, and responds with `result` when nothing of it is left.
+    pub fn close(&mut self, responder: Responder, result: serde_json::Value) {
+        match self.closing {
+            Some(_) => self.reject(responder, F::session_closed(&self.id)),
+            None => self.closing = Some((responder, result)),
+        }
+    }
+
+    /// The session's event publisher; its task starts with the first use.
+    pub fn events(&mut self) -> &PublisherHandle<F> {
+        // Not `get_or_insert_with`: starting it needs the rest of the session.
+        let events = match self.events.take() {
+            Some(events) => events,
+            None => {
+                let first = self.connections.first_listener();
+                PublisherHandle::start(&self.handle, &self.core, &self.tasks, self.event_options, first)
+            }
+        };
+        self.events.insert(events)
+    }
+
+    /// Whether anything was ever published.
+    pub fn has_events(&self) -> bool {
+        self.events.is_some()
+    }
+
+    /// Whether a connection or event stream receives its events.
+    pub fn is_subscribed(&self) -> bool {
+        self.connections.liveness.is_subscribed()
+    }
+
+    /// A path of a request, checked against the roots only.
+    pub fn admit(&self, context: &RequestContext, path: &str) -> Result<RootedPath, engine::Error> {
+        self.roots.admit(&context.cwd, path.as_ref())
+    }
+
+    /// A path as its request may use it: under the session's sandbox and the rules on files.
+    pub fn guarded(&self, context: &RequestContext, path: &RootedPath) -> RootedPath {
+        self.guards(context).into_iter().fold(path.clone(), |path, guard| path.guarded(guard))
+    }
+
+    /// The session's roots under its sandbox and the rules on files.
+    pub fn guarded_roots(&self, context: &RequestContext) -> Roots {
+        self.guards(context).into_iter().fold(self.roots.clone(), |roots, guard| roots.guarded(guard))
+    }
+
+    fn guards(&self, context: &RequestContext) -> Vec<Arc<dyn PathGuard>> {
+        let policy = self.core.policy.current();
+        let mut guards: Vec<Arc<dyn PathGuard>> = Vec::new();
+        if let Some(confinement) = self.sandbox.of_session(&policy) {
+            guards.push(confinement);
+        }
+        if policy.policy.restricts_files() {
+            guards.push(Arc::new(self.rules(context.authorization.clone())));
+        }
+        guards
+    }
+
+    /// The directory that a command starts in. The command is authorized as a whole, with its directory, so rules that
+    /// ask do not ask again about the directory.
+    pub fn start_directory(&self, path: &RootedPath) -> RootedPath {
+        match self.core.policy.current().policy.restricts_files() {
+            true => path.guarded(Arc::new(self.rules(Authorization::everything()))),
+            false => path.clone(),
+        }
+    }
+
+    /// The effects of a request on files, if the policy has rules on files.
+    pub fn file_effects(
+        &self,
+        effects: impl FnOnce() -> Result<FileEffects, RpcError>,
+    ) -> Result<Effects, RpcError> {
+        match self.core.policy.current().policy.restricts_files() {
+            true => Ok(Effects::Files(Box::new(effects()?))),
+            false => Ok(Effects::None),
+        }
+    }
+
+    fn rules(&self, authorization: Authorization) -> PathRules {
+        PathRules { policy: self.core.policy.clone(), requester: self.requester.clone(), authorization }
+    }
+}
+
+/// The receiving end of a session's inbox.
+pub struct SessionInbox<F: Face>(mpsc::Receiver<SessionMessage<F>>);
+
+/// How many messages wait, while the session exists.
+fn inbox_depth<F: Face>(
+    inbox: &mpsc::Sender<SessionMessage<F>>,
+) -> impl Fn() -> usize + Send + Sync + 'static {
+    let inbox = inbox.downgrade();
+    move || inbox.upgrade().map_or(0, |inbox| inbox.max_capacity() - inbox.capacity())
+}
+
+/// The listener of the connection that opened a session.
+type FirstListener = Option<(SubscriptionId, Outgoing)>;
+
+impl<F: Face> std::fmt::Debug for Session<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+opaque_debug!(SessionOptions<F: Face>, SessionMessage<F: Face>, SessionHandle<F: Face>, SessionInbox<F: Face>);

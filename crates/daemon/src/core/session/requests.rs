@@ -1,0 +1,233 @@
+//! A request on its way through a session: scheduled, looked up by its key, converted, authorized, run.
+
+use std::sync::Arc;
+
+use engine::Error;
+use wire::jsonrpc::RpcError;
+
+use super::keys::{KeyLookup, KeyReservation};
+use super::scheduler::SchedulerGuard;
+use super::{Face, Session, SessionMessage};
+use crate::core::authorize::{ApprovalNeeded, ApprovalWait, AuthorizationOutcome, authorize};
+use crate::core::effects::Effects;
+use crate::core::request::{Request, RequestContext};
+use crate::core::responder::Responder;
+use crate::core::runtime_policy::RuntimePolicy;
+use crate::core::table::{Call, Prepared, Schedule};
+
+/// A decoded request that has not run yet.
+pub struct PendingRequest<F: Face> {
+    call: Box<dyn Call<F>>,
+    /// Where its response goes.
+    pub responder: Responder,
+    key: Option<KeyReservation>,
+    prepared: Option<(Prepared<F>, RequestContext)>,
+    /// The policy under which an approver accepted it.
+    approved_under: Option<Arc<RuntimePolicy>>,
+    is_authorized: bool,
+}
+
+impl<F: Face> PendingRequest<F> {
+    /// A request that was just decoded.
+    pub fn new(call: Box<dyn Call<F>>, responder: Responder) -> PendingRequest<F> {
+        PendingRequest {
+            call,
+            responder,
+            key: None,
+            prepared: None,
+            approved_under: None,
+            is_authorized: false,
+        }
+    }
+
+    /// The session that its parameters name.
+    pub fn session_id(&self) -> Option<&str> {
+        self.call.session_id()
+    }
+}
+
+impl<F: Face> Session<F> {
+    /// Runs a request in order: at once if nothing before it has to end first.
+    pub(super) fn schedule(&mut self, mut request: Box<PendingRequest<F>>) {
+        request.responder.keep_busy(self.connections.liveness.request_started());
+        let class = match request.call.method().schedule() {
+            // Authorization happens beside the session; a request that shares a batch could overtake it.
+            Schedule::Write if self.core.policy.current().policy.restricts_files() => Schedule::Exclusive,
+            class => class,
+        };
+        match self.scheduler.schedule(class) {
+            Ok(turn) => self.begin(request, turn),
+            Err(waiting) => {
+                let handle = self.handle();
+                self.spawn(async move {
+                    let turn = waiting.await;
+                    handle.send(SessionMessage::Scheduled(request, turn)).await;
+                });
+            }
+        }
+    }
+
+    /// Runs a request whose turn has come, as far as its authorization does not have to be waited for.
+    pub(super) fn begin(&mut self, mut request: Box<PendingRequest<F>>, turn: SchedulerGuard) {
+        if request.key.is_none()
+            && let Some((key, fingerprint)) = request.call.key()
+        {
+            match self.keys.reserve(key, fingerprint) {
+                KeyLookup::New(reservation) => request.key = Some(reservation),
+                KeyLookup::Completed(result) => return self.respond(request.responder, result),
+                KeyLookup::InUse => return self.reject(request.responder, F::key_in_use()),
+            }
+        }
+        if request.prepared.is_none() {
+            let context = RequestContext {
+                requester: self.requester.clone(),
+                method: request.call.method().name(),
+                cwd: self.cwd.clone(),
+                authorization: Default::default(),
+                cancel: request.responder.cancel.clone(),
+            };
+            match request.call.prepare(self, &context) {
+                Ok(prepared) => request.prepared = Some((prepared, context)),
+                Err(error) => return self.reject(request.responder, error),
+            }
+        }
+        self.authorize(request, turn);
+    }
+
+    fn authorize(&mut self, request: Box<PendingRequest<F>>, turn: SchedulerGuard) {
+        let policy = self.core.policy.current();
+        let is_current = |under: &Arc<RuntimePolicy>| Arc::ptr_eq(under, &policy);
+        if request.is_authorized || request.approved_under.as_ref().is_some_and(is_current) {
+            return self.run(request, turn);
+        }
+        match request.prepared.as_ref().map(|(prepared, _)| &prepared.effects) {
+            Some(Effects::Files(_)) if policy.policy.restricts_files() => {
+                let check = RequestCheck {
+                    session: self.handle(),
+                    core: self.core.clone(),
+                    policy,
+                    over: self.over.clone(),
+                };
+                self.spawn(async move { check.files(request, turn).await });
+            }
+            Some(Effects::Command(_)) => {
+                let outcome = check(&request, &policy);
+                let check = RequestCheck {
+                    session: self.handle(),
+                    core: self.core.clone(),
+                    policy,
+                    over: self.over.clone(),
+                };
+                self.settle(request, turn, outcome, check);
+            }
+            Some(Effects::Files(_) | Effects::None) | None => self.run(request, turn),
+        }
+    }
+
+    fn settle(
+        &mut self,
+        mut request: Box<PendingRequest<F>>,
+        turn: SchedulerGuard,
+        outcome: Option<AuthorizationOutcome>,
+        check: RequestCheck<F>,
+    ) {
+        match outcome {
+            None => self.run(request, turn),
+            Some(AuthorizationOutcome::Allowed(decision)) => {
+                request.record_decision(decision);
+                self.run(request, turn);
+            }
+            Some(AuthorizationOutcome::Denied(error, decision)) => {
+                decision.into_iter().for_each(|decision| request.responder.record_decision(decision));
+                self.reject(request.responder, F::error(error));
+            }
+            Some(AuthorizationOutcome::Ask(approval)) => {
+                drop(turn);
+                self.spawn(async move { check.ask(request, *approval).await });
+            }
+        }
+    }
+
+    fn run(&mut self, request: Box<PendingRequest<F>>, turn: SchedulerGuard) {
+        let PendingRequest { responder, key, prepared, .. } = *request;
+        match prepared {
+            Some((prepared, context)) => (prepared.run)(self, Request { context, responder, turn, key }),
+            None => self.reject(responder, RpcError::internal("the request was not prepared")),
+        }
+    }
+}
+
+impl<F: Face> PendingRequest<F> {
+    fn record_decision(&mut self, decision: engine::audit::PolicyOutcome) {
+        // The decision that an approver was asked about is the one to record.
+        if self.approved_under.is_none() {
+            self.responder.record_decision(decision);
+        }
+    }
+}
+
+fn check<F: Face>(request: &PendingRequest<F>, policy: &RuntimePolicy) -> Option<AuthorizationOutcome> {
+    let (prepared, context) = request.prepared.as_ref()?;
+    let was_approved = request.approved_under.is_some();
+    authorize(policy, context, &prepared.effects, &|| request.call.digest(), was_approved)
+}
+
+/// What it takes to authorize a request beside its session.
+struct RequestCheck<F: Face> {
+    session: super::SessionHandle<F>,
+    core: Arc<crate::core::Core>,
+    policy: Arc<RuntimePolicy>,
+    over: tokio_util::sync::CancellationToken,
+}
+
+impl<F: Face> RequestCheck<F> {
+    /// Checks effects on files, which may wait for a disk, and runs the request or asks about it.
+    async fn files(self, request: Box<PendingRequest<F>>, turn: SchedulerGuard) {
+        let work = move || {
+            let outcome = check(&request, &self.policy);
+            (self, request, outcome)
+        };
+        // If the daemon ends meanwhile, the dropped responder says so.
+        let Ok((this, mut request, outcome)) = tokio::task::spawn_blocking(work).await else { return };
+        match outcome {
+            Some(AuthorizationOutcome::Denied(error, decision)) => {
+                decision.into_iter().for_each(|decision| request.responder.record_decision(decision));
+                drop(turn);
+                request.responder.send(Err::<(), _>(F::error(error))).await;
+            }
+            Some(AuthorizationOutcome::Ask(approval)) => {
+                drop(turn);
+                this.ask(request, *approval).await;
+            }
+            allowed => {
+                if let Some(AuthorizationOutcome::Allowed(decision)) = allowed {
+                    request.record_decision(decision);
+                }
+                request.is_authorized = true;
+                this.session.send(SessionMessage::Scheduled(request, turn)).await;
+            }
+        }
+    }
+
+    /// Asks approvers. An accepted request is scheduled again, without the turn it had.
+    async fn ask(self, mut request: Box<PendingRequest<F>>, approval: ApprovalNeeded) {
+        request.responder.record_decision(approval.decision.clone());
+        let authorization = request.prepared.as_ref().map(|(_, context)| context.authorization.clone());
+        let cancel = request.responder.cancel.clone();
+        let wait = ApprovalWait { cancel: &cancel, over: &self.over };
+        let (record, result) =
+            approval.wait(&self.core.approvals, &authorization.unwrap_or_default(), wait).await;
+        record.into_iter().for_each(|record| request.responder.record_approval(record));
+        match result {
+            Ok(()) => {
+                request.approved_under = Some(self.policy);
+                if let Err(request) = self.session.request(*request).await {
+                    request.responder.send(Err::<(), _>(F::error(Error::Gone))).await;
+                }
+            }
+            Err(error) => request.responder.send(Err::<(), _>(F::error(error))).await,
+        }
+    }
+}
+
+opaque_debug!(PendingRequest<F: Face>);

@@ -1,0 +1,221 @@
+//! The method table of a face: one row per method.
+//!
+//! Dispatch, metrics, traces, the audit, approvals, idempotency and the reference documents read a row; no other code
+//! compares method names.
+
+use std::sync::Arc;
+
+use link::rpc::Params;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+use wire::jsonrpc::RpcError;
+
+use super::effects::Effects;
+use super::request::{Details, Request, RequestContext};
+use super::session::{Face, Session};
+use crate::net::auth::Scope;
+
+/// How requests of a method run beside other requests of their session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schedule {
+    /// At once, whatever else runs.
+    Immediate,
+    /// Together with other reads; waits for writes that arrived before it.
+    Read,
+    /// Starts in order like a read, and lets later writes start while it runs.
+    Scan,
+    /// Alone, in order; consecutive writes share one worker thread.
+    Write,
+    /// Alone, in order.
+    Exclusive,
+}
+
+/// One row of a method table, whatever the type of its parameters.
+pub trait Method<F: Face>: Sync {
+    /// The name on the wire.
+    fn name(&self) -> &'static str;
+    /// What the caller must be allowed to do.
+    fn scope(&self) -> Scope;
+    /// How it runs beside others.
+    fn schedule(&self) -> Schedule;
+    /// Whether it takes an idempotency key.
+    fn is_idempotent(&self) -> bool;
+    /// Decodes the parameters.
+    fn decode(&'static self, params: &Params) -> Result<Decoded<F>, RpcError>;
+}
+
+/// Parameters that were decoded.
+pub enum Decoded<F: Face> {
+    /// For a session.
+    Session(Box<dyn Call<F>>),
+    /// For the connection itself: what opens or resumes sessions, or needs none.
+    Connection(F::ConnectionCall, Details),
+}
+
+/// A decoded request for a session.
+pub trait Call<F: Face>: Send {
+    /// The row of its method.
+    fn method(&self) -> &'static dyn Method<F>;
+    /// The session that its parameters name.
+    fn session_id(&self) -> Option<&str>;
+    /// What the audit records of its parameters.
+    fn details(&self) -> Details;
+    /// Its idempotency key, and a fingerprint of the whole request.
+    fn key(&self) -> Option<(&str, u64)>;
+    /// A digest of everything that decides what it does, for approvals that hold for the same request again.
+    fn digest(&self) -> String;
+    /// Checks and converts the parameters, once.
+    fn prepare(&self, session: &Session<F>, context: &RequestContext) -> Result<Prepared<F>, RpcError>;
+}
+
+/// A checked request: its effects, and the action that runs once they are authorized.
+pub struct Prepared<F: Face> {
+    pub(super) effects: Effects,
+    pub(super) run: Box<dyn FnOnce(&mut Session<F>, Request) + Send>,
+}
+
+impl<F: Face> Prepared<F> {
+    /// A request that needs no authorization beyond its scope.
+    pub fn new(run: impl FnOnce(&mut Session<F>, Request) + Send + 'static) -> Prepared<F> {
+        Prepared { effects: Effects::None, run: Box::new(run) }
+    }
+
+    /// A request with effects on commands or files.
+    pub fn with_effects(
+        effects: Effects,
+        run: impl FnOnce(&mut Session<F>, Request) + Send + 'static,
+    ) -> Prepared<F> {
+        Prepared { effects, run: Box::new(run) }
+    }
+}
+
+/// The row of a method that runs in a session.
+pub struct Row<F: Face, P> {
+    /// The name on the wire.
+    pub name: &'static str,
+    /// What the caller must be allowed to do.
+    pub scope: Scope,
+    /// How it runs beside others.
+    pub schedule: Schedule,
+    /// The session that the parameters name, in protocols that name it there.
+    pub session: fn(&P) -> Option<&str>,
+    /// What the audit records of the parameters.
+    pub audit: fn(&P) -> Details,
+    /// The idempotency key and the fingerprint of the request, if the method takes a key.
+    pub key: Option<fn(&P) -> Option<(&str, u64)>>,
+    /// Checks and converts the parameters into effects and an action.
+    pub prepare: fn(&Arc<P>, &Session<F>, &RequestContext) -> Result<Prepared<F>, RpcError>,
+}
+
+/// The row of a method that its connection handles.
+pub struct ConnectionRow<F: Face, P> {
+    /// The name on the wire.
+    pub name: &'static str,
+    /// What the caller must be allowed to do.
+    pub scope: Scope,
+    /// What the audit records of the parameters.
+    pub audit: fn(&P) -> Details,
+    /// Wraps the parameters for the connection.
+    pub call: fn(P) -> F::ConnectionCall,
+}
+
+impl<F: Face, P: DeserializeOwned + Serialize + Send + Sync + 'static> Method<F> for Row<F, P> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    fn schedule(&self) -> Schedule {
+        self.schedule
+    }
+
+    fn is_idempotent(&self) -> bool {
+        self.key.is_some()
+    }
+
+    fn decode(&'static self, params: &Params) -> Result<Decoded<F>, RpcError> {
+        let params = Arc::new(F::decode(params)?);
+        Ok(Decoded::Session(Box::new(DecodedCall { row: self, params })))
+    }
+}
+
+impl<F: Face, P: DeserializeOwned + 'static> Method<F> for ConnectionRow<F, P> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    fn schedule(&self) -> Schedule {
+        Schedule::Immediate
+    }
+
+    fn is_idempotent(&self) -> bool {
+        false
+    }
+
+    fn decode(&'static self, params: &Params) -> Result<Decoded<F>, RpcError> {
+        let params = F::decode(params)?;
+        let details = (self.audit)(&params);
+        Ok(Decoded::Connection((self.call)(params), details))
+    }
+}
+
+struct DecodedCall<F: Face, P: 'static> {
+    row: &'static Row<F, P>,
+    params: Arc<P>,
+}
+
+impl<F: Face, P: DeserializeOwned + Serialize + Send + Sync + 'static> Call<F> for DecodedCall<F, P> {
+    fn method(&self) -> &'static dyn Method<F> {
+        self.row
+    }
+
+    fn session_id(&self) -> Option<&str> {
+        (self.row.session)(&self.params)
+    }
+
+    fn details(&self) -> Details {
+        (self.row.audit)(&self.params)
+    }
+
+    fn key(&self) -> Option<(&str, u64)> {
+        self.row.key.and_then(|key| key(&self.params))
+    }
+
+    fn digest(&self) -> String {
+        let mut params = serde_json::to_value(&*self.params).unwrap_or_default();
+        if let Some(params) = params.as_object_mut() {
+            params.retain(|name, _| !F::IDENTITY_PARAMS.contains(&name.as_str()));
+        }
+        hex::encode(Sha256::digest(format!("{} {params}", self.row.name)))
+    }
+
+    fn prepare(&self, session: &Session<F>, context: &RequestContext) -> Result<Prepared<F>, RpcError> {
+        (self.row.prepare)(&self.params, session, context)
+    }
+}
+
+/// Audit details with one text.
+pub fn detail(name: &'static str, value: &str) -> Details {
+    vec![(name.into(), engine::audit::Detail::Text(value.to_owned()))]
+}
+
+/// The same details with the size of a value that the audit must not contain.
+pub fn with_size(mut details: Details, name: &'static str, bytes: usize) -> Details {
+    details.push((name.into(), engine::audit::Detail::Hidden { bytes: bytes as u64 }));
+    details
+}
+
+/// No audit details.
+pub fn no_details<P>(_params: &P) -> Details {
+    Vec::new()
+}
+
+opaque_debug!(Decoded<F: Face>, Prepared<F: Face>, Row<F: Face, P>, ConnectionRow<F: Face, P>);

@@ -1,0 +1,208 @@
+//! File handles: files read and written block by block. They are closed with their connection.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use engine::RootedPath;
+use engine::files::{self, Durability};
+use tokio::sync::SetOnce;
+use wire::exec_server::code;
+use wire::exec_server::v1::{self, Done, FsHandle, FsOpenMode};
+use wire::jsonrpc::RpcError;
+
+use super::metadata::not_found;
+use super::missing::has_parent;
+use super::{PrepareResult, Prepared, off_thread, path, run};
+use crate::core::request::{Request, RequestContext};
+use crate::faces::exec_server::errors::rpc_error;
+use crate::faces::exec_server::session::Session;
+
+/// Handles that may be open at the same time.
+const MAX_OPEN: usize = 128;
+/// Bytes of a handle's id.
+const MAX_ID_BYTES: usize = 32;
+/// The largest block.
+const MAX_BLOCK: u64 = 1024 * 1024;
+/// The largest file that is written block by block.
+const MAX_WRITTEN: u64 = 16 * 1024 * 1024 * 1024;
+
+/// The open files of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct FileHandles {
+    open: HashMap<String, HandleSlot>,
+}
+
+/// A handle while it is opened and after; `None` in it if that failed.
+type HandleSlot = Arc<SetOnce<Option<Arc<FileHandle>>>>;
+
+#[derive(Debug)]
+struct FileHandle {
+    file: File,
+    /// The path that the content replaces when the handle is closed; `None` for a handle that reads.
+    replaces: Option<RootedPath>,
+}
+
+/// `fs/open`. Requests on the handle wait until it is open.
+pub(crate) fn open(
+    params: &Arc<v1::FsOpenParams>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    if params.handle_id.len() > MAX_ID_BYTES {
+        return Err(RpcError::invalid_request(format!("handleId must have at most {MAX_ID_BYTES} bytes")));
+    }
+    let path = path(session, context, &params.path, params.sandbox.as_ref())?;
+    let params = params.clone();
+    Ok(Prepared::new(move |session, request| {
+        let slot = match session.state.handles.reserve(&params.handle_id) {
+            Ok(slot) => slot,
+            Err(error) => return session.spawn(request.finish(Err::<(), _>(error))),
+        };
+        run(session, request, move || {
+            let opened = open_file(path, params.mode).map(Arc::new);
+            slot.set(opened.as_ref().ok().cloned()).ok();
+            opened.map(|_handle| FsHandle { handle_id: params.handle_id.clone() })
+        });
+    }))
+}
+
+impl FileHandles {
+    fn reserve(&mut self, id: &str) -> Result<HandleSlot, RpcError> {
+        self.open.retain(|_, slot| !matches!(slot.get(), Some(None)));
+        if self.open.contains_key(id) {
+            return Err(RpcError::invalid_request(format!("handle {id:?} is already open")));
+        }
+        if self.open.len() >= MAX_OPEN {
+            return Err(RpcError::invalid_request(format!("too many open handles (limit {MAX_OPEN})")));
+        }
+        let slot = HandleSlot::default();
+        self.open.insert(id.to_owned(), slot.clone());
+        Ok(slot)
+    }
+
+    fn slot(&self, id: &str) -> Result<HandleSlot, RpcError> {
+        self.open.get(id).cloned().ok_or_else(|| unknown(id))
+    }
+}
+
+/// `fs/readBlock`.
+pub(crate) fn read_block(
+    params: &Arc<v1::FsReadBlockParams>,
+    _: &Session,
+    _: &RequestContext,
+) -> PrepareResult {
+    let params = params.clone();
+    Ok(Prepared::new(move |session, request| {
+        let slot = match session.state.handles.slot(&params.handle_id) {
+            Ok(slot) if (1..=MAX_BLOCK).contains(&params.len) => slot,
+            Ok(_) => {
+                let error = RpcError::invalid_request(format!("len must be 1 to {MAX_BLOCK}"));
+                return session.spawn(request.finish(Err::<(), _>(error)));
+            }
+            Err(error) => return session.spawn(request.finish(Err::<(), _>(error))),
+        };
+        let Request { responder, turn, .. } = request;
+        let id = responder.id();
+        session.spawn(async move {
+            let opened = slot.wait().await.clone();
+            let read = off_thread(move || {
+                let handle = opened.ok_or_else(|| unknown(&params.handle_id))?;
+                if handle.replaces.is_some() {
+                    return Err(RpcError::internal(format!("handle {:?} only writes", params.handle_id)));
+                }
+                let mut block = vec![0; usize::try_from(params.len).unwrap_or(0)];
+                let read = read_full(&handle.file, &mut block, params.offset)
+                    .map_err(|error| RpcError::internal(error.to_string()))?;
+                let is_end = read < block.len();
+                Ok(id.map(|id| v1::encode_block(&id, &block[..read], is_end)).unwrap_or_default())
+            });
+            let response = read.await;
+            drop(turn);
+            match response {
+                Ok(response) => responder.send_raw(response).await,
+                Err(error) => responder.send(Err::<(), _>(error)).await,
+            }
+        });
+    }))
+}
+
+/// `fs/writeBlock`.
+pub(crate) fn write_block(
+    params: &Arc<v1::FsWriteBlockParams>,
+    _: &Session,
+    _: &RequestContext,
+) -> PrepareResult {
+    let params = params.clone();
+    Ok(Prepared::new(move |session, request| {
+        let slot = match session.state.handles.slot(&params.handle_id) {
+            Ok(slot) => slot,
+            Err(error) => return session.spawn(request.finish(Err::<(), _>(error))),
+        };
+        // In its turn the handle is open, if it could be opened.
+        run(session, request, move || {
+            let handle = slot.get().and_then(Option::as_ref).ok_or_else(|| unknown(&params.handle_id))?;
+            if handle.replaces.is_none() {
+                return Err(RpcError::internal(format!("handle {:?} only reads", params.handle_id)));
+            }
+            let end = params.offset.saturating_add(params.chunk.0.len() as u64);
+            if params.chunk.0.len() as u64 > MAX_BLOCK || end > MAX_WRITTEN {
+                return Err(RpcError::invalid_request(format!("a block has at most {MAX_BLOCK} bytes")));
+            }
+            let written = handle.file.write_all_at(&params.chunk.0, params.offset);
+            written.map(|()| Done {}).map_err(|error| RpcError::internal(error.to_string()))
+        });
+    }))
+}
+
+/// `fs/close`: the written content replaces the file. Closing a closed handle is not an error.
+pub(crate) fn close(params: &Arc<FsHandle>, _: &Session, _: &RequestContext) -> PrepareResult {
+    let id = params.handle_id.clone();
+    Ok(Prepared::new(move |session, request| {
+        let Some(slot) = session.state.handles.open.remove(&id) else {
+            return session.spawn(request.finish(Ok(Done {})));
+        };
+        run(session, request, move || {
+            let handle = slot.get().and_then(Option::as_deref);
+            match handle.and_then(|handle| Some((handle.replaces.as_ref()?, &handle.file))) {
+                Some((path, file)) => {
+                    let written = files::write_from(path, file, Durability::Relaxed);
+                    written.map(|_written| Done {}).map_err(rpc_error)
+                }
+                None => Ok(Done {}),
+            }
+        });
+    }))
+}
+
+fn unknown(id: &str) -> RpcError {
+    RpcError::new(code::NOT_FOUND, format!("there is no handle {id:?}"))
+}
+
+fn open_file(path: RootedPath, mode: FsOpenMode) -> Result<FileHandle, RpcError> {
+    match mode {
+        FsOpenMode::Read => Ok(FileHandle { file: path.open_file().map_err(rpc_error)?, replaces: None }),
+        FsOpenMode::Replace => {
+            if !has_parent(&path) {
+                return Err(not_found(&path));
+            }
+            path.may_write().map_err(rpc_error)?;
+            Ok(FileHandle { file: files::unnamed_file().map_err(rpc_error)?, replaces: Some(path) })
+        }
+    }
+}
+
+/// Reads until the block is full or the file ends.
+fn read_full(file: &File, block: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    let mut read = 0;
+    while read < block.len() {
+        match file.read_at(&mut block[read..], offset.saturating_add(read as u64)) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}

@@ -1,0 +1,137 @@
+//! `fs/walk`: a directory tree, within limits.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use engine::RootedPath;
+use engine::files::{self, DirEntry, FileKind, ListOptions, ScanBudget};
+use wire::exec_server::v1::{self, FsWalkEntry, FsWalkError, FsWalkKind, FsWalkOptions, FsWalkResponse};
+use wire::jsonrpc::RpcError;
+
+use super::metadata::{followed_kind, not_found};
+use super::{PrepareResult, Prepared, path, run};
+use crate::core::request::RequestContext;
+use crate::faces::exec_server::errors::rpc_error;
+use crate::faces::exec_server::paths::uri;
+use crate::faces::exec_server::session::Session;
+
+const MAX_DEPTH: u64 = 64;
+const MAX_DIRECTORIES: u64 = 10_000;
+const MAX_ENTRIES: u64 = 50_000;
+/// Bytes of names in one response.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// `fs/walk`.
+pub(crate) fn walk(
+    params: &Arc<v1::FsWalkParams>,
+    session: &Session,
+    context: &RequestContext,
+) -> PrepareResult {
+    check_limits(&params.options)?;
+    let path = path(session, context, &params.path, params.sandbox.as_ref())?;
+    let params = params.clone();
+    Ok(Prepared::new(move |session, request| {
+        run(session, request, move || {
+            match files::stat_followed(&path).map_err(rpc_error)?.ok_or_else(|| not_found(&path))? {
+                (found, _) if found.kind == FileKind::Dir => Ok(Walk::new(params.options.clone()).run(path)),
+                _ => Ok(FsWalkResponse::default()),
+            }
+        });
+    }))
+}
+
+/// Refuses a walk beyond the limits.
+fn check_limits(options: &FsWalkOptions) -> Result<(), RpcError> {
+    let limits = [
+        ("maxDepth", options.max_depth, MAX_DEPTH),
+        ("maxDirectories", options.max_directories, MAX_DIRECTORIES),
+        ("maxEntries", options.max_entries, MAX_ENTRIES),
+    ];
+    match limits.into_iter().find(|(_, requested, limit)| requested > limit) {
+        None if options.max_entries == 0 => Err(RpcError::invalid_request("maxEntries is at least 1")),
+        None => Ok(()),
+        Some((name, _, limit)) => Err(RpcError::invalid_request(format!("{name} is at most {limit}"))),
+    }
+}
+
+/// A walk, one level after the other.
+struct Walk {
+    options: FsWalkOptions,
+    found: FsWalkResponse,
+    bytes: usize,
+    directories: u64,
+    /// The resolved directories that were entered, so that a link back is not followed for ever.
+    entered: HashSet<PathBuf>,
+}
+
+impl Walk {
+    fn new(options: FsWalkOptions) -> Walk {
+        let found = FsWalkResponse::default();
+        Walk { options, found, bytes: 0, directories: 0, entered: HashSet::new() }
+    }
+
+    /// Depth 0 is the directory itself; entries below the requested depth do not count as truncated.
+    fn run(mut self, top: RootedPath) -> FsWalkResponse {
+        let mut level = vec![top];
+        for _depth in 0..=self.options.max_depth {
+            let mut below = Vec::new();
+            for directory in std::mem::take(&mut level) {
+                if !self.enter(&directory, &mut below) {
+                    self.found.truncated = true;
+                    return self.found;
+                }
+            }
+            level = below;
+        }
+        self.found
+    }
+
+    /// Lists one directory; false when a limit is reached.
+    fn enter(&mut self, directory: &RootedPath, below: &mut Vec<RootedPath>) -> bool {
+        if directory.real().is_ok_and(|real| !self.entered.insert(real)) {
+            return true;
+        }
+        if self.directories >= self.options.max_directories {
+            return false;
+        }
+        self.directories += 1;
+        let options = ListOptions { recursive: false, names_only: true, max_entries: None };
+        let listing = match files::list(directory, options, &ScanBudget::unbounded()) {
+            Ok(listing) => listing,
+            Err(error) => {
+                let path = uri(directory.as_path());
+                self.found.errors.push(FsWalkError { path, message: error.to_string() });
+                return true;
+            }
+        };
+        listing.entries.iter().all(|entry| self.add(directory, entry, below))
+    }
+
+    fn add(&mut self, directory: &RootedPath, entry: &DirEntry, below: &mut Vec<RootedPath>) -> bool {
+        let kind = match followed_kind(directory, entry) {
+            Some(FileKind::File) => FsWalkKind::File,
+            Some(FileKind::Dir) => FsWalkKind::Directory,
+            _ => return true,
+        };
+        let is_followed = kind == FsWalkKind::Directory && self.options.follow_directory_symlinks;
+        if entry.kind == FileKind::Symlink && !is_followed {
+            return true;
+        }
+        let is_hidden = entry.name().as_encoded_bytes().starts_with(b".");
+        let is_pruned = is_hidden && self.options.prune_hidden_directories;
+        let path = uri(&entry.path);
+        self.bytes += path.len() + 32;
+        if self.found.entries.len() as u64 >= self.options.max_entries || self.bytes > MAX_BYTES {
+            return false;
+        }
+        self.found.entries.push(FsWalkEntry { path, kind });
+        if kind == FsWalkKind::Directory
+            && !is_pruned
+            && let Ok(path) = directory.join(&entry.path)
+        {
+            below.push(path);
+        }
+        true
+    }
+}

@@ -1,0 +1,398 @@
+//! Processes of a session: started attached or under a keeper, and found again among detached ones.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::time::{Duration, SystemTime};
+
+use engine::process::{
+    Cursor, Description, KeptProcess, LogReader, OutputLimit, PendingStart, Process, ProcessId, ProcessSpec,
+    Program, Stdin, TerminalSize,
+};
+use engine::{RootedPath, Roots};
+use serde::Serialize;
+use tokio::time::Instant;
+use wire::rexd::v1::{self, RpcError, encode_event};
+
+use super::attach::{Position, attach_result};
+use super::{PrepareResult, Prepared, admit};
+use crate::config::OFF;
+use crate::core::effects::{CommandEffects, Effects};
+use crate::core::events::{Follow, PublisherHandle, PublisherMessage};
+use crate::core::request::{Request, RequestContext};
+use crate::core::responder::Responder;
+use crate::core::sandbox::SandboxRefusal;
+use crate::core::session::keys::KeyReservation;
+use crate::core::session::{Face as _, SessionMessage};
+use crate::faces::rexd::Rexd;
+use crate::faces::rexd::convert::{process_of_pty, pty_id, timestamp};
+use crate::faces::rexd::errors::{invalid, pty_not_found, rpc_error, unsupported, with_hint};
+use crate::faces::rexd::events::RexdEvents;
+use crate::faces::rexd::session::{ProcessLookup, Session};
+use crate::keeper::{Keepers, ListedProcess};
+use crate::net::auth::Caller;
+use crate::observe::metrics::{ProcessGauge, ProcessOwner};
+
+/// A command to start, as its request wants it.
+pub(super) struct StartRequest {
+    pub(super) program: Program,
+    pub(super) cwd: Option<String>,
+    pub(super) env: BTreeMap<String, Option<String>>,
+    pub(super) terminal: Option<TerminalSize>,
+    pub(super) stdin: Stdin,
+    pub(super) stop_after: Option<Duration>,
+    pub(super) output_limit: Option<OutputLimit>,
+    pub(super) sandbox: Option<String>,
+    pub(super) is_detached: bool,
+    pub(super) result: StartResult,
+}
+
+/// The result of a start: of `exec.start` or of `pty.open`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StartResult {
+    Exec,
+    Pty,
+}
+
+/// A result of either method.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Started {
+    Exec(v1::ExecStartResult),
+    Pty(v1::PtyOpenResult),
+}
+
+impl StartResult {
+    fn of(self, id: &ProcessId, started_at: SystemTime) -> Started {
+        let process_id = id.0.clone();
+        match self {
+            StartResult::Exec => {
+                Started::Exec(v1::ExecStartResult { process_id, started_at: timestamp(started_at) })
+            }
+            StartResult::Pty => Started::Pty(v1::PtyOpenResult {
+                pty_id: pty_id(id),
+                process_id,
+                started_at: Some(timestamp(started_at)),
+            }),
+        }
+    }
+}
+
+/// Checks a start. The environment and the sandbox are the operator's and are taken from the policy when it runs.
+pub(super) fn start(request: StartRequest, session: &Session, context: &RequestContext) -> PrepareResult {
+    if request.program.argv().iter().any(|argument| argument.contains('\0')) {
+        return Err(invalid("argv", "an argument cannot contain NUL"));
+    }
+    check_env(&request.env)?;
+    if let Some(profile) = request.sandbox.as_deref().filter(|profile| *profile != OFF) {
+        let sandbox = &session.core.policy.current().sandbox;
+        sandbox.check(profile).map_err(|unknown| invalid("sandbox", &unknown.to_string()))?;
+    }
+    let cwd = admit(session, context, request.cwd.as_deref().unwrap_or_default())?;
+    let cwd = session.start_directory(&cwd);
+    let effects = CommandEffects {
+        program: request.program.clone(),
+        cwd: cwd.clone(),
+        env: request.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        stdin: match &request.stdin {
+            Stdin::Given(bytes) => bytes.clone(),
+            Stdin::Open | Stdin::Empty => bytes::Bytes::new(),
+        },
+        has_terminal: request.terminal.is_some(),
+        is_detached: request.is_detached,
+    };
+    Ok(Prepared::with_effects(Effects::Command(Box::new(effects)), move |session, pending| {
+        let result = request.result;
+        let is_detached = request.is_detached;
+        match spec(session, request, cwd) {
+            Ok(spec) if is_detached => start_detached(session, spec, result, pending),
+            Ok(spec) => start_attached(session, spec, result, pending),
+            Err(error) => session.spawn(pending.finish(Err::<(), _>(error))),
+        }
+    }))
+}
+
+fn spec(session: &Session, request: StartRequest, cwd: RootedPath) -> Result<ProcessSpec, RpcError> {
+    let policy = session.core.policy.current();
+    let profile = request.sandbox.as_deref().filter(|profile| *profile != OFF);
+    let confined =
+        session.sandbox.of_process(&policy, profile, request.is_detached).map_err(
+            |refusal| match refusal {
+                SandboxRefusal::Unknown(unknown) => invalid("sandbox", &unknown.to_string()),
+                SandboxRefusal::Failed(error) => rpc_error(error),
+            },
+        )?;
+    let inherited = policy.environment.iter().cloned();
+    let mut env: Vec<(OsString, OsString)> = match request.env.is_empty() {
+        true => inherited.collect(),
+        false => policy.policy.environment().apply(inherited, &request.env),
+    };
+    let mut set = |name: &str, value: OsString| {
+        env.retain(|(known, _)| known != name);
+        env.push((name.into(), value));
+    };
+    if !request.env.contains_key("PWD") {
+        set("PWD", cwd.as_path().into());
+    }
+    if let Some(temp) = confined.temp.filter(|_| !request.env.contains_key("TMPDIR")) {
+        set("TMPDIR", temp.into());
+    }
+    if request.terminal.is_some() && !env.iter().any(|(name, _)| name == "TERM") {
+        env.push(("TERM".into(), "xterm-256color".into()));
+    }
+    Ok(ProcessSpec {
+        program: request.program,
+        arg0: None,
+        cwd,
+        env,
+        terminal: request.terminal,
+        stdin: request.stdin,
+        stop_after: request.stop_after,
+        output_limit: request.output_limit,
+        origin: Rexd::NAME.into(),
+        confinement: confined.confinement,
+    })
+}
+
+fn check_env(env: &BTreeMap<String, Option<String>>) -> Result<(), RpcError> {
+    if let Some(name) = env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        return Err(invalid(&format!("env.{name}"), "not a valid variable name"));
+    }
+    let has_nul = |value: &Option<String>| value.as_ref().is_some_and(|value| value.contains('\0'));
+    match env.iter().find(|(_, value)| has_nul(value)) {
+        Some((name, _)) => Err(invalid(&format!("env.{name}"), "a value cannot contain NUL")),
+        None => Ok(()),
+    }
+}
+
+fn start_attached(session: &mut Session, spec: ProcessSpec, result: StartResult, request: Request) {
+    let limit = session.limits.max_processes_per_session;
+    let starting = match session.engine.has_capacity(limit) {
+        true => session.engine.start(spec),
+        false => Err(engine::Error::LimitReached { what: "processes per session", limit: limit as u64 }),
+    };
+    match starting {
+        Ok(starting) => {
+            let launch = Launch::new(session, starting);
+            session.spawn(launch.run(result, request));
+        }
+        Err(error) => session.spawn(request.finish(Err::<(), _>(rpc_error(error)))),
+    }
+}
+
+/// An attached process while it starts.
+struct Launch {
+    starting: PendingStart,
+    /// Created before the program runs, so that output during the start is kept for it.
+    reader: LogReader,
+    events: RexdEvents,
+    publisher: PublisherHandle<Rexd>,
+    session: crate::faces::rexd::session::Handle,
+    core: std::sync::Arc<crate::core::Core>,
+    /// How long the first output of a terminal is held back after the response was written.
+    hold: Option<Duration>,
+}
+
+impl Launch {
+    fn new(session: &mut Session, starting: PendingStart) -> Launch {
+        let process = starting.process();
+        let has_terminal = process.description().has_terminal;
+        Launch {
+            reader: process.primary_reader(Cursor(0)),
+            events: RexdEvents::new(session, process),
+            publisher: session.events().clone(),
+            session: session.handle(),
+            core: session.core.clone(),
+            hold: session.state.client.quirks.terminal_hold.filter(|_| has_terminal),
+            starting,
+        }
+    }
+
+    /// Waits until the program runs, responds, and publishes its output. A failure is answered and published.
+    async fn run(self, result: StartResult, request: Request) {
+        let Launch { starting, reader, events, publisher, session, core, hold } = self;
+        let Request { responder, turn, key, .. } = request;
+        let id = starting.process().id().clone();
+        let running = starting.running().await;
+        drop(turn);
+        match running {
+            Ok(process) => {
+                let result = Ok(result.of(&id, process.description().started_at));
+                complete(key, &result);
+                match hold {
+                    Some(_) => responder.send_written(result).await,
+                    None => responder.send(result).await,
+                }
+                let gauge = core.metrics.process_started(ProcessOwner::Attached);
+                let not_before = hold.map(|hold| Instant::now() + hold);
+                let follow = Follow { process, reader, events, not_before, gauge: Some(gauge) };
+                publisher.send(PublisherMessage::Follow(Box::new(follow))).await;
+            }
+            Err(error) => {
+                let error = with_hint(rpc_error(error), core.no_roots.as_deref());
+                complete(key, &Err::<(), _>(error.clone()));
+                responder.send(Err::<(), _>(error.clone())).await;
+                let (session_id, process_id) = (session.id.to_string(), id.0.clone());
+                let encode = move |event_id| {
+                    let RpcError { code, message, data } = error;
+                    encode_event(&v1::ExecError { session_id, process_id, code, message, data, event_id })
+                };
+                publisher.publish(encode).await;
+                session.send(SessionMessage::update(move |session| session.engine.remove(&id))).await;
+            }
+        }
+    }
+}
+
+fn complete<T: Serialize>(key: Option<KeyReservation>, result: &Result<T, RpcError>) {
+    if let Some(key) = key {
+        key.complete(result);
+    }
+}
+
+/// The user's keepers.
+fn keepers(session: &Session) -> Result<Keepers, RpcError> {
+    let reason = "there is no state directory: set HOME or XDG_STATE_HOME";
+    session.core.keepers.clone().ok_or_else(|| unsupported("detach", reason))
+}
+
+/// Starts a process under a keeper, and follows it.
+fn start_detached(session: &mut Session, spec: ProcessSpec, result: StartResult, request: Request) {
+    let keepers = match keepers(session) {
+        Ok(keepers) => keepers,
+        Err(error) => return session.spawn(request.finish(Err::<(), _>(error))),
+    };
+    let (handle, by) = (session.handle(), session.requester.caller.name.clone());
+    let no_roots = session.core.no_roots.clone();
+    session.spawn(async move {
+        let started = match keepers.start(spec, &by).await {
+            Ok(started) => started,
+            Err(error) => {
+                let error = with_hint(rpc_error(error), no_roots.as_deref());
+                return request.finish(Err::<(), _>(error)).await;
+            }
+        };
+        let started_at = started.started_at;
+        match keepers.kept(&started.id, Cursor(0)).await {
+            Ok((kept, _)) => {
+                let Request { responder, turn, key, .. } = request;
+                let adopt = move |session: &mut Session, responder: Responder| {
+                    let (process, reader) = session.engine.adopt(kept);
+                    let gauge = Some(session.core.metrics.process_started(ProcessOwner::Detached));
+                    let follow = follow(session, (process, reader), gauge);
+                    let result = Ok(result.of(&started.id, started_at));
+                    complete(key, &result);
+                    session.spawn(async move {
+                        responder.send(result).await;
+                        follow.await;
+                    });
+                };
+                handle.send(SessionMessage::complete(responder, adopt)).await;
+                // Only now: a session that ends meanwhile still receives the message, and responds.
+                drop(turn);
+            }
+            // It runs, or has run, although it cannot be followed from here.
+            Err(_unreachable) => request.finish(Ok(result.of(&started.id, started_at))).await,
+        }
+    });
+}
+
+/// Publishes the output of a process from now on.
+pub(super) fn follow(
+    session: &mut Session,
+    (process, reader): (Process, LogReader),
+    gauge: Option<ProcessGauge>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let events = RexdEvents::new(session, &process);
+    let follow = Follow { process, reader, events, not_before: None, gauge };
+    session.events().send(PublisherMessage::Follow(Box::new(follow)))
+}
+
+/// Follows a detached process that a client attached to.
+pub(super) fn adopt_attached(
+    session: &mut Session,
+    kept: KeptProcess,
+    (listed, position): (ListedProcess, Position),
+    responder: Responder,
+) {
+    let (process, reader) = session.engine.adopt(kept);
+    let result = attach_result(&process, &listed.facts, position);
+    let follow = follow(session, (process, reader), None);
+    session.spawn(async move {
+        responder.send(Ok(result)).await;
+        follow.await;
+    });
+}
+
+/// Runs `then` with a process of this session, or one that it has attached to. An unknown process is looked up among
+/// the detached ones first; requests for the same process wait for that in order.
+pub(super) fn with_process(
+    session: &mut Session,
+    id: ProcessId,
+    not_found: RpcError,
+    request: Request,
+    then: impl FnOnce(&mut Session, Process, Request) + Send + 'static,
+) {
+    let known = session.engine.process(&id).ok().or_else(|| session.state.attached(&id)).cloned();
+    if let Some(process) = known {
+        return then(session, process, request);
+    }
+    let Some(keepers) = session.core.keepers.clone() else {
+        return session.spawn(request.finish(Err::<(), _>(not_found)));
+    };
+    let lookups = session.state.lookups.entry(id.clone()).or_default();
+    lookups.push(ProcessLookup { request, not_found, then: Box::new(then) });
+    if lookups.len() > 1 {
+        return;
+    }
+    let (handle, caller, roots) = (session.handle(), session.requester.caller.clone(), session.roots.clone());
+    session.spawn(async move {
+        let kept = match keepers.find(&id).await {
+            Ok(listed) if may_see(&caller, &roots, &listed.description) => {
+                keepers.kept(&id, listed.facts.end).await.ok().map(|(kept, _)| kept)
+            }
+            _ => None,
+        };
+        handle.send(SessionMessage::update(move |session| looked_up(session, &id, kept))).await;
+    });
+}
+
+/// Continues the requests that waited for a process.
+fn looked_up(session: &mut Session, id: &ProcessId, kept: Option<KeptProcess>) {
+    if let Some(kept) = kept
+        && session.engine.process(id).is_err()
+    {
+        // Only to control it: its output is not read here.
+        drop(session.engine.adopt(kept));
+    }
+    for lookup in session.state.lookups.remove(id).unwrap_or_default() {
+        match session.engine.process(id).cloned() {
+            Ok(process) => (lookup.then)(session, process, lookup.request),
+            Err(_unknown) => session.spawn(lookup.request.finish(Err::<(), _>(lookup.not_found))),
+        }
+    }
+}
+
+/// As [`with_process`], for the process of a terminal.
+pub(super) fn with_terminal(
+    session: &mut Session,
+    id: &str,
+    request: Request,
+    then: impl FnOnce(&mut Session, Process, Request) + Send + 'static,
+) {
+    let not_found = pty_not_found(id);
+    let Some(process) = process_of_pty(id) else {
+        return session.spawn(request.finish(Err::<(), _>(not_found)));
+    };
+    let no_terminal = not_found.clone();
+    with_process(session, process, not_found, request, move |session, process, request| {
+        match process.description().has_terminal {
+            true => then(session, process, request),
+            false => session.spawn(request.finish(Err::<(), _>(no_terminal))),
+        }
+    });
+}
+
+/// Whether a caller that is confined to some directories may see a process.
+pub(super) fn may_see(caller: &Caller, roots: &Roots, process: &Description) -> bool {
+    caller.roots.is_none() || roots.paths().iter().any(|root| process.cwd.starts_with(root))
+}

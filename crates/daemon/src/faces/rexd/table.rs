@@ -1,0 +1,148 @@
+//! The method table of REXD v1.
+
+use super::fingerprint::Fingerprint as _;
+use super::methods::{approvals, attach, exec, files, pty, scans, session, watches};
+use super::{ConnectionCall, Rexd};
+use crate::core::request::Details;
+use crate::core::table::{ConnectionRow, Method, Row, Schedule, detail, no_details, with_size};
+use crate::net::auth::Scope;
+use engine::audit::Detail;
+use wire::rexd::v1::{self, Method as _};
+
+/// One row per method: parameters, scope, schedule, whether it takes an idempotency key, audit details, and the
+/// function that checks and converts the parameters into effects and an action.
+macro_rules! rows {
+    ($($params:ident $scope:ident $schedule:ident $key:ident $audit:expr => $prepare:path;)*) => {
+        &[$(&Row::<Rexd, v1::$params> {
+            name: v1::$params::NAME,
+            scope: Scope::$scope,
+            schedule: Schedule::$schedule,
+            session: |params| Some(&params.session_id),
+            audit: $audit,
+            key: rows!(@ $key),
+            prepare: $prepare,
+        }),*,
+        &ConnectionRow::<Rexd, v1::SessionOpen> {
+            name: v1::SessionOpen::NAME,
+            scope: Scope::Read,
+            audit: opened,
+            call: ConnectionCall::Open,
+        },
+        &ConnectionRow::<Rexd, v1::SessionResume> {
+            name: v1::SessionResume::NAME,
+            scope: Scope::Read,
+            audit: |params| detail("session_id", &params.session_id),
+            call: ConnectionCall::Resume,
+        },
+        &ConnectionRow::<Rexd, v1::ServerPing> {
+            name: v1::ServerPing::NAME,
+            scope: Scope::Read,
+            audit: no_details,
+            call: |_params| ConnectionCall::Ping,
+        }]
+    };
+    (@ keyed) => { Some(|params| params.idempotency_key.as_deref().map(|key| (key, params.fingerprint()))) };
+    (@ plain) => { None };
+}
+
+/// Every method of REXD v1.
+pub static TABLE: &[&dyn Method<Rexd>] = rows! {
+    SessionClose   Read Exclusive plain no_details => session::close;
+    SessionInfo    Read Immediate plain no_details => session::info;
+    SessionSetCwd  Read Exclusive plain |params| detail("path", &params.path) => session::set_cwd;
+    ExecStart      Exec Read      keyed exec_started => exec::start;
+    ExecWait       Read Immediate plain |params| detail("process_id", &params.process_id) => exec::wait;
+    ExecKill       Exec Immediate plain killed => exec::kill;
+    ExecInput      Exec Immediate keyed |params| {
+        with_size(detail("process_id", &params.process_id), "data", params.data.len())
+    } => exec::input;
+    ExecList       Read Immediate plain no_details => exec::list;
+    ExecAttach     Read Immediate plain |params| detail("process_id", &params.process_id) => attach::attach;
+    PtyOpen        Exec Read      keyed |params| {
+        command(&params.argv, params.command.as_deref(), params.cwd.as_deref(), params.env.keys())
+    } => pty::open;
+    PtyInput       Exec Immediate keyed |params| {
+        with_size(detail("pty_id", &params.pty_id), "data", params.data.len())
+    } => pty::input;
+    PtyResize      Exec Immediate plain |params| detail("pty_id", &params.pty_id) => pty::resize;
+    PtyClose       Exec Immediate plain |params| detail("pty_id", &params.pty_id) => pty::close;
+    FsRead         Read Read      plain |params| detail("path", &params.path) => files::read;
+    FsWrite        Exec Write     keyed |params| {
+        with_size(detail("path", &params.path), "content", params.content.len())
+    } => files::write;
+    FsEdit         Exec Write     keyed |params| {
+        with_size(detail("path", &params.path), "new_string", params.new_string.len())
+    } => files::edit;
+    FsPatch        Exec Write     keyed |params| {
+        with_size(Vec::new(), "patch_text", params.patch_text.len())
+    } => files::patch;
+    FsStat         Read Read      plain |params| detail("path", &params.path) => files::stat;
+    FsMkdir        Exec Write     keyed |params| detail("path", &params.path) => files::mkdir;
+    FsRemove       Exec Write     keyed |params| detail("path", &params.path) => files::remove;
+    FsRename       Exec Write     keyed |params| from_to(&params.from, &params.to) => files::rename;
+    FsCopy         Exec Write     keyed |params| from_to(&params.from, &params.to) => files::copy;
+    FsList         Read Scan      plain |params| detail("path", &params.path) => scans::list;
+    FsGlob         Read Scan      plain |params| detail("pattern", &params.pattern) => scans::glob;
+    FsGrep         Read Scan      plain |params| detail("pattern", &params.pattern) => scans::grep;
+    FsWatch        Read Read      plain |params| detail("path", &params.path) => watches::watch;
+    FsUnwatch      Read Immediate plain |params| detail("watch_id", &params.watch_id) => watches::unwatch;
+    ApprovalList   Read Immediate plain no_details => approvals::list;
+    ApprovalAnswer Exec Immediate plain |params| detail("approval_id", &params.approval_id) => approvals::answer;
+};
+
+fn opened(params: &v1::SessionOpen) -> Details {
+    let mut details = Vec::new();
+    push(&mut details, "client_name", params.client_name.as_deref());
+    push(&mut details, "client_version", params.client_version.as_deref());
+    if let Some(roots) = &params.workspace_roots {
+        details.push(("workspace_roots".into(), Detail::List(roots.clone())));
+    }
+    details
+}
+
+fn exec_started(params: &v1::ExecStart) -> Details {
+    let details = command(&params.argv, params.command.as_deref(), params.cwd.as_deref(), params.env.keys());
+    match &params.stdin {
+        Some(stdin) => with_size(details, "stdin", stdin.len()),
+        None => details,
+    }
+}
+
+fn command<'a>(
+    argv: &[String],
+    line: Option<&str>,
+    cwd: Option<&str>,
+    env: impl Iterator<Item = &'a String>,
+) -> Details {
+    let mut details = Details::new();
+    if !argv.is_empty() {
+        details.push(("argv".into(), Detail::Argv(argv.to_vec())));
+    }
+    if let Some(line) = line {
+        details.push(("command".into(), Detail::Shell(line.to_owned())));
+    }
+    push(&mut details, "cwd", cwd);
+    let names: Vec<String> = env.cloned().collect();
+    if !names.is_empty() {
+        details.push(("env".into(), Detail::List(names)));
+    }
+    details
+}
+
+fn killed(params: &v1::ExecKill) -> Details {
+    let signal = params.signal.as_ref().map(|signal| match signal {
+        v1::Signal::Name(name) => name.clone(),
+        v1::Signal::Number(number) => number.to_string(),
+    });
+    let mut details = detail("process_id", &params.process_id);
+    push(&mut details, "signal", signal.as_deref());
+    details
+}
+
+fn from_to(from: &str, to: &str) -> Details {
+    [detail("from", from), detail("to", to)].concat()
+}
+
+fn push(details: &mut Details, name: &'static str, value: Option<&str>) {
+    details.extend(value.into_iter().flat_map(|value| detail(name, value)));
+}
