@@ -95,12 +95,19 @@ impl From<Error> for Failure {
             Error::Ambiguous { .. } => {
                 Failure::new(message).hint("check whether it took effect before you run it again")
             }
-            Error::TooLong { .. } => Failure::new(message)
+            Error::TooLarge { .. } => Failure::new(message)
                 .hint("split it into smaller parts; `rex write` and `rex cp` do this themselves"),
-            Error::Protocol(_) => Failure::new(message).hint(
+            Error::Decode { .. }
+            | Error::DecodeContent { .. }
+            | Error::ResponseTooLarge { .. }
+            | Error::MissingExit { .. } => Failure::new(message).hint(
                 "the server may be another program or version: `rex target install HOST` installs this one",
             ),
-            _ => Failure::new(message),
+            Error::Lost(_)
+            | Error::Encode { .. }
+            | Error::Random(_)
+            | Error::ReadInput(_)
+            | Error::Closed => Failure::new(message),
         }
     }
 }

@@ -106,7 +106,7 @@ pub async fn relay(process: &mut Process, options: RelayOptions) -> Result<Relay
 
 /// Forwards stdin to the process, several requests in flight. Returns whether the user detached.
 async fn forward(control: ProcessControl, mut escape: Option<Escape>) -> Result<bool, Error> {
-    let unreadable = |error: std::io::Error| Error::Lost(format!("cannot read stdin: {error}"));
+    let unreadable = |error: std::io::Error| Error::ReadInput(std::sync::Arc::new(error));
     let mut stdin = stdio::input(rustix::stdio::stdin()).map_err(unreadable)?;
     let mut in_flight = JoinSet::new();
     let mut buffer = vec![0; INPUT_CHUNK];

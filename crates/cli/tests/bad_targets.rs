@@ -42,7 +42,7 @@ fn an_unknown_target() {
 fn kinds_of_targets_that_are_not_there_yet() {
     let sandbox = Sandbox::new();
     let said = refusal(&sandbox, &["-t", "hub:host-a", "exec", "--", "true"]);
-    assert!(said.contains("not in this version yet"), "{said}");
+    assert!(said.contains("not supported by this version"), "{said}");
     let said = refusal(&sandbox, &["-t", "codex:http://h", "exec", "--", "true"]);
     assert!(said.contains("ws://HOST:PORT"), "{said}");
 }
@@ -101,8 +101,8 @@ fn a_key_that_is_refused_and_a_rexd_that_is_missing() {
     machine.add("box", &[]);
     assert_eq!(
         refusal(sandbox, &["-t", "box", "exec", "--", "true"]),
-        "rex: cannot start rexd on ssh:machine: there is no rexd on that machine\n\
-         next: rex target install machine --root DIR   puts it there\n"
+        "rex: cannot start rexd on ssh:machine: rexd is not installed on that machine\n\
+         next: install it with `rex target install machine --root DIR`\n"
     );
     sandbox.write("ssh/authorized_keys", "");
     let said = refusal(sandbox, &["-t", "box", "exec", "--", "true"]);
@@ -124,12 +124,12 @@ fn a_server_of_another_kind_or_version() {
         (
             "older",
             "{\"session_id\":\"s\",\"protocol\":\"rexd/1\"}".to_owned(),
-            "the answer to session.open is odd",
+            "invalid response to `session.open`",
         ),
         (
             "other",
             format!("{{\"session_id\":\"s\",\"limits\":{limits}}}"),
-            "the answer to session.open is odd",
+            "invalid response to `session.open`",
         ),
     ] {
         let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}");
@@ -142,7 +142,7 @@ fn a_server_of_another_kind_or_version() {
     }
     machine.add("mute", &["--command", "true"]);
     let said = refusal(sandbox, &["-t", "mute", "exec", "--", "true"]);
-    assert!(said.contains("ended with status 0") && said.contains("must speak REXD"), "{said}");
+    assert!(said.contains("exited with status 0") && said.contains("speaks REXD"), "{said}");
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn input_goes_there_and_its_end_cannot() {
         .spawn()
         .unwrap();
     drop(child.stdin.take());
-    world.sandbox.gains("stderr", "the end of input is not available", Instant::now() + PATIENCE);
+    world.sandbox.gains("stderr", "closing the input is not available", Instant::now() + PATIENCE);
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stdout), (Some(130), Vec::new()));
@@ -230,10 +230,10 @@ fn tools_work_there() {
 fn what_an_executor_cannot_do_is_said() {
     let world = World::new();
     for (arguments, word) in [
-        (&["exec", "--detach", "--", "true"][..], "ends with its session"),
+        (&["exec", "--detach", "--", "true"][..], "end with its session"),
         (&["exec", "--sandbox", "read-only", "--", "true"], "sandbox"),
-        (&["glob", "*"], "does not search"),
-        (&["grep", "x"], "does not search"),
+        (&["glob", "*"], "has no search"),
+        (&["grep", "x"], "has no search"),
     ] {
         let said = world.refusal(arguments);
         assert!(said.contains(word), "{arguments:?}: {said}");

@@ -157,7 +157,7 @@ fn the_step_that_fails_is_named_with_what_to_do() {
     let (step, said, hint) = failing(sandbox, "empty");
     assert_eq!(step, "rexd");
     assert!(
-        said.contains("there is no rexd on that machine") && hint.contains("rex target install"),
+        said.contains("rexd is not installed on that machine") && hint.contains("rex target install"),
         "{said} {hint}"
     );
 

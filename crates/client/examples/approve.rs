@@ -1,4 +1,4 @@
-//! Hearing what waits for a decision, and deciding it: here for a command of our own that a rule asks about.
+//! Subscribes to approval requests and approves one: here for a command that a rule asks about.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use client::{ApprovalEvent, Command, Session, SessionOptions, Target};
@@ -13,9 +13,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let deciding = tokio::spawn(async move {
         while let Some(event) = approvals.next().await {
             match event {
-                ApprovalEvent::Requested(asked) => {
-                    println!("asked: {}", asked.summary);
-                    decider.decide(&asked.approval_id, true, None).await?;
+                ApprovalEvent::Requested(request) => {
+                    println!("asked: {}", request.summary);
+                    decider.decide(&request.approval_id, true, None).await?;
                 }
                 ApprovalEvent::Decided(decided) => {
                     println!("decided: {}", decided.decision);
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         Ok::<(), client::Error>(())
     });
-    // It is answered when it runs, so after somebody has decided.
+    // The start returns when the command runs, which is after the approval.
     let exit = session.start(Command::argv(["rm", "-f", "nothing"])).await?.wait().await?;
     println!("ended with {}", exit.status());
     deciding.await??;

@@ -1,4 +1,4 @@
-//! A detached process: started by one session, found again and read from its beginning by another.
+//! Starts a detached process in one session, then finds it and reads its output from the beginning in another.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use client::{Command, ProcessEventKind, Session, SessionOptions, Target};

@@ -1,4 +1,4 @@
-//! Files on a target: written, watched, edited, searched, removed.
+//! Writes, watches, edits, searches and removes files on a target.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use client::{Session, SessionOptions, Target, v1};

@@ -1,4 +1,4 @@
-//! A command on a target: its output as it comes, and how it ended.
+//! Runs a command on a target and prints its output and exit status.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it does")]
 
 use client::{Command, Error, ProcessEventKind, Session, SessionOptions, Target};
@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Runs a command to its end; its status as a shell reports it.
+/// Runs a command to its exit; returns its status as a shell reports it.
 async fn run(session: &Session, command: Command) -> Result<i32, Error> {
     let mut process = session.start(command).await?;
     while let Some(event) = process.next().await? {
@@ -23,9 +23,9 @@ async fn run(session: &Session, command: Command) -> Result<i32, Error> {
             }
             ProcessEventKind::Stderr(bytes) => eprint!("{}", String::from_utf8_lossy(&bytes)),
             ProcessEventKind::Lost(lost) => eprintln!("{lost}"),
-            ProcessEventKind::Error(trouble) => eprintln!("{trouble}"),
+            ProcessEventKind::Error(error) => eprintln!("{error}"),
             ProcessEventKind::Exit(exit) => return Ok(exit.status()),
         }
     }
-    Err(Error::Protocol("a process without an end".to_owned()))
+    Err(Error::MissingExit { process_id: process.id().to_owned() })
 }

@@ -1,4 +1,4 @@
-//! Input to a running command, and a kill that says who died.
+//! Writes to a running command, then ends it and prints the processes that ended.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use client::{Command, ProcessEventKind, Session, SessionOptions, Target};
@@ -11,21 +11,21 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         session.start(Command::line("read word; echo heard $word; sleep 1000 & exec sleep 1000")).await?;
     let control = process.control();
     control.input(b"hello\n").await?;
-    // Output comes in pieces of any size: a line is whole when its end is there.
-    let mut heard = Vec::new();
-    while !heard.ends_with(b"\n") {
+    // Output arrives in chunks of any size; a line is complete with its newline.
+    let mut output = Vec::new();
+    while !output.ends_with(b"\n") {
         match process.next().await?.map(|event| event.kind) {
-            Some(ProcessEventKind::Stdout(bytes)) => heard.extend_from_slice(&bytes),
+            Some(ProcessEventKind::Stdout(bytes)) => output.extend_from_slice(&bytes),
             Some(_) => {}
             None => break,
         }
     }
-    print!("{}", String::from_utf8_lossy(&heard));
-    let ended = control.kill(None).await?;
-    for dead in &ended.killed {
-        println!("ended {}", dead.name);
+    print!("{}", String::from_utf8_lossy(&output));
+    let result = control.kill(None).await?;
+    for process in &result.killed {
+        println!("ended {}", process.name);
     }
-    println!("left {}", ended.left.len());
+    println!("left {}", result.left.len());
     session.close().await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What waits for somebody to decide, and the decisions.
+//! Approval requests: their events, their list and the answers to them.
 
 use wire::rexd::v1;
 
@@ -6,16 +6,16 @@ use crate::error::Error;
 use crate::queue;
 use crate::session::Session;
 
-/// Something about an approval.
+/// A change of an approval request.
 #[derive(Debug, Clone)]
 pub enum ApprovalEvent {
-    /// Something waits for a decision.
+    /// An operation waits for approval.
     Requested(Box<v1::ApprovalRequested>),
-    /// It was decided, by somebody.
+    /// The request was answered by any approver.
     Decided(v1::ApprovalDecided),
 }
 
-/// Everything that waits for a decision from when this was made.
+/// The approval events of a session since the subscription.
 #[derive(Debug)]
 pub struct ApprovalSubscription {
     session: Session,
@@ -27,24 +27,24 @@ impl ApprovalSubscription {
         ApprovalSubscription { session, events }
     }
 
-    /// The next request or decision; nothing when the session is over.
+    /// The next event; `None` when the session has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<ApprovalEvent> {
         self.events.recv().await
     }
 
-    /// The session they belong to, for answering.
+    /// The session of the subscription, for answering requests.
     pub fn session(&self) -> &Session {
         &self.session
     }
 }
 
 impl Session {
-    /// Everything that waits now and that we may decide.
+    /// Lists the pending approval requests that this client may answer.
     pub async fn pending_approvals(&self) -> Result<v1::ApprovalListResult, Error> {
         self.call(&v1::ApprovalList { session_id: self.id() }).await
     }
 
-    /// Decides. The scope is `once` unless it is given: `session` or `rule`.
+    /// Approves or denies a request. The scope is `once` unless it is `session` or `rule`.
     pub async fn decide(&self, approval_id: &str, approve: bool, scope: Option<&str>) -> Result<(), Error> {
         let decision = match approve {
             true => "approve",

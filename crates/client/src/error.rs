@@ -1,50 +1,94 @@
-//! Error: what can go wrong between here and a target, each with what is known about it.
+//! The errors of the client: one variant per failed operation, with its source.
 
 use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
+use wire::base64::InvalidBase64;
 use wire::rexd::v1::{RpcError, codes};
 
-/// Why something did not happen, or may not have.
+use crate::exec_server::ExecServerError;
+
+/// Why an operation failed, or may have failed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The target could not be reached.
     #[error(transparent)]
     Connect(Box<ConnectError>),
-    /// The server refused.
+    /// The server answered with an error.
     #[error("{}", .0.message)]
     Refused(Box<RpcError>),
-    /// The link was cut before the answer came, and asking again could do it twice.
-    #[error("the link was cut while `{method}` was under way ({cut}); it may or may not have been done")]
+    /// The connection was lost before the response arrived, and a second request could perform the operation twice.
+    #[error("connection lost during `{method}` ({disconnect}); it may or may not have been done")]
     Ambiguous {
-        /// What was asked.
+        /// The method of the request.
         method: &'static str,
-        /// Why the link was cut.
-        cut: String,
+        /// Why the connection was lost.
+        disconnect: Disconnect,
     },
-    /// It was not sent: no server takes a message of that length.
-    #[error("`{method}` needs a message of {bytes} bytes and {most} is the most that is taken")]
-    TooLong {
-        /// What was asked.
+    /// The request was not sent: it is above the message limit of every server.
+    #[error("message too large: `{method}` needs {bytes} bytes (limit {limit})")]
+    TooLarge {
+        /// The method of the request.
         method: &'static str,
-        /// How long the message would be.
+        /// The size of the message.
         bytes: usize,
-        /// How long one may be.
-        most: usize,
+        /// The largest message that is sent.
+        limit: usize,
     },
-    /// The session is gone with everything attached to it.
+    /// The session and everything attached to it are gone.
     #[error("the session is lost: {0}")]
-    Lost(String),
-    /// The server says what makes no sense.
-    #[error("the server does not keep to the protocol: {0}")]
-    Protocol(String),
-    /// The session was closed here.
+    Lost(Box<SessionLoss>),
+    /// The params of a request could not be written as JSON.
+    #[error("cannot encode the params of `{method}`: {source}")]
+    Encode {
+        /// The method of the request.
+        method: &'static str,
+        /// The encoder's error.
+        source: Arc<serde_json::Error>,
+    },
+    /// A response does not have the members that the protocol defines.
+    #[error("protocol error: invalid response to `{method}`: {source}")]
+    Decode {
+        /// The method of the request.
+        method: &'static str,
+        /// The decoder's error.
+        source: Arc<serde_json::Error>,
+    },
+    /// The content of a file is not valid base64.
+    #[error("protocol error: invalid content in the response to `{method}`: {source}")]
+    DecodeContent {
+        /// The method of the request.
+        method: &'static str,
+        /// The decoder's error.
+        source: InvalidBase64,
+    },
+    /// The server sent a message above the limit, which may have been any response.
+    #[error("protocol error: a response of {bytes} bytes is above the message limit")]
+    ResponseTooLarge {
+        /// The size of the message.
+        bytes: u64,
+    },
+    /// The events of a process ended before its exit.
+    #[error("protocol error: the events of process {process_id} ended without its exit")]
+    MissingExit {
+        /// The process.
+        process_id: String,
+    },
+    /// The operating system provided no random bytes for request keys.
+    #[error("cannot get random bytes: {0}")]
+    Random(getrandom::Error),
+    /// The input for a remote process could not be read.
+    #[error("cannot read stdin: {0}")]
+    ReadInput(Arc<io::Error>),
+    /// The session was closed by this client.
     #[error("the session is closed")]
     Closed,
 }
 
 impl Error {
-    /// The server's answer, if it gave one.
+    /// The server's error response, if it sent one.
     pub fn rpc(&self) -> Option<&RpcError> {
         match self {
             Error::Refused(error) => Some(error),
@@ -52,14 +96,24 @@ impl Error {
         }
     }
 
-    /// The server's code, if it gave one; see [`codes`].
+    /// The code of the server's error response; see [`codes`].
     pub fn code(&self) -> Option<i64> {
         self.rpc().map(|error| error.code)
     }
 
-    /// Whether the server says that there is no such process.
+    /// Whether the server reported that the process does not exist.
     pub fn is_unknown_process(&self) -> bool {
         self.code() == Some(codes::PROCESS_NOT_FOUND)
+    }
+
+    /// Creates the error for params that cannot be encoded.
+    pub(crate) fn encode(method: &'static str, source: serde_json::Error) -> Error {
+        Error::Encode { method, source: Arc::new(source) }
+    }
+
+    /// Creates the error for a response that cannot be decoded.
+    pub(crate) fn decode(method: &'static str, source: serde_json::Error) -> Error {
+        Error::Decode { method, source: Arc::new(source) }
     }
 }
 
@@ -75,38 +129,108 @@ impl From<RpcError> for Error {
     }
 }
 
-/// A target that could not be reached: which step failed, why, and what to do about it.
+impl From<SessionLoss> for Error {
+    fn from(loss: SessionLoss) -> Error {
+        Error::Lost(Box::new(loss))
+    }
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Disconnect {
+    /// The server closed it, or the network failed.
+    #[error("the connection was closed")]
+    Closed,
+    /// The program that carried it ended; this is the last line of its standard error.
+    #[error("{0}")]
+    Carrier(String),
+    /// The client behind the bridge to an exec-server failed, after its own attempts to reconnect.
+    #[error("{0}")]
+    ExecServer(Arc<ExecServerError>),
+}
+
+/// Why a session is lost.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SessionLoss {
+    /// The connection was lost, and reconnecting is switched off.
+    #[error("{0}")]
+    Disconnected(Disconnect),
+    /// The server does not keep sessions without a connection.
+    #[error("{0}; the server keeps no disconnected sessions")]
+    NotResumable(Disconnect),
+    /// The server no longer has the session.
+    #[error("{disconnect}; the server no longer has the session ({})", error.message)]
+    Expired {
+        /// Why the connection was lost.
+        disconnect: Disconnect,
+        /// The server's response to the attempt to resume.
+        error: RpcError,
+    },
+    /// Reconnecting failed for a reason that a later attempt would not change.
+    #[error("{}", reconnect_failure(disconnect, error))]
+    Reconnect {
+        /// Why the connection was lost.
+        disconnect: Disconnect,
+        /// Why the attempt failed.
+        error: Box<Error>,
+    },
+    /// No attempt to reconnect succeeded in time.
+    #[error("{disconnect}; not reconnected within {} s: {error}", timeout.as_secs())]
+    ReconnectTimeout {
+        /// Why the connection was lost.
+        disconnect: Disconnect,
+        /// The time limit.
+        timeout: Duration,
+        /// Why the last attempt failed.
+        error: Box<Error>,
+    },
+}
+
+fn reconnect_failure(disconnect: &Disconnect, error: &Error) -> String {
+    match (disconnect, error) {
+        // It has tried to reconnect itself, and its text has the result.
+        (Disconnect::ExecServer(_), _) => disconnect.to_string(),
+        (Disconnect::Closed | Disconnect::Carrier(_), Error::Connect(error)) => {
+            format!("{disconnect}; cannot reconnect: {}", error.with_hint())
+        }
+        (Disconnect::Closed | Disconnect::Carrier(_), error) => {
+            format!("{disconnect}; cannot reconnect: {error}")
+        }
+    }
+}
+
+/// A target that could not be reached: the failed step, its cause and a hint for the user.
 #[derive(Debug, Clone)]
 pub struct ConnectError {
-    /// The target, as people write it.
+    /// The target as the user writes it.
     pub target: String,
-    /// How far it went.
+    /// The step that failed.
     pub step: ConnectStep,
-    /// What happened.
+    /// Why it failed.
     pub cause: String,
-    /// What to do next.
+    /// What the user can do about it.
     pub hint: Option<String>,
-    /// Whether the same could succeed a little later.
+    /// Whether another attempt could succeed a little later.
     pub is_transient: bool,
 }
 
-/// The steps to a session, in their order.
+/// The steps of opening a session, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConnectStep {
-    /// Finding the program or the address.
+    /// Find the program or the address.
     Find,
-    /// Reaching the machine.
+    /// Connect to the machine.
     Connect,
-    /// Being let in.
+    /// Authenticate the user.
     Authenticate,
-    /// Starting the daemon there.
+    /// Start the daemon on the machine.
     Start,
-    /// Agreeing on protocol and version.
+    /// Agree on protocol and version.
     OpenSession,
 }
 
 impl ConnectStep {
-    /// What was being done.
+    /// The step as the verb of an error message.
     pub const fn as_str(self) -> &'static str {
         match self {
             ConnectStep::Find => "find",
@@ -119,7 +243,7 @@ impl ConnectStep {
 }
 
 impl ConnectError {
-    /// A failed step.
+    /// Creates the error of a failed step, without a hint.
     pub fn new(target: impl fmt::Display, step: ConnectStep, cause: impl fmt::Display) -> ConnectError {
         ConnectError {
             target: target.to_string(),
@@ -130,21 +254,21 @@ impl ConnectError {
         }
     }
 
-    /// The same, with what to do next.
+    /// Adds what the user can do about it.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> ConnectError {
         ConnectError { hint: Some(hint.into()), ..self }
     }
 
-    /// What went wrong and what to do next, in one line.
-    pub(crate) fn in_full(&self) -> String {
+    /// The error and its hint in one line.
+    pub(crate) fn with_hint(&self) -> String {
         match &self.hint {
             Some(hint) => format!("{self} ({hint})"),
             None => self.to_string(),
         }
     }
 
-    /// The same, of a kind that passes.
+    /// Marks the error as one that a later attempt may not have.
     #[must_use]
     pub fn transient(self) -> ConnectError {
         ConnectError { is_transient: true, ..self }

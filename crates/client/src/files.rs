@@ -1,17 +1,18 @@
-//! Files on a target.
+//! File operations on a target.
 
 use bytes::Bytes;
 use wire::rexd::v1::{self, Method};
 
+use crate::connection::ReplayPolicy;
 use crate::error::Error;
 use crate::queue::{self, queue};
 use crate::session::Session;
-use crate::session::letter::{Again, Opens};
+use crate::session::message::NewRoute;
 
-/// What is read with one request: in text it must still fit into a message.
+/// Bytes that one request reads; encoded as text they must fit into one message.
 pub const READ_CHUNK_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Everything about files, through one session. Relative paths start at the session's directory.
+/// The file operations of one session. Relative paths start at the session's directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Files<'a> {
     session: &'a Session,
@@ -22,8 +23,8 @@ impl<'a> Files<'a> {
         Files { session }
     }
 
-    /// A range of a file as bytes, and what the server says about it. One answer holds so much: what is missing has to
-    /// be asked for from where it ended.
+    /// Reads a range of a file: its bytes and the server's response. One response holds at most [`READ_CHUNK_BYTES`];
+    /// read the rest from where it ended.
     pub async fn read(
         &self,
         path: &str,
@@ -36,36 +37,36 @@ impl<'a> Files<'a> {
         self.read_with(v1::FsRead { path, offset, length, ..v1::FsRead::default() }).await
     }
 
-    /// Reads bytes as the params say; session and encoding are filled in.
+    /// Reads with the given params; session and encoding are filled in.
     pub async fn read_with(&self, params: v1::FsRead) -> Result<(Bytes, v1::FsReadResult), Error> {
         let (session_id, encoding) = (self.session.id(), Some("base64".to_owned()));
         let mut result = self.session.call(&v1::FsRead { session_id, encoding, ..params }).await?;
         let content = std::mem::take(&mut result.content);
         let bytes = match result.encoding.as_str() {
-            // A server may know no other.
+            // A server may support no other encoding.
             "utf8" => content.into_bytes(),
             _ => wire::base64::decode(&content)
-                .map_err(|_| Error::Protocol("a file's content that is not base64".to_owned()))?,
+                .map_err(|source| Error::DecodeContent { method: v1::FsRead::NAME, source })?,
         };
         Ok((Bytes::from(bytes), result))
     }
 
-    /// A whole file, in as many answers as it takes.
+    /// Reads a whole file, with as many requests as it takes.
     pub async fn read_all(&self, path: &str) -> Result<Vec<u8>, Error> {
-        let (first, mut about) = self.read(path, 0, None).await?;
-        let mut whole = Vec::from(first);
-        while about.truncated {
-            let (more, next) = self.read(path, whole.len() as u64, None).await?;
+        let (first, mut response) = self.read(path, 0, None).await?;
+        let mut content = Vec::from(first);
+        while response.truncated {
+            let (more, next) = self.read(path, content.len() as u64, None).await?;
             if more.is_empty() {
                 break;
             }
-            whole.extend_from_slice(&more);
-            about = next;
+            content.extend_from_slice(&more);
+            response = next;
         }
-        Ok(whole)
+        Ok(content)
     }
 
-    /// Replaces or creates a file, in one step.
+    /// Replaces or creates a file atomically.
     pub async fn write(&self, path: &str, content: &[u8]) -> Result<v1::FsWriteResult, Error> {
         let params = v1::FsWrite {
             path: path.to_owned(),
@@ -77,7 +78,7 @@ impl<'a> Files<'a> {
         self.write_with(params).await
     }
 
-    /// Text as it is, unless it is shorter as base64: every control character takes six bytes of a message.
+    /// Encodes bytes as text, or as base64 if that is shorter: every control character takes six bytes of a message.
     pub fn encode_content(bytes: &[u8]) -> (String, &'static str) {
         let escaped = |byte: &u8| match byte {
             b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
@@ -92,33 +93,34 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Writes as the params say; session and key are filled in.
+    /// Writes with the given params; session and key are filled in.
     pub async fn write_with(&self, params: v1::FsWrite) -> Result<v1::FsWriteResult, Error> {
         let session_id = self.session.id();
         self.change(&v1::FsWrite { session_id, idempotency_key: Some(self.session.key()), ..params }).await
     }
 
-    /// Writes bytes as the params say, large ones too, without a key: whoever cannot write twice hears of a cut as
-    /// [`Error::Ambiguous`]. The session is filled in; content and encoding of the params do not count.
+    /// Writes bytes with the given params, without a key and without a copy of large content. A write that must not be
+    /// repeated fails as [`Error::Ambiguous`] if the connection is lost. The session is filled in; content and encoding
+    /// of the params are ignored.
     pub async fn put(&self, params: v1::FsWrite, bytes: &[u8]) -> Result<v1::FsWriteResult, Error> {
-        // To replace a file twice by the same is to replace it once.
+        // Replacing a file twice with the same content has the effect of one replacement.
         let replaces = matches!(params.mode.as_deref(), None | Some("replace"));
-        let again = match replaces && params.expected_mtime.is_none() {
-            true => Again::Safe,
-            false => Again::Never,
+        let replay = match replaces && params.expected_mtime.is_none() {
+            true => ReplayPolicy::Safe,
+            false => ReplayPolicy::Never,
         };
         let params = v1::FsWrite { session_id: self.session.id(), idempotency_key: None, ..params };
-        let write = |id| v1::write_request(id, &params, bytes);
-        self.session.ask_written::<v1::FsWrite>(write, again, Opens::Nothing).await
+        let encode = |id| v1::write_request(id, &params, bytes);
+        self.session.request_with::<v1::FsWrite>(encode, replay, NewRoute::None).await
     }
 
-    /// Replaces text in a file; the session and the key are filled in.
+    /// Replaces text in a file; session and key are filled in.
     pub async fn edit(&self, params: v1::FsEdit) -> Result<v1::FsEditResult, Error> {
         let session_id = self.session.id();
         self.change(&v1::FsEdit { session_id, idempotency_key: Some(self.session.key()), ..params }).await
     }
 
-    /// Applies a patch, whole or not at all.
+    /// Applies a patch completely or not at all.
     pub async fn patch(&self, patch_text: &str, cwd: Option<&str>) -> Result<v1::FsPatchResult, Error> {
         let params = v1::FsPatch {
             session_id: self.session.id(),
@@ -129,27 +131,27 @@ impl<'a> Files<'a> {
         self.change(&params).await
     }
 
-    /// What is in a directory; the session is filled in.
+    /// Lists a directory; the session is filled in.
     pub async fn list(&self, params: v1::FsList) -> Result<v1::FsListResult, Error> {
         self.session.call(&v1::FsList { session_id: self.session.id(), ..params }).await
     }
 
-    /// Paths by pattern; the session is filled in.
+    /// Finds paths by a glob pattern; the session is filled in.
     pub async fn glob(&self, params: v1::FsGlob) -> Result<v1::FsGlobResult, Error> {
         self.session.call(&v1::FsGlob { session_id: self.session.id(), ..params }).await
     }
 
-    /// Lines by pattern; the session is filled in.
+    /// Finds lines by a regular expression; the session is filled in.
     pub async fn grep(&self, params: v1::FsGrep) -> Result<v1::FsGrepResult, Error> {
         self.session.call(&v1::FsGrep { session_id: self.session.id(), ..params }).await
     }
 
-    /// What a path is.
+    /// Returns the metadata of a path.
     pub async fn stat(&self, path: &str) -> Result<v1::FsStatResult, Error> {
         self.stat_with(v1::FsStat { path: path.to_owned(), ..v1::FsStat::default() }).await
     }
 
-    /// What a path is and what its content hashes to, all of it or the first bytes; needs `fs.stat.hash`.
+    /// Returns the metadata of a path and the hash of its content, or of its first bytes; needs `fs.stat.hash`.
     pub async fn stat_hash(&self, path: &str, first: Option<u64>) -> Result<v1::FsStatResult, Error> {
         let hash_bytes = first.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
         let (path, hash) = (path.to_owned(), Some("sha256".to_owned()));
@@ -160,28 +162,28 @@ impl<'a> Files<'a> {
         self.session.call(&v1::FsStat { session_id: self.session.id(), ..params }).await
     }
 
-    /// Makes a directory, and with `parents` those above it.
+    /// Creates a directory, and with `parents` the missing ones above it.
     pub async fn mkdir(&self, path: &str, parents: bool) -> Result<(), Error> {
         let (session_id, path) = (self.session.id(), path.to_owned());
         let params = v1::FsMkdir { session_id, path, parents, idempotency_key: Some(self.session.key()) };
         self.change(&params).await.map(drop)
     }
 
-    /// Removes a file, or with `recursive` a whole directory.
+    /// Removes a file, or with `recursive` a directory and its content.
     pub async fn remove(&self, path: &str, recursive: bool) -> Result<(), Error> {
         let (session_id, path) = (self.session.id(), path.to_owned());
         let params = v1::FsRemove { session_id, path, recursive, idempotency_key: Some(self.session.key()) };
         self.change(&params).await.map(drop)
     }
 
-    /// Renames; with `overwrite` what is there goes.
+    /// Renames a file or directory; with `overwrite` an existing target is replaced.
     pub async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<(), Error> {
         let (from, to) = (from.to_owned(), to.to_owned());
         let (session_id, idempotency_key) = (self.session.id(), Some(self.session.key()));
         self.change(&v1::FsRename { session_id, from, to, overwrite, idempotency_key }).await.map(drop)
     }
 
-    /// Copies there; the session and the key are filled in.
+    /// Copies a file or directory on the target; session and key are filled in.
     pub async fn copy(&self, params: v1::FsCopy) -> Result<(), Error> {
         let session_id = self.session.id();
         self.change(&v1::FsCopy { session_id, idempotency_key: Some(self.session.key()), ..params })
@@ -189,22 +191,22 @@ impl<'a> Files<'a> {
             .map(drop)
     }
 
-    /// Reports what changes below a path.
+    /// Watches a path and reports changes below it.
     pub async fn watch(&self, path: &str, recursive: bool) -> Result<FileWatch, Error> {
         let (events, receiver) = queue(self.session.drained());
         let (session_id, path) = (self.session.id(), path.to_owned());
         let params = v1::FsWatch { session_id, path, recursive: Some(recursive) };
-        let opened = self.session.ask(&params, Again::Safe, Opens::Watch(events)).await?;
+        let opened = self.session.request(&params, ReplayPolicy::Safe, NewRoute::Watch(events)).await?;
         Ok(FileWatch { session: self.session.clone(), watch_id: opened.watch_id, events: receiver })
     }
 
-    /// Changes something, once however often it is asked.
+    /// Sends a request that the server performs once, even if it is sent again.
     async fn change<M: Method>(&self, params: &M) -> Result<M::Result, Error> {
-        self.session.ask(params, Again::Safe, Opens::Nothing).await
+        self.session.request(params, ReplayPolicy::Safe, NewRoute::None).await
     }
 }
 
-/// Changes below a path, as they happen.
+/// A watch on a path; its changes are reported as they happen.
 #[derive(Debug)]
 pub struct FileWatch {
     session: Session,
@@ -212,22 +214,22 @@ pub struct FileWatch {
     events: queue::Receiver<WatchEvent>,
 }
 
-/// Changes below a watched path.
+/// A report of changes below a watched path.
 #[derive(Debug)]
 pub struct WatchEvent {
-    /// What changed, or why nothing more will be heard.
+    /// The changes, or why no more are reported.
     pub changed: Result<v1::FsChanged, Error>,
-    /// The event as it came, if [`OutputMode::Verbatim`](crate::OutputMode::Verbatim) was asked for.
+    /// The line of the event, if [`OutputMode::Verbatim`](crate::OutputMode::Verbatim) was requested.
     pub line: Option<Bytes>,
 }
 
 impl FileWatch {
-    /// The next changes; nothing when the session is over. Nothing is lost if this future is dropped.
+    /// The next report; `None` when the session has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<WatchEvent> {
         self.events.recv().await
     }
 
-    /// Stops the reports.
+    /// Ends the watch on the server.
     pub async fn stop(self) -> Result<(), Error> {
         let params = v1::FsUnwatch { session_id: self.session.id(), watch_id: self.watch_id.clone() };
         self.session.call(&params).await.map(drop)

@@ -1,8 +1,8 @@
 //! The client library: targets, sessions, processes, files.
 //!
-//! A [`Target`] names where work is to be done; a [`Session`] does it there. A session hides a cut of its link: it
-//! reaches the target again, takes up where it was, and whoever reads a process's output sees every byte once. What
-//! would be done twice by asking again is not asked again: it fails as [`Error::Ambiguous`].
+//! A [`Target`] is a machine or daemon; a [`Session`] runs commands and changes files there. After a lost connection the
+//! session reconnects and resumes, and the reader of a process's output receives every byte once. A request that could
+//! be performed twice is not sent again: it fails as [`Error::Ambiguous`].
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), client::Error> {
@@ -24,13 +24,13 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`target`] | where work is done, and how it is written |
-//! | [`session`] | one session, its requests, its recovery |
-//! | [`process`] | commands, their output, input and end |
-//! | [`files`] | everything about files |
-//! | [`approvals`] | what waits for somebody to decide |
-//! | [`exec_server`] | Codex's exec-server, by its own names |
-//! | [`error`] | what can go wrong, and what is known then |
+//! | [`target`] | targets and their text form |
+//! | [`session`] | one session: requests and recovery |
+//! | [`process`] | commands, their events and control |
+//! | [`files`] | file operations and watches |
+//! | [`approvals`] | approval requests and answers |
+//! | [`exec_server`] | a client of the exec-server protocol |
+//! | [`error`] | errors, by the failed operation |
 
 pub mod approvals;
 mod connection;
@@ -41,14 +41,14 @@ pub mod files;
 pub mod options;
 pub mod process;
 mod queue;
+mod redact;
 pub mod session;
-mod shown;
 pub mod target;
 
 pub use approvals::{ApprovalEvent, ApprovalSubscription};
-pub use error::{ConnectError, ConnectStep, Error};
+pub use error::{ConnectError, ConnectStep, Disconnect, Error, SessionLoss};
 pub use files::{FileWatch, Files, WatchEvent};
-/// Our own standard streams, read and written without blocking.
+/// The standard streams of this program, read and written without blocking.
 pub use link::stdio;
 pub use options::{OutputMode, SessionOptions};
 pub use process::{
@@ -56,25 +56,25 @@ pub use process::{
 };
 pub use session::Session;
 pub use target::Target;
-/// The wire's own types: params, results and events.
+/// The wire types: params, results and events.
 pub use wire::rexd::v1;
 
-/// Finds the daemon's program as the target `local` does.
+/// Finds the program `rexd` as the target `local` does.
 pub fn find_rexd() -> Option<std::path::PathBuf> {
     dial::find_rexd()
 }
 
-/// The system's ssh with a target's options, for commands of its own: everything up to and including the host.
+/// The system's ssh with the options of a target, up to and including the host.
 pub fn ssh_command(ssh: &target::SshTarget, options: &SessionOptions) -> std::process::Command {
     dial::ssh_command(ssh, options)
 }
 
-/// Why an ssh of [`ssh_command`] ended: by its status, and by what it said on its standard error.
-pub fn ssh_failure(ssh: &target::SshTarget, status: Option<i32>, said: &str) -> ConnectError {
-    dial::ssh_failure(ssh, status, said)
+/// Explains the end of an [`ssh_command`] from its exit status and standard error.
+pub fn ssh_failure(ssh: &target::SshTarget, status: Option<i32>, stderr: &str) -> ConnectError {
+    dial::ssh_failure(ssh, status, stderr)
 }
 
-/// Bytes as the wire carries them where they are no text.
+/// Encodes bytes as base64, as the wire does for bytes that are not text.
 pub fn base64(bytes: &[u8]) -> String {
     wire::base64::encode(bytes)
 }

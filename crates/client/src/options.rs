@@ -1,4 +1,4 @@
-//! Options: what a session asks for when it is opened, and how patient it is with its link.
+//! The options of a session: what it requests from the server, and its timeouts.
 
 use std::time::Duration;
 
@@ -6,34 +6,34 @@ use wire::rexd::v1::SessionOpen;
 
 use crate::target::Target;
 
-/// What a session asks for, and how long it waits for its link. Commands have clocks of their own.
+/// What a session requests from the server, and the timeouts of its connection. Commands have their own timeouts.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// Who calls, as the server's audit names it.
+    /// The client's name in the server's audit.
     pub client_name: String,
-    /// Its version.
+    /// The client's version.
     pub client_version: String,
-    /// How long reaching the target and opening the session may take.
+    /// Time limit for connecting to the target and opening the session.
     pub connect_timeout: Duration,
-    /// How long a session whose link was cut is tried to be taken up again. Nothing: not at all.
+    /// Time limit for reconnecting after the connection was lost; zero switches reconnecting off.
     pub reconnect_timeout: Duration,
-    /// Whether whoever holds this session can decide what policy asks.
+    /// Whether this client can answer approval requests.
     pub approvals: bool,
-    /// How output travels.
+    /// How the server encodes output.
     pub output: OutputMode,
-    /// Whether ssh may ask somebody at a terminal for passwords and unknown host keys.
+    /// Whether ssh may prompt at the terminal for passwords and unknown host keys.
     pub interactive: bool,
-    /// The sandbox of every process of this session that asks for no stricter one.
+    /// The sandbox of every process of this session that does not request a stricter one.
     pub sandbox: Option<String>,
 }
 
-/// How output travels from the server.
+/// How the server encodes the output of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OutputMode {
-    /// As base64, which costs both ends least.
+    /// Always base64, which costs both ends least.
     #[default]
     Base64,
-    /// As the seed says, text where it is text; and every event is kept as it came, for showing.
+    /// Text where the output is text; each event also keeps the line it was received as, for display.
     Verbatim,
 }
 
@@ -53,14 +53,14 @@ impl Default for SessionOptions {
 }
 
 impl SessionOptions {
-    /// The first thing said on a new link. A daemon on this machine is cut off only by our own end, and then nothing of
-    /// ours is to live on; in front of an exec-server there is a bridge that hides cuts itself.
-    pub(crate) fn greeting(&self, target: &Target) -> SessionOpen {
-        let may_be_cut = !matches!(target, Target::Local(_) | Target::ExecServer(_));
+    /// The params of `session.open`. A local daemon loses its connection only when this program ends, and then its
+    /// processes must end; the bridge to an exec-server reconnects by itself. Neither session is resumed.
+    pub(crate) fn open_params(&self, target: &Target) -> SessionOpen {
+        let is_resumable = !matches!(target, Target::Local(_) | Target::ExecServer(_));
         SessionOpen {
             client_name: Some(self.client_name.clone()),
             client_version: Some(self.client_version.clone()),
-            resume: may_be_cut && !self.reconnect_timeout.is_zero(),
+            resume: is_resumable && !self.reconnect_timeout.is_zero(),
             output_encoding: match self.output {
                 OutputMode::Base64 => Some("base64".to_owned()),
                 OutputMode::Verbatim => None,

@@ -1,31 +1,31 @@
-//! Queue: events on their way to one reader, bounded in bytes, closed from either end.
+//! A queue of events for one reader, bounded in bytes, that either end can close.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// What a reader may leave unread before the link is read no further.
-pub(crate) const ROOM: usize = 8 * 1024 * 1024;
-/// What a reader may leave unread at all, while answers that others wait for are read past it.
-const MOST: usize = 8 * ROOM;
-/// What an event weighs beside its bytes.
-const ENVELOPE: usize = 64;
+/// Unread bytes above which the connection is not read.
+pub(crate) const HIGH_WATER_BYTES: usize = 8 * 1024 * 1024;
+/// Unread bytes above which output is dropped and counted, while the connection is read for pending responses.
+const MAX_BYTES: usize = 8 * HIGH_WATER_BYTES;
+/// Bytes that every item counts beside its content.
+const ITEM_OVERHEAD_BYTES: usize = 64;
 
-/// The writing end. One per process, watch or listener, held by the session's task.
+/// The writing end: one per process, watch or subscription, held by the session's task.
 #[derive(Debug)]
 pub(crate) struct Sender<T>(Arc<Shared<T>>);
 
-/// The reading end.
+/// The reading end, held by the handle that a caller reads.
 #[derive(Debug)]
 pub(crate) struct Receiver<T>(Arc<Shared<T>>);
 
 #[derive(Debug)]
 struct Shared<T> {
     state: Mutex<State<T>>,
-    /// Something was put in, or the writing end is gone.
+    /// Notified when an item was added or the writing end was dropped.
     filled: Notify,
-    /// Something was taken out, or the reading end is gone. Shared by all queues of a session.
+    /// Notified when a full queue has capacity again or the reading end was dropped. Shared by all queues of a session.
     drained: Arc<Notify>,
 }
 
@@ -33,13 +33,13 @@ struct Shared<T> {
 struct State<T> {
     items: VecDeque<(T, usize)>,
     bytes: usize,
-    is_read: bool,
-    is_written: bool,
+    has_reader: bool,
+    has_writer: bool,
 }
 
-/// A queue whose reader tells `drained` when there is room again.
+/// Creates a queue that notifies `drained` when it has capacity again.
 pub(crate) fn queue<T>(drained: Arc<Notify>) -> (Sender<T>, Receiver<T>) {
-    let state = State { items: VecDeque::new(), bytes: 0, is_read: true, is_written: true };
+    let state = State { items: VecDeque::new(), bytes: 0, has_reader: true, has_writer: true };
     let shared = Arc::new(Shared { state: Mutex::new(state), filled: Notify::new(), drained });
     (Sender(shared.clone()), Receiver(shared))
 }
@@ -51,42 +51,42 @@ impl<T> Shared<T> {
 }
 
 impl<T> Sender<T> {
-    /// Puts an event in, whatever is there already: it is up to the caller to read no further while `is_full`.
+    /// Adds an item regardless of the size of the queue: the caller stops reading the connection while `is_full`.
     pub(crate) fn push(&self, item: T, bytes: usize) {
         let mut state = self.0.state();
-        if state.is_read {
-            state.items.push_back((item, bytes + ENVELOPE));
-            state.bytes += bytes + ENVELOPE;
+        if state.has_reader {
+            state.items.push_back((item, bytes + ITEM_OVERHEAD_BYTES));
+            state.bytes += bytes + ITEM_OVERHEAD_BYTES;
             drop(state);
             self.0.filled.notify_one();
         }
     }
 
-    /// Whether its reader is behind.
+    /// Whether the reader is slow and the connection should not be read.
     pub(crate) fn is_full(&self) -> bool {
-        self.0.state().bytes > ROOM
+        self.0.state().bytes > HIGH_WATER_BYTES
     }
 
-    /// Whether its reader is so far behind that more output must not be kept for it.
-    pub(crate) fn is_flooded(&self) -> bool {
-        self.0.state().bytes > MOST
+    /// Whether the queue is above its limit, so that output must be dropped.
+    pub(crate) fn is_over_limit(&self) -> bool {
+        self.0.state().bytes > MAX_BYTES
     }
 
-    /// Whether nobody reads any more.
-    pub(crate) fn is_unread(&self) -> bool {
-        !self.0.state().is_read
+    /// Whether the reading end was dropped.
+    pub(crate) fn is_closed(&self) -> bool {
+        !self.0.state().has_reader
     }
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        self.0.state().is_written = false;
+        self.0.state().has_writer = false;
         self.0.filled.notify_one();
     }
 }
 
 impl<T> Receiver<T> {
-    /// The next event; nothing when there will be none. Nothing is lost if this future is dropped.
+    /// The next item; `None` when the writing end was dropped and the queue is empty. Cancel-safe.
     pub(crate) async fn recv(&mut self) -> Option<T> {
         loop {
             let filled = self.0.filled.notified();
@@ -101,14 +101,14 @@ impl<T> Receiver<T> {
         let mut state = self.0.state();
         match state.items.pop_front() {
             Some((item, bytes)) => {
-                let was_full = state.bytes > ROOM;
+                let was_full = state.bytes > HIGH_WATER_BYTES;
                 state.bytes -= bytes;
-                if was_full && state.bytes <= ROOM {
+                if was_full && state.bytes <= HIGH_WATER_BYTES {
                     self.0.drained.notify_one();
                 }
                 Some(Some(item))
             }
-            None if !state.is_written => Some(None),
+            None if !state.has_writer => Some(None),
             None => None,
         }
     }
@@ -117,7 +117,7 @@ impl<T> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.is_read = false;
+        state.has_reader = false;
         state.items.clear();
         state.bytes = 0;
         drop(state);
@@ -130,22 +130,22 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_reader_that_is_behind_is_seen_and_one_that_left_is_not_waited_for() {
+    async fn a_slow_reader_fills_the_queue_and_a_dropped_reader_empties_it() {
         let drained = Arc::new(Notify::new());
         let (sender, mut receiver) = queue(drained.clone());
-        sender.push(1, ROOM);
+        sender.push(1, HIGH_WATER_BYTES);
         assert!(sender.is_full());
         sender.push(2, 0);
         assert_eq!(receiver.recv().await, Some(1));
         drained.notified().await;
         assert!(!sender.is_full());
-        sender.push(3, ROOM);
+        sender.push(3, HIGH_WATER_BYTES);
         drop(receiver);
-        assert!(sender.is_unread() && !sender.is_full());
+        assert!(sender.is_closed() && !sender.is_full());
     }
 
     #[tokio::test]
-    async fn what_was_put_in_is_read_after_the_writer_left() {
+    async fn items_are_read_after_the_writer_was_dropped() {
         let (sender, mut receiver) = queue(Arc::default());
         sender.push("a", 1);
         drop(sender);

@@ -1,14 +1,14 @@
-//! Target: where work is to be done, as people write it and as programs hold it.
+//! Targets: the machines and daemons a session can be opened on, and their text form.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::shown::shown;
+use crate::redact::redacted;
 
 pub use link::dial::Tls;
 
-/// Where work is to be done. Parsed from `local`, `ssh:[USER@]HOST[:PORT]`, `unix:PATH`, `http(s)://…`, `ws(s)://…` or
+/// Where a session is opened. Parsed from `local`, `ssh:[USER@]HOST[:PORT]`, `unix:PATH`, `http(s)://…`, `ws(s)://…` or
 /// `codex:ws(s)://…`.
 ///
 /// ```
@@ -16,108 +16,108 @@ pub use link::dial::Tls;
 ///
 /// let target: Target = "ssh:deploy@build-host:2222".parse().unwrap();
 /// assert_eq!(target.to_string(), "ssh:deploy@build-host:2222");
-/// assert!("ssh:-oProxyCommand=x".parse::<Target>().is_err(), "an option is no host");
+/// assert!("ssh:-oProxyCommand=x".parse::<Target>().is_err(), "an option is not a host");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A daemon of our own on this machine, for as long as the session lasts.
+    /// A daemon that is started on this machine for the duration of the session.
     Local(LocalTarget),
-    /// A daemon that ssh starts on another machine, for as long as the session lasts.
+    /// A daemon that ssh starts on another machine for the duration of the session.
     Ssh(SshTarget),
-    /// A running daemon, by its socket.
+    /// A running daemon, over its Unix socket.
     Unix(PathBuf),
-    /// A running daemon, by HTTP or WebSocket.
+    /// A running daemon, over a WebSocket.
     Url(UrlTarget),
-    /// A running exec-server of Codex's kind, by WebSocket or behind a rendezvous.
+    /// A running exec-server, over a WebSocket or behind a rendezvous.
     ExecServer(UrlTarget),
 }
 
-/// How a daemon on this machine is started.
+/// How to start a daemon on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LocalTarget {
-    /// The program; found beside ours or on the PATH if absent.
+    /// The program; searched next to this program and on the PATH if absent.
     pub program: Option<PathBuf>,
-    /// What it serves; its own configuration decides if empty, and without one the current directory.
+    /// The directories it serves; if empty, its configuration decides, or else the current directory.
     pub roots: Vec<PathBuf>,
 }
 
-/// How ssh reaches a machine and what it starts there.
+/// How ssh connects to a machine and what it starts there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SshTarget {
-    /// A name, an address, or an alias of ssh's own configuration.
+    /// A name, an address, or an alias of the ssh configuration.
     pub host: String,
-    /// Who to log in as; ssh's configuration decides if absent.
+    /// The user to log in as; the ssh configuration decides if absent.
     pub user: Option<String>,
-    /// The port; ssh's configuration decides if absent.
+    /// The port; the ssh configuration decides if absent.
     pub port: Option<u16>,
-    /// A key.
+    /// The file with the private key.
     pub identity: Option<PathBuf>,
-    /// Further arguments of ssh, before the host.
+    /// Further arguments of ssh before the host.
     pub options: Vec<String>,
-    /// What is started there; `rexd --stdio`, wherever it lies, if absent.
+    /// The command that is started there; `rexd --stdio` from the usual directories if absent.
     pub command: Option<RemoteCommand>,
 }
 
-/// What ssh starts on the other side.
+/// The command that ssh starts on the other machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteCommand {
-    /// A line for the login shell there.
+    /// A line that the login shell interprets.
     Line(String),
-    /// A program and its arguments, protected from the shell.
+    /// A program and its arguments, quoted for the shell.
     Argv(Vec<String>),
 }
 
-/// A daemon that listens, and how to be let in.
+/// The address of a listening daemon and the credentials for it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UrlTarget {
-    /// `http`, `https`, `ws` or `wss`.
+    /// The scheme: `http`, `https`, `ws` or `wss`.
     pub scheme: Scheme,
-    /// Name or address, and port if it is written; an IPv6 address in its brackets.
+    /// Host and optional port; an IPv6 address is in brackets.
     pub authority: String,
-    /// The path, with its query; empty or `/` is the daemon's own.
+    /// The path and query; empty or `/` means the default path.
     pub path: String,
-    /// What proves who calls.
+    /// The bearer token for authentication.
     pub token: Option<BearerToken>,
-    /// Sent along, for proxies on the way.
+    /// Additional headers, for proxies.
     pub headers: Vec<(String, String)>,
-    /// Files with certificates: who is trusted, and who we are.
+    /// Files with the trusted certificates and the client certificate.
     pub tls: Tls,
 }
 
 /// The scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// Requests and a stream of events.
+    /// Plain HTTP, upgraded to a WebSocket.
     Http,
-    /// The same, encrypted.
+    /// HTTP over TLS, upgraded to a WebSocket.
     Https,
-    /// A WebSocket.
+    /// A WebSocket without encryption.
     Ws,
-    /// The same, encrypted.
+    /// A WebSocket over TLS.
     Wss,
 }
 
-/// What proves who calls; never printed.
+/// A bearer token; `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BearerToken(pub String);
 
-/// What a client says in the query of a rendezvous.
-pub(crate) const HARNESS: &str = "role=harness";
+/// The query parameter of a client at a rendezvous.
+pub(crate) const HARNESS_ROLE: &str = "role=harness";
 
-/// Text that names no target.
+/// Why a text is not a target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no target: {problem}")]
+#[error("invalid target `{text}`: {problem}")]
 pub struct ParseTargetError {
-    /// What was written, without secrets.
+    /// The text, with secrets redacted.
     pub text: String,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub problem: String,
 }
 
 impl Scheme {
     const ALL: [Scheme; 4] = [Scheme::Http, Scheme::Https, Scheme::Ws, Scheme::Wss];
 
-    /// The word before `://`.
+    /// The scheme as written before `://`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Scheme::Http => "http",
@@ -132,12 +132,12 @@ impl Scheme {
         matches!(self, Scheme::Https | Scheme::Wss)
     }
 
-    /// Whether it is HTTP's own scheme, without a WebSocket.
+    /// Whether the scheme is `http` or `https`.
     pub const fn is_http(self) -> bool {
         matches!(self, Scheme::Http | Scheme::Https)
     }
 
-    /// The port if none is written.
+    /// The port of a URL without one.
     pub const fn default_port(self) -> u16 {
         match self.is_encrypted() {
             true => 443,
@@ -147,7 +147,7 @@ impl Scheme {
 }
 
 impl Target {
-    /// A daemon on this machine with what it finds by itself.
+    /// A daemon on this machine with its own configuration.
     pub fn local() -> Target {
         Target::Local(LocalTarget::default())
     }
@@ -157,72 +157,74 @@ impl FromStr for Target {
     type Err = ParseTargetError;
 
     fn from_str(text: &str) -> Result<Target, ParseTargetError> {
-        let wrong = |problem: &str| ParseTargetError { text: shown(text), problem: problem.to_owned() };
+        let invalid = |problem: &str| ParseTargetError { text: redacted(text), problem: problem.to_owned() };
         if text == "local" {
             return Ok(Target::local());
         }
-        if let Some(place) = text.strip_prefix("ssh:") {
-            // `ssh://host` is how URLs are written, and means the same.
-            return parse_ssh(place.strip_prefix("//").unwrap_or(place)).map(Target::Ssh).map_err(wrong);
+        if let Some(address) = text.strip_prefix("ssh:") {
+            // `ssh://host` means the same.
+            return parse_ssh(address.strip_prefix("//").unwrap_or(address))
+                .map(Target::Ssh)
+                .map_err(invalid);
         }
         if let Some(path) = text.strip_prefix("unix:") {
             return match path.is_empty() {
-                true => Err(wrong("a path follows `unix:`")),
+                true => Err(invalid("expected a path after `unix:`")),
                 false => Ok(Target::Unix(PathBuf::from(path))),
             };
         }
         for scheme in Scheme::ALL {
             if let Some(rest) = text.strip_prefix(scheme.as_str()).and_then(|rest| rest.strip_prefix("://")) {
-                return parse_url(scheme, rest).map(Target::Url).map_err(wrong);
+                return parse_url(scheme, rest).map(Target::Url).map_err(invalid);
             }
         }
         if let Some(address) = text.strip_prefix("codex:") {
             return match address.parse() {
                 Ok(Target::Url(url)) if !url.scheme.is_http() => Ok(Target::ExecServer(url)),
-                _ => Err(wrong(
-                    "`codex:` is followed by ws://HOST:PORT, as the exec-server prints it, or wss://…",
+                Ok(_) | Err(_) => Err(invalid(
+                    "expected ws://HOST:PORT, as the exec-server prints it, or wss://… after `codex:`",
                 )),
             };
         }
         if text.starts_with("hub:") {
-            return Err(wrong("targets of this kind are not in this version yet"));
+            return Err(invalid("`hub:` targets are not supported by this version"));
         }
-        Err(wrong(
-            "it is none of local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://…",
+        Err(invalid(
+            "expected one of local, ssh:[USER@]HOST[:PORT], unix:PATH, http(s)://…, ws(s)://…, codex:ws(s)://…",
         ))
     }
 }
 
-fn parse_ssh(place: &str) -> Result<SshTarget, &'static str> {
-    let (user, place) = match place.rsplit_once('@') {
-        Some((user, place)) => (Some(user.to_owned()), place),
-        None => (None, place),
+fn parse_ssh(address: &str) -> Result<SshTarget, &'static str> {
+    let (user, host) = match address.rsplit_once('@') {
+        Some((user, host)) => (Some(user.to_owned()), host),
+        None => (None, address),
     };
-    let (host, port) = split_port(place.trim_end_matches('/'))?;
+    let (host, port) = split_port(host.trim_end_matches('/'))?;
     let ssh = SshTarget { host, user, port, ..SshTarget::default() };
     match ssh.is_plain() {
         true => Ok(ssh),
-        false => Err("host and user must be plain names"),
+        false => Err("host and user must be plain names, without spaces and shell characters"),
     }
 }
 
-/// Host and port; a bracketed address loses its brackets, which ssh does not take.
-fn split_port(place: &str) -> Result<(String, Option<u16>), &'static str> {
+/// Splits host and port; the brackets of an IPv6 address are removed, as ssh does not accept them.
+fn split_port(authority: &str) -> Result<(String, Option<u16>), &'static str> {
     let port = |text: &str| match text.parse::<u16>() {
         Ok(port) if port > 0 => Ok(Some(port)),
-        _ => Err("the port is a number from 1 to 65535"),
+        _ => Err("the port must be a number from 1 to 65535"),
     };
-    if let Some((host, rest)) = place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+    if let Some((host, rest)) = authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return match rest.strip_prefix(':') {
             Some(text) => Ok((host.to_owned(), port(text)?)),
             None if rest.is_empty() => Ok((host.to_owned(), None)),
-            None => Err("only a port may follow the bracket"),
+            None => Err("only a port may follow the closing bracket"),
         };
     }
-    match place.split_once(':') {
-        // More than one colon is an address of version 6 without its brackets.
+    match authority.split_once(':') {
+        // More than one colon: an IPv6 address without brackets.
         Some((host, rest)) if !rest.contains(':') => Ok((host.to_owned(), port(rest)?)),
-        _ => Ok((place.to_owned(), None)),
+        _ => Ok((authority.to_owned(), None)),
     }
 }
 
@@ -230,10 +232,10 @@ fn parse_url(scheme: Scheme, rest: &str) -> Result<UrlTarget, &'static str> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     if authority.contains('@') {
-        return Err("a token does not belong into the URL: set REX_TOKEN or the target's tokenFile");
+        return Err("the URL must not contain a token: set REX_TOKEN or the target's tokenFile");
     }
     if authority.is_empty() || authority.starts_with(':') || rest.contains(char::is_whitespace) {
-        return Err("a host follows `://`");
+        return Err("expected a host after `://`");
     }
     split_port(authority)?;
     let path = path.split('#').next().unwrap_or_default();
@@ -248,31 +250,31 @@ fn parse_url(scheme: Scheme, rest: &str) -> Result<UrlTarget, &'static str> {
 }
 
 impl SshTarget {
-    /// Whether host and user are names that neither ssh nor a shell could take for something else.
+    /// Whether host and user cannot be mistaken for options or shell syntax.
     pub fn is_plain(&self) -> bool {
-        let is_odd = |text: &str| {
+        let is_special = |text: &str| {
             let breaks = |c: char| c.is_whitespace() || c.is_control() || "'\"`$\\;&|<>(){}*?!#".contains(c);
             text.is_empty() || text.starts_with('-') || text.contains(breaks)
         };
-        !is_odd(&self.host) && !self.user.as_deref().is_some_and(is_odd)
+        !is_special(&self.host) && !self.user.as_deref().is_some_and(is_special)
     }
 }
 
 impl UrlTarget {
-    /// The whole address, with a token that its query may hold: for files, not for people.
+    /// The complete address including secrets in its query, for files and not for messages.
     pub fn to_text(&self) -> String {
         format!("{}://{}{}", self.scheme.as_str(), self.authority, self.path)
     }
 
-    /// Whether it is a rendezvous that carries an exec-server's messages in relay frames: its query decides.
+    /// Whether the query selects the client's role at a rendezvous, where relay frames carry the messages.
     pub fn is_harness(&self) -> bool {
         let query = self.path.split_once('?').map_or("", |(_, query)| query);
-        query.split('&').any(|part| part == HARNESS)
+        query.split('&').any(|part| part == HARNESS_ROLE)
     }
 
-    /// Host and port to connect to.
+    /// The host and port to connect to.
     pub fn address(&self) -> (String, u16) {
-        // It was checked when it was read; an odd port cannot be there.
+        // The port was checked when the URL was parsed.
         let (host, port) = split_port(&self.authority).unwrap_or((self.authority.clone(), None));
         (host, port.unwrap_or(self.scheme.default_port()))
     }
@@ -292,8 +294,8 @@ impl fmt::Display for Target {
 
 impl fmt::Display for UrlTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A rendezvous takes a token in the query; whoever reads this is not to have it.
-        f.write_str(&shown(&self.to_text()))
+        // The query of a rendezvous may contain a token.
+        f.write_str(&redacted(&self.to_text()))
     }
 }
 
@@ -301,7 +303,7 @@ impl fmt::Debug for UrlTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>();
         f.debug_struct("UrlTarget")
-            .field("address", &shown(&self.to_text()))
+            .field("address", &redacted(&self.to_text()))
             .field("token", &self.token)
             .field("headers", &names)
             .field("tls", &self.tls)
@@ -336,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_written_alike() {
+    fn a_target_is_displayed_as_it_was_written() {
         for text in [
             "local",
             "ssh:build-host",
@@ -354,15 +356,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_says_why() {
+    fn an_invalid_target_is_explained() {
         for (text, word) in [
-            ("", "none of"),
-            ("web", "none of"),
+            ("", "one of"),
+            ("web", "one of"),
             ("ssh:", "plain names"),
             ("ssh:-oProxyCommand=touch x", "plain names"),
             ("ssh:-x@host", "plain names"),
             ("ssh:$(touch x)", "plain names"),
-            ("hub:host-a", "not in this version"),
+            ("hub:host-a", "not supported"),
             ("codex:http://x", "ws://"),
             ("codex:", "ws://"),
             ("codex:ssh:host", "ws://"),
@@ -380,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_in_a_query_is_kept_and_not_shown() {
+    fn a_token_in_a_query_is_kept_and_not_displayed() {
         let text = "ws://h/rendezvous?role=harness&token=secret";
         for text in [text.to_owned(), format!("{text}&x=1")] {
             let Ok(Target::ExecServer(url)) = format!("codex:{text}").parse() else { panic!("{text}") };
@@ -395,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_knows_where_to_connect() {
+    fn a_url_has_a_host_and_a_port() {
         for (text, host, port) in [
             ("http://h", "h", 80),
             ("wss://h/x", "h", 443),

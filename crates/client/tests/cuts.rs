@@ -1,10 +1,12 @@
-//! Links that are cut: the caller sees every byte once, what was asked is done once, or an error says what is known.
+//! Lost connections: the caller receives every byte once, a request is performed once, or an error reports the doubt.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 use std::time::Duration;
 
 use client::target::{BearerToken, Scheme, Tls, UrlTarget};
-use client::{Command, Error, Process, ProcessEventKind, ProcessExit, Session, SessionOptions, Target};
+use client::{
+    Command, Error, Process, ProcessEventKind, ProcessExit, Session, SessionLoss, SessionOptions, Target,
+};
 use rustix::process::Signal;
 use testkit::programs::program;
 use testkit::proxy::{CutKind, Direction, Proxy};
@@ -35,7 +37,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        // Everything a command asks for: limits are not what is tested here.
+        // Limits are not the subject of these tests.
         let sandbox = Sandbox::with_config("[limits]\nhard_output_bytes = 0\nhard_timeout_ms = 0\n");
         let served = ServedDaemon::start(&program("rexd"), &sandbox);
         let proxy = Proxy::start(&served.addresses, &sandbox.path("."));
@@ -82,7 +84,7 @@ async fn every_byte_of_a_stream_comes_once_wherever_it_is_cut() {
             (1_500_000, CutKind::Closed),
         ] {
             let before = world.proxy.cuts();
-            // Nothing is written before the cut is planned, so that all of it counts.
+            // The process writes nothing before the cut is planned, so that all output counts.
             let go = format!("go-{way:?}-{bytes}");
             let line = format!("until test -e {go}; do sleep 0.01; done; seq 1 {LINES}");
             let mut process = session.start(Command::line(line)).await.unwrap();
@@ -97,7 +99,7 @@ async fn every_byte_of_a_stream_comes_once_wherever_it_is_cut() {
                 expected.len()
             );
             world.proxy.call_off();
-            assert_eq!(world.proxy.cuts(), before + 1, "{way:?}: the link was not cut after {bytes}");
+            assert_eq!(world.proxy.cuts(), before + 1, "{way:?}: the connection was not cut after {bytes}");
         }
         session.close().await.unwrap();
     }
@@ -149,7 +151,7 @@ async fn a_change_of_a_file_is_made_once_though_its_answer_is_cut_off() {
 
 /// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
-async fn input_is_read_once_and_in_its_order_wherever_the_link_is_cut() {
+async fn input_is_written_once_and_in_order_wherever_the_connection_is_cut() {
     let world = World::new();
     for way in [CarrierKind::Unix, CarrierKind::WebSocket] {
         let session = world.open(way).await;
@@ -184,7 +186,7 @@ async fn input_is_read_once_and_in_its_order_wherever_the_link_is_cut() {
 
 /// ARCHITECTURE.md, invariant 47.
 #[tokio::test]
-async fn what_cannot_be_asked_twice_is_said_to_be_in_doubt() {
+async fn a_request_that_must_not_be_repeated_fails_as_ambiguous() {
     let world = World::new();
     let session = world.open(CarrierKind::Unix).await;
     let mut process = session.start(Command::argv(["cat"])).await.unwrap();
@@ -193,11 +195,11 @@ async fn what_cannot_be_asked_twice_is_said_to_be_in_doubt() {
     let error = control.kill(Some("USR1")).await.unwrap_err();
     assert!(matches!(error, Error::Ambiguous { method: "exec.kill", .. }), "{error}");
     let (_, exit) = gather(&mut process).await.unwrap();
-    assert_eq!(exit.signal.as_deref(), Some("USR1"), "the session goes on and hears what came of it");
+    assert_eq!(exit.signal.as_deref(), Some("USR1"), "the session continues and receives the exit");
 }
 
 #[tokio::test]
-async fn a_daemon_that_dies_takes_its_commands_with_it_and_says_so() {
+async fn processes_of_a_daemon_that_dies_fail_as_lost() {
     let mut world = World::new();
     let session = world.open(CarrierKind::Unix).await;
     let mut process = session.start(Command::line("echo begun; exec sleep 1000")).await.unwrap();
@@ -206,7 +208,7 @@ async fn a_daemon_that_dies_takes_its_commands_with_it_and_says_so() {
     world.served.wait(Duration::from_secs(10));
     world.served = ServedDaemon::start(&program("rexd"), &world.sandbox);
     let error = gather(&mut process).await.unwrap_err();
-    assert!(matches!(&error, Error::Lost(why) if why.contains("no longer knows")), "{error}");
+    assert!(matches!(&error, Error::Lost(loss) if matches!(**loss, SessionLoss::Expired { .. })), "{error}");
     let mut next = session.start(Command::argv(["echo", "again"])).await.unwrap();
     assert_eq!(gather(&mut next).await.unwrap().0, b"again\n", "the same handle works on the next daemon");
 }
@@ -237,7 +239,7 @@ async fn a_detached_process_is_followed_across_the_death_of_its_daemon() {
 
 /// ARCHITECTURE.md, invariant 48.
 #[tokio::test]
-async fn a_process_that_nobody_reads_keeps_no_answer_back() {
+async fn a_process_whose_output_is_not_read_delays_no_response() {
     let world = World::new();
     let session = world.open(CarrierKind::WebSocket).await;
     let mut flood = session.start(Command::argv(["yes"])).await.unwrap();
@@ -247,7 +249,7 @@ async fn a_process_that_nobody_reads_keeps_no_answer_back() {
     let mut other = session.start(Command::argv(["echo", "other"])).await.unwrap();
     let control = flood.control();
     let killed = tokio::spawn(async move { control.kill(None).await });
-    // So much that nobody read may be given up, and is then told as lost.
+    // Output above the limit that is not read is dropped and reported as lost.
     let reading = tokio::spawn(async move { flood.wait().await });
     assert_eq!(gather(&mut other).await.unwrap().0, b"other\n");
     assert!(killed.await.unwrap().unwrap().ok);
@@ -255,7 +257,7 @@ async fn a_process_that_nobody_reads_keeps_no_answer_back() {
 }
 
 #[tokio::test]
-async fn a_link_that_stays_cut_ends_in_an_error_that_says_how_long_it_was_tried() {
+async fn a_connection_that_cannot_be_replaced_fails_with_a_timeout() {
     let mut world = World::new();
     let options =
         SessionOptions { reconnect_timeout: Duration::from_millis(300), ..SessionOptions::default() };
@@ -264,7 +266,10 @@ async fn a_link_that_stays_cut_ends_in_an_error_that_says_how_long_it_was_tried(
     world.served.signal(Signal::KILL);
     world.served.wait(Duration::from_secs(10));
     let error = gather(&mut process).await.unwrap_err();
-    assert!(matches!(&error, Error::Lost(why) if why.contains("not reached again")), "{error}");
+    assert!(
+        matches!(&error, Error::Lost(loss) if matches!(**loss, SessionLoss::ReconnectTimeout { .. })),
+        "{error}"
+    );
     let error = session.files().stat(".").await.unwrap_err();
     assert!(matches!(error, Error::Lost(_) | Error::Closed), "{error}");
 }

@@ -1,10 +1,10 @@
-//! The examples do what they say, on this machine and through a daemon that listens.
+//! The examples work on this machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 use testkit::programs::program;
 use testkit::sandbox::Sandbox;
 
-/// Runs an example in the sandbox's root; what it printed.
+/// Runs an example in the sandbox's root; returns its output.
 fn run(sandbox: &Sandbox, example: &str) -> (String, String) {
     let mut command = sandbox.command(program(&format!("examples/{example}")));
     command.env("REX_REXD", program("rexd")).env("REXD_CONFIG", sandbox.config());
@@ -15,13 +15,13 @@ fn run(sandbox: &Sandbox, example: &str) -> (String, String) {
 }
 
 #[test]
-fn a_command_is_run_and_its_status_told() {
+fn a_command_is_run_and_its_status_printed() {
     let (out, errors) = run(&Sandbox::new(), "run");
     assert_eq!((out.as_str(), errors.as_str()), ("out\nended with 3\n", "err\n"));
 }
 
 #[test]
-fn a_command_is_spoken_to_and_killed_with_its_children() {
+fn a_command_reads_input_and_is_killed_with_its_children() {
     let (out, _) = run(&Sandbox::new(), "talk");
     assert_eq!(out, "heard hello\nended sleep\nended sleep\nleft 0\n");
 }
@@ -35,7 +35,7 @@ fn files_are_written_watched_edited_and_searched() {
 }
 
 #[test]
-fn what_waits_is_heard_and_decided() {
+fn an_approval_request_is_received_and_approved() {
     let sandbox = Sandbox::with_config(
         "[[policy.rules]]\nname = \"removals\"\naction = \"ask\"\nargv = [\"rm\", \"*\"]\n",
     );

@@ -1,4 +1,4 @@
-//! Connections to an exec-server that are cut: what a process wrote comes once and in order, what was asked is done once.
+//! Lost connections to an exec-server: output arrives once and in order, and a request is performed once.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 use client::exec_server::v1::ExecParams;
@@ -9,7 +9,7 @@ use testkit::exec_server::ExecServer;
 use testkit::proxy::{CutKind, Direction, Proxy};
 use testkit::sandbox::Sandbox;
 
-/// Few enough that a server which keeps the last mebibyte of a process has all of it.
+/// Few enough that a server which keeps one mebibyte per process has all of them.
 const LINES: u32 = 100_000;
 
 struct World {
@@ -43,7 +43,7 @@ impl World {
     }
 }
 
-/// Everything that a process wrote, and its exit code.
+/// The output of a process and its exit code.
 async fn gather(process: &mut ExecServerProcess) -> Result<(Vec<u8>, i32), ExecServerError> {
     let (mut bytes, mut code) = (Vec::new(), None);
     while let Some(event) = process.next().await? {
@@ -63,7 +63,7 @@ fn counted() -> Vec<u8> {
 
 /// ARCHITECTURE.md, invariant 63.
 #[tokio::test]
-async fn what_a_process_writes_comes_once_wherever_the_connection_is_cut() {
+async fn output_arrives_once_wherever_the_connection_is_cut() {
     let world = World::new();
     let client = world.connect().await;
     for (at, how) in [
@@ -123,14 +123,14 @@ async fn a_write_that_is_cut_off_is_written_once() {
         expected.extend_from_slice(line.as_bytes());
         world.proxy.call_off();
     }
-    let mut heard = Vec::new();
-    while heard.len() < expected.len() {
+    let mut received = Vec::new();
+    while received.len() < expected.len() {
         match process.next().await.unwrap() {
-            Some(ExecServerEvent::Output { bytes, .. }) => heard.extend_from_slice(&bytes),
+            Some(ExecServerEvent::Output { bytes, .. }) => received.extend_from_slice(&bytes),
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(String::from_utf8_lossy(&heard), String::from_utf8_lossy(&expected));
+    assert_eq!(String::from_utf8_lossy(&received), String::from_utf8_lossy(&expected));
     assert!(process.terminate().await.unwrap());
     let (more, code) = gather(&mut process).await.unwrap();
     assert_eq!((more, code), (Vec::new(), 137));
@@ -138,7 +138,7 @@ async fn a_write_that_is_cut_off_is_written_once() {
 
 /// ARCHITECTURE.md, invariant 63.
 #[tokio::test]
-async fn what_may_have_been_done_is_not_asked_again() {
+async fn a_request_that_may_have_been_performed_is_not_sent_again() {
     let world = World::new();
     let client = world.connect().await;
     let place = world.sandbox.root().join("made");
@@ -151,5 +151,5 @@ async fn what_may_have_been_done_is_not_asked_again() {
     let error = client.fs_create_directory(params.clone()).await.unwrap_err();
     assert!(matches!(error, ExecServerError::Ambiguous { method: "fs/createDirectory", .. }), "{error:?}");
     assert!(place.is_dir(), "it had been done");
-    assert!(client.fs_create_directory(params).await.unwrap_err().code().is_some(), "the session goes on");
+    assert!(client.fs_create_directory(params).await.unwrap_err().code().is_some(), "the session continues");
 }

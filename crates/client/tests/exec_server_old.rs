@@ -1,4 +1,4 @@
-//! Input whose answer is cut off, at a server that knows writes by their names and at one that does not.
+//! Input whose response is lost, at a server that recognises writes by their id and at one that does not.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 use client::exec_server::v1::{WriteParams, WriteStatus};
@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 type Peer = WebSocketStream<TcpStream>;
 
-async fn hear(peer: &mut Peer) -> Option<Value> {
+async fn receive(peer: &mut Peer) -> Option<Value> {
     loop {
         match peer.next().await?.ok()? {
             Message::Text(text) => return Some(serde_json::from_str(&text).unwrap()),
@@ -22,15 +22,15 @@ async fn hear(peer: &mut Peer) -> Option<Value> {
     }
 }
 
-/// A server that is cut off after the first write, before it answers it; it tells of every write that it gets.
-async fn serve(listener: TcpListener, greeting: Value, writes: mpsc::UnboundedSender<String>) {
+/// A server that closes the connection after the first write instead of responding; it reports every write.
+async fn serve(listener: TcpListener, handshake: Value, writes: mpsc::UnboundedSender<String>) {
     let mut is_first = true;
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         let mut peer = tokio_tungstenite::accept_async(stream).await.unwrap();
-        while let Some(message) = hear(&mut peer).await {
+        while let Some(message) = receive(&mut peer).await {
             let result = match message["method"].as_str().unwrap() {
-                "initialize" => greeting.clone(),
+                "initialize" => handshake.clone(),
                 "process/write" => {
                     writes.send(message["params"]["writeId"].as_str().unwrap().to_owned()).ok();
                     if std::mem::take(&mut is_first) {
@@ -46,12 +46,12 @@ async fn serve(listener: TcpListener, greeting: Value, writes: mpsc::UnboundedSe
     }
 }
 
-/// What became of a write that was cut off, and the names of all writes that the server got: one more is asked after it.
-async fn write_to(greeting: Value) -> (Result<WriteStatus, ExecServerError>, Vec<String>) {
+/// The result of a write whose response was lost, and the ids of all writes that the server received.
+async fn write_to(handshake: Value) -> (Result<WriteStatus, ExecServerError>, Vec<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}", listener.local_addr().unwrap());
     let (writes, mut written) = mpsc::unbounded_channel();
-    let serving = tokio::spawn(serve(listener, greeting, writes));
+    let serving = tokio::spawn(serve(listener, handshake, writes));
     let args = RemoteExecServerConnectArgs::new(url, "tests");
     let client = ExecServerClient::connect_websocket(args).await.unwrap();
     let write = |name: &str| {
@@ -72,7 +72,7 @@ async fn write_to(greeting: Value) -> (Result<WriteStatus, ExecServerError>, Vec
 }
 
 #[tokio::test]
-async fn a_server_that_knows_writes_by_name_is_asked_again() {
+async fn a_write_is_sent_again_to_a_server_that_recognises_its_id() {
     let shell = json!({"name": "sh", "path": "/bin/sh"});
     let (status, names) = write_to(json!({"sessionId": "s", "environmentInfo": {"shell": shell}})).await;
     assert_eq!(status.unwrap(), WriteStatus::Accepted);
@@ -80,7 +80,7 @@ async fn a_server_that_knows_writes_by_name_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_would_write_it_twice_is_not_asked_again() {
+async fn a_write_is_not_sent_again_to_a_server_that_ignores_its_id() {
     let (status, names) = write_to(json!({"sessionId": "s"})).await;
     assert!(matches!(status, Err(ExecServerError::Ambiguous { method: "process/write", .. })), "{status:?}");
     assert_eq!(names, ["first", "second"]);

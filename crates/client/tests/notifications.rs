@@ -1,4 +1,4 @@
-//! What an exec-server says that belongs to no process: it is heard, or it is said that it is missing.
+//! Notifications that belong to no process are received, or reported as missing.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod scripted;
@@ -6,42 +6,42 @@ mod scripted;
 use std::time::Duration;
 
 use client::exec_server::{ExecServerClient, ExecServerError, ExecServerEvent, v0};
-use scripted::{greeted, line, settled};
+use scripted::{connected, line, settled};
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt as _, DuplexStream};
 
-/// Pieces that are together more than is kept for anybody.
-const PIECES: u64 = 100;
-/// Bytes of a piece.
-const PIECE: usize = 1 << 20;
+/// Chunks that together exceed the limit of a queue.
+const CHUNKS: u64 = 100;
+/// Bytes of one chunk.
+const CHUNK_BYTES: usize = 1 << 20;
 
-fn piece(number: u64) -> Vec<u8> {
-    let text = "x".repeat(PIECE);
+fn chunk(number: u64) -> Vec<u8> {
+    let text = "x".repeat(CHUNK_BYTES);
     line(
         &json!({"method": "http/request/bodyDelta", "params": {"requestId": "r", "seq": number, "text": text}}),
     )
 }
 
-type Told = tokio::sync::mpsc::UnboundedReceiver<Result<u64, ExecServerError>>;
+type Numbers = tokio::sync::mpsc::UnboundedReceiver<Result<u64, ExecServerError>>;
 
-/// Says it all, as fast as it is taken.
-fn say(mut to_client: DuplexStream) -> tokio::task::JoinHandle<DuplexStream> {
+/// Sends all chunks as fast as they are read.
+fn send_all(mut to_client: DuplexStream) -> tokio::task::JoinHandle<DuplexStream> {
     tokio::spawn(async move {
-        for number in 0..PIECES {
-            to_client.write_all(&piece(number)).await.unwrap();
+        for number in 0..CHUNKS {
+            to_client.write_all(&chunk(number)).await.unwrap();
         }
         to_client
     })
 }
 
-async fn numbers(client: &ExecServerClient) -> Told {
-    let mut heard = client.notifications().await.unwrap();
-    let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+async fn numbers(client: &ExecServerClient) -> Numbers {
+    let mut notifications = client.notifications().await.unwrap();
+    let (sender, received) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
-        // Long enough for the server to have said what it can.
+        // Long enough for the server to have sent what it can.
         settled().await;
         loop {
-            let number = match heard.next().await {
+            let number = match notifications.next().await {
                 Ok(None) => return,
                 Ok(Some(notification)) => {
                     let params: Value = serde_json::from_slice(&notification.params).unwrap();
@@ -49,39 +49,42 @@ async fn numbers(client: &ExecServerClient) -> Told {
                 }
                 Err(error) => Err(error),
             };
-            tell.send(number).unwrap();
+            sender.send(number).unwrap();
         }
     });
-    told
+    received
 }
 
-async fn next(told: &mut Told) -> Result<u64, ExecServerError> {
-    tokio::time::timeout(Duration::from_secs(60), told.recv()).await.expect("it hears more").unwrap()
+async fn next(numbers: &mut Numbers) -> Result<u64, ExecServerError> {
+    tokio::time::timeout(Duration::from_secs(60), numbers.recv())
+        .await
+        .expect("another notification")
+        .unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_listener_holds_the_server_back_and_hears_everything() {
-    let (client, _from_client, to_client) = greeted().await;
-    let mut told = numbers(&client).await;
-    let _to_client = say(to_client);
-    for number in 0..PIECES {
-        assert_eq!(next(&mut told).await.unwrap(), number);
+async fn a_slow_subscriber_slows_the_server_and_receives_everything() {
+    let (client, _from_client, to_client) = connected().await;
+    let mut received = numbers(&client).await;
+    let _to_client = send_all(to_client);
+    for number in 0..CHUNKS {
+        assert_eq!(next(&mut received).await.unwrap(), number);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_is_too_far_behind_hears_where_something_is_missing() {
-    let (client, _from_client, to_client) = greeted().await;
-    let mut told = numbers(&client).await;
-    // Somebody waits for an answer, so the link is read on.
-    let asker = client.clone();
-    let asking = tokio::spawn(async move { asker.environment_status().await });
+async fn a_subscriber_over_its_limit_receives_where_notifications_are_missing() {
+    let (client, _from_client, to_client) = connected().await;
+    let mut received = numbers(&client).await;
+    // A request is pending, so the connection is read on.
+    let requester = client.clone();
+    let pending = tokio::spawn(async move { requester.environment_status().await });
     tokio::task::yield_now().await;
-    let mut to_client = say(to_client).await.unwrap();
+    let mut to_client = send_all(to_client).await.unwrap();
     let (mut expected, mut is_missing) = (0, false);
     while !is_missing {
-        match next(&mut told).await {
-            Ok(number) => assert_eq!(number, expected, "nothing is missing before it is said"),
+        match next(&mut received).await {
+            Ok(number) => assert_eq!(number, expected, "nothing is missing before the report"),
             Err(error) => {
                 assert!(matches!(error, ExecServerError::Missed(_)), "{error}");
                 is_missing = true;
@@ -89,15 +92,15 @@ async fn a_listener_that_is_too_far_behind_hears_where_something_is_missing() {
         }
         expected += 1;
     }
-    assert!(expected < PIECES, "all of it was kept");
-    to_client.write_all(&piece(PIECES)).await.unwrap();
-    assert_eq!(next(&mut told).await.unwrap(), PIECES, "what comes later is heard");
-    asking.abort();
+    assert!(expected < CHUNKS, "all chunks were kept");
+    to_client.write_all(&chunk(CHUNKS)).await.unwrap();
+    assert_eq!(next(&mut received).await.unwrap(), CHUNKS, "later notifications are received");
+    pending.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_of_a_command_of_v0_holds_the_server_back_and_reads_everything() {
-    let (client, _from_client, mut to_client) = greeted().await;
+async fn a_slow_reader_of_a_v0_command_slows_the_server_and_reads_everything() {
+    let (client, _from_client, mut to_client) = connected().await;
     let params = json!({"processId": "p", "argv": ["x"], "cwd": "/", "env": {}, "tty": false});
     let params: v0::ExecParams = serde_json::from_value(params).unwrap();
     let starting = tokio::spawn(async move { client.command_start(params).await });
@@ -107,21 +110,21 @@ async fn a_slow_reader_of_a_command_of_v0_holds_the_server_back_and_reads_everyt
         .await
         .unwrap();
     let mut process = starting.await.unwrap().unwrap();
-    let chunk = "eHh4".repeat(PIECE / 4);
-    let saying = tokio::spawn(async move {
+    let chunk = "eHh4".repeat(CHUNK_BYTES / 4);
+    let sending = tokio::spawn(async move {
         let delta = json!({"processId": "p", "stream": "stdout", "chunk": chunk});
         let message = line(&json!({"method": v0::method::OUTPUT_DELTA, "params": delta}));
-        for _ in 0..PIECES {
+        for _ in 0..CHUNKS {
             to_client.write_all(&message).await.unwrap();
         }
         to_client
     });
     settled().await;
-    for number in 0..PIECES {
+    for number in 0..CHUNKS {
         match process.next().await.unwrap().unwrap() {
-            ExecServerEvent::Output { bytes, .. } => assert_eq!(bytes.len(), PIECE / 4 * 3),
-            other => panic!("{other:?} after {number} pieces"),
+            ExecServerEvent::Output { bytes, .. } => assert_eq!(bytes.len(), CHUNK_BYTES / 4 * 3),
+            other => panic!("{other:?} after {number} chunks"),
         }
     }
-    saying.abort();
+    sending.abort();
 }

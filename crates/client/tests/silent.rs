@@ -1,4 +1,4 @@
-//! A machine that is reached and says nothing: the error says what to look at, and nothing is left behind.
+//! A machine that accepts the connection and does not answer: the error has a hint, and no process is left.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use testkit::sandbox::Sandbox;
 use testkit::sshd::Sshd;
 use testkit::tries::Tries;
 
-/// The ssh that this program starts.
+/// Finds the ssh that this program starts.
 fn our_ssh() -> ProcessWatch {
     let ours = i32::try_from(std::process::id()).unwrap();
     let is_ssh = |pid: &i32| {
@@ -27,13 +27,13 @@ fn our_ssh() -> ProcessWatch {
 }
 
 #[tokio::test]
-async fn a_machine_that_says_nothing_leaves_no_ssh_behind() {
+async fn a_machine_that_does_not_answer_leaves_no_ssh_behind() {
     let sandbox = Sandbox::new();
     let sshd = Sshd::start(&sandbox);
     let target = Target::Ssh(SshTarget {
         host: "far".to_owned(),
         options: vec!["-F".to_owned(), sshd.client_config(&sandbox).to_str().unwrap().to_owned()],
-        // It reads what is said and sends it back: that is no answer.
+        // It echoes the requests, which are not responses.
         command: Some(RemoteCommand::Line("exec cat".to_owned())),
         ..SshTarget::default()
     });
@@ -42,7 +42,7 @@ async fn a_machine_that_says_nothing_leaves_no_ssh_behind() {
     let Err(Error::Connect(error)) = Session::open(target, options).await else { panic!("it answers") };
     assert_eq!(error.to_string(), "cannot reach ssh:far: no answer within 2 s");
     let hint = error.hint.unwrap();
-    assert!(hint.contains("`ssh far`") && hint.contains("must speak REXD"), "{hint}");
-    // Nothing of ours runs any more but this thread: it is not a later task that ends it.
-    assert!(ssh.join().unwrap().ends_before(Instant::now() + PATIENCE), "ssh lives on");
+    assert!(hint.contains("`ssh far`") && hint.contains("speaks REXD"), "{hint}");
+    // No task of this program runs any more that could end it later.
+    assert!(ssh.join().unwrap().ends_before(Instant::now() + PATIENCE), "ssh is still running");
 }

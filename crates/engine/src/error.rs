@@ -94,9 +94,6 @@ pub enum Error {
         /// What the parser said.
         reason: String,
     },
-    /// An idempotency key was used again for a different request, or its first use has not ended.
-    #[error("idempotency key is in use")]
-    KeyInUse,
 
     /// The process could not be confined as its profile says, so it was not started.
     #[error("sandbox {profile}: {reason}")]

@@ -19,6 +19,7 @@ async fn read_all_after_a_stall(process: &Process, stall: impl Future<Output = (
                 }
             }
             Item::Lost { bytes, .. } => panic!("{bytes} lost"),
+            Item::Exited { .. } => {}
             Item::Closed(_) => return (bytes_seen, sum),
             Item::Disconnected => panic!("left"),
         }
@@ -85,6 +86,7 @@ async fn lost_and_seen(mut reader: engine::process::LogReader) -> (u64, u64) {
         match reader.next(usize::MAX).await {
             Item::Lost { bytes, .. } => lost += bytes,
             Item::Output { bytes, .. } => seen += bytes.len() as u64,
+            Item::Exited { .. } => {}
             Item::Closed(_) => return (lost, seen),
             Item::Disconnected => panic!("left"),
         }

@@ -106,6 +106,7 @@ async fn a_kept_process_is_read_from_where_its_keeper_begins_with_its_losses() {
     news.send(KeeperEvent::Lost { next: Cursor(10) }).await.unwrap();
     news.send(output(10, "two")).await.unwrap();
     news.send(KeeperEvent::Exited(ExitStatus::Code(3))).await.unwrap();
+    news.send(output(13, "child")).await.unwrap();
     news.send(KeeperEvent::Closed(closed())).await.unwrap();
     let mut seen = String::new();
     loop {
@@ -114,11 +115,12 @@ async fn a_kept_process_is_read_from_where_its_keeper_begins_with_its_losses() {
                 seen.push_str(&format!("{} to {} ", std::str::from_utf8(&bytes).unwrap(), next.0));
             }
             Item::Lost { bytes, next } => seen.push_str(&format!("lost {bytes} to {} ", next.0)),
+            Item::Exited { status, .. } => seen.push_str(&format!("{status:?} ")),
             Item::Closed(closed) => break assert_eq!(closed.exit, ExitStatus::Code(3)),
             Item::Disconnected => panic!("left"),
         }
     }
-    assert_eq!(seen, "one to 8 lost 2 to 10 two to 13 ");
+    assert_eq!(seen, "one to 8 lost 2 to 10 two to 13 Code(3) child to 18 ");
     assert_eq!(process.closed().await.unwrap().stdout_bytes, 12);
 }
 
@@ -168,6 +170,10 @@ async fn a_keeper_that_dies_takes_the_process_with_it() {
     drop(news);
     assert_eq!(process.closed().await.unwrap().exit, ExitStatus::Signal(Signal::KILL));
     assert!(matches!(reader.next(usize::MAX).await, Item::Output { .. }));
+    assert!(matches!(
+        reader.next(usize::MAX).await,
+        Item::Exited { status: ExitStatus::Signal(Signal::KILL), .. }
+    ));
     assert!(matches!(reader.next(usize::MAX).await, Item::Closed(_)));
 }
 

@@ -107,6 +107,7 @@ async fn another_signal_goes_to_the_group_once() {
     let closed = loop {
         match reader.next(usize::MAX).await {
             Item::Output { bytes, .. } => text.push_str(std::str::from_utf8(&bytes).unwrap()),
+            Item::Exited { .. } => {}
             Item::Closed(closed) => break closed,
             other @ (Item::Lost { .. } | Item::Disconnected) => panic!("{other:?}"),
         }

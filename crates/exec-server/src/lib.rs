@@ -1,15 +1,15 @@
-//! Codex's exec-server as a library: its client, its server and its protocol, by the names of its documents.
+//! The exec-server of Codex as a library: client, server and protocol, with the names of its documents.
 //!
 //! | you want to | use |
 //! |---|---|
-//! | speak to a server over streams that you have | [`ExecServerClient::connect_stdio`] |
-//! | speak to one that listens | [`ExecServerClient::connect_websocket`] |
-//! | speak to one behind a rendezvous | [`ExecServerClient::connect_relay`] |
-//! | start one as a child and speak to it | [`spawn_local_exec_server`] |
-//! | be one | [`run_main`], [`run_main_with_transport`] |
-//! | be one that registers at a hub | [`run_remote_executor`] |
+//! | connect to a server over existing streams | [`ExecServerClient::connect_stdio`] |
+//! | connect to a listening server | [`ExecServerClient::connect_websocket`] |
+//! | connect to a server behind a rendezvous | [`ExecServerClient::connect_relay`] |
+//! | start a server as a child process and connect to it | [`spawn_local_exec_server`] |
+//! | serve | [`run_main`], [`run_main_with_transport`] |
+//! | serve as an executor that registers at a hub | [`run_remote_executor`] |
 //!
-//! The types of v1 are at the root, under the names they have in the protocol; those of v0 are in [`v0`]. Each row has a
+//! The types of v1 are at the root, with their names in the protocol; those of v0 are in [`v0`]. Each row has an example
 //! program in `examples/`.
 
 mod serve;
@@ -17,7 +17,8 @@ mod spawn;
 
 pub use client::exec_server::{
     ByteChunk, ErrorObject, ExecServerClient, ExecServerClientConnectOptions, ExecServerError,
-    ExecServerEvent, ExecServerProcess, Notification, Notifications, RemoteExecServerConnectArgs, code,
+    ExecServerEvent, ExecServerLoss, ExecServerProcess, MissedCause, Notification, Notifications,
+    RemoteExecServerConnectArgs, code,
 };
 pub use client::exec_server::{http::*, v0, v1::*};
 pub use daemon::faces::exec_server::listen::{

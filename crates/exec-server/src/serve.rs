@@ -1,4 +1,4 @@
-//! Being a server: what `rexd exec-server` does, for a program of one's own.
+//! Serves exec-server from any program, as `rexd exec-server` does.
 
 use std::path::PathBuf;
 
@@ -8,25 +8,25 @@ use daemon::config::{Config, ConfigArgs, Paths};
 use daemon::faces::exec_server::listen::ExecServerTransport;
 use daemon::faces::exec_server::relay::RemoteExecutorConfig;
 
-/// Where a server finds what it needs at run time. Everything has a default, as for `rexd`.
+/// The paths that a server uses at run time. All have defaults, as for `rexd`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExecServerRuntimePaths {
-    /// The configuration: roots, rules, sandbox, audit. The usual places are searched if absent.
+    /// The configuration: roots, rules, sandbox, audit. The default paths are searched if absent.
     pub config_file: Option<PathBuf>,
-    /// The folder for the audit and other state; the user's if absent.
+    /// The directory for the audit and other state; the user's state directory if absent.
     pub state_dir: Option<PathBuf>,
-    /// What may be seen and changed; what the configuration says if empty, and everything that the user may if that
-    /// says nothing.
+    /// The directories that may be read and changed. If empty, those of the configuration; without any, all that the
+    /// user may access.
     pub roots: Vec<PathBuf>,
 }
 
-/// Serves on a URL, `ws://IP:PORT` or `stdio`, until a signal asks for the end or the peer on stdio is done. The URL
-/// with its real port is printed on standard output.
+/// Serves on a URL, `ws://IP:PORT` or `stdio`, until a termination signal or the end of stdin. Prints the URL with its
+/// actual port on standard output.
 pub async fn run_main(listen_url: &str, paths: ExecServerRuntimePaths) -> anyhow::Result<()> {
     run_main_with_transport(listen_url.parse()?, paths).await
 }
 
-/// The same, for a URL that was read already.
+/// The same as [`run_main`], for a parsed URL.
 pub async fn run_main_with_transport(
     transport: ExecServerTransport,
     paths: ExecServerRuntimePaths,
@@ -38,8 +38,8 @@ pub async fn run_main_with_transport(
     daemon::serve::exec_server(&loaded, &daemon_paths, &face).await
 }
 
-/// Registers as an executor and serves whoever comes through the rendezvous, until a signal asks for the end or the
-/// registry says something that no waiting mends.
+/// Registers as an executor and serves the clients of the rendezvous, until a termination signal or a permanent error
+/// of the registry.
 pub async fn run_remote_executor(
     config: RemoteExecutorConfig,
     paths: ExecServerRuntimePaths,
@@ -54,7 +54,7 @@ impl ExecServerRuntimePaths {
     fn daemon_paths(&self) -> Paths {
         let paths = Paths::from_environment();
         match &self.state_dir {
-            Some(folder) => Paths { state: Some(folder.clone()), ..paths },
+            Some(directory) => Paths { state: Some(directory.clone()), ..paths },
             None => paths,
         }
     }

@@ -1,30 +1,31 @@
-//! A server as a child that speaks on its standard streams, and a client of it.
+//! Starts a server as a child process and connects to its standard streams.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use client::exec_server::{
     ExecServerClient, ExecServerClientConnectOptions, ExecServerError, exec_server_limits,
 };
 use link::child::{self, Child};
 
-/// What to start.
+/// The program of a server, with its arguments and environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExecServerLaunchCommand {
-    /// The program.
+    /// The path of the program.
     pub program: PathBuf,
-    /// What makes it speak on its standard streams, such as `exec-server --listen stdio`.
+    /// The arguments that make it serve its standard streams, such as `exec-server --listen stdio`.
     pub args: Vec<String>,
-    /// Set in its environment, beside what it inherits.
+    /// Variables that are added to the inherited environment.
     pub env: BTreeMap<String, String>,
-    /// Where it starts; here if absent.
+    /// The working directory; the current one if absent.
     pub cwd: Option<PathBuf>,
 }
 
-/// A server that was started for this handle, and the connection to it. The server ends with the handle, and what it
-/// runs with it.
+/// A server that was started for this handle, and the connection to it. The server and its processes end with the
+/// handle.
 #[derive(Debug)]
 pub struct SpawnedExecServer {
     client: ExecServerClient,
@@ -37,25 +38,22 @@ pub async fn spawn_local_exec_server(
     options: ExecServerClientConnectOptions,
 ) -> Result<SpawnedExecServer, ExecServerError> {
     let program = command.program.display().to_string();
-    let failed = |cause: &dyn std::fmt::Display| ExecServerError::Spawn(format!("{program}: {cause}"));
-    let (link, mut child) =
-        child::spawn(command.to_command(), &exec_server_limits()).map_err(|error| failed(&error))?;
+    let (link, mut child) = match child::spawn(command.to_command(), &exec_server_limits()) {
+        Ok(spawned) => spawned,
+        Err(source) => return Err(ExecServerError::Spawn { program, source: Arc::new(source) }),
+    };
     match ExecServerClient::connect_link(link, options).await {
         Ok(client) => Ok(SpawnedExecServer { client, child }),
         Err(ExecServerError::Lost(_)) => {
-            let status = child
-                .ended()
-                .await
-                .map_or_else(|| "it closed its output".to_owned(), |status| status.to_string());
-            let said = child.errors().text();
-            Err(failed(&if said.is_empty() { status } else { format!("{status}: {said}") }))
+            let status = child.ended().await;
+            Err(ExecServerError::ExitedEarly { program, status, stderr: child.errors().text() })
         }
         Err(error) => Err(error),
     }
 }
 
 impl ExecServerLaunchCommand {
-    /// A program of the kind of `rexd` or `codex`, with the arguments that have it serve its standard streams.
+    /// A program like `rexd` or `codex`, with the arguments that make it serve its standard streams.
     pub fn exec_server(program: impl Into<PathBuf>) -> ExecServerLaunchCommand {
         ExecServerLaunchCommand {
             program: program.into(),
@@ -66,7 +64,7 @@ impl ExecServerLaunchCommand {
 
     fn to_command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        // A key that interrupts us is not meant for it: it ends when its input does.
+        // Ctrl-C at the terminal must not reach the server: it ends when its input is closed.
         command.args(&self.args).envs(&self.env).process_group(0);
         if let Some(cwd) = &self.cwd {
             command.current_dir(cwd);
@@ -76,27 +74,27 @@ impl ExecServerLaunchCommand {
 }
 
 impl SpawnedExecServer {
-    /// The connection to it.
+    /// The client that is connected to it.
     pub fn client(&self) -> &ExecServerClient {
         &self.client
     }
 
-    /// The child's number.
+    /// The process id of the server.
     pub fn pid(&self) -> Option<u32> {
         self.child.pid()
     }
 
-    /// What it has written to its standard error, the last of it.
+    /// The end of its standard error.
     pub fn errors(&self) -> String {
         self.child.errors().text()
     }
 
-    /// Ends it, and waits until it has ended.
+    /// Closes the connection and waits until the server has exited.
     pub async fn shut_down(mut self) -> Result<(), ExecServerError> {
         self.client.close().await?;
         match self.child.ended().await {
             Some(_) => Ok(()),
-            None => Err(ExecServerError::Lost("it does not end though its input has".to_owned())),
+            None => Err(ExecServerError::StillRunning),
         }
     }
 }

@@ -147,7 +147,7 @@ async fn a_child_ends_with_its_handle_and_one_that_cannot_serve_says_why() {
     assert!(error.to_string().contains("no-such-flag"), "{error}");
     let missing = ExecServerLaunchCommand::exec_server("/no/such/program");
     let error = spawn_local_exec_server(missing, options).await.unwrap_err();
-    assert!(matches!(error, ExecServerError::Spawn(_)), "{error}");
+    assert!(matches!(error, ExecServerError::Spawn { .. }), "{error}");
 }
 
 #[tokio::test]

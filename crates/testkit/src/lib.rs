@@ -2,21 +2,21 @@
 //!
 //! Everything here except the replay of transcripts fails by a panic that shows the conversation: a test has no use for
 //! an error value.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed expectation fails the test")]
 
 pub mod carrier;
 pub mod client;
 pub mod cutter;
 pub mod daemon;
 pub mod exec_server;
+mod forward;
 pub mod http;
+pub mod http_carrier;
 pub mod invariants;
 pub mod lines;
 pub mod log;
 pub mod model;
-mod pass;
 pub mod pattern;
-pub mod posts;
 pub mod proc;
 pub mod programs;
 pub mod prometheus;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use crate::pass::pass;
+use crate::forward::forward;
 use crate::proc::{wait_for, wait_readable};
 use crate::serve::Addresses;
 
@@ -211,7 +211,7 @@ fn accept<L: AsFd + Send + 'static>(
                 && let Some((client, daemon)) = take(&listener)
             {
                 let rules = rules.clone();
-                connections.push(std::thread::spawn(move || pass(client, daemon, &rules)));
+                connections.push(std::thread::spawn(move || forward(client, daemon, &rules)));
             }
         }
         for connection in connections {

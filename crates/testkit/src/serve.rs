@@ -14,7 +14,7 @@ use crate::client::{AnyClient, Client};
 use crate::daemon::PATIENCE;
 use crate::lines::Lines;
 use crate::log::Log;
-use crate::posts::HttpCarrier;
+use crate::http_carrier::HttpCarrier;
 use crate::proc::watch;
 use crate::sandbox::Sandbox;
 use crate::websocket::Socket;
@@ -62,9 +62,9 @@ impl Addresses {
 
     /// Opens an HTTP connection that reads a session's events after this one, by `Last-Event-ID`.
     pub fn listen(&self, session: &str, last: u64) -> io::Result<Box<dyn Carrier + Send>> {
-        let mut posts = HttpCarrier::connect(self.http, self.token.as_deref())?;
-        posts.listen(session, Some(&last.to_string()))?;
-        Ok(Box::new(posts))
+        let mut carrier = HttpCarrier::connect(self.http, self.token.as_deref())?;
+        carrier.listen(session, Some(&last.to_string()))?;
+        Ok(Box::new(carrier))
     }
 
     /// The same addresses with another token.

@@ -1,14 +1,14 @@
 //! Every wire format as plain data, one module per version. No I/O.
 //!
-//! | protocol | version | module | spec folder |
+//! | protocol | version | module | spec directory |
 //! |---|---|---|---|
 //! | JSON-RPC | 2.0 | [`jsonrpc`] | – |
 //! | REXD | 1 | [`rexd::v1`] | `spec/rexd-v1` |
 //! | exec-server | 0, 1 and its relay | [`exec_server`] | `spec/exec-server-v0`, `spec/exec-server-v1` |
-//! | keeper's socket | 1, 2 | [`keeper`] | – |
+//! | keeper socket | 1, 2 | [`keeper`] | – |
 //!
-//! A face decodes with these types and converts them into the engine's own; nothing here decides what a value
-//! means. Bulk output has encoders of its own ([`text`], [`base64`]) because it passes through them byte by byte.
+//! A face decodes these types and converts them into the engine's; no code here interprets a value. Bulk output has its
+//! own encoders ([`text`], [`base64`]), which process it byte by byte.
 
 pub mod base64;
 pub mod exec_server;

@@ -1,31 +1,30 @@
-//! Text as a JSON string, fast: bulk output passes through here.
+//! A fast encoder of text as a JSON string, for bulk output.
 //!
-//! The usual encoder looks at one byte at a time. Here 32 bytes are counted at once with arithmetic that the
-//! compiler turns into vector instructions. Where nothing needs an escape the bytes join a run that is copied whole;
-//! where little does, the few places are sought eight bytes at a time; where much does, every byte is looked up in a
-//! table and stored without a branch.
+//! It counts the escapes of 32 bytes at once with arithmetic that the compiler turns into vector instructions. Chunks
+//! without escapes are copied as one run; in chunks with few escapes they are found eight bytes at a time; in all others
+//! every byte is looked up in a table and stored without a branch.
 
 const CHUNK: usize = 32;
-/// Room for a chunk of the longest escapes, and for the store of the last one.
+/// Capacity for a chunk of the longest escapes and the eight-byte store of the last one.
 const LOOKED_UP: usize = 256 + 8;
-/// Escapes in a chunk up to which seeking them is faster than looking every byte up.
+/// Escapes in a chunk up to which searching them is faster than the table.
 const FEW: u8 = 2;
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// Appends `text` as a JSON string with its quotes. The bytes are the same that serde_json writes.
+/// Appends `text` as a JSON string with quotes, with the same bytes as serde_json.
 pub fn push_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     push_json_fragment(out, text);
     out.push(b'"');
 }
 
-/// Appends `text` as the inside of a JSON string, without the quotes.
+/// Appends `text` as the content of a JSON string, without quotes.
 pub fn push_json_fragment(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + bytes.len() / 16);
     let (chunks, tail) = bytes.as_chunks::<CHUNK>();
-    // Where the bytes begin that are still to be copied.
+    // The start of the bytes that are not copied yet.
     let mut run = 0;
     let mut buffer = [0; LOOKED_UP];
     for (index, chunk) in chunks.iter().enumerate() {
@@ -53,7 +52,7 @@ pub fn push_json_fragment(out: &mut Vec<u8>, text: &str) {
     push_looked_up(out, tail, &mut buffer);
 }
 
-/// How many bytes need an escape. Without a branch inside, so that it becomes vector code.
+/// The number of bytes that need an escape. Free of branches, so that it becomes vector code.
 fn count_escapes(chunk: &[u8; CHUNK]) -> u8 {
     let mut count = 0;
     for &byte in chunk {
@@ -62,7 +61,7 @@ fn count_escapes(chunk: &[u8; CHUNK]) -> u8 {
     count
 }
 
-/// The place of the first byte that needs an escape.
+/// The index of the first byte that needs an escape.
 fn first_escape(bytes: &[u8]) -> Option<usize> {
     let (words, tail) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
@@ -75,8 +74,8 @@ fn first_escape(bytes: &[u8]) -> Option<usize> {
     place.map(|place| words.len() * 8 + place)
 }
 
-/// The high bit of each byte that needs an escape. A borrow may mark bytes above a true mark, never below the
-/// first, and only the first is used.
+/// The high bit of each byte that needs an escape. A borrow may set bits above the first one, never below it, and only
+/// the first is used.
 fn escape_marks(word: u64) -> u64 {
     let zero = |x: u64| x.wrapping_sub(ONES) & !x;
     let control = word.wrapping_sub(ONES * 0x20) & !word;
@@ -85,12 +84,12 @@ fn escape_marks(word: u64) -> u64 {
     (control | quote | backslash) & HIGH
 }
 
-/// Appends at most a chunk by the table: eight bytes are stored for each, of which those count that it stands for.
+/// Appends at most a chunk through the table: stores eight bytes for each byte, then advances by its actual length.
 fn push_looked_up(out: &mut Vec<u8>, bytes: &[u8], buffer: &mut [u8; LOOKED_UP]) {
     let mut used = 0;
     for &byte in bytes {
         let (text, length) = TABLE[usize::from(byte)];
-        // A chunk never passes 192 bytes; the mask only lets the compiler know that too.
+        // A chunk takes at most 192 bytes; the mask lets the compiler remove the bounds check.
         let place = used & 0xff;
         buffer[place..place + 8].copy_from_slice(&text.to_le_bytes());
         used += length as usize;
@@ -107,7 +106,7 @@ fn push_escape(out: &mut Vec<u8>, byte: u8) {
     }
 }
 
-/// What each byte becomes, lowest byte first, and how many bytes that are.
+/// The encoding of each byte, lowest byte first, and its length.
 static TABLE: [(u64, u64); 256] = table();
 
 const fn table() -> [(u64, u64); 256] {
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn every_single_byte_character_is_escaped_as_serde_json_does_at_every_place_of_a_chunk() {
+    fn every_single_byte_character_is_escaped_as_by_serde_json_at_every_index_of_a_chunk() {
         for byte in 0..0x80u8 {
             for place in 0..70 {
                 let mut text = "a".repeat(place);
@@ -162,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_equals_serde_json_and_comes_back(text in "(\\PC|[\\x00-\\x24\\\\]|[a-z]{0,40}){0,60}") {
+        fn any_text_equals_serde_json_and_survives_decoding(text in "(\\PC|[\\x00-\\x24\\\\]|[a-z]{0,40}){0,60}") {
             let encoded = ours(&text);
             prop_assert_eq!(&encoded, &serde_json::to_vec(&text).unwrap());
             prop_assert_eq!(serde_json::from_slice::<String>(&encoded).unwrap(), text);

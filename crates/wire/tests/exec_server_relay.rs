@@ -1,4 +1,4 @@
-//! Relay frames: known bytes, what is refused, and that a router reads what an end reads.
+//! Relay frames: known bytes, invalid frames, and the same result in router and endpoint.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn decode(bytes: &[u8]) -> Result<RelayFrame, RelayError> {
 }
 
 #[test]
-fn a_resume_of_a_released_harness_is_read_and_written() {
+fn a_resume_of_a_released_harness_is_decoded_and_encoded() {
     let bytes = b"\x08\x01\x12\x08stream-a\x3a\x00";
     let frame = RelayFrame::new("stream-a", Body::Resume { next_seq: 0 });
     assert_eq!(decode(bytes).unwrap(), frame);
@@ -28,7 +28,7 @@ fn a_data_frame_has_the_numbers_of_the_schema() {
 }
 
 #[test]
-fn what_is_no_frame_is_refused_with_its_reason() {
+fn an_invalid_frame_is_an_error_with_its_reason() {
     let long = MAX_STREAM_ID_BYTES + 1;
     let long_id = RelayFrame::new("x".repeat(long), Body::Heartbeat).encode();
     let cases: &[(&[u8], RelayError)] = &[

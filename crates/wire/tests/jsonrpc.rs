@@ -1,10 +1,10 @@
-//! What one line is taken for: every row of the spec's "JSON-RPC edge", and lines made to hurt.
+//! Parsing of lines: every row of the JSON-RPC part of the spec, and hostile lines.
 
 use proptest::prelude::*;
 use wire::jsonrpc::{Id, Item, Message, parse};
 use wire::limits::MAX_BATCH_CALLS;
 
-/// A line, the code it is refused with, and the id that is answered to.
+/// An invalid line, the code of the error and the id of the response.
 const REFUSED: &[(&str, i64, Option<&str>)] = &[
     ("", -32700, None),
     ("nonsense", -32700, None),
@@ -31,10 +31,10 @@ const REFUSED: &[(&str, i64, Option<&str>)] = &[
 ];
 
 #[test]
-fn what_is_no_request_is_refused_with_the_right_code_and_id() {
+fn an_invalid_request_has_the_right_code_and_id() {
     for (line, code, id) in REFUSED {
-        let fault = parse(line.as_bytes()).expect_err(line);
-        assert_eq!((fault.error.code, fault.id), (*code, id.and_then(Id::from_json)), "{line}");
+        let invalid = parse(line.as_bytes()).expect_err(line);
+        assert_eq!((invalid.error.code, invalid.id), (*code, id.and_then(Id::from_json)), "{line}");
     }
     assert_eq!(parse(b"{\"a\":\"\xff\"}").unwrap_err().error.code, -32700);
 }
@@ -80,7 +80,7 @@ fn a_method_without_escapes_and_the_params_are_borrowed_from_the_line() {
 }
 
 #[test]
-fn answers_of_a_client_are_told_from_calls() {
+fn responses_are_distinguished_from_calls() {
     let Ok(Message::Single(Item::Response(answer))) =
         parse(br#"{"jsonrpc":"2.0","id":3,"result":{"ok":true}}"#)
     else {
@@ -95,7 +95,7 @@ fn answers_of_a_client_are_told_from_calls() {
 }
 
 #[test]
-fn each_part_of_a_batch_is_judged_by_itself() {
+fn each_item_of_a_batch_is_checked_by_itself() {
     let line = br#"[{"jsonrpc":"2.0","id":1,"method":"a"}, 5, {"id":2}, {"jsonrpc":"2.0","method":"b"}, [], {"jsonrpc":"2.0","id":1,"result":1}]"#;
     let Ok(Message::Batch(parts)) = parse(line) else { panic!() };
     let seen: Vec<_> = parts
@@ -103,28 +103,28 @@ fn each_part_of_a_batch_is_judged_by_itself() {
         .map(|part| match part {
             Ok(Item::Call(call)) => format!("call {}", call.method),
             Ok(Item::Response(_)) => "answer".to_owned(),
-            Err(fault) => format!("{} {:?}", fault.error.code, fault.id),
+            Err(invalid) => format!("{} {:?}", invalid.error.code, invalid.id),
         })
         .collect();
     assert_eq!(seen, ["call a", "-32600 None", "-32600 Some(Id(2))", "call b", "-32600 None", "answer"]);
 }
 
 #[test]
-fn a_batch_over_the_limit_is_refused_as_a_whole() {
+fn a_batch_over_the_limit_is_an_error() {
     let batch = |count: usize| format!("[{}]", vec!["1"; count].join(","));
     assert!(
         matches!(parse(batch(MAX_BATCH_CALLS).as_bytes()), Ok(Message::Batch(parts)) if parts.len() == MAX_BATCH_CALLS)
     );
-    let fault = parse(batch(MAX_BATCH_CALLS + 1).as_bytes()).unwrap_err();
+    let invalid = parse(batch(MAX_BATCH_CALLS + 1).as_bytes()).unwrap_err();
     assert_eq!(
-        (fault.error.code, fault.error.data["limit"].as_u64()),
+        (invalid.error.code, invalid.error.data["limit"].as_u64()),
         (-32008, Some(MAX_BATCH_CALLS as u64))
     );
 }
 
 /// ARCHITECTURE.md, invariant 25.
 #[test]
-fn deep_nesting_costs_no_stack_wherever_it_stands() {
+fn deep_nesting_uses_no_stack_in_any_member() {
     let deep = |open: &str, close: &str| format!("{}{}", open.repeat(3_000_000), close.repeat(3_000_000));
     let arrays = deep("[", "]");
     let objects = format!("{}1{}", "{\"a\":".repeat(1_000_000), "}".repeat(1_000_000));

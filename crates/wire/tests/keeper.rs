@@ -1,4 +1,4 @@
-//! The keeper's protocol: whatever is said arrives as it was said, in either version, however it was cut.
+//! The keeper protocol: frames survive encoding in both versions, however the bytes are fragmented.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 use bytes::{Bytes, BytesMut};
@@ -9,7 +9,7 @@ use wire::keeper::{
     encode_frame, encode_request, read_request,
 };
 
-fn piece() -> impl Strategy<Value = KeeperFrame> {
+fn frame() -> impl Strategy<Value = KeeperFrame> {
     let stream =
         prop_oneof![Just(OutputStream::Stdout), Just(OutputStream::Stderr), Just(OutputStream::Terminal)];
     let exit = || prop_oneof![any::<i32>().prop_map(LeaderExit::Code), (1..65).prop_map(LeaderExit::Signal)];
@@ -56,20 +56,20 @@ fn version() -> impl Strategy<Value = Version> {
 
 proptest! {
     #[test]
-    fn whatever_a_keeper_says_arrives_however_it_is_cut(
+    fn every_frame_survives_encoding_and_any_fragmentation(
         version in version(),
-        pieces in prop::collection::vec(piece(), 0..8),
+        frames in prop::collection::vec(frame(), 0..8),
         cut in 1_usize..64,
     ) {
-        let sent: Vec<u8> = pieces.iter().flat_map(|piece| encode_frame(version, piece)).collect();
+        let sent: Vec<u8> = frames.iter().flat_map(|frame| encode_frame(version, frame)).collect();
         let (mut decoder, mut buffer, mut seen) = (Decoder::new(version), BytesMut::new(), Vec::new());
         for part in sent.chunks(cut) {
             buffer.extend_from_slice(part);
-            while let Some(piece) = decoder.next(&mut buffer).unwrap() {
-                seen.push(piece);
+            while let Some(frame) = decoder.next(&mut buffer).unwrap() {
+                seen.push(frame);
             }
         }
-        prop_assert_eq!(seen, pieces);
+        prop_assert_eq!(seen, frames);
         prop_assert!(buffer.is_empty());
     }
 
@@ -103,7 +103,7 @@ proptest! {
 }
 
 #[test]
-fn the_older_of_two_versions_is_spoken() {
+fn the_older_of_two_versions_is_negotiated() {
     assert_eq!(Version::V2.common(1), Some(Version::V1));
     assert_eq!(Version::V1.common(2), Some(Version::V1));
     assert_eq!(Version::V2.common(99), Some(Version::V2));
@@ -112,18 +112,18 @@ fn the_older_of_two_versions_is_spoken() {
 
 #[test]
 fn the_lines_of_both_versions_stay_as_they_were_released() {
-    let piece =
+    let frame =
         KeeperFrame::Output { start: 5, stream: OutputStream::Stdout, bytes: Bytes::from_static(b"hi\n") };
-    let v1 = encode_frame(Version::V1, &piece);
+    let v1 = encode_frame(Version::V1, &frame);
     assert_eq!(v1, b"{\"type\":\"output\",\"start\":5,\"stream\":\"stdout\",\"data\":\"aGkK\"}\n");
-    let v2 = encode_frame(Version::V2, &piece);
+    let v2 = encode_frame(Version::V2, &frame);
     assert_eq!(v2, b"{\"type\":\"output\",\"start\":5,\"stream\":\"stdout\",\"bytes\":3}\nhi\n");
     let request = encode_request(&KeeperRequest::Kill { id: 1, signal: 9 });
     assert_eq!(request, b"{\"type\":\"kill\",\"id\":1,\"signal\":9}\n");
 }
 
 #[test]
-fn what_is_larger_than_its_budget_is_refused() {
+fn messages_above_their_limit_are_errors() {
     let mut long = BytesMut::from(&vec![b'a'; MAX_LINE_BYTES + 1][..]);
     assert_eq!(read_request(&mut long), Err(KeeperWireError::TooLong));
     let count = MAX_OUTPUT_BYTES + 1;

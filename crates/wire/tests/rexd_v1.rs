@@ -1,4 +1,4 @@
-//! REXD v1 as its spec words it: loose params, errors that name the member, exact events.
+//! REXD v1: loose params, errors that name the member, exact events.
 #![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn decode<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, RpcError> {
 }
 
 #[test]
-fn a_wrong_member_is_named_with_what_it_should_be_and_what_it_is() {
+fn a_member_that_does_not_fit_is_named_with_the_expected_and_actual_type() {
     let cases: &[(&str, &str, &str)] = &[
         (r#"{"session_id":"s","timeout_ms":"x"}"#, "timeout_ms", "expected integer, got string \"x\""),
         (
@@ -49,7 +49,7 @@ fn a_wrong_member_is_named_with_what_it_should_be_and_what_it_is() {
 }
 
 #[test]
-fn a_long_wrong_value_is_quoted_only_in_part() {
+fn a_long_invalid_value_is_shortened() {
     let text = json!({"session_id": "s", "timeout_ms": "é".repeat(100_000)}).to_string();
     let error = decode::<ExecStart>(&text).unwrap_err();
     assert!(error.message.len() < 1_000 && error.message.ends_with('…'), "{}", error.message);
@@ -83,7 +83,7 @@ fn null_counts_as_absent_and_unknown_members_are_ignored() {
 }
 
 #[test]
-fn expected_mtime_is_a_number_a_string_of_digits_or_nothing() {
+fn expected_mtime_is_a_number_a_string_of_digits_or_absent() {
     let read = |mtime: &str| {
         let text = format!(r#"{{"session_id":"s","path":"f","expected_mtime":{mtime}}}"#);
         decode::<FsWrite>(&text).map(|write| write.expected_mtime).map_err(|error| error.code)
@@ -153,7 +153,7 @@ fn output_is_text_where_it_is_text_and_base64_otherwise() {
 }
 
 #[test]
-fn a_long_piece_of_zeros_is_not_sent_at_six_times_its_size() {
+fn a_long_chunk_of_zeros_is_sent_as_base64() {
     assert_eq!(encoded(&output(&[0; 4_096], None), Encoding::Utf8)["encoding"], json!("base64"));
     assert_eq!(encoded(&output(&[0; 100], None), Encoding::Utf8)["encoding"], json!("utf8"));
     let names = "some/path\0".repeat(1_000);
@@ -161,7 +161,7 @@ fn a_long_piece_of_zeros_is_not_sent_at_six_times_its_size() {
 }
 
 #[test]
-fn output_reads_back_as_the_client_type() {
+fn output_decodes_to_the_client_type() {
     let value = encoded(&output("é\u{1}".as_bytes(), Some("pty_1")), Encoding::Utf8);
     let read: Output = serde_json::from_value(value.clone()).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), value);
@@ -177,7 +177,7 @@ fn an_event_of_ordinary_text_is_one_allocation() {
 }
 
 #[test]
-fn an_exit_has_a_number_for_a_code_and_leaves_out_what_does_not_apply() {
+fn an_exit_has_a_numeric_code_and_no_empty_members() {
     let exit =
         ExecExit { session_id: "s".into(), process_id: "p".into(), exit_code: -1, ..ExecExit::default() };
     let line: Value = serde_json::from_slice(&encode_event(&exit)).unwrap();
@@ -200,7 +200,7 @@ fn an_exit_has_a_number_for_a_code_and_leaves_out_what_does_not_apply() {
 }
 
 #[test]
-fn the_method_table_knows_every_param_and_every_secret() {
+fn the_method_table_has_every_param_and_every_secret() {
     let mut names: Vec<_> = METHODS.iter().map(|info| info.name).collect();
     names.sort_unstable();
     names.dedup();

@@ -1,7 +1,8 @@
 //! The table of limits: every queue, buffer and wait with its value and the behaviour when it is reached.
 //!
 //! A constant, or a field of a struct `Limits`, is in the table if its doc comment has the form `what is limited; what happens
-//! when the limit is reached`. The value is read from the code.
+//! when the limit is reached`. For a field and a constant `MAX_…` the second half may be the second sentence. The value is read
+//! from the code.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -111,13 +112,6 @@ fn limits(file: &File) -> Vec<Limit> {
 }
 
 fn limit(comment: &[&str], item: &str) -> Option<Limit> {
-    let comment = comment.join(" ");
-    let sentence = comment.split(". ").next()?;
-    let (name, reached) = sentence.split_once("; ")?;
-    let mut words = reached.split(|c: char| !c.is_alphanumeric());
-    if !words.any(|word| EFFECTS.contains(&word)) {
-        return None;
-    }
     let item = item.strip_prefix("pub").map_or(item, |rest| match rest.strip_prefix('(') {
         Some(inside) => inside.split_once(") ").map_or(rest, |(_, rest)| rest),
         None => rest.trim_start(),
@@ -129,12 +123,22 @@ fn limit(comment: &[&str], item: &str) -> Option<Limit> {
     };
     let kind = kind.trim_start_matches("Option<").trim_end_matches('>');
     let is_identifier = item.chars().all(|c| c.is_alphanumeric() || c == '_');
-    (TYPES.contains(&kind) && is_identifier).then(|| Limit {
-        name: name.to_owned(),
-        reached: reached.trim_end_matches('.').to_owned(),
-        item: item.to_owned(),
-        expression,
-    })
+    if !TYPES.contains(&kind) || !is_identifier {
+        return None;
+    }
+    let is_limit = expression.is_none() || item.starts_with("MAX_");
+    let (name, reached) = halves(&comment.join(" "), is_limit)?;
+    Some(Limit { name, reached, item: item.to_owned(), expression })
+}
+
+/// What is limited, and what happens when the limit is reached.
+fn halves(comment: &str, may_be_two_sentences: bool) -> Option<(String, String)> {
+    let (first, rest) = comment.split_once(". ").unwrap_or((comment, ""));
+    let second = rest.split(". ").next().filter(|_| may_be_two_sentences);
+    let (name, reached) = first.split_once("; ").or_else(|| Some((first, second?)))?;
+    let mut words = reached.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
+    let has_effect = words.any(|word| EFFECTS.contains(&word.as_str()));
+    has_effect.then(|| (name.trim_end_matches('.').to_owned(), reached.trim_end_matches('.').to_owned()))
 }
 
 /// The value that a constructor in the file gives a field: `field: value,`.
@@ -168,4 +172,29 @@ fn constants(tree: &Tree) -> BTreeMap<String, String> {
     }
     constants.retain(|name, _| !ambiguous.contains(name));
     constants
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_found_by_their_comments_and_have_the_value_of_the_code() {
+        let text = "/// Messages in the inbox; senders wait when it is full.\npub const INBOX: usize = 256;\n\
+                    /// The first id; ids count from there.\nconst FIRST_ID: u64 = 1;\n\
+                    /// Bytes of a line. A longer line is refused.\nconst MAX_LINE: usize = 64 << 20;\n\
+                    pub struct Limits {\n    /// How long a session is kept; then it ends.\n    pub kept: Duration,\n}\n\
+                    Limits {\n    kept: Duration::from_secs(30),\n}\n";
+        let file = File { path: "crates/a/src/b.rs".to_owned(), text: text.to_owned() };
+        let page = page(&Tree { files: vec![file] }).unwrap();
+        let rows: Vec<&str> = page.lines().filter(|line| line.contains(" in `b.rs` |")).collect();
+        assert_eq!(
+            rows,
+            [
+                "| Messages in the inbox | 256 | senders wait when it is full | `INBOX` in `b.rs` |",
+                "| Bytes of a line | 64 MiB | A longer line is refused | `MAX_LINE` in `b.rs` |",
+                "| How long a session is kept | 30 s | then it ends | `kept` in `b.rs` |",
+            ]
+        );
+    }
 }

@@ -60,8 +60,16 @@ impl From<Error> for CopyError {
     fn from(error: Error) -> CopyError {
         let scope = match error {
             Error::Lost(_) | Error::Ambiguous { .. } => ErrorScope::Attempt,
-            Error::Closed | Error::Connect(_) | Error::Protocol(_) => ErrorScope::Copy,
-            _ => ErrorScope::File,
+            Error::Closed
+            | Error::Connect(_)
+            | Error::Decode { .. }
+            | Error::DecodeContent { .. }
+            | Error::ResponseTooLarge { .. }
+            | Error::MissingExit { .. }
+            | Error::Encode { .. }
+            | Error::Random(_)
+            | Error::ReadInput(_) => ErrorScope::Copy,
+            Error::Refused(_) | Error::TooLarge { .. } => ErrorScope::File,
         };
         CopyError { failure: error.into(), scope }
     }

@@ -222,7 +222,7 @@ fn an_unknown_target_is_reported_with_a_suggestion_and_its_source() {
     assert!(failure.message.contains("https://hub/x?token=…"), "{failure}");
     assert!(!format!("{failure:?}").contains("SECRET"), "{failure:?}");
     let failure = failure_of(Inputs { flag: Some("hub:host-a".to_owned()), ..default_inputs() });
-    assert!(failure.message.contains("not in this version yet"), "{failure}");
+    assert!(failure.message.contains("not supported by this version"), "{failure}");
 }
 
 #[test]

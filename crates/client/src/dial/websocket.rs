@@ -1,4 +1,4 @@
-//! A running daemon or exec-server over a WebSocket, encrypted or not.
+//! Connects to a running daemon or exec-server over a WebSocket, with or without TLS.
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
@@ -9,27 +9,27 @@ use link::websocket::Settings;
 use crate::error::{ConnectError, ConnectStep};
 use crate::target::{Target, UrlTarget};
 
-/// What goes over a WebSocket, and how large it may be.
-pub(super) enum Content {
-    /// Messages.
+/// What a WebSocket carries, and the limits for it.
+pub(super) enum WebSocketContent {
+    /// One JSON message per frame.
     Json(link::Limits),
-    /// Relay frames.
-    Frames(link::Limits),
+    /// Binary relay frames.
+    RelayFrames(link::Limits),
 }
 
-/// Connects and upgrades, at `path` if the URL names none. `hint` is for whoever finds nobody there.
+/// Connects and upgrades, at `path` if the URL has none. `hint` is for a connection that is refused.
 pub(super) async fn dial(
     url: &UrlTarget,
     (target, hint): (&Target, &str),
-    (path, content): (&str, Content),
+    (path, content): (&str, WebSocketContent),
 ) -> Result<Link, ConnectError> {
-    let wrong = |step, cause: &dyn std::fmt::Display| ConnectError::new(target, step, cause);
-    let headers = headers(url).map_err(|error| wrong(ConnectStep::Find, &error))?;
+    let failed = |step, cause: &dyn std::fmt::Display| ConnectError::new(target, step, cause);
+    let headers = headers(url).map_err(|error| failed(ConnectStep::Find, &error))?;
     let socket = link::dial::websocket(&address(url, path), &headers, &url.tls).await;
-    let socket = socket.map_err(|error| failure(error, (target, hint), &wrong))?;
+    let socket = socket.map_err(|error| failure(error, (target, hint), &failed))?;
     let (link, _closer) = match content {
-        Content::Json(limits) => socket.json(&Settings::default(), &limits),
-        Content::Frames(limits) => socket.binary(&Settings::default(), &limits),
+        WebSocketContent::Json(limits) => socket.json(&Settings::default(), &limits),
+        WebSocketContent::RelayFrames(limits) => socket.binary(&Settings::default(), &limits),
     };
     Ok(link)
 }
@@ -43,7 +43,7 @@ fn address(url: &UrlTarget, default_path: &str) -> String {
         "" | "/" => default_path,
         path => path,
     };
-    // A query may follow the host at once; a request needs a path before it.
+    // A query may follow the host directly; a request needs a path before it.
     let slash = if path.starts_with('/') { "" } else { "/" };
     format!("{scheme}://{}{slash}{path}", url.authority)
 }
@@ -52,11 +52,14 @@ fn headers(url: &UrlTarget) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     if let Some(token) = &url.token {
         let value = format!("Bearer {}", token.0).parse();
-        headers.insert(AUTHORIZATION, value.map_err(|_| "the token has characters no header may have")?);
+        headers
+            .insert(AUTHORIZATION, value.map_err(|_| "the token has characters that a header cannot have")?);
     }
     for (name, value) in &url.headers {
-        let name: http::HeaderName = name.parse().map_err(|_| format!("`{name}` is no header"))?;
-        let value = value.parse().map_err(|_| format!("the value of {name} is none a header may have"))?;
+        let name: http::HeaderName = name.parse().map_err(|_| format!("`{name}` is not a header name"))?;
+        let value = value
+            .parse()
+            .map_err(|_| format!("the value of {name} has characters that a header cannot have"))?;
         headers.insert(name, value);
     }
     Ok(headers)
@@ -65,40 +68,39 @@ fn headers(url: &UrlTarget) -> Result<HeaderMap, String> {
 fn failure(
     error: DialError,
     (target, hint): (&Target, &str),
-    wrong: &dyn Fn(ConnectStep, &dyn std::fmt::Display) -> ConnectError,
+    failed: &dyn Fn(ConnectStep, &dyn std::fmt::Display) -> ConnectError,
 ) -> ConnectError {
     match error {
-        DialError::Url { .. } | DialError::Header(_) => wrong(ConnectStep::Find, &error),
-        DialError::Reach { source, .. } => wrong(ConnectStep::Connect, &source).hint(hint).transient(),
+        DialError::Url { .. } | DialError::Header(_) => failed(ConnectStep::Find, &error),
+        DialError::Reach { source, .. } => failed(ConnectStep::Connect, &source).hint(hint).transient(),
         DialError::Tls { source, .. } if source.kind() == std::io::ErrorKind::Unsupported => {
-            wrong(ConnectStep::Authenticate, &source)
-                .hint("ws:// or http:// in place of wss:// or https://, if that is meant")
+            failed(ConnectStep::Authenticate, &source).hint("use ws:// or http:// if the server has no TLS")
         }
-        DialError::Tls { source, .. } => wrong(ConnectStep::Authenticate, &source)
-            .hint("name the authority of its certificate as the target's caFile"),
-        DialError::Refused { status, said } => refused(status, &said, target, wrong),
-        DialError::Broken(_) | DialError::Late(_) => wrong(ConnectStep::OpenSession, &error).transient(),
+        DialError::Tls { source, .. } => failed(ConnectStep::Authenticate, &source)
+            .hint("set the target's caFile to the authority of its certificate"),
+        DialError::Refused { status, said } => rejected(status, &said, target, failed),
+        DialError::Broken(_) | DialError::Late(_) => failed(ConnectStep::OpenSession, &error).transient(),
     }
 }
 
-fn refused(
+fn rejected(
     status: StatusCode,
-    said: &str,
+    body: &str,
     target: &Target,
-    wrong: &dyn Fn(ConnectStep, &dyn std::fmt::Display) -> ConnectError,
+    failed: &dyn Fn(ConnectStep, &dyn std::fmt::Display) -> ConnectError,
 ) -> ConnectError {
-    let cause = format!("the server answers {status} {}", words(said));
+    let cause = format!("the server answered {status} {}", error_message(body));
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            wrong(ConnectStep::Authenticate, &cause.trim_end()).hint(token_hint(target))
+            failed(ConnectStep::Authenticate, &cause.trim_end()).hint(token_hint(target))
         }
-        StatusCode::NOT_FOUND => wrong(ConnectStep::OpenSession, &cause.trim_end()).hint(match target {
+        StatusCode::NOT_FOUND => failed(ConnectStep::OpenSession, &cause.trim_end()).hint(match target {
             Target::ExecServer(url) if url.is_harness() => "is there a rexhub at that address?",
             Target::ExecServer(_) => "is there an exec-server at that address?",
             _ => "is there a rexd at that address?",
         }),
         status => {
-            let error = wrong(ConnectStep::OpenSession, &cause.trim_end());
+            let error = failed(ConnectStep::OpenSession, &cause.trim_end());
             match status.is_server_error() {
                 true => error.transient(),
                 false => error,
@@ -107,24 +109,24 @@ fn refused(
     }
 }
 
-/// Which token is wanted, and who gives it.
+/// Which token the server needs and where it comes from.
 fn token_hint(target: &Target) -> &'static str {
     match target {
         Target::ExecServer(url) if url.is_harness() => {
             "set REX_TOKEN, or tokenFile in the target, to a token of that hub: `rexhub token add NAME --kind harness`"
         }
         Target::ExecServer(_) => {
-            "set REX_TOKEN, or tokenFile in the target, to the token of that exec-server: what is in its --ws-token-file"
+            "set REX_TOKEN, or tokenFile in the target, to the token of that exec-server: the content of its --ws-token-file"
         }
         _ => "set REX_TOKEN, or tokenFile in the target, to a token of that daemon",
     }
 }
 
-/// What a server says in words, out of the JSON it may have put them into.
-fn words(said: &str) -> String {
-    let Ok(json) = serde_json::from_str::<serde_json::Value>(said) else { return said.to_owned() };
-    let places = [&json["error"]["message"], &json["message"], &json["error"]];
-    places.into_iter().find_map(serde_json::Value::as_str).unwrap_or_default().to_owned()
+/// The message in the body of an error response, which may be JSON.
+fn error_message(body: &str) -> String {
+    let Ok(json) = serde_json::from_str::<serde_json::Value>(body) else { return body.to_owned() };
+    let candidates = [&json["error"]["message"], &json["message"], &json["error"]];
+    candidates.into_iter().find_map(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -132,22 +134,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_in_words_with_whose_token_is_wanted() {
-        let said = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"a token is needed"}}"#;
+    fn a_rejection_has_the_servers_message_and_a_hint_for_the_token() {
+        let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"a token is needed"}}"#;
         for (url, hint) in [
             ("ws://h/cloud/executor/e/rendezvous?role=harness", "rexhub token add NAME --kind harness"),
             ("ws://h/", "the token of that exec-server"),
         ] {
             let target: Target = format!("codex:{url}").parse().unwrap();
-            let wrong = |step, cause: &dyn std::fmt::Display| ConnectError::new(&target, step, cause);
-            let error = refused(StatusCode::UNAUTHORIZED, said, &target, &wrong);
-            assert_eq!(error.cause, "the server answers 401 Unauthorized a token is needed");
+            let failed = |step, cause: &dyn std::fmt::Display| ConnectError::new(&target, step, cause);
+            let error = rejected(StatusCode::UNAUTHORIZED, body, &target, &failed);
+            assert_eq!(error.cause, "the server answered 401 Unauthorized a token is needed");
             assert!(error.hint.as_ref().unwrap().contains(hint), "{error:?}");
         }
-        for (said, plain) in
+        for (body, message) in
             [("gone", "gone"), (r#"{"error":"no"}"#, "no"), (r#"{"message":"x"}"#, "x"), ("[1]", "")]
         {
-            assert_eq!(words(said), plain);
+            assert_eq!(error_message(body), message);
         }
     }
 }

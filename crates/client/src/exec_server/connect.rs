@@ -1,4 +1,4 @@
-//! Reaching an exec-server: over given streams, or by WebSocket.
+//! Connects to an exec-server: over given streams, a link, a WebSocket or a rendezvous.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -7,29 +7,30 @@ use std::time::Duration;
 use link::Link;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
 use wire::exec_server::v1::{InitializeParams, InitializeResponse};
 
-use super::driver::Driver;
-use super::error::ExecServerError;
-use super::greet::{FIRST_FREE_ID, greet};
-use super::handle::{ExecServerClient, LETTERS};
+use super::driver::ExecServerDriver;
+use super::error::{ExecServerError, ExecServerLoss};
+use super::handle::ExecServerClient;
+use super::handshake::{FIRST_FREE_ID, handshake};
 use super::options::{ExecServerClientConnectOptions, RemoteExecServerConnectArgs};
-use crate::connection::{Writers, inbox};
+use crate::connection::inbox;
 use crate::dial;
 use crate::error::{ConnectError, ConnectStep};
-use crate::target::{BearerToken, HARNESS, Scheme, Target, UrlTarget};
+use crate::target::{BearerToken, HARNESS_ROLE, Scheme, Target, UrlTarget};
 
-/// How a server is reached again after a cut.
+/// How to connect to a server, for the first time and after a lost connection.
 #[derive(Debug)]
-pub(super) struct Reach {
-    /// Nothing where somebody else made the link.
-    pub(super) socket: Option<(UrlTarget, Duration)>,
+pub(super) struct Connector {
+    /// The address and the time limit for connecting; `None` for a link that the caller made.
+    pub(super) address: Option<(UrlTarget, Duration)>,
     pub(super) options: ExecServerClientConnectOptions,
 }
 
 impl ExecServerClient {
-    /// Speaks over a server's standard streams, or any two byte streams: `stdin` is written and `stdout` is read.
-    /// Nothing is started, and after their end nothing is resumed.
+    /// Connects over a server's standard streams, or any two byte streams: `stdin` is written and `stdout` is read.
+    /// Starts no program, and does not reconnect when the streams end.
     pub async fn connect_stdio<W, R>(
         stdin: W,
         stdout: R,
@@ -46,112 +47,114 @@ impl ExecServerClient {
         .await
     }
 
-    /// Speaks over a link that somebody made, with [`exec_server_limits`](super::exec_server_limits) if long answers are
-    /// to be taken.
+    /// Connects over an existing link. Create it with [`exec_server_limits`](super::exec_server_limits) to accept long
+    /// responses.
     pub async fn connect_link(
         link: Link,
         options: ExecServerClientConnectOptions,
     ) -> Result<ExecServerClient, ExecServerError> {
-        let reach = Reach { socket: None, options };
-        let resume = reach.options.resume_session_id.clone();
-        let (link, answered) = reach.greet(link, resume).await?;
-        ExecServerClient::run(link, answered, reach)
+        let connector = Connector { address: None, options };
+        let resume = connector.options.resume_session_id.clone();
+        let (link, initialized) = connector.initialize(link, resume).await?;
+        ExecServerClient::run(link, initialized, connector)
     }
 
-    /// Connects through a rendezvous, whose frames carry the messages; `role=harness` is added to its address if it does
-    /// not say so itself.
+    /// Connects through a rendezvous, whose relay frames carry the messages; `role=harness` is added to the address if
+    /// it is missing.
     pub async fn connect_relay(
         mut args: RemoteExecServerConnectArgs,
     ) -> Result<ExecServerClient, ExecServerError> {
         if !url(&args)?.is_harness() {
-            let joint = if args.websocket_url.contains('?') { '&' } else { '?' };
-            args.websocket_url.push(joint);
-            args.websocket_url.push_str(HARNESS);
+            let separator = if args.websocket_url.contains('?') { '&' } else { '?' };
+            args.websocket_url.push(separator);
+            args.websocket_url.push_str(HARNESS_ROLE);
         }
         ExecServerClient::connect_websocket(args).await
     }
 
-    /// Connects to a server's WebSocket, or through a rendezvous if its query says so. A cut is hidden as long as the server keeps the session.
+    /// Connects to a server's WebSocket, or through a rendezvous if the query has `role=harness`. A lost connection is
+    /// replaced as long as the server keeps the session.
     pub async fn connect_websocket(
         args: RemoteExecServerConnectArgs,
     ) -> Result<ExecServerClient, ExecServerError> {
         let url = url(&args)?;
-        let patience = args.connect_timeout;
-        ExecServerClient::connect_url(url, patience, args.into()).await
+        let timeout = args.connect_timeout;
+        ExecServerClient::connect_url(url, timeout, args.into()).await
     }
 
-    /// The same, for an address with all that a target may say about it.
+    /// The same, for the URL of a target with its headers and certificates.
     pub(crate) async fn connect_url(
         url: UrlTarget,
-        patience: Duration,
+        timeout: Duration,
         options: ExecServerClientConnectOptions,
     ) -> Result<ExecServerClient, ExecServerError> {
-        let reach = Reach { socket: Some((url, patience)), options };
-        let resume = reach.options.resume_session_id.clone();
-        let (link, answered) = reach.connect(resume).await?;
-        ExecServerClient::run(link, answered, reach)
+        let connector = Connector { address: Some((url, timeout)), options };
+        let resume = connector.options.resume_session_id.clone();
+        let (link, initialized) = connector.connect(resume).await?;
+        ExecServerClient::run(link, initialized, connector)
     }
 
     fn run(
         link: Link,
-        answered: InitializeResponse,
-        reach: Reach,
+        initialized: InitializeResponse,
+        connector: Connector,
     ) -> Result<ExecServerClient, ExecServerError> {
-        let (Writers { letters, farewells }, inbox) = inbox(LETTERS);
+        let (sender, inbox) = inbox();
         let drained = Arc::new(Notify::new());
         let next_id = Arc::new(AtomicU64::new(FIRST_FREE_ID));
-        let names = crate::session::random_text()
-            .map_err(|error| ExecServerError::Protocol(error.to_string()))?
-            .into();
-        let answered = Arc::new(answered);
-        let driver = Driver::new((link, answered.clone()), reach, inbox, (next_id.clone(), drained.clone()));
-        tokio::spawn(driver.run());
-        Ok(ExecServerClient { letters, farewells, answered, next_id, drained, names })
+        let name_prefix = crate::session::random_hex().map_err(ExecServerError::Random)?.into();
+        let initialized = Arc::new(initialized);
+        let shared = (next_id.clone(), drained.clone());
+        let driver = ExecServerDriver::new((link, initialized.clone()), connector, inbox, shared);
+        let tasks = TaskTracker::new();
+        tasks.spawn(driver.run());
+        tasks.close();
+        Ok(ExecServerClient { inbox: sender, tasks, initialized, next_id, drained, name_prefix })
     }
 }
 
-impl Reach {
-    /// Dials and says who we are.
+impl Connector {
+    /// Connects and performs the handshake.
     pub(super) async fn connect(
         &self,
         resume: Option<String>,
     ) -> Result<(Link, InitializeResponse), ExecServerError> {
-        let Some((url, patience)) = &self.socket else {
-            return Err(ExecServerError::Lost("there is no way to make this link again".to_owned()));
+        let Some((url, timeout)) = &self.address else {
+            return Err(ExecServerLoss::Disconnected.into());
         };
-        let late = || {
+        let timed_out = || {
             let target = Target::ExecServer(url.clone());
-            ConnectError::new(target, ConnectStep::Connect, format!("no answer within {patience:?}"))
+            ConnectError::new(target, ConnectStep::Connect, format!("no answer within {timeout:?}"))
                 .transient()
         };
-        let dialled = tokio::time::timeout(*patience, dial::exec_server(url)).await;
-        let link = dialled.unwrap_or_else(|_| Err(late()))?;
-        self.greet(link, resume).await
+        let dialed = tokio::time::timeout(*timeout, dial::exec_server(url)).await;
+        let link = dialed.unwrap_or_else(|_| Err(timed_out()))?;
+        self.initialize(link, resume).await
     }
 
-    async fn greet(
+    async fn initialize(
         &self,
         mut link: Link,
         resume_session_id: Option<String>,
     ) -> Result<(Link, InitializeResponse), ExecServerError> {
         let client_name = self.options.client_name.clone();
         let params = InitializeParams { client_name, resume_session_id };
-        let patience = self.options.initialize_timeout;
-        let greeted = tokio::time::timeout(patience, greet(&mut link, &params)).await;
-        let answered = greeted.unwrap_or(Err(ExecServerError::InitializeTimedOut(patience)))?;
-        Ok((link, answered))
+        let timeout = self.options.initialize_timeout;
+        let answered = tokio::time::timeout(timeout, handshake(&mut link, &params)).await;
+        let initialized = answered.unwrap_or(Err(ExecServerError::InitializeTimedOut(timeout)))?;
+        Ok((link, initialized))
     }
 }
 
 fn url(args: &RemoteExecServerConnectArgs) -> Result<UrlTarget, ExecServerError> {
-    // What is wrong with it is told without its query, which may hold a token.
-    let shown = args.websocket_url.split('?').next().unwrap_or_default();
-    let wrong = |cause: &str| ConnectError::new(shown, ConnectStep::Find, cause);
+    // The query may contain a token and is not part of the message.
+    let redacted = args.websocket_url.split('?').next().unwrap_or_default();
+    let invalid = |cause: &str| ConnectError::new(redacted, ConnectStep::Find, cause);
     match args.websocket_url.parse() {
         Ok(Target::Url(url)) if matches!(url.scheme, Scheme::Ws | Scheme::Wss) => {
             Ok(UrlTarget { token: args.bearer_token.clone().map(BearerToken), ..url })
         }
-        Ok(_) => Err(wrong("an exec-server's address begins with ws:// or wss://").into()),
-        Err(error) => Err(wrong(&error.problem).into()),
+        Ok(_) => Err(invalid("the address of an exec-server must start with ws:// or wss://").into()),
+        Err(error) => Err(invalid(&error.problem).into()),
     }
 }

@@ -1,4 +1,4 @@
-//! The one task that owns the link: it sends what handles ask, and hands on what arrives.
+//! The task that owns the link: it sends the requests of handles and dispatches received messages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,313 +8,293 @@ use std::time::Duration;
 use bytes::Bytes;
 use link::Link;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use wire::exec_server::envelope::{self, Message};
 use wire::exec_server::v1::{self, InitializeResponse};
 use wire::exec_server::{ErrorObject, code};
 use wire::jsonrpc::Id;
 
-use super::connect::Reach;
+use super::connect::Connector;
 use super::error::ExecServerError;
-use super::letter::{Again, Call, Farewell, Letter};
-use super::listeners::Listeners;
-use super::routes::{Heed, Routes, read_params, slice};
-use crate::connection::{Connection, Inbox, Post, Turn};
+use super::listeners::NotificationListeners;
+use super::message::{ExecServerMessage, ExecServerRequest};
+use super::routes::{Disposition, ProcessRoutes, read_params, slice};
+use crate::connection::{Connection, Endpoint, EndpointEvent, Inbox, LinkEnd, Readiness};
 
-/// When a start is asked for again that may still be under way.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// How often a start is asked for.
-const MOST_STARTS: u32 = 250;
+/// The pause before a start is sent again that the server may still be executing.
+const RETRY_AFTER: Duration = Duration::from_millis(20);
+/// The number of times a start is sent.
+const MAX_STARTS: u32 = 250;
 
-pub(super) struct Driver {
-    pub(super) connection: Connection,
-    pub(super) reach: Reach,
-    pub(super) answered: Arc<InitializeResponse>,
-    pub(super) inbox: Inbox<Letter, Farewell>,
-    pub(super) pending: BTreeMap<u64, Waits>,
-    pub(super) routes: Routes,
-    pub(super) listeners: Listeners,
-    /// Starts that are asked for again, and when.
-    pub(super) later: VecDeque<(Instant, Call)>,
+pub(super) struct ExecServerDriver {
+    pub(super) endpoint: Endpoint<ExecServerMessage>,
+    pub(super) connector: Connector,
+    pub(super) initialized: Arc<InitializeResponse>,
+    pub(super) pending: BTreeMap<u64, ResponseTarget>,
+    pub(super) routes: ProcessRoutes,
+    pub(super) listeners: NotificationListeners,
+    /// Starts that are sent again, and when.
+    pub(super) retries: VecDeque<(Instant, ExecServerRequest)>,
     next_id: Arc<AtomicU64>,
-    drained: Arc<Notify>,
 }
 
-/// Who waits for an answer.
+/// Where a response goes.
 #[derive(Debug)]
-pub(super) enum Waits {
-    /// Somebody who asked.
-    Asker(Call),
-    /// The process whose facts are missing.
+pub(super) enum ResponseTarget {
+    /// To the caller of the request.
+    Caller(ExecServerRequest),
+    /// To the process whose events are missing.
     Process(String),
-    /// Somebody whose start was refused when it was asked again, with that refusal: was it done the first time?
-    Starter(Call, String, ExecServerError),
+    /// To the caller of a start that was refused when it was sent again: the response shows whether the process runs.
+    StartCheck(ExecServerRequest, String),
 }
 
-/// Why a link is no longer served.
-pub(super) enum Over {
-    /// The connection was closed here.
-    Closed(Option<Farewell>),
-    /// The link was cut.
-    Cut,
-}
-
-impl Driver {
+impl ExecServerDriver {
     pub(super) fn new(
-        (link, answered): (Link, Arc<InitializeResponse>),
-        reach: Reach,
-        inbox: Inbox<Letter, Farewell>,
+        (link, initialized): (Link, Arc<InitializeResponse>),
+        connector: Connector,
+        inbox: Inbox<ExecServerMessage>,
         (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
-    ) -> Driver {
-        Driver {
-            connection: Connection::new(link, reach.socket.is_some()),
-            reach,
-            answered,
-            inbox,
+    ) -> ExecServerDriver {
+        let connection = Connection::new(link, connector.address.is_some());
+        ExecServerDriver {
+            endpoint: Endpoint::new(connection, inbox, drained),
+            connector,
+            initialized,
             pending: BTreeMap::new(),
-            routes: Routes::default(),
-            listeners: Listeners::default(),
-            later: VecDeque::new(),
+            routes: ProcessRoutes::default(),
+            listeners: NotificationListeners::default(),
+            retries: VecDeque::new(),
             next_id,
-            drained,
         }
     }
 
+    /// Runs until the connection is closed or the session is lost.
     pub(super) async fn run(mut self) {
-        let done = loop {
-            let over = match self.serve_link().await {
-                Over::Cut => self.recover().await,
-                closed => Ok(Some(closed)),
+        loop {
+            let end = match self.serve_link().await {
+                LinkEnd::Disconnected => self.recover().await,
+                closed @ LinkEnd::Closed(_) => Ok(Some(closed)),
             };
-            match over {
-                Ok(None) => {}
-                Ok(Some(Over::Closed(done))) => break done,
-                Ok(Some(Over::Cut)) => {}
-                Err(error) => return self.give_up(&error).await,
+            match end {
+                Ok(None | Some(LinkEnd::Disconnected)) => {}
+                Ok(Some(LinkEnd::Closed(_))) => break,
+                Err(error) => return self.fail(&error).await,
             }
-        };
-        self.fail_everything(&ExecServerError::Closed);
-        let writing_ends = async |Link { incoming, outgoing, writing }| {
+        }
+        self.fail_all(&ExecServerError::Closed);
+        let last = async |Link { incoming, outgoing, writing }| {
             drop((incoming, outgoing));
             writing.finished().await.ok()
         };
-        self.connection.part(writing_ends).await;
-        if let Some(done) = done {
-            done.send(()).ok();
-        }
+        self.endpoint.into_connection().finish(last).await;
     }
 
-    async fn serve_link(&mut self) -> Over {
+    async fn serve_link(&mut self) -> LinkEnd {
         loop {
-            let nobody_waits = self.pending.is_empty();
-            let is_stalled = self.routes.is_stalled(nobody_waits) || self.listeners.is_stalled(nobody_waits);
-            let takes_letters = self.connection.takes_requests(self.pending.len());
-            let again_at = self.later.front().map(|(at, _)| *at);
-            tokio::select! {
-                post = self.inbox.next(takes_letters) => match post {
-                    Post::Letter(letter) => self.open_letter(letter),
-                    Post::Farewell(farewell) => {
-                        while let Some(letter) = self.inbox.left() {
-                            self.open_letter(letter);
+            let is_idle = self.pending.is_empty();
+            let ready = Readiness {
+                pending: self.pending.len(),
+                is_stalled: self.routes.is_stalled(is_idle) || self.listeners.is_stalled(is_idle),
+                retry_at: self.retries.front().map(|(at, _)| *at),
+            };
+            match self.endpoint.next(ready).await {
+                EndpointEvent::Message(message) => self.handle(message),
+                EndpointEvent::Received(line) => self.dispatch(&line),
+                EndpointEvent::TooLarge(bytes) => {
+                    self.fail_pending(&ExecServerError::ResponseTooLarge { bytes });
+                }
+                EndpointEvent::RetryDue => {
+                    if let Some((_, request)) = self.retries.pop_front() {
+                        self.send(request);
+                    }
+                }
+                EndpointEvent::Progress => {}
+                EndpointEvent::Ended(end) => {
+                    if let LinkEnd::Closed(_) = end {
+                        while let Some(message) = self.endpoint.remaining() {
+                            self.handle(message);
                         }
-                        return Over::Closed(farewell);
                     }
-                },
-                turn = self.connection.next(!is_stalled) => match turn {
-                    Turn::Message(line) => self.take(&line),
-                    Turn::TooLong(bytes) => self.fail_waiting(bytes),
-                    Turn::Sent => {}
-                    Turn::Cut => return Over::Cut,
-                },
-                () = self.drained.notified(), if is_stalled => {}
-                () = sleep_until(again_at.unwrap_or_else(Instant::now)), if again_at.is_some() => {
-                    if let Some((_, call)) = self.later.pop_front() {
-                        self.send_call(call);
-                    }
+                    return end;
                 }
             }
         }
     }
 
-    pub(super) fn open_letter(&mut self, letter: Letter) {
-        match letter {
-            Letter::Call(call) => self.send_call(*call),
-            Letter::Listen(ear) => self.listeners.add(ear),
+    pub(super) fn handle(&mut self, message: ExecServerMessage) {
+        match message {
+            ExecServerMessage::Request(request) => self.send(*request),
+            ExecServerMessage::Subscribe(queue) => self.listeners.add(queue),
         }
     }
 
-    pub(super) fn send_call(&mut self, mut call: Call) {
-        if let Again::Starts(process_id, route) = &mut call.again
-            && let Some(route) = route.take()
+    pub(super) fn send(&mut self, mut request: ExecServerRequest) {
+        if let Some(start) = &mut request.start
+            && let Some(route) = start.route.take()
         {
+            let process_id = &start.process_id;
             if self.routes.has(process_id) {
-                let error = ErrorObject::invalid_request(format!("process {process_id} runs already"));
-                call.answer.send(Err(error.into())).ok();
+                let error = ErrorObject::invalid_request(format!("process {process_id} is already running"));
+                request.response.send(Err(error.into())).ok();
                 return;
             }
-            // Its first facts may come before the answer to its start.
+            // The first events may arrive before the response to the start.
             self.routes.open(process_id, route);
         }
-        call.sent += 1;
-        self.connection.send(call.message.clone());
-        self.pending.insert(call.id, Waits::Asker(call));
+        request.sent += 1;
+        self.endpoint.send(request.message.clone());
+        self.pending.insert(request.id, ResponseTarget::Caller(request));
     }
 
-    /// Asks for facts of a process on behalf of whoever waits.
-    pub(super) fn read(&mut self, process_id: String, after: u64, waits: Waits) {
+    /// Requests events of a process for a target.
+    pub(super) fn read(&mut self, process_id: String, after: u64, target: ResponseTarget) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         if let Ok(message) = envelope::request(id, v1::PROCESS_READ, &read_params(process_id, after)) {
-            self.connection.send(message.into());
-            self.pending.insert(id, waits);
+            self.endpoint.send(message.into());
+            self.pending.insert(id, target);
         }
     }
 
-    fn take(&mut self, line: &Bytes) {
+    fn dispatch(&mut self, line: &Bytes) {
         match envelope::parse(line) {
             Ok(Message::Response { id, result }) => {
                 let result = result.map(|text| slice(line, text.get())).map_err(ExecServerError::from);
-                self.answer(&id, result);
+                self.respond(&id, result);
             }
             Ok(Message::Notification { method, params }) => {
                 let params = params.map_or("null", |raw| raw.get());
-                match self.routes.hear(&method, params) {
-                    Ok(Heed::Elsewhere) => self.listeners.tell(&method, &slice_or_empty(line, params)),
-                    Ok(heed) => self.heed(heed),
-                    Err(error) => self.lose_unreadable(params, &error),
+                match self.routes.dispatch(&method, params) {
+                    Ok(Disposition::NoProcess) => {
+                        self.listeners.publish(&method, &slice_or_null(line, params));
+                    }
+                    Ok(disposition) => self.apply(disposition),
+                    Err(error) => self.fail_invalid(params, error),
                 }
             }
             Ok(Message::Request { id, method, .. }) => {
                 let error = ErrorObject::new(code::METHOD_NOT_FOUND, format!("unknown method: {method}"));
-                self.connection.send(envelope::error_response(&id, &error).into());
+                self.endpoint.send(envelope::error_response(&id, &error).into());
             }
-            Err(error) => tracing::debug!(error, "the exec-server sent what is no message"),
+            Err(error) => tracing::debug!(error, "ignored an invalid message from the exec-server"),
         }
     }
 
-    pub(super) fn heed(&mut self, heed: Heed) {
-        if let Heed::Read { process_id, after } = heed {
-            self.read(process_id.clone(), after, Waits::Process(process_id));
+    fn apply(&mut self, disposition: Disposition) {
+        if let Disposition::Read { process_id, after } = disposition {
+            self.read(process_id.clone(), after, ResponseTarget::Process(process_id));
         }
     }
 
-    /// A fact that cannot be read leaves a hole that nothing fills.
-    fn lose_unreadable(&mut self, params: &str, error: &serde_json::Error) {
-        let odd = ExecServerError::Protocol(format!("a fact of a process that cannot be read: {error}"));
-        match Routes::name(params) {
-            Some(process_id) => self.routes.lose(&process_id, &odd),
-            None => tracing::debug!(%error, "a notification that cannot be read"),
+    /// Ends the events of a process: an event that cannot be decoded leaves a gap that no read fills.
+    fn fail_invalid(&mut self, params: &str, error: serde_json::Error) {
+        match ProcessRoutes::process_id(params) {
+            Some(process_id) => {
+                self.routes.fail(&process_id, &ExecServerError::decode(v1::PROCESS_OUTPUT, error));
+            }
+            None => tracing::debug!(%error, "ignored an invalid notification"),
         }
     }
 
-    /// A message that cannot be taken may have been any answer: nobody is left waiting for it.
-    fn fail_waiting(&mut self, bytes: u64) {
-        let error = format!("an answer of {bytes} bytes is longer than any may be");
-        self.fail_pending(&ExecServerError::Protocol(error));
-    }
-
-    fn answer(&mut self, id: &Id, result: Result<Bytes, ExecServerError>) {
-        let Some(waits) = id.to_string().parse().ok().and_then(|id: u64| self.pending.remove(&id)) else {
+    fn respond(&mut self, id: &Id, result: Result<Bytes, ExecServerError>) {
+        let Some(target) = id.to_string().parse().ok().and_then(|id: u64| self.pending.remove(&id)) else {
             return;
         };
-        match waits {
-            Waits::Asker(call) => self.answer_call(call, result),
-            Waits::Process(process_id) => self.answer_read(process_id, result),
-            Waits::Starter(call, process_id, refusal) => match result {
-                // The server knows the process: the first start was done, and its answer is known.
+        match target {
+            ResponseTarget::Caller(request) => self.respond_to_caller(request, result),
+            ResponseTarget::Process(process_id) => self.respond_to_read(process_id, result),
+            ResponseTarget::StartCheck(request, process_id) => match result {
+                // The process exists: the first start succeeded.
                 Ok(page) => {
-                    call.answer.send(Ok(started(&process_id))).ok();
-                    self.answer_read(process_id, Ok(page));
+                    request.response.send(Ok(start_response(&process_id))).ok();
+                    self.respond_to_read(process_id, Ok(page));
                 }
-                // It is being started: soon it is there, or has failed.
-                Err(_) if call.sent < MOST_STARTS => {
-                    self.later.push_back((Instant::now() + ASK_AGAIN_AFTER, call));
+                // The first start may still be executing.
+                Err(_) if request.sent < MAX_STARTS => {
+                    self.retries.push_back((Instant::now() + RETRY_AFTER, request));
                 }
                 Err(_) => {
-                    let cut = format!("its name is taken since: {refusal}");
-                    let ambiguous = ExecServerError::Ambiguous { method: call.method, cut };
-                    self.routes.lose(&process_id, &ambiguous);
-                    call.answer.send(Err(ambiguous)).ok();
+                    let error = ExecServerError::Ambiguous { method: request.method };
+                    self.routes.fail(&process_id, &error);
+                    request.response.send(Err(error)).ok();
                 }
             },
         }
     }
 
-    fn answer_call(&mut self, call: Call, result: Result<Bytes, ExecServerError>) {
-        if let (Again::Starts(process_id, _), Err(refusal)) = (&call.again, &result) {
-            let (process_id, refusal) = (process_id.clone(), refusal.clone());
-            let is_taken = refusal.code() == Some(code::INVALID_REQUEST);
-            if call.sent > 1 && is_taken {
-                match self.routes.read_one_anew(&process_id) {
+    fn respond_to_caller(&mut self, request: ExecServerRequest, result: Result<Bytes, ExecServerError>) {
+        if let (Some(start), Err(error)) = (&request.start, &result) {
+            let process_id = start.process_id.clone();
+            if request.sent > 1 && error.code() == Some(code::INVALID_REQUEST) {
+                match self.routes.restart_reading(&process_id) {
                     Some(after) => {
-                        self.read(process_id.clone(), after, Waits::Starter(call, process_id, refusal))
+                        let target = ResponseTarget::StartCheck(request, process_id.clone());
+                        self.read(process_id, after, target);
                     }
-                    // Everything about it has come already, to its end.
-                    None => drop(call.answer.send(Ok(started(&process_id)))),
+                    // All of its events have already arrived.
+                    None => drop(request.response.send(Ok(start_response(&process_id)))),
                 }
                 return;
             }
-            self.routes.lose(&process_id, &refusal);
+            self.routes.fail(&process_id, error);
         }
-        // Whoever asked may have gone.
-        call.answer.send(result).ok();
+        // The caller may have been dropped.
+        request.response.send(result).ok();
     }
 
-    fn answer_read(&mut self, process_id: String, result: Result<Bytes, ExecServerError>) {
+    fn respond_to_read(&mut self, process_id: String, result: Result<Bytes, ExecServerError>) {
         let page = result.and_then(|text| {
             serde_json::from_slice::<v1::ReadResponse>(&text)
-                .map_err(|error| ExecServerError::Protocol(format!("a page of output is odd: {error}")))
+                .map_err(|error| ExecServerError::decode(v1::PROCESS_READ, error))
         });
         match page {
             Ok(page) => {
-                let heed = self.routes.page(process_id, page);
-                self.heed(heed);
+                let disposition = self.routes.add_page(process_id, page);
+                self.apply(disposition);
             }
-            Err(error) => self.routes.lose(&process_id, &error),
+            Err(error) => self.routes.fail(&process_id, &error),
         }
     }
 
-    /// The session is lost: everybody hears why.
-    async fn give_up(mut self, error: &ExecServerError) {
-        self.fail_everything(error);
-        let (letters, farewells) = self.inbox.close().await;
-        for letter in letters {
-            if let Letter::Call(call) = letter {
-                call.answer.send(Err(error.clone())).ok();
+    /// Fails everything that depends on the session, which is lost.
+    async fn fail(mut self, error: &ExecServerError) {
+        self.fail_all(error);
+        for message in self.endpoint.close().await {
+            if let ExecServerMessage::Request(request) = message {
+                request.response.send(Err(error.clone())).ok();
             }
-        }
-        for farewell in farewells {
-            farewell.send(()).ok();
         }
     }
 
     fn fail_pending(&mut self, error: &ExecServerError) {
-        let later = std::mem::take(&mut self.later).into_iter().map(|(_, call)| Waits::Asker(call));
-        for waits in std::mem::take(&mut self.pending).into_values().chain(later) {
-            match waits {
-                Waits::Asker(call) | Waits::Starter(call, ..) => {
-                    if let Again::Starts(process_id, _) = &call.again {
-                        self.routes.lose(process_id, error);
+        let retries = std::mem::take(&mut self.retries).into_iter();
+        let retries = retries.map(|(_, request)| ResponseTarget::Caller(request));
+        for target in std::mem::take(&mut self.pending).into_values().chain(retries) {
+            match target {
+                ResponseTarget::Caller(request) | ResponseTarget::StartCheck(request, _) => {
+                    if let Some(start) = &request.start {
+                        self.routes.fail(&start.process_id, error);
                     }
-                    call.answer.send(Err(error.clone())).ok();
+                    request.response.send(Err(error.clone())).ok();
                 }
-                Waits::Process(process_id) => self.routes.lose(&process_id, error),
+                ResponseTarget::Process(process_id) => self.routes.fail(&process_id, error),
             }
         }
     }
 
-    fn fail_everything(&mut self, error: &ExecServerError) {
+    fn fail_all(&mut self, error: &ExecServerError) {
         self.fail_pending(error);
-        self.routes.lose_all(error);
+        self.routes.fail_all(error);
         self.listeners.clear();
     }
 }
 
-/// What a server answers to a start.
-fn started(process_id: &str) -> Bytes {
+/// The response of a server to a start.
+fn start_response(process_id: &str) -> Bytes {
     serde_json::json!({ "processId": process_id }).to_string().into()
 }
 
-fn slice_or_empty(line: &Bytes, params: &str) -> Bytes {
+fn slice_or_null(line: &Bytes, params: &str) -> Bytes {
     match params {
         "null" => Bytes::from_static(b"null"),
         params => slice(line, params),

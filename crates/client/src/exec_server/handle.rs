@@ -1,4 +1,4 @@
-//! ExecServerClient: a handle to one connection. Cheap to clone; its task owns the link and the state.
+//! A handle to one connection. Cheap to clone; a task owns the link and the state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,126 +6,123 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
+use tokio_util::task::TaskTracker;
 use wire::exec_server::envelope;
 use wire::exec_server::v1::{EnvironmentInfo, InitializeResponse};
 
 use super::error::ExecServerError;
-use super::letter::{Again, Call, Farewell, Letter};
+use super::message::{ExecServerMessage, ExecServerRequest, ProcessStart};
+use crate::connection::{CloseRequest, InboxSender, ReplayPolicy};
 use crate::queue::{self, queue};
 
-/// Letters that wait for the task; past it whoever writes waits.
-pub(super) const LETTERS: usize = 256;
-
-/// A connection to an exec-server. When the last handle is gone, and every process's, it is closed: the server ends what
-/// runs in the session unless somebody resumes it in time.
+/// A connection to an exec-server. It is closed when the last handle and process of it are dropped: the server ends the
+/// session's processes unless a client resumes it in time.
 #[derive(Debug, Clone)]
 pub struct ExecServerClient {
-    pub(super) letters: mpsc::Sender<Letter>,
-    pub(super) farewells: mpsc::Sender<Farewell>,
-    pub(super) answered: Arc<InitializeResponse>,
+    pub(super) inbox: InboxSender<ExecServerMessage>,
+    /// The task that owns the link; [`ExecServerClient::close`] waits for it.
+    pub(super) tasks: TaskTracker,
+    pub(super) initialized: Arc<InitializeResponse>,
     pub(super) next_id: Arc<AtomicU64>,
     pub(super) drained: Arc<Notify>,
-    /// What the names of this client's writes begin with.
-    pub(super) names: Arc<str>,
+    /// The prefix of the names that this client gives to writes, processes and handles.
+    pub(super) name_prefix: Arc<str>,
 }
 
-/// Something that the server says and that belongs to no process.
+/// A notification of the server that belongs to no process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
-    /// What it is about.
+    /// The method of the notification.
     pub method: String,
-    /// The text of its params.
+    /// The params as JSON text.
     pub params: Bytes,
 }
 
-/// Everything that belongs to no process, from when this was made.
+/// The notifications that belong to no process, since the subscription.
 #[derive(Debug)]
 pub struct Notifications(queue::Receiver<Result<Notification, ExecServerError>>);
 
 impl Notifications {
-    /// The next one; nothing when the connection is over. [`ExecServerError::Missed`] stands where some are missing, and
-    /// more come after it. While they are not taken the connection is read no further, unless answers are waited for.
-    /// Nothing is lost if this future is dropped.
+    /// The next notification; `None` when the connection has ended. [`ExecServerError::Missed`] marks where some are
+    /// missing; others follow. While they are not read, the connection is read only for pending requests. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Notification>, ExecServerError> {
         self.0.recv().await.transpose()
     }
 }
 
-/// An answer that has been asked for and will come.
-pub(crate) struct Answer<R> {
+/// The response to a request that was sent.
+pub(crate) struct PendingResponse<R> {
     method: &'static str,
-    answered: oneshot::Receiver<Result<Bytes, ExecServerError>>,
+    text: oneshot::Receiver<Result<Bytes, ExecServerError>>,
     result: std::marker::PhantomData<fn() -> R>,
 }
 
-impl<R: DeserializeOwned> Answer<R> {
-    /// Waits for it.
+impl<R: DeserializeOwned> PendingResponse<R> {
+    /// Waits for the response and decodes it.
     pub(crate) async fn wait(self) -> Result<R, ExecServerError> {
-        let text = self.answered.await.map_err(|_| ExecServerError::Closed)??;
-        serde_json::from_slice(&text).map_err(|error| {
-            ExecServerError::Protocol(format!(
-                "the answer to {} is not what it should be: {error}",
-                self.method
-            ))
-        })
+        let text = self.text.await.map_err(|_| ExecServerError::Closed)??;
+        serde_json::from_slice(&text).map_err(|error| ExecServerError::decode(self.method, error))
     }
 }
 
 impl ExecServerClient {
-    /// The session that can be resumed; nothing if the server knows none.
+    /// The session that can be resumed; `None` if the server has no sessions.
     pub fn session_id(&self) -> Option<&str> {
-        self.answered.session_id.as_deref()
+        self.initialized.session_id.as_deref()
     }
 
-    /// What the machine is like, if the server said so in the handshake; see
+    /// The environment of the server, if it was part of the handshake; see
     /// [`environment_info`](ExecServerClient::environment_info).
     pub fn environment(&self) -> Option<&EnvironmentInfo> {
-        self.answered.environment_info.as_ref()
+        self.initialized.environment_info.as_ref()
     }
 
-    /// Hears everything that belongs to no process.
+    /// Subscribes to the notifications that belong to no process.
     pub async fn notifications(&self) -> Result<Notifications, ExecServerError> {
         let (events, receiver) = queue(self.drained.clone());
-        self.letters.send(Letter::Listen(events)).await.map_err(|_| ExecServerError::Closed)?;
+        let message = ExecServerMessage::Subscribe(events);
+        self.inbox.send(message).await.map_err(|_closed| ExecServerError::Closed)?;
         Ok(Notifications(receiver))
     }
 
-    /// Closes the connection. The session lives on at the server for as long as that keeps it.
+    /// Closes the connection. The server keeps the session for a limited time.
     pub async fn close(&self) -> Result<(), ExecServerError> {
-        let (done, is_done) = oneshot::channel();
-        self.farewells.send(done).await.map_err(|_| ExecServerError::Closed)?;
-        is_done.await.map_err(|_| ExecServerError::Closed)
+        let request = CloseRequest { waits: true };
+        self.inbox.close(request).await.map_err(|_closed| ExecServerError::Closed)?;
+        self.tasks.wait().await;
+        Ok(())
     }
 
-    pub(super) async fn ask<P: Serialize, R: DeserializeOwned>(
+    pub(super) async fn request<P: Serialize, R: DeserializeOwned>(
         &self,
         method: &'static str,
         params: &P,
-        again: Again,
+        replay: ReplayPolicy,
     ) -> Result<R, ExecServerError> {
-        self.post(method, params, again).await?.wait().await
+        self.send(method, params, (replay, None)).await?.wait().await
     }
 
-    /// Puts a request in line; requests leave in the order in which this returns.
-    pub(super) async fn post<P: Serialize, R>(
+    /// Queues a request; requests are sent in the order in which this returns.
+    pub(super) async fn send<P: Serialize, R>(
         &self,
         method: &'static str,
         params: &P,
-        again: Again,
-    ) -> Result<Answer<R>, ExecServerError> {
+        (replay, start): (ReplayPolicy, Option<ProcessStart>),
+    ) -> Result<PendingResponse<R>, ExecServerError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let message = envelope::request(id, method, params).map_err(|error| {
-            ExecServerError::Protocol(format!("the params of {method} are not JSON: {error}"))
-        })?;
-        let (answer, answered) = oneshot::channel();
-        let call = Call { id, method, message: Bytes::from(message), again, answer, sent: 0 };
-        self.letters.send(Letter::Call(Box::new(call))).await.map_err(|_| ExecServerError::Closed)?;
-        Ok(Answer { method, answered, result: std::marker::PhantomData })
+        let message =
+            envelope::request(id, method, params).map_err(|error| ExecServerError::encode(method, error))?;
+        let (response, text) = oneshot::channel();
+        let message = Bytes::from(message);
+        let request = ExecServerRequest { id, method, message, replay, start, response, sent: 0 };
+        let message = ExecServerMessage::Request(Box::new(request));
+        self.inbox.send(message).await.map_err(|_closed| ExecServerError::Closed)?;
+        Ok(PendingResponse { method, text, result: std::marker::PhantomData })
     }
 
-    /// A name that no other write, process or handle of the session has.
-    pub(crate) fn fresh_name(&self) -> String {
-        format!("{}-{}", self.names, self.next_id.fetch_add(1, Ordering::Relaxed))
+    /// A name that is unique among the writes, processes and handles of the session.
+    pub(crate) fn unique_name(&self) -> String {
+        format!("{}-{}", self.name_prefix, self.next_id.fetch_add(1, Ordering::Relaxed))
     }
 }

@@ -1,52 +1,53 @@
-//! Listeners: who hears what belongs to no process, and who of them is behind.
+//! The subscribers of notifications that belong to no process.
 
 use bytes::Bytes;
 
-use super::error::ExecServerError;
+use super::error::{ExecServerError, MissedCause};
 use super::handle::Notification;
 use crate::queue;
 
-/// Where notifications go.
-pub(super) type Ear = queue::Sender<Result<Notification, ExecServerError>>;
+/// The queue of one subscriber.
+pub(super) type NotificationSender = queue::Sender<Result<Notification, ExecServerError>>;
 
-/// Everybody who listens.
+/// All subscribers of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Listeners(Vec<Listener>);
+pub(super) struct NotificationListeners(Vec<Listener>);
 
 #[derive(Debug)]
 struct Listener {
-    ear: Ear,
-    /// Whether it has been told that something is missing, and nothing came since.
-    misses: bool,
+    queue: NotificationSender,
+    /// Whether the last entry of the queue reports missing notifications.
+    has_gap: bool,
 }
 
-impl Listeners {
-    pub(super) fn add(&mut self, ear: Ear) {
-        self.0.push(Listener { ear, misses: false });
+impl NotificationListeners {
+    pub(super) fn add(&mut self, queue: NotificationSender) {
+        self.0.push(Listener { queue, has_gap: false });
     }
 
-    /// Whether to read no further until somebody has caught up. While answers are waited for it is read on.
-    pub(super) fn is_stalled(&self, nobody_waits: bool) -> bool {
-        nobody_waits && self.0.iter().any(|listener| listener.ear.is_full())
+    /// Whether the connection must not be read until a slow subscriber has caught up. Pending requests keep it being
+    /// read.
+    pub(super) fn is_stalled(&self, is_idle: bool) -> bool {
+        is_idle && self.0.iter().any(|listener| listener.queue.is_full())
     }
 
-    /// Everybody hears it, or that it is missing.
-    pub(super) fn tell(&mut self, method: &str, params: &Bytes) {
-        self.0.retain(|listener| !listener.ear.is_unread());
+    /// Publishes a notification, or reports it as missing to subscribers over their limit.
+    pub(super) fn publish(&mut self, method: &str, params: &Bytes) {
+        self.0.retain(|listener| !listener.queue.is_closed());
         for listener in &mut self.0 {
-            if listener.ear.is_flooded() {
-                listener.miss("they came while nobody took them");
+            if listener.queue.is_over_limit() {
+                listener.report_missed(MissedCause::SlowReader);
                 continue;
             }
-            listener.misses = false;
+            listener.has_gap = false;
             let notification = Notification { method: method.to_owned(), params: params.clone() };
-            listener.ear.push(Ok(notification), params.len());
+            listener.queue.push(Ok(notification), params.len());
         }
     }
 
-    /// Everybody hears that there may have been something.
-    pub(super) fn miss(&mut self, why: &'static str) {
-        self.0.iter_mut().for_each(|listener| listener.miss(why));
+    /// Reports to every subscriber that notifications may be missing.
+    pub(super) fn report_missed(&mut self, cause: MissedCause) {
+        self.0.iter_mut().for_each(|listener| listener.report_missed(cause));
     }
 
     pub(super) fn clear(&mut self) {
@@ -55,9 +56,9 @@ impl Listeners {
 }
 
 impl Listener {
-    fn miss(&mut self, why: &'static str) {
-        if !std::mem::replace(&mut self.misses, true) {
-            self.ear.push(Err(ExecServerError::Missed(why)), 0);
+    fn report_missed(&mut self, cause: MissedCause) {
+        if !std::mem::replace(&mut self.has_gap, true) {
+            self.queue.push(Err(ExecServerError::Missed(cause)), 0);
         }
     }
 }

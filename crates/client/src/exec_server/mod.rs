@@ -1,8 +1,8 @@
-//! A client of Codex's exec-server, over any link.
+//! A client of the exec-server protocol of Codex, over any link.
 //!
-//! One task owns the link; [`ExecServerClient`] is a handle to it. A WebSocket that is cut is dialled again, the session
-//! is resumed, and whoever reads an [`ExecServerProcess`] sees each of its facts once and in order. What would be done
-//! twice by asking again is not asked again: it fails as [`ExecServerError::Ambiguous`].
+//! One task owns the link; [`ExecServerClient`] is a handle to it. After a lost WebSocket connection the client
+//! reconnects and resumes the session, and the reader of an [`ExecServerProcess`] receives each event once and in order.
+//! A request that could be performed twice is not sent again: it fails as [`ExecServerError::Ambiguous`].
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), client::exec_server::ExecServerError> {
@@ -33,21 +33,21 @@ mod calls_v0;
 mod connect;
 mod driver;
 mod error;
-mod greet;
 mod handle;
-mod letter;
+mod handshake;
 mod listeners;
+mod message;
 mod options;
-mod order;
-pub(crate) mod place;
+pub(crate) mod path_uri;
 mod process;
 mod recover;
 mod routes;
+mod sequencer;
 
 pub use crate::dial::exec_server_limits;
-pub use error::ExecServerError;
+pub use error::{ExecServerError, ExecServerLoss, MissedCause};
 pub use handle::{ExecServerClient, Notification, Notifications};
 pub use options::{ExecServerClientConnectOptions, RemoteExecServerConnectArgs};
 pub use process::{ExecServerEvent, ExecServerProcess};
-/// The wire's own types.
+/// The wire types of the protocol.
 pub use wire::exec_server::{ByteChunk, ErrorObject, code, http, v0, v1};

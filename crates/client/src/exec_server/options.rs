@@ -1,39 +1,39 @@
-//! What a connection to an exec-server asks for, and how patient it is.
+//! The options of a connection to an exec-server: handshake params and timeouts.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How long the handshake may take, unless somebody says otherwise; as long as Codex itself waits.
+/// The default time limit for the handshake, which is also Codex's.
 const INITIALIZE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long reaching the server may take, unless somebody says otherwise.
+/// The default time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CLIENT_NAME: &str = "rexd-exec-server-client";
 
-/// What is said in the handshake, whatever carries it.
+/// The handshake params and its time limit, for any link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecServerClientConnectOptions {
-    /// What the client calls itself.
+    /// The client's name in the server's audit.
     pub client_name: String,
-    /// How long the handshake may take.
+    /// Time limit for the handshake.
     pub initialize_timeout: Duration,
-    /// The session to go on with; a new one if absent.
+    /// The session to resume; a new one is opened if absent.
     pub resume_session_id: Option<String>,
 }
 
-/// A server that is reached by WebSocket, and what is said in the handshake.
+/// The address of a server's WebSocket, the handshake params and the time limits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RemoteExecServerConnectArgs {
-    /// `ws://` or `wss://`; with `role=harness` in its query it is a rendezvous that speaks relay frames.
+    /// A `ws://` or `wss://` URL; with `role=harness` in its query, that of a rendezvous with relay frames.
     pub websocket_url: String,
-    /// What the client calls itself.
+    /// The client's name in the server's audit.
     pub client_name: String,
-    /// How long reaching the server may take.
+    /// Time limit for connecting.
     pub connect_timeout: Duration,
-    /// How long the handshake may take.
+    /// Time limit for the handshake.
     pub initialize_timeout: Duration,
-    /// The session to go on with; a new one if absent.
+    /// The session to resume; a new one is opened if absent.
     pub resume_session_id: Option<String>,
-    /// Sent as a bearer token, if the server wants one.
+    /// The bearer token, if the server needs one.
     pub bearer_token: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Default for ExecServerClientConnectOptions {
 }
 
 impl RemoteExecServerConnectArgs {
-    /// A server at this address, with the usual patience.
+    /// A server at this address, with the default time limits.
     pub fn new(
         websocket_url: impl Into<String>,
         client_name: impl Into<String>,
@@ -76,7 +76,7 @@ impl From<RemoteExecServerConnectArgs> for ExecServerClientConnectOptions {
 
 impl fmt::Debug for RemoteExecServerConnectArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The token, and a query that may hold one, are nobody's business.
+        // The token, and the query that may contain one, are not printed.
         let url = self.websocket_url.split('?').next().unwrap_or_default();
         f.debug_struct("RemoteExecServerConnectArgs")
             .field("websocket_url", &url)

@@ -1,4 +1,4 @@
-//! After a cut: reaching the server again, going on with the session, or saying what is lost.
+//! Recovery after a lost connection: reconnect, resume the session, and fail what is lost.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -6,103 +6,93 @@ use std::time::Duration;
 use link::Link;
 use tokio::time::Instant;
 use wire::exec_server::code;
-use wire::exec_server::v1::{InitializeResponse, PROCESS_START};
+use wire::exec_server::v1::InitializeResponse;
 
-use super::connect::Reach;
-use super::driver::{Driver, Over, Waits};
-use super::error::ExecServerError;
-use super::letter::Again;
-use crate::connection::{Connection, Post};
+use super::connect::Connector;
+use super::driver::{ExecServerDriver, ResponseTarget};
+use super::error::{ExecServerError, ExecServerLoss, MissedCause};
+use crate::connection::{Connection, InboxEvent, LinkEnd, ReplayPolicy};
 
-/// How long a session is tried to be resumed: servers keep one for 30 s.
-const RESUME_WITHIN: Duration = Duration::from_secs(25);
-/// The pause between two tries.
+/// Time limit for resuming a session: servers keep one for 30 s.
+const RESUME_TIMEOUT: Duration = Duration::from_secs(25);
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Requests that wait for the link to come back.
-const MOST_WAITING: usize = 512;
-const CUT: &str = "the connection was cut";
+/// Requests that wait for the next connection; further requests wait in the inbox.
+const MAX_WAITING: usize = 512;
 
-impl Driver {
-    /// Resumes the session. An error means that it cannot be, or not in time; a value that the connection was closed
-    /// meanwhile.
-    pub(super) async fn recover(&mut self) -> Result<Option<Over>, ExecServerError> {
-        let Some(session_id) = self.answered.session_id.clone().filter(|_| self.reach.socket.is_some())
-        else {
-            return Err(ExecServerError::Lost(CUT.to_owned()));
+impl ExecServerDriver {
+    /// Resumes the session. Returns how the connection ended if it was closed during that time, and an error if
+    /// resuming is not possible or not in time.
+    pub(super) async fn recover(&mut self) -> Result<Option<LinkEnd>, ExecServerError> {
+        let has_address = self.connector.address.is_some();
+        let Some(session_id) = self.initialized.session_id.clone().filter(|_| has_address) else {
+            return Err(ExecServerLoss::Disconnected.into());
         };
-        let mut letters = Vec::new();
+        let mut messages = Vec::new();
         let link = {
-            let resumed = resume(&self.reach, &session_id);
-            tokio::pin!(resumed);
+            let resuming = resume(&self.connector, &session_id);
+            tokio::pin!(resuming);
             loop {
                 tokio::select! {
-                    link = &mut resumed => break link?,
-                    post = self.inbox.next(letters.len() < MOST_WAITING) => match post {
-                        Post::Letter(letter) => letters.push(letter),
-                        Post::Farewell(farewell) => return Ok(Some(Over::Closed(farewell))),
+                    link = &mut resuming => break link?,
+                    event = self.endpoint.next_message(messages.len() < MAX_WAITING) => match event {
+                        InboxEvent::Message(message) => messages.push(message),
+                        InboxEvent::Close(request) => return Ok(Some(LinkEnd::Closed(request))),
                     },
                 }
             }
         };
-        self.go_on(link);
-        letters.into_iter().for_each(|letter| self.open_letter(letter));
+        self.resume_on(link);
+        messages.into_iter().for_each(|message| self.handle(message));
         Ok(None)
     }
 
-    /// The session is as it was: processes are read from where they were, what can be asked again is, and everything
-    /// else is said to be in doubt.
-    fn go_on(&mut self, link: Link) {
-        self.connection = Connection::new(link, true);
-        self.listeners.miss(CUT);
-        let later = std::mem::take(&mut self.later).into_iter().map(|(_, call)| Waits::Asker(call));
-        let pending = std::mem::take(&mut self.pending).into_values().chain(later);
-        let lost = ExecServerError::Lost(format!("{CUT}, and commands of v0 end with their connection"));
+    /// Continues the session: reads processes from where their events ended, sends the requests again that may be, and
+    /// fails the others as ambiguous.
+    fn resume_on(&mut self, link: Link) {
+        self.endpoint.reconnect(Connection::new(link, true));
+        self.listeners.report_missed(MissedCause::Disconnected);
+        let retries = std::mem::take(&mut self.retries).into_iter();
+        let retries = retries.map(|(_, request)| ResponseTarget::Caller(request));
+        let pending = std::mem::take(&mut self.pending).into_values().chain(retries);
         let mut starting = HashSet::new();
-        for waits in pending {
-            let (Waits::Asker(call) | Waits::Starter(call, ..)) = waits else { continue };
-            if let Again::Starts(process_id, _) = &call.again {
-                starting.insert(process_id.clone());
-            }
-            let is_safe = match call.again {
-                Again::Safe => true,
-                Again::Starts(..) => call.method == PROCESS_START,
-                Again::Never => false,
+        for target in pending {
+            let (ResponseTarget::Caller(request) | ResponseTarget::StartCheck(request, _)) = target else {
+                continue;
             };
-            match is_safe {
-                true => self.send_call(call),
-                false => {
-                    let ambiguous = ExecServerError::Ambiguous { method: call.method, cut: CUT.to_owned() };
-                    call.answer.send(Err(ambiguous)).ok();
+            if let Some(start) = &request.start {
+                starting.insert(start.process_id.clone());
+            }
+            match request.replay {
+                ReplayPolicy::Safe => self.send(request),
+                ReplayPolicy::Never => {
+                    let ambiguous = ExecServerError::Ambiguous { method: request.method };
+                    request.response.send(Err(ambiguous)).ok();
                 }
             }
         }
-        // Whether there is such a process as one that is being started is only known when that is answered.
-        for (process_id, after) in self.routes.read_anew(&lost, &starting) {
-            self.read(process_id.clone(), after, Waits::Process(process_id));
+        // A process that is being started is read after the response to its start.
+        let lost = ExecServerError::from(ExecServerLoss::V0Process);
+        for (process_id, after) in self.routes.restart_all(&lost, &starting) {
+            self.read(process_id.clone(), after, ResponseTarget::Process(process_id));
         }
     }
 }
 
-/// Tries until it works, cannot work, or takes too long.
-async fn resume(reach: &Reach, session_id: &str) -> Result<Link, ExecServerError> {
-    let give_up_at = Instant::now() + RESUME_WITHIN;
+/// Tries until an attempt succeeds, a failure is permanent, or the time is up.
+async fn resume(connector: &Connector, session_id: &str) -> Result<Link, ExecServerError> {
+    let deadline = Instant::now() + RESUME_TIMEOUT;
     loop {
-        let error = match reach.connect(Some(session_id.to_owned())).await {
+        let error = match connector.connect(Some(session_id.to_owned())).await {
             Ok((link, InitializeResponse { session_id: Some(same), .. })) if same == session_id => {
                 return Ok(link);
             }
-            Ok(_) => {
-                return Err(ExecServerError::Lost(format!("{CUT}, and the server began another session")));
-            }
+            Ok(_) => return Err(ExecServerLoss::OtherSession.into()),
             Err(error) if is_transient(&error) => error,
-            Err(ExecServerError::Connect(error)) => {
-                return Err(ExecServerError::Lost(format!("{CUT}; then: {}", error.in_full())));
-            }
-            Err(error) => return Err(ExecServerError::Lost(format!("{CUT}; then: {error}"))),
+            Err(error) => return Err(ExecServerLoss::Reconnect(error).into()),
         };
-        if Instant::now() + PAUSE >= give_up_at {
-            let within = RESUME_WITHIN.as_secs();
-            return Err(ExecServerError::Lost(format!("{CUT}; not resumed within {within} s: {error}")));
+        if Instant::now() + PAUSE >= deadline {
+            return Err(ExecServerLoss::ReconnectTimeout { timeout: RESUME_TIMEOUT, error }.into());
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -113,6 +103,15 @@ fn is_transient(error: &ExecServerError) -> bool {
         ExecServerError::Connect(error) => error.is_transient,
         ExecServerError::Refused(error) => error.code == code::SESSION_ATTACHED,
         ExecServerError::InitializeTimedOut(_) | ExecServerError::Lost(_) => true,
-        _ => false,
+        ExecServerError::Spawn { .. }
+        | ExecServerError::ExitedEarly { .. }
+        | ExecServerError::StillRunning
+        | ExecServerError::Ambiguous { .. }
+        | ExecServerError::Missed(_)
+        | ExecServerError::Encode { .. }
+        | ExecServerError::Decode { .. }
+        | ExecServerError::ResponseTooLarge { .. }
+        | ExecServerError::Random(_)
+        | ExecServerError::Closed => false,
     }
 }

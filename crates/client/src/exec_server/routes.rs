@@ -1,4 +1,4 @@
-//! Routes: which fact goes to whom, and whose reader is behind.
+//! Routes the events of processes to their readers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,54 +8,55 @@ use wire::exec_server::v1::{self, ReadResponse};
 use wire::exec_server::{ByteChunk, v0};
 
 use super::error::ExecServerError;
-use super::order::{Fact, Order};
-use super::process::{ExecServerEvent, Heard};
+use super::process::{ExecServerEvent, ExecServerEventResult};
+use super::sequencer::{EventSequencer, SequencedEvent};
 use crate::queue;
 
-/// Where the facts of a process go.
+/// Where the events of a process go.
 #[derive(Debug)]
-pub(super) struct Route {
-    events: queue::Sender<Heard>,
-    /// Nothing for a process of v0, whose facts have no numbers.
-    order: Option<Order>,
-    /// Output that its reader will not see, as it is too far behind.
+pub(super) struct ProcessEventRoute {
+    events: queue::Sender<ExecServerEventResult>,
+    /// `None` for a process of v0, whose events have no numbers.
+    sequencer: Option<EventSequencer>,
+    /// Bytes of output that were dropped because the queue is over its limit.
     skipped: u64,
-    /// Output that came, or is known to be lost.
+    /// The end of the output that was received or is known to be lost.
     position: u64,
-    /// Whether facts were not kept, and it is not known yet how much output that was.
+    /// Whether events were dropped, and the number of bytes is not known yet.
     has_gap: bool,
 }
 
-impl Route {
-    /// For a process whose facts are numbered.
-    pub(super) fn numbered(events: queue::Sender<Heard>) -> Route {
-        Route { events, order: Some(Order::new()), skipped: 0, position: 0, has_gap: false }
+impl ProcessEventRoute {
+    /// A route for numbered events.
+    pub(super) fn sequenced(events: queue::Sender<ExecServerEventResult>) -> ProcessEventRoute {
+        let sequencer = Some(EventSequencer::new());
+        ProcessEventRoute { events, sequencer, skipped: 0, position: 0, has_gap: false }
     }
 
-    /// For a process of v0.
-    pub(super) fn plain(events: queue::Sender<Heard>) -> Route {
-        Route { order: None, ..Route::numbered(events) }
+    /// A route for the events of v0.
+    pub(super) fn unsequenced(events: queue::Sender<ExecServerEventResult>) -> ProcessEventRoute {
+        ProcessEventRoute { sequencer: None, ..ProcessEventRoute::sequenced(events) }
     }
 
-    /// Hands on what is ready; whether that was the last.
-    fn hand_on(&mut self) -> bool {
-        while let Some((seq, fact)) = self.order.as_mut().and_then(Order::next) {
-            match fact {
-                Fact::Output { stream, bytes, offset } => {
-                    self.declare_loss(offset);
+    /// Delivers the events that are in order; returns whether the last one was among them.
+    fn deliver(&mut self) -> bool {
+        while let Some((seq, event)) = self.sequencer.as_mut().and_then(EventSequencer::next) {
+            match event {
+                SequencedEvent::Output { stream, bytes, offset } => {
+                    self.report_loss(offset);
                     self.position += bytes.len() as u64;
                     self.push(ExecServerEvent::Output { stream, bytes });
                 }
-                Fact::Exited { code, sandbox_denied } => {
+                SequencedEvent::Exited { code, sandbox_denied } => {
                     self.push(ExecServerEvent::Exited { exit_code: code, sandbox_denied });
                 }
-                Fact::Closed { offset } => {
-                    self.declare_loss(offset);
+                SequencedEvent::Closed { offset } => {
+                    self.report_loss(offset);
                     self.push(ExecServerEvent::Closed);
                     return true;
                 }
-                Fact::Lost { until } => {
-                    tracing::debug!(seq, until, "facts of a process that were not kept");
+                SequencedEvent::Lost { until } => {
+                    tracing::debug!(seq, until, "events of a process were dropped");
                     self.has_gap = true;
                 }
             }
@@ -63,8 +64,8 @@ impl Route {
         false
     }
 
-    /// Tells what was lost before the next fact: exactly if the server says where in all output it lies.
-    fn declare_loss(&mut self, offset: Option<u64>) {
+    /// Reports the loss before the next event, with its size if the server sends positions.
+    fn report_loss(&mut self, offset: Option<u64>) {
         let has_gap = std::mem::take(&mut self.has_gap);
         match offset {
             Some(offset) if offset > self.position => {
@@ -78,11 +79,11 @@ impl Route {
     }
 
     fn push(&mut self, event: ExecServerEvent) {
-        let mut weight = 0;
+        let mut size = 0;
         if let ExecServerEvent::Output { bytes, .. } = &event {
-            weight = bytes.len();
-            if self.events.is_flooded() {
-                self.skipped += weight as u64;
+            size = bytes.len();
+            if self.events.is_over_limit() {
+                self.skipped += size as u64;
                 return;
             }
         }
@@ -90,32 +91,32 @@ impl Route {
             let bytes = Some(std::mem::take(&mut self.skipped));
             self.events.push(Ok(ExecServerEvent::Lost { bytes }), 0);
         }
-        self.events.push(Ok(event), weight);
+        self.events.push(Ok(event), size);
     }
 
-    /// There will be nothing more, for this reason.
-    pub(super) fn lose(self, error: &ExecServerError) {
+    /// Ends the events with an error.
+    pub(super) fn fail(self, error: &ExecServerError) {
         self.events.push(Err(error.clone()), 0);
     }
 }
 
-/// Who hears what.
+/// The routes of all processes of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Routes {
-    processes: HashMap<String, Route>,
-    /// Processes whose reader is behind.
-    behind: Vec<String>,
+pub(super) struct ProcessRoutes {
+    processes: HashMap<String, ProcessEventRoute>,
+    /// Processes whose reader is slow.
+    slow: Vec<String>,
 }
 
-/// Whose fact it is.
+/// The process that a notification belongs to.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Named {
+struct ProcessParams {
     process_id: String,
 }
 
-impl Routes {
-    pub(super) fn open(&mut self, process_id: &str, route: Route) {
+impl ProcessRoutes {
+    pub(super) fn open(&mut self, process_id: &str, route: ProcessEventRoute) {
         self.processes.insert(process_id.to_owned(), route);
     }
 
@@ -123,32 +124,32 @@ impl Routes {
         self.processes.contains_key(process_id)
     }
 
-    /// Whether to read no further until a reader has caught up. While answers are waited for it is read on.
-    pub(super) fn is_stalled(&mut self, nobody_waits: bool) -> bool {
+    /// Whether the connection must not be read until a slow reader has caught up. Pending requests keep it being read.
+    pub(super) fn is_stalled(&mut self, is_idle: bool) -> bool {
         let processes = &self.processes;
-        self.behind.retain(|id| processes.get(id).is_some_and(|route| route.events.is_full()));
-        nobody_waits && !self.behind.is_empty()
+        self.slow.retain(|id| processes.get(id).is_some_and(|route| route.events.is_full()));
+        is_idle && !self.slow.is_empty()
     }
 
-    /// A notification about a process; after which number facts of it are to be read, if some are missing. Nothing is
-    /// known if it is about no process at all.
-    pub(super) fn hear(&mut self, method: &str, params: &str) -> Result<Heed, serde_json::Error> {
+    /// Delivers a notification about a process and returns what to do next.
+    pub(super) fn dispatch(&mut self, method: &str, params: &str) -> Result<Disposition, serde_json::Error> {
         let bytes = |chunk: ByteChunk| chunk.into_inner();
-        let (process_id, seq, fact) = match method {
+        let (process_id, seq, event) = match method {
             v1::PROCESS_OUTPUT => {
                 let delta: v1::ExecOutputDeltaNotification = serde_json::from_str(params)?;
                 let (stream, offset) = (delta.stream, delta.output_offset);
-                let fact = Fact::Output { stream, bytes: bytes(delta.chunk), offset };
-                (delta.process_id, Some(delta.seq), fact)
+                let event = SequencedEvent::Output { stream, bytes: bytes(delta.chunk), offset };
+                (delta.process_id, Some(delta.seq), event)
             }
             v1::PROCESS_EXITED => {
                 let exited: v1::ExecExitedNotification = serde_json::from_str(params)?;
-                let fact = Fact::Exited { code: exited.exit_code, sandbox_denied: exited.sandbox_denied };
-                (exited.process_id, Some(exited.seq), fact)
+                let event =
+                    SequencedEvent::Exited { code: exited.exit_code, sandbox_denied: exited.sandbox_denied };
+                (exited.process_id, Some(exited.seq), event)
             }
             v1::PROCESS_CLOSED => {
                 let closed: v1::ExecClosedNotification = serde_json::from_str(params)?;
-                (closed.process_id, Some(closed.seq), Fact::Closed { offset: closed.output_offset })
+                (closed.process_id, Some(closed.seq), SequencedEvent::Closed { offset: closed.output_offset })
             }
             v0::method::OUTPUT_DELTA => {
                 let delta: v0::ExecOutputDeltaNotification = serde_json::from_str(params)?;
@@ -156,128 +157,139 @@ impl Routes {
                     v0::ExecOutputStream::Stdout => v1::ExecOutputStream::Stdout,
                     v0::ExecOutputStream::Stderr => v1::ExecOutputStream::Stderr,
                 };
-                (delta.process_id, None, Fact::Output { stream, bytes: bytes(delta.chunk), offset: None })
+                (
+                    delta.process_id,
+                    None,
+                    SequencedEvent::Output { stream, bytes: bytes(delta.chunk), offset: None },
+                )
             }
             v0::method::EXITED => {
                 let exited: v0::ExecExitedNotification = serde_json::from_str(params)?;
-                (exited.process_id, None, Fact::Exited { code: exited.exit_code, sandbox_denied: None })
+                (
+                    exited.process_id,
+                    None,
+                    SequencedEvent::Exited { code: exited.exit_code, sandbox_denied: None },
+                )
             }
-            _ => return Ok(Heed::Elsewhere),
+            _ => return Ok(Disposition::NoProcess),
         };
-        Ok(self.take(process_id, seq, fact))
+        Ok(self.add(process_id, seq, event))
     }
 
-    fn take(&mut self, process_id: String, seq: Option<u64>, fact: Fact) -> Heed {
-        let Some(route) = self.processes.get_mut(&process_id) else { return Heed::Done };
-        match (&mut route.order, seq) {
-            (Some(order), Some(seq)) => order.take(seq, fact),
-            (None, None) => return self.take_plain(process_id, fact),
-            // A vocabulary that this process was not started with.
-            _ => return Heed::Done,
+    fn add(&mut self, process_id: String, seq: Option<u64>, event: SequencedEvent) -> Disposition {
+        let Some(route) = self.processes.get_mut(&process_id) else { return Disposition::Done };
+        match (&mut route.sequencer, seq) {
+            (Some(sequencer), Some(seq)) => sequencer.add(seq, event),
+            (None, None) => return self.add_unsequenced(process_id, event),
+            // The process was started with the other version of the protocol.
+            _ => return Disposition::Done,
         }
         self.settle(process_id, None)
     }
 
-    fn take_plain(&mut self, process_id: String, fact: Fact) -> Heed {
-        let is_last = matches!(fact, Fact::Exited { .. });
-        let event = match fact {
-            Fact::Output { stream, bytes, .. } => ExecServerEvent::Output { stream, bytes },
-            Fact::Exited { code, .. } => ExecServerEvent::Exited { exit_code: code, sandbox_denied: None },
-            Fact::Closed { .. } | Fact::Lost { .. } => return Heed::Done,
+    fn add_unsequenced(&mut self, process_id: String, event: SequencedEvent) -> Disposition {
+        let is_last = matches!(event, SequencedEvent::Exited { .. });
+        let event = match event {
+            SequencedEvent::Output { stream, bytes, .. } => ExecServerEvent::Output { stream, bytes },
+            SequencedEvent::Exited { code, .. } => {
+                ExecServerEvent::Exited { exit_code: code, sandbox_denied: None }
+            }
+            SequencedEvent::Closed { .. } | SequencedEvent::Lost { .. } => return Disposition::Done,
         };
-        let Some(route) = self.processes.get_mut(&process_id) else { return Heed::Done };
+        let Some(route) = self.processes.get_mut(&process_id) else { return Disposition::Done };
         route.push(event);
-        if is_last || route.events.is_unread() {
+        if is_last || route.events.is_closed() {
             self.processes.remove(&process_id);
-        } else if route.events.is_full() && !self.behind.contains(&process_id) {
-            self.behind.push(process_id);
+        } else if route.events.is_full() && !self.slow.contains(&process_id) {
+            self.slow.push(process_id);
         }
-        Heed::Done
+        Disposition::Done
     }
 
-    /// A page that was read.
-    pub(super) fn page(&mut self, process_id: String, read: ReadResponse) -> Heed {
-        let order = self.processes.get_mut(&process_id).and_then(|route| route.order.as_mut());
-        let on = order.and_then(|order| order.page(read));
-        self.settle(process_id, on)
+    /// Adds a page of output.
+    pub(super) fn add_page(&mut self, process_id: String, read: ReadResponse) -> Disposition {
+        let sequencer = self.processes.get_mut(&process_id).and_then(|route| route.sequencer.as_mut());
+        let next = sequencer.and_then(|sequencer| sequencer.add_page(read));
+        self.settle(process_id, next)
     }
 
-    fn settle(&mut self, process_id: String, on: Option<u64>) -> Heed {
-        let Some(route) = self.processes.get_mut(&process_id) else { return Heed::Done };
-        if route.hand_on() || route.events.is_unread() {
+    /// Delivers what is in order and returns whether a page has to be read.
+    fn settle(&mut self, process_id: String, next: Option<u64>) -> Disposition {
+        let Some(route) = self.processes.get_mut(&process_id) else { return Disposition::Done };
+        if route.deliver() || route.events.is_closed() {
             self.processes.remove(&process_id);
-            return Heed::Done;
+            return Disposition::Done;
         }
-        if route.events.is_full() && !self.behind.contains(&process_id) {
-            self.behind.push(process_id.clone());
+        if route.events.is_full() && !self.slow.contains(&process_id) {
+            self.slow.push(process_id.clone());
         }
-        let after = on.or_else(|| route.order.as_mut().and_then(Order::begin_reading));
-        after.map_or(Heed::Done, |after| Heed::Read { process_id, after })
+        let after = next.or_else(|| route.sequencer.as_mut().and_then(EventSequencer::begin_reading));
+        after.map_or(Disposition::Done, |after| Disposition::Read { process_id, after })
     }
 
-    /// The connection is another one: which processes are to be read, and after which number. What cannot be followed
-    /// is lost.
-    pub(super) fn read_anew(
+    /// Prepares for a new connection: returns which processes to read after which number, except those being started,
+    /// and fails the routes of v0.
+    pub(super) fn restart_all(
         &mut self,
         error: &ExecServerError,
-        but_not: &HashSet<String>,
+        starting: &HashSet<String>,
     ) -> Vec<(String, u64)> {
-        for (_, route) in self.processes.extract_if(|_, route| route.order.is_none()) {
-            route.lose(error);
+        for (_, route) in self.processes.extract_if(|_, route| route.sequencer.is_none()) {
+            route.fail(error);
         }
-        let ids = self.processes.keys().filter(|id| !but_not.contains(*id)).cloned().collect::<Vec<_>>();
-        ids.into_iter().filter_map(|id| self.read_one_anew(&id).map(|after| (id, after))).collect()
+        let ids = self.processes.keys().filter(|id| !starting.contains(*id)).cloned().collect::<Vec<_>>();
+        ids.into_iter().filter_map(|id| self.restart_reading(&id).map(|after| (id, after))).collect()
     }
 
-    /// After which number a process is to be read; nothing if it cannot be.
-    pub(super) fn read_one_anew(&mut self, process_id: &str) -> Option<u64> {
-        self.processes.get_mut(process_id)?.order.as_mut().map(Order::read_anew)
+    /// After which number to read a process on a new connection; `None` if it is unknown.
+    pub(super) fn restart_reading(&mut self, process_id: &str) -> Option<u64> {
+        self.processes.get_mut(process_id)?.sequencer.as_mut().map(EventSequencer::restart_reading)
     }
 
-    /// Nothing more comes of a process, for this reason.
-    pub(super) fn lose(&mut self, process_id: &str, error: &ExecServerError) {
+    /// Ends the events of one process with an error.
+    pub(super) fn fail(&mut self, process_id: &str, error: &ExecServerError) {
         if let Some(route) = self.processes.remove(process_id) {
-            route.lose(error);
+            route.fail(error);
         }
     }
 
-    /// Nothing goes on: everybody hears why.
-    pub(super) fn lose_all(&mut self, error: &ExecServerError) {
+    /// Ends the events of all processes with an error.
+    pub(super) fn fail_all(&mut self, error: &ExecServerError) {
         for (_, route) in self.processes.drain() {
-            route.lose(error);
+            route.fail(error);
         }
     }
 
-    /// Whose notification it is.
-    pub(super) fn name(params: &str) -> Option<String> {
-        serde_json::from_str::<Named>(params).ok().map(|named| named.process_id)
+    /// The process that a notification belongs to.
+    pub(super) fn process_id(params: &str) -> Option<String> {
+        serde_json::from_str::<ProcessParams>(params).ok().map(|params| params.process_id)
     }
 }
 
-/// What is to be done about a fact.
+/// What to do after a notification or page.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heed {
+pub(super) enum Disposition {
     /// Nothing.
     Done,
-    /// It is about no process.
-    Elsewhere,
-    /// Read what is missing.
+    /// Publish it: it belongs to no process.
+    NoProcess,
+    /// Read missing events.
     Read {
-        /// Of which process.
+        /// The process.
         process_id: String,
-        /// After which number.
+        /// The number after which to read.
         after: u64,
     },
 }
 
-/// What is asked for when facts are missing.
+/// The params of a read of missing events.
 pub(super) fn read_params(process_id: String, after: u64) -> v1::ReadParams {
-    /// What one page may hold.
-    const PAGE: u64 = 1024 * 1024;
-    v1::ReadParams { process_id, after_seq: Some(after), max_bytes: Some(PAGE), wait_ms: Some(0) }
+    /// Bytes of one page.
+    const PAGE_BYTES: u64 = 1024 * 1024;
+    v1::ReadParams { process_id, after_seq: Some(after), max_bytes: Some(PAGE_BYTES), wait_ms: Some(0) }
 }
 
-/// The text of a result, without a copy.
+/// A part of a received line, without a copy.
 pub(super) fn slice(line: &Bytes, text: &str) -> Bytes {
     line.slice_ref(text.as_bytes())
 }

@@ -1,15 +1,16 @@
-//! Command: what to run, and how it is asked for.
+//! A command to run, and the request that starts it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wire::rexd::v1::{self, LimitsReport};
 
+use crate::connection::ReplayPolicy;
 use crate::error::Error;
 use crate::session::Session;
-use crate::session::letter::{Again, Opens};
+use crate::session::message::NewRoute;
 
-/// What to run, and how.
+/// A program or shell line to run, with its directory, environment, limits and terminal.
 #[derive(Debug, Clone, Default)]
 pub struct Command {
     program: Program,
@@ -30,7 +31,7 @@ enum Program {
         line: String,
         login: bool,
     },
-    /// The login shell, in a terminal.
+    /// The user's login shell.
     Shell,
 }
 
@@ -40,33 +41,33 @@ impl Default for Program {
     }
 }
 
-/// The size of a terminal.
+/// The size of a terminal in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalSize {
-    /// Width.
+    /// Columns of the terminal.
     pub cols: u16,
-    /// Height.
+    /// Rows of the terminal.
     pub rows: u16,
 }
 
 impl Command {
-    /// A program and its arguments; no shell looks at them.
+    /// Runs a program with arguments; no shell interprets them.
     pub fn argv(argv: impl IntoIterator<Item = impl Into<String>>) -> Command {
         let argv = argv.into_iter().map(Into::into).collect();
         Command { program: Program::Argv(argv), ..Command::default() }
     }
 
-    /// A line for the shell there.
+    /// Runs a line in the target's shell.
     pub fn line(line: impl Into<String>) -> Command {
         Command { program: Program::Line { line: line.into(), login: false }, ..Command::default() }
     }
 
-    /// The user's shell; without a [`terminal`](Command::terminal) it reads what to do from its input.
+    /// Runs the user's shell; without a [`terminal`](Command::terminal) it reads commands from its input.
     pub fn shell() -> Command {
         Command { program: Program::Shell, ..Command::default() }
     }
 
-    /// Has a line read by a login shell.
+    /// Runs the line in a login shell.
     #[must_use]
     pub fn login(mut self) -> Command {
         if let Program::Line { login, .. } = &mut self.program {
@@ -75,51 +76,51 @@ impl Command {
         self
     }
 
-    /// Where it runs; the session's directory otherwise.
+    /// Sets the working directory; the default is the session's directory.
     #[must_use]
     pub fn cwd(self, cwd: impl Into<String>) -> Command {
         Command { cwd: Some(cwd.into()), ..self }
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable of the process.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Command {
         self.env.insert(name.into(), Some(value.into()));
         self
     }
 
-    /// How long it may run. Without this as long as the server allows at most.
+    /// Sets the time limit; the default is the server's hard limit.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Command {
         Command { timeout: Some(timeout), ..self }
     }
 
-    /// How much it may write. Without this as much as the server allows at most.
+    /// Sets the output limit; the default is the server's hard limit.
     #[must_use]
     pub fn output_limit(self, bytes: u64) -> Command {
         Command { output_limit: Some(bytes), ..self }
     }
 
-    /// Runs it in a terminal of this size.
+    /// Runs the command in a terminal of this size.
     #[must_use]
     pub fn terminal(self, size: TerminalSize) -> Command {
         Command { terminal: Some(size), ..self }
     }
 
-    /// Says that nothing will be written to it, for targets that can give it the end of its input only from the start.
-    /// Elsewhere its input is still to be [closed](crate::ProcessControl::close_input).
+    /// Declares that no input will be written, for targets that can close the input only at the start. Other targets
+    /// still need the input to be [closed](crate::ProcessControl::close_input).
     #[must_use]
     pub fn no_input(self) -> Command {
         Command { has_no_input: true, ..self }
     }
 
-    /// Lets it outlive the session, the link and the daemon.
+    /// Lets the process outlive the session, the connection and the daemon.
     #[must_use]
     pub fn detach(self) -> Command {
         Command { is_detached: true, ..self }
     }
 
-    /// Confines it: `read-only` or `workspace-write`.
+    /// Sets the sandbox profile: `read-only` or `workspace-write`.
     #[must_use]
     pub fn sandbox(self, profile: impl Into<String>) -> Command {
         Command { sandbox: Some(profile.into()), ..self }
@@ -129,23 +130,23 @@ impl Command {
         self.is_detached
     }
 
-    /// Asks for it; the ids of the process and of its terminal.
+    /// Sends the request; returns the ids of the process and of its terminal.
     pub(crate) async fn start(
         self,
         session: &Session,
-        opens: Opens,
+        route: NewRoute,
     ) -> Result<(String, Option<String>), Error> {
         let key = Some(session.key());
         let limits = session.open_result().limits.clone();
         match self.terminal {
             Some(size) => {
                 let params = v1::PtyOpen { idempotency_key: key, ..self.pty_open(session.id(), size) };
-                let opened = session.ask(&params, Again::Safe, opens).await?;
+                let opened = session.request(&params, ReplayPolicy::Safe, route).await?;
                 Ok((opened.process_id, Some(opened.pty_id)))
             }
             None => {
                 let params = v1::ExecStart { idempotency_key: key, ..self.exec_start(session.id(), &limits) };
-                let started = session.ask(&params, Again::Safe, opens).await?;
+                let started = session.request(&params, ReplayPolicy::Safe, route).await?;
                 Ok((started.process_id, None))
             }
         }
@@ -180,9 +181,9 @@ impl Command {
             Program::Line { line, login } => (Vec::new(), Some(line), login),
             Program::Shell => (Vec::new(), Some(LOGIN_SHELL.to_owned()), false),
         };
-        // A detached process has no timeout unless it is given one; another has the longest there is.
-        let ceiling = limits.hard_timeout_ms.filter(|_| !self.is_detached);
-        let timeout_ms = self.timeout.map(milliseconds).or_else(|| ceiling.and_then(asked));
+        // A detached process has no timeout by default; any other has the longest that the server allows.
+        let longest = limits.hard_timeout_ms.filter(|_| !self.is_detached);
+        let timeout_ms = self.timeout.map(milliseconds).or_else(|| longest.and_then(limit_param));
         let output = self.output_limit.or(limits.hard_output_bytes);
         v1::ExecStart {
             session_id,
@@ -193,7 +194,7 @@ impl Command {
             cwd: self.cwd,
             env: self.env,
             timeout_ms,
-            max_output_bytes: output.and_then(asked),
+            max_output_bytes: output.and_then(limit_param),
             stdin: self.has_no_input.then(String::new),
             detach: self.is_detached,
             sandbox: self.sandbox,
@@ -202,14 +203,14 @@ impl Command {
     }
 }
 
-/// The user's own shell, as a login there starts it.
+/// Starts the user's shell as a login does.
 const LOGIN_SHELL: &str = r#"exec "${SHELL:-/bin/sh}" -l"#;
 
 fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A ceiling as a request names it. One that is off is asked for as the number it is reported as.
-fn asked(ceiling: u64) -> Option<i64> {
-    i64::try_from(ceiling.min(v1::UNLIMITED)).ok()
+/// A server limit as a request param. A limit that is off is the number it is reported as.
+fn limit_param(limit: u64) -> Option<i64> {
+    i64::try_from(limit.min(v1::UNLIMITED)).ok()
 }

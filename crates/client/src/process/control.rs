@@ -1,13 +1,14 @@
-//! Process control: input, size, signals and the end of a process.
+//! Control of a process: input, terminal size and signals.
 
 use wire::rexd::v1;
 
 use super::TerminalSize;
+use crate::connection::ReplayPolicy;
 use crate::error::Error;
 use crate::session::Session;
-use crate::session::letter::{Again, Opens};
+use crate::session::message::NewRoute;
 
-/// What can be done to a process. Cheap to clone.
+/// Writes to a process, resizes its terminal and signals it. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ProcessControl {
     session: Session,
@@ -20,23 +21,23 @@ impl ProcessControl {
         ProcessControl { session, process_id, pty_id }
     }
 
-    /// Its id.
+    /// The id of the process.
     pub fn id(&self) -> &str {
         &self.process_id
     }
 
-    /// The id of its terminal, if it has one.
+    /// The id of the process's terminal, if it has one.
     pub fn pty_id(&self) -> Option<&str> {
         self.pty_id.as_deref()
     }
 
-    /// Writes to its input or types into its terminal, once. Inputs that are sent ahead keep the order in which their
-    /// futures are first polled.
+    /// Writes to the process's input or terminal, exactly once. Concurrent writes keep the order in which their futures
+    /// are first polled.
     pub async fn input(&self, data: &[u8]) -> Result<(), Error> {
         self.write(data, false).await
     }
 
-    /// Closes its input; in a terminal as Ctrl-D does.
+    /// Closes the process's input; in a terminal, types Ctrl-D.
     pub async fn close_input(&self) -> Result<(), Error> {
         match self.pty_id {
             Some(_) => self.write(&[4], false).await,
@@ -47,39 +48,39 @@ impl ProcessControl {
     async fn write(&self, data: &[u8], eof: bool) -> Result<(), Error> {
         let (data, encoding) = (wire::base64::encode(data), Some("base64".to_owned()));
         let (session_id, idempotency_key) = (self.session.id(), Some(self.session.key()));
-        let again = self.session.input_again();
+        let replay = self.session.input_replay();
         match self.pty_id.clone() {
             Some(pty_id) => {
                 let params = v1::PtyInput { session_id, pty_id, data, encoding, idempotency_key };
-                self.session.ask(&params, again, Opens::Nothing).await.map(drop)
+                self.session.request(&params, replay, NewRoute::None).await.map(drop)
             }
             None => {
                 let process_id = self.process_id.clone();
                 let params = v1::ExecInput { session_id, process_id, data, encoding, eof, idempotency_key };
-                self.session.ask(&params, again, Opens::Nothing).await.map(drop)
+                self.session.request(&params, replay, NewRoute::None).await.map(drop)
             }
         }
     }
 
-    /// Sets the size of its terminal.
+    /// Sets the size of the process's terminal.
     pub async fn resize(&self, size: TerminalSize) -> Result<(), Error> {
         let Some(pty_id) = self.pty_id.clone() else { return Ok(()) };
         let (cols, rows) = (Some(size.cols.into()), Some(size.rows.into()));
         let params = v1::PtyResize { session_id: self.session.id(), pty_id, cols, rows };
-        self.session.ask(&params, Again::Safe, Opens::Nothing).await.map(drop)
+        self.session.request(&params, ReplayPolicy::Safe, NewRoute::None).await.map(drop)
     }
 
-    /// Sends a signal; without one ends the whole tree. Tells who died.
+    /// Sends a signal; without one ends the whole process tree. Returns the processes that ended.
     pub async fn kill(&self, signal: Option<&str>) -> Result<v1::ExecKillResult, Error> {
-        let again = match signal {
-            None | Some("KILL" | "TERM" | "SIGKILL" | "SIGTERM") => Again::Safe,
-            Some(_) => Again::Never,
+        let replay = match signal {
+            None | Some("KILL" | "TERM" | "SIGKILL" | "SIGTERM") => ReplayPolicy::Safe,
+            Some(_) => ReplayPolicy::Never,
         };
         let params = v1::ExecKill {
             session_id: self.session.id(),
             process_id: self.process_id.clone(),
             signal: signal.map(|name| v1::Signal::Name(name.to_owned())),
         };
-        self.session.ask(&params, again, Opens::Nothing).await
+        self.session.request(&params, replay, NewRoute::None).await
     }
 }

@@ -1,4 +1,4 @@
-//! Process event: what comes from a process, and how it ends.
+//! The events of a process: output, loss of output, errors and its exit.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,36 +8,36 @@ use wire::rexd::v1;
 
 use crate::error::Error;
 
-/// Something that came from a process.
+/// One event of a process.
 #[derive(Debug, Clone)]
 pub struct ProcessEvent {
-    /// What it is.
+    /// The kind and content of the event.
     pub kind: ProcessEventKind,
-    /// Where in the process's output it ends.
+    /// The position in the process's output at which the event ends.
     pub cursor: Option<u64>,
-    /// The event as it came, if [`OutputMode::Verbatim`](crate::OutputMode::Verbatim) was asked for.
+    /// The line of the event, if [`OutputMode::Verbatim`](crate::OutputMode::Verbatim) was requested.
     pub line: Option<Bytes>,
 }
 
-/// What came from a process.
+/// The kinds of events of a process.
 #[derive(Debug, Clone)]
 pub enum ProcessEventKind {
-    /// Written to its output.
+    /// Bytes written to standard output.
     Stdout(Bytes),
-    /// Written to its error output.
+    /// Bytes written to standard error.
     Stderr(Bytes),
-    /// Written to its terminal.
+    /// Bytes written to the terminal.
     Terminal(Bytes),
-    /// Output that this reader will never see.
+    /// Output that was dropped and cannot be read.
     Lost(OutputLoss),
-    /// Something happened to it that is not its end.
+    /// An error that did not end the process.
     Error(ProcessError),
-    /// It ended; nothing follows.
+    /// The process ended; this is the last event.
     Exit(ProcessExit),
 }
 
-/// What a reader is handed: something that came, or why nothing more will.
-pub(crate) type Heard = Result<ProcessEvent, Error>;
+/// An event, or why no more events follow.
+pub(crate) type EventResult = Result<ProcessEvent, Error>;
 
 impl ProcessEventKind {
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut Bytes> {
@@ -49,7 +49,7 @@ impl ProcessEventKind {
         }
     }
 
-    pub(crate) fn weight(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         match self {
             ProcessEventKind::Stdout(bytes)
             | ProcessEventKind::Stderr(bytes)
@@ -59,52 +59,52 @@ impl ProcessEventKind {
     }
 }
 
-/// Output that a reader will never see.
+/// Output that was dropped and cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputLoss {
-    /// So many bytes of a stream.
+    /// This many bytes of one stream.
     Bytes {
         /// `stdout`, `stderr` or `pty`.
         stream: String,
-        /// How many.
+        /// The number of dropped bytes.
         bytes: u64,
     },
-    /// So many events of the session, this process's perhaps among them.
+    /// This many events of the session, possibly of this process.
     Events(u64),
 }
 
-/// Something that happened to a process.
+/// An error of a process that did not end it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessError {
-    /// What kind; see [`v1::codes`].
+    /// The error code; see [`v1::codes`].
     pub code: i64,
-    /// What happened.
+    /// The error message for the user.
     pub message: String,
 }
 
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessExit {
-    /// Its exit code; -1 when a signal ended it.
+    /// The exit code; -1 when a signal ended the process.
     pub code: i64,
-    /// The signal that ended it, without `SIG`.
+    /// The signal that ended the process, without `SIG`.
     pub signal: Option<String>,
-    /// Whether its timeout ended it.
+    /// Whether the timeout ended the process.
     pub timed_out: bool,
-    /// Whether it wrote more than it may.
+    /// Whether the process exceeded its output limit.
     pub output_limit_exceeded: bool,
-    /// Another limit that ended it: `memory_limit`.
+    /// Another limit that ended the process: `memory_limit`.
     pub reason: Option<String>,
-    /// What the sandbox refused, if it failed at that.
+    /// The access that the sandbox denied, if that made the command fail.
     pub sandbox_denied: Option<v1::SandboxDenied>,
-    /// Who still holds its output open.
+    /// Processes that still hold its output open.
     pub held_by: Vec<i64>,
-    /// How long it ran.
+    /// The time from start to exit.
     pub duration: Duration,
 }
 
 impl ProcessExit {
-    /// As a shell reports it: the exit code, or 128 and the number of the signal.
+    /// The status as a shell reports it: the exit code, or 128 plus the number of the signal.
     pub fn status(&self) -> i32 {
         match self.signal.as_deref().and_then(signal_number) {
             Some(number) => 128 + number,
@@ -157,10 +157,10 @@ impl fmt::Display for OutputLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OutputLoss::Bytes { stream, bytes } => {
-                write!(f, "{bytes} bytes of {stream} were not kept and are lost")
+                write!(f, "{bytes} bytes of {stream} were dropped")
             }
             OutputLoss::Events(events) => {
-                write!(f, "{events} events were not kept: output may be missing here")
+                write!(f, "{events} events were dropped; output may be missing here")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Processes: what to run, what comes from it, and what can be done to it.
+//! Processes: commands to run, their events and their control.
 
 mod command;
 mod control;
@@ -12,15 +12,15 @@ use crate::session::Session;
 
 pub use command::{Command, TerminalSize};
 pub use control::ProcessControl;
-pub(crate) use event::Heard;
+pub(crate) use event::EventResult;
 pub use event::{OutputLoss, ProcessError, ProcessEvent, ProcessEventKind, ProcessExit, signal_number};
 
-/// A process: its events, and through [`control`](Process::control) everything that can be done to it.
+/// A process and its events; [`control`](Process::control) writes to it and signals it.
 #[derive(Debug)]
 pub struct Process {
     control: ProcessControl,
-    events: queue::Receiver<Heard>,
-    /// How it was when it was attached to.
+    events: queue::Receiver<EventResult>,
+    /// The response to `exec.attach`.
     attached: Option<v1::ExecAttachResult>,
 }
 
@@ -29,7 +29,7 @@ impl Process {
         session: Session,
         process_id: String,
         pty_id: Option<String>,
-        events: queue::Receiver<Heard>,
+        events: queue::Receiver<EventResult>,
     ) -> Process {
         Process { control: ProcessControl::new(session, process_id, pty_id), events, attached: None }
     }
@@ -37,39 +37,39 @@ impl Process {
     pub(crate) fn attached(
         session: Session,
         attached: v1::ExecAttachResult,
-        events: queue::Receiver<Heard>,
+        events: queue::Receiver<EventResult>,
     ) -> Process {
         let (process_id, pty_id) = (attached.process_id.clone(), attached.pty_id.clone());
         Process { attached: Some(attached), ..Process::new(session, process_id, pty_id, events) }
     }
 
-    /// Its id.
+    /// The id of the process.
     pub fn id(&self) -> &str {
         self.control.id()
     }
 
-    /// What can be done to it.
+    /// A handle for input, size and signals.
     pub fn control(&self) -> ProcessControl {
         self.control.clone()
     }
 
-    /// How it was when it was attached to; nothing if it was started here.
+    /// The response to `exec.attach`; `None` if this session started the process.
     pub fn attach_result(&self) -> Option<&v1::ExecAttachResult> {
         self.attached.as_ref()
     }
 
-    /// The next thing that comes from it; nothing after its end. Nothing is lost if this future is dropped.
+    /// The next event; `None` after the exit. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<ProcessEvent>, Error> {
         self.events.recv().await.transpose()
     }
 
-    /// Reads to its end and throws the output away.
+    /// Waits for the exit and discards the output.
     pub async fn wait(&mut self) -> Result<ProcessExit, Error> {
         while let Some(event) = self.next().await? {
             if let ProcessEventKind::Exit(exit) = event.kind {
                 return Ok(exit);
             }
         }
-        Err(Error::Protocol("the process's events ended without its exit".to_owned()))
+        Err(Error::MissingExit { process_id: self.id().to_owned() })
     }
 }

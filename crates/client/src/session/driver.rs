@@ -1,6 +1,6 @@
-//! The one task that owns a session's link: it sends what handles ask, and hands on what arrives.
+//! The task that owns a session's link: it sends the requests of handles and dispatches received messages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,65 +8,53 @@ use std::time::Duration;
 use bytes::Bytes;
 use link::Incoming;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use wire::jsonrpc::{self, Item, Message, Response, RpcError, code};
 use wire::rexd::v1::{Cancel, SessionClose, SessionOpenResult, codes};
 
-use super::greet::rpc_error;
-use super::letter::{Call, Farewell, Letter, Opens};
-use super::routes::Routes;
-use crate::connection::{Connection, Inbox, Post, Turn};
-use crate::dial::{Carrier, Dialed};
+use super::handshake::rpc_error;
+use super::message::{ClientMessage, ClientRequest, NewRoute};
+use super::routes::EventRoutes;
+use crate::connection::{CloseRequest, Endpoint, EndpointEvent, Inbox, LinkEnd, Readiness};
+use crate::dial::{Carrier, TargetLink};
 use crate::error::Error;
 use crate::options::SessionOptions;
 use crate::target::Target;
 
-/// When a request that is still under way is asked for again.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// The pause before a request is sent again that the server is still executing.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-pub(super) struct Driver {
-    pub(super) connection: Connection,
+pub(super) struct SessionDriver {
+    pub(super) endpoint: Endpoint<ClientMessage>,
     pub(super) carrier: Carrier,
     pub(super) target: Arc<Target>,
     pub(super) options: SessionOptions,
-    pub(super) inbox: Inbox<Letter, Farewell>,
     pub(super) opened: watch::Sender<Arc<SessionOpenResult>>,
-    pub(super) pending: BTreeMap<u64, Call>,
-    pub(super) routes: Routes,
-    /// Requests that were sent again while the first was still under way, and when to ask once more.
-    pub(super) waiting: Vec<(Instant, Call)>,
+    pub(super) pending: BTreeMap<u64, ClientRequest>,
+    pub(super) routes: EventRoutes,
+    /// Replayed requests whose first execution had not ended, and when to send them again.
+    pub(super) retries: VecDeque<(Instant, ClientRequest)>,
     next_id: Arc<AtomicU64>,
-    drained: Arc<Notify>,
 }
 
-/// Why a link is no longer served.
-pub(super) enum Over {
-    /// The session was closed here.
-    Closed(Option<Farewell>),
-    /// The link was cut, for this reason.
-    Cut(String),
-}
-
-impl Driver {
+impl SessionDriver {
     pub(super) fn new(
-        dialed: Dialed,
+        link: TargetLink,
         (target, options): (Arc<Target>, SessionOptions),
-        (inbox, opened): (Inbox<Letter, Farewell>, watch::Sender<Arc<SessionOpenResult>>),
+        (inbox, opened): (Inbox<ClientMessage>, watch::Sender<Arc<SessionOpenResult>>),
         (next_id, drained): (Arc<AtomicU64>, Arc<Notify>),
-    ) -> Box<Driver> {
-        let (connection, carrier) = dialed.into_connection();
-        Box::new(Driver {
-            connection,
+    ) -> Box<SessionDriver> {
+        let (connection, carrier) = link.into_connection();
+        Box::new(SessionDriver {
+            endpoint: Endpoint::new(connection, inbox, drained),
             carrier,
             target,
-            inbox,
             opened,
             pending: BTreeMap::new(),
-            routes: Routes::new(options.output),
+            routes: EventRoutes::new(options.output),
             options,
-            waiting: Vec::new(),
+            retries: VecDeque::new(),
             next_id,
-            drained,
         })
     }
 
@@ -74,155 +62,146 @@ impl Driver {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Serves the session in a task of its own.
-    pub(super) fn start(self: Box<Self>) {
-        tokio::spawn(self.run());
-    }
-
-    async fn run(mut self: Box<Self>) {
+    /// Runs until the session is closed or lost.
+    pub(super) async fn run(mut self: Box<Self>) {
         loop {
-            let over = self.serve_link().await;
-            let cut = match over {
-                Over::Closed(done) => return self.say_goodbye(done).await,
-                Over::Cut(cut) => cut,
+            let end = match self.serve_link().await {
+                LinkEnd::Disconnected => Box::pin(self.recover()).await,
+                closed @ LinkEnd::Closed(_) => Ok(Some(closed)),
             };
-            match Box::pin(self.recover(&cut)).await {
-                Ok(None) => {}
-                Ok(Some(done)) => return self.say_goodbye(done).await,
-                Err(error) => return self.give_up(&error).await,
+            match end {
+                Ok(None | Some(LinkEnd::Disconnected)) => {}
+                Ok(Some(LinkEnd::Closed(request))) => return self.close(request).await,
+                Err(error) => return self.fail(&error).await,
             }
         }
     }
 
-    async fn serve_link(&mut self) -> Over {
+    async fn serve_link(&mut self) -> LinkEnd {
         loop {
-            let is_stalled = self.routes.is_stalled(self.pending.is_empty());
-            let takes_letters = self.connection.takes_requests(self.pending.len());
-            let again_at = self.waiting.first().map(|(at, _)| *at);
-            tokio::select! {
-                post = self.inbox.next(takes_letters) => match post {
-                    Post::Letter(letter) => self.open_letter(letter),
-                    Post::Farewell(farewell) => {
-                        while let Some(letter) = self.inbox.left() {
-                            self.open_letter(letter);
-                        }
-                        return Over::Closed(farewell);
+            let ready = Readiness {
+                pending: self.pending.len(),
+                is_stalled: self.routes.is_stalled(self.pending.is_empty()),
+                retry_at: self.retries.front().map(|(at, _)| *at),
+            };
+            match self.endpoint.next(ready).await {
+                EndpointEvent::Message(message) => self.handle(message),
+                EndpointEvent::Received(line) => self.dispatch(&line),
+                EndpointEvent::TooLarge(bytes) => self.fail_pending(&Error::ResponseTooLarge { bytes }),
+                EndpointEvent::RetryDue => {
+                    if let Some((_, request)) = self.retries.pop_front() {
+                        self.send(request);
                     }
-                },
-                turn = self.connection.next(!is_stalled) => match turn {
-                    Turn::Message(line) => self.take(&line),
-                    Turn::TooLong(bytes) => self.fail_waiting(bytes),
-                    Turn::Sent => {}
-                    Turn::Cut => return Over::Cut(self.carrier.last_words()),
-                },
-                () = self.drained.notified(), if is_stalled => {}
-                () = sleep_until(again_at.unwrap_or_else(Instant::now)), if again_at.is_some() => {
-                    let (_, call) = self.waiting.remove(0);
-                    self.send_call(call);
+                }
+                EndpointEvent::Progress => {}
+                EndpointEvent::Ended(end) => {
+                    if let LinkEnd::Closed(_) = end {
+                        while let Some(message) = self.endpoint.remaining() {
+                            self.handle(message);
+                        }
+                    }
+                    return end;
                 }
             }
         }
     }
 
-    fn open_letter(&mut self, letter: Letter) {
-        match letter {
-            Letter::Call(call) => self.send_call(call),
-            Letter::Withdraw(id) => self.withdraw(id),
-            Letter::Attend(events) => self.routes.attend(events),
+    fn handle(&mut self, message: ClientMessage) {
+        match message {
+            ClientMessage::Request(request) => self.send(request),
+            ClientMessage::Cancel(id) => self.cancel(id),
+            ClientMessage::SubscribeApprovals(events) => self.routes.subscribe_approvals(events),
         }
     }
 
-    pub(super) fn send_call(&mut self, mut call: Call) {
-        call.sent += 1;
-        self.connection.send(call.message.clone());
-        self.pending.insert(call.id, call);
+    pub(super) fn send(&mut self, mut request: ClientRequest) {
+        request.sent += 1;
+        self.endpoint.send(request.message.clone());
+        self.pending.insert(request.id, request);
     }
 
-    fn withdraw(&mut self, id: u64) {
+    fn cancel(&mut self, id: u64) {
         let is_pending = self.pending.remove(&id).is_some();
         let id = serde_json::value::RawValue::from_string(id.to_string());
         if let (true, Ok(id)) = (is_pending, id) {
-            self.connection.send(jsonrpc::notification("$/cancel", &Cancel { id }).into());
+            self.endpoint.send(jsonrpc::notification("$/cancel", &Cancel { id }).into());
         }
     }
 
-    fn take(&mut self, line: &Bytes) {
+    fn dispatch(&mut self, line: &Bytes) {
         match jsonrpc::parse(line) {
-            Ok(Message::Single(Item::Response(response))) => self.answer(line, &response),
+            Ok(Message::Single(Item::Response(response))) => self.respond(line, &response),
             Ok(Message::Single(Item::Call(call))) => {
-                let starts = |call: &Call| matches!(call.opens, Opens::Process(_));
+                let starts = |request: &ClientRequest| matches!(request.route, NewRoute::Process(_));
                 let has_starts = self.pending.values().any(starts);
-                self.routes.event(line, &call, has_starts);
+                self.routes.dispatch(line, &call, has_starts);
             }
-            Ok(Message::Batch(_)) => tracing::debug!("the server sent a batch nobody asked for"),
-            Err(fault) => tracing::debug!(error = %fault.error, "the server sent what is no message"),
+            Ok(Message::Batch(_)) => tracing::debug!("ignored a batch from the server"),
+            Err(invalid) => {
+                tracing::debug!(error = %invalid.error, "ignored an invalid message from the server")
+            }
         }
     }
 
-    /// A message that cannot be taken may have been any answer: nobody is left waiting for it.
-    fn fail_waiting(&mut self, bytes: u64) {
-        let error = Error::Protocol(format!("an answer of {bytes} bytes is longer than any may be"));
-        for (_, call) in std::mem::take(&mut self.pending) {
-            call.answer.send(Err(error.clone())).ok();
-        }
-    }
-
-    fn answer(&mut self, line: &Bytes, response: &Response<'_>) {
+    fn respond(&mut self, line: &Bytes, response: &Response<'_>) {
         if let (None, Some(error)) = (&response.id, response.error) {
-            return self.fail_unread(rpc_error(error.get()));
+            return self.fail_unidentified(rpc_error(error.get()));
         }
         let id = response.id.as_ref().and_then(|id| id.to_string().parse::<u64>().ok());
-        let Some(call) = id.and_then(|id| self.pending.remove(&id)) else { return };
+        let Some(request) = id.and_then(|id| self.pending.remove(&id)) else { return };
         let result = match (response.result, response.error) {
             (Some(result), _) => {
-                self.routes.open(call.opens, result.get());
+                self.routes.open(request.route, result.get());
                 Ok(line.slice_ref(result.get().as_bytes()))
             }
             (None, error) => {
                 let error = Error::from(rpc_error(error.map_or("null", |raw| raw.get())));
-                if call.sent > 1 && is_under_way(&error) {
-                    return self.waiting.push((Instant::now() + ASK_AGAIN_AFTER, call));
+                if request.sent > 1 && is_in_progress(&error) {
+                    return self.retries.push_back((Instant::now() + RETRY_AFTER, request));
                 }
-                if let Opens::Process(route) = call.opens {
-                    route.lose(&error);
+                if let NewRoute::Process(route) = request.route {
+                    route.fail(&error);
                 }
                 Err(error)
             }
         };
-        // Whoever asked may have gone.
-        call.answer.send(result).ok();
+        // The caller may have been dropped.
+        request.response.send(result).ok();
     }
 
-    /// The server could not read a message and so cannot say which. If it was too long, it was the longest; else it may
-    /// have been any, and nobody is left waiting for it.
-    fn fail_unread(&mut self, error: RpcError) {
-        let longest = self.pending.values().max_by_key(|call| call.message.len()).map(|call| call.id);
-        let unread = match (error.code, longest.and_then(|id| self.pending.remove(&id))) {
-            (code::RESOURCE_LIMIT, Some(call)) => vec![call],
-            (_, longest) => {
-                longest.into_iter().chain(std::mem::take(&mut self.pending).into_values()).collect()
-            }
-        };
-        for call in unread {
-            call.answer.send(Err(Error::from(error.clone()))).ok();
+    /// Handles an error response without an id. A message above the server's limit was the longest pending one; any
+    /// other unreadable message may have been any of them, and all fail.
+    fn fail_unidentified(&mut self, error: RpcError) {
+        let longest = self.pending.values().max_by_key(|request| request.message.len());
+        let longest = longest.map(|request| request.id).filter(|_| error.code == code::RESOURCE_LIMIT);
+        let error = Error::from(error);
+        match longest.and_then(|id| self.pending.remove(&id)) {
+            Some(request) => drop(request.response.send(Err(error))),
+            None => self.fail_pending(&error),
         }
     }
 
-    /// Ends the session on the server, and whoever waits for that hears it.
-    async fn say_goodbye(self, farewell: Option<Farewell>) {
+    fn fail_pending(&mut self, error: &Error) {
+        for (_, request) in std::mem::take(&mut self.pending) {
+            request.response.send(Err(error.clone())).ok();
+        }
+    }
+
+    /// Closes the session on the server, then ends the connection.
+    async fn close(self, request: Option<CloseRequest>) {
         let session_id = self.opened.borrow().session_id.clone();
-        let closing_id = self.next_id();
-        if let Ok(message) = jsonrpc::request(closing_id, "session.close", &SessionClose { session_id }) {
-            // A bridge lives in this program: what is to end there must have ended when we do.
-            let is_ours = matches!(self.carrier, Carrier::Bridge(_));
-            let waits = is_ours || farewell.as_ref().is_none_or(|farewell| farewell.waits);
-            // A server that does not answer ends the session with its link.
-            let saying = async |mut link: link::Link| {
+        let id = self.next_id();
+        if let Ok(message) = jsonrpc::request(id, "session.close", &SessionClose { session_id }) {
+            // A bridge runs in this program: its processes must have ended when this task ends.
+            let is_bridge = matches!(self.carrier, Carrier::Bridge(_));
+            let waits = is_bridge || request.is_none_or(|request| request.waits);
+            // A server that does not answer ends the session with its connection.
+            let last = async |mut link: link::Link| {
                 link.outgoing.respond_written(message.into()).await.ok()?;
                 if !waits {
                     return Some(());
                 }
-                let closing = Some(closing_id.into());
+                let closing = Some(id.into());
                 while let Some(incoming) = link.incoming.recv().await {
                     let Incoming::Message(line) = incoming else { continue };
                     if let Ok(Message::Single(Item::Response(response))) = jsonrpc::parse(&line)
@@ -233,41 +212,29 @@ impl Driver {
                 }
                 Some(())
             };
-            self.connection.part(saying).await;
+            self.endpoint.into_connection().finish(last).await;
         }
-        drop(self.carrier);
-        if let Some(farewell) = farewell {
-            farewell.done.send(()).ok();
-        }
+        self.carrier.finish().await;
     }
 
-    /// The session is lost: everybody hears why.
-    async fn give_up(mut self, error: &Error) {
-        self.fail_everything(error);
-        let (letters, farewells) = self.inbox.close().await;
-        for letter in letters {
-            if let Letter::Call(call) = letter {
-                call.answer.send(Err(error.clone())).ok();
+    /// Fails everything that depends on the session, which is lost.
+    async fn fail(mut self, error: &Error) {
+        for (_, request) in std::mem::take(&mut self.retries) {
+            request.response.send(Err(error.clone())).ok();
+        }
+        self.fail_pending(error);
+        self.routes.fail_all(error);
+        for message in self.endpoint.close().await {
+            if let ClientMessage::Request(request) = message {
+                request.response.send(Err(error.clone())).ok();
             }
         }
-        for farewell in farewells {
-            farewell.done.send(()).ok();
-        }
-    }
-
-    fn fail_everything(&mut self, error: &Error) {
-        for (_, call) in std::mem::take(&mut self.waiting) {
-            call.answer.send(Err(error.clone())).ok();
-        }
-        for (_, call) in std::mem::take(&mut self.pending) {
-            call.answer.send(Err(error.clone())).ok();
-        }
-        self.routes.lose_all(error);
+        self.carrier.finish().await;
     }
 }
 
-/// Whether the server says that a request with this key is still being done.
-fn is_under_way(error: &Error) -> bool {
+/// Whether the server is still executing a request with the same key.
+fn is_in_progress(error: &Error) -> bool {
     error.rpc().is_some_and(|error| {
         error.code == codes::CONCURRENCY_CONFLICT && error.data["field"] == "idempotency_key"
     })

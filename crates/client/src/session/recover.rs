@@ -1,4 +1,4 @@
-//! After a cut: reaching the target again, taking the session up where it was, or saying what is lost.
+//! Recovery after a lost connection: reconnect, resume the session or open another, and fail what is lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,36 +7,37 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use wire::rexd::v1::{ExecAttach, Method as _, SessionOpenResult, SessionResume};
 
-use super::driver::Driver;
-use super::greet::{self, NotResumed};
-use super::letter::{Again, Call, Farewell, Letter, Opens, ProcessRoute};
-use crate::connection::Post;
-use crate::dial::Dialed;
-use crate::error::Error;
+use super::driver::SessionDriver;
+use super::handshake::{self, ResumeError};
+use super::message::{ClientMessage, ClientRequest, NewRoute, ProcessRoute};
+use crate::connection::{InboxEvent, LinkEnd, ReplayPolicy};
+use crate::dial::TargetLink;
+use crate::error::{Disconnect, Error, SessionLoss};
+use crate::options::SessionOptions;
+use crate::target::Target;
 
-/// The pause after the first try; it doubles up to the longest.
+/// The pause after the first attempt; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Requests that wait for the link to come back.
-const MOST_WAITING: usize = 512;
+/// Requests that wait for the next connection; further requests wait in the inbox.
+const MAX_WAITING: usize = 512;
 
-/// A link again, with the session that was or with a new one.
-enum Back {
-    Resumed(Dialed, SessionOpenResult),
-    Anew(Dialed, SessionOpenResult, String),
+/// A new connection, with the same session or with another one.
+enum Reconnection {
+    Resumed(TargetLink, SessionOpenResult),
+    Reopened(TargetLink, SessionOpenResult, SessionLoss),
 }
 
-/// Somebody closed the session while it was being recovered.
-pub(super) type ClosedMeanwhile = Option<Farewell>;
-
-impl Driver {
-    /// Reaches the target again. An error means that it cannot be, or not in time; a value that the session was closed
-    /// meanwhile.
-    pub(super) async fn recover(&mut self, cut: &str) -> Result<Option<ClosedMeanwhile>, Error> {
+impl SessionDriver {
+    /// Reconnects to the target. Returns how the session ended if it was closed during that time, and an error if
+    /// reconnecting is not possible or not in time.
+    pub(super) async fn recover(&mut self) -> Result<Option<LinkEnd>, Error> {
+        let disconnect = self.carrier.disconnect();
         if self.options.reconnect_timeout.is_zero() {
-            return Err(Error::Lost(cut.to_owned()));
+            return Err(SessionLoss::Disconnected(disconnect).into());
         }
-        self.pending.extend(std::mem::take(&mut self.waiting).into_iter().map(|(_, call)| (call.id, call)));
+        let retries = std::mem::take(&mut self.retries).into_iter();
+        self.pending.extend(retries.map(|(_, request)| (request.id, request)));
         let opened = self.opened.borrow().clone();
         let resume = opened.resume_token.clone().map(|resume_token| SessionResume {
             session_id: opened.session_id.clone(),
@@ -44,119 +45,118 @@ impl Driver {
             last_event_id: i64::try_from(self.routes.last_event_id()).unwrap_or(i64::MAX),
             client_name: Some(self.options.client_name.clone()),
         });
-        let reached = reach(self.target.clone(), self.options.clone(), resume, cut.to_owned());
-        tokio::pin!(reached);
-        let back = loop {
+        let reconnecting = reconnect(self.target.clone(), self.options.clone(), resume, disconnect.clone());
+        tokio::pin!(reconnecting);
+        let reconnection = loop {
             tokio::select! {
-                back = &mut reached => break back?,
-                post = self.inbox.next(self.pending.len() < MOST_WAITING) => match post {
-                    Post::Letter(Letter::Call(call)) => { self.pending.insert(call.id, call); }
-                    Post::Letter(Letter::Withdraw(id)) => { self.pending.remove(&id); }
-                    Post::Letter(Letter::Attend(events)) => self.routes.attend(events),
-                    Post::Farewell(farewell) => return Ok(Some(farewell)),
+                reconnection = &mut reconnecting => break reconnection?,
+                event = self.endpoint.next_message(self.pending.len() < MAX_WAITING) => match event {
+                    InboxEvent::Message(ClientMessage::Request(request)) => {
+                        self.pending.insert(request.id, request);
+                    }
+                    InboxEvent::Message(ClientMessage::Cancel(id)) => { self.pending.remove(&id); }
+                    InboxEvent::Message(ClientMessage::SubscribeApprovals(events)) => {
+                        self.routes.subscribe_approvals(events);
+                    }
+                    InboxEvent::Close(request) => return Ok(Some(LinkEnd::Closed(request))),
                 },
             }
         };
-        match back {
-            Back::Resumed(dialed, opened) => self.go_on(dialed, opened, cut),
-            Back::Anew(dialed, opened, why) => self.begin_anew(dialed, opened, &why),
+        match reconnection {
+            Reconnection::Resumed(link, opened) => self.resume(link, opened, &disconnect),
+            Reconnection::Reopened(link, opened, loss) => self.reopen(link, opened, loss),
         }
         Ok(None)
     }
 
-    /// The session is as it was: what can be asked again is, everything else is said to be in doubt.
-    fn go_on(&mut self, dialed: Dialed, opened: SessionOpenResult, cut: &str) {
-        (self.connection, self.carrier) = dialed.into_connection();
-        self.routes.missed(opened.lost.unwrap_or(0));
+    fn use_link(&mut self, link: TargetLink) {
+        let (connection, carrier) = link.into_connection();
+        self.endpoint.reconnect(connection);
+        self.carrier = carrier;
+    }
+
+    /// Continues the same session: sends the requests again that may be, and fails the others as ambiguous.
+    fn resume(&mut self, link: TargetLink, opened: SessionOpenResult, disconnect: &Disconnect) {
+        self.use_link(link);
+        self.routes.report_loss(opened.lost.unwrap_or(0));
         let before = self.opened.borrow().resume_token.clone();
         let resume_token = opened.resume_token.clone().or(before);
         self.opened.send_replace(Arc::new(SessionOpenResult { resume_token, lost: None, ..opened }));
-        for (_, call) in std::mem::take(&mut self.pending) {
-            match call.sent > 0 && call.again == Again::Never {
+        for (_, request) in std::mem::take(&mut self.pending) {
+            match request.sent > 0 && request.replay == ReplayPolicy::Never {
                 true => {
-                    let ambiguous = Error::Ambiguous { method: call.method, cut: cut.to_owned() };
-                    call.answer.send(Err(ambiguous)).ok();
+                    let (method, disconnect) = (request.method, disconnect.clone());
+                    request.response.send(Err(Error::Ambiguous { method, disconnect })).ok();
                 }
-                false => self.send_call(call),
+                false => self.send(request),
             }
         }
     }
 
-    /// The session is gone; another goes on. Detached processes are followed from where they were, all else is lost.
-    fn begin_anew(&mut self, dialed: Dialed, opened: SessionOpenResult, why: &str) {
-        let error = Error::Lost(why.to_owned());
-        (self.connection, self.carrier) = dialed.into_connection();
-        for (_, call) in std::mem::take(&mut self.pending) {
-            // What was never sent still names the session that is gone.
-            call.answer.send(Err(error.clone())).ok();
+    /// Continues with a new session: attaches to detached processes where their output ended; all else is lost.
+    fn reopen(&mut self, link: TargetLink, opened: SessionOpenResult, loss: SessionLoss) {
+        let error = Error::from(loss);
+        self.use_link(link);
+        for (_, request) in std::mem::take(&mut self.pending) {
+            // Requests that were not sent name the lost session too.
+            request.response.send(Err(error.clone())).ok();
         }
         let session_id = opened.session_id.clone();
         self.opened.send_replace(Arc::new(opened));
-        for (process_id, route) in self.routes.begin_anew(&error) {
+        for (process_id, route) in self.routes.reset(&error) {
             let cursor = i64::try_from(route.cursor).unwrap_or(i64::MAX);
             let params = ExecAttach { session_id: session_id.clone(), process_id, cursor };
-            self.attach_again(&params, route);
+            self.reattach(&params, route);
         }
     }
 
-    /// Nobody waits for the answer: the route hears if there is nothing to follow any more.
-    fn attach_again(&mut self, params: &ExecAttach, route: ProcessRoute) {
-        let (answer, _nobody) = oneshot::channel();
+    /// Attaches to a process again. A failure reaches the reader of its events through the route.
+    fn reattach(&mut self, params: &ExecAttach, route: ProcessRoute) {
+        let (response, _unused) = oneshot::channel();
         let id = self.next_id();
         if let Ok(message) = wire::jsonrpc::request(id, ExecAttach::NAME, params) {
-            let (message, opens) = (message.into(), Opens::Process(route));
-            let (method, again) = (ExecAttach::NAME, Again::Safe);
-            self.send_call(Call { id, method, message, again, opens, answer, sent: 0 });
+            let (message, route) = (message.into(), NewRoute::Process(route));
+            let (method, replay) = (ExecAttach::NAME, ReplayPolicy::Safe);
+            self.send(ClientRequest { id, method, message, replay, route, response, sent: 0 });
         }
     }
 }
 
-/// A cut, and what came of trying again; said once if the carrier has tried that itself.
-fn then(cut: &str, error: &Error) -> String {
-    let said = match error {
-        Error::Connect(error) => error.in_full(),
-        error => error.to_string(),
-    };
-    match cut.contains(&said) {
-        true => cut.to_owned(),
-        false => format!("{cut}; then: {said}"),
-    }
-}
-
-/// Tries until it works, cannot work, or takes too long.
-async fn reach(
-    target: Arc<crate::target::Target>,
-    options: crate::options::SessionOptions,
-    resume: Option<SessionResume>,
-    cut: String,
-) -> Result<Back, Error> {
-    let give_up_at = Instant::now() + options.reconnect_timeout;
+/// Tries until an attempt succeeds, a failure is permanent, or the time is up.
+async fn reconnect(
+    target: Arc<Target>,
+    options: SessionOptions,
+    mut resume: Option<SessionResume>,
+    disconnect: Disconnect,
+) -> Result<Reconnection, Error> {
+    let deadline = Instant::now() + options.reconnect_timeout;
     let mut pause = FIRST_PAUSE;
-    let mut resume = resume;
-    let mut why = format!("{cut}; the server keeps no sessions");
+    let mut loss = SessionLoss::NotResumable(disconnect.clone());
     loop {
-        let tried = match &resume {
-            Some(session) => greet::resume(&target, &options, session)
+        let attempt = match &resume {
+            Some(params) => handshake::resume(&target, &options, params)
                 .await
-                .map(|(dialed, opened)| Back::Resumed(dialed, opened)),
-            None => greet::open(&target, &options)
+                .map(|(link, opened)| Reconnection::Resumed(link, opened)),
+            None => handshake::open(&target, &options)
                 .await
-                .map(|(dialed, opened)| Back::Anew(dialed, opened, why.clone()))
-                .map_err(NotResumed::of),
+                .map(|(link, opened)| Reconnection::Reopened(link, opened, loss.clone()))
+                .map_err(ResumeError::from),
         };
-        let error = match tried {
-            Ok(back) => return Ok(back),
-            Err(NotResumed::Gone(error)) => {
-                why = format!("{cut}; the server no longer knows it ({})", error.message);
+        let error = match attempt {
+            Ok(reconnection) => return Ok(reconnection),
+            Err(ResumeError::Expired(error)) => {
+                loss = SessionLoss::Expired { disconnect: disconnect.clone(), error };
                 resume = None;
                 continue;
             }
-            Err(NotResumed::Never(error)) => return Err(Error::Lost(then(&cut, &error))),
-            Err(NotResumed::NotNow(error)) => error,
+            Err(ResumeError::Permanent(error)) => {
+                return Err(SessionLoss::Reconnect { disconnect, error: Box::new(error) }.into());
+            }
+            Err(ResumeError::Transient(error)) => error,
         };
-        if Instant::now() + pause >= give_up_at {
-            let within = options.reconnect_timeout.as_secs();
-            return Err(Error::Lost(format!("{cut}; not reached again within {within} s: {error}")));
+        if Instant::now() + pause >= deadline {
+            let (timeout, error) = (options.reconnect_timeout, Box::new(error));
+            return Err(SessionLoss::ReconnectTimeout { disconnect, timeout, error }.into());
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);

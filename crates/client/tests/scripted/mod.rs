@@ -1,4 +1,4 @@
-//! An exec-server over streams, of which a test says every word.
+//! An exec-server over streams whose every message a test writes.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ pub(crate) fn line(message: &Value) -> Vec<u8> {
     format!("{message}\n").into_bytes()
 }
 
-/// A client, and the server's end of its streams after the handshake: what the client says, and what it hears.
-pub(crate) async fn greeted() -> (ExecServerClient, DuplexStream, DuplexStream) {
+/// A client, and the server's ends of its streams after the handshake.
+pub(crate) async fn connected() -> (ExecServerClient, DuplexStream, DuplexStream) {
     let (ours, mut from_client) = duplex(256);
     let (mut to_client, theirs) = duplex(1 << 20);
     let options = ExecServerClientConnectOptions::default();
@@ -23,7 +23,7 @@ pub(crate) async fn greeted() -> (ExecServerClient, DuplexStream, DuplexStream) 
     (connecting.await.unwrap().unwrap(), from_client, to_client)
 }
 
-/// Waits until nobody has anything to do: the clock is paused, and goes on only then.
+/// Waits until all tasks are idle: the paused clock advances only then.
 pub(crate) async fn settled() {
     tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>()).await.unwrap_err();
 }

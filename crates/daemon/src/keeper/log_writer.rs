@@ -29,6 +29,7 @@ pub(super) async fn write_log(
             Item::Lost { next, .. } => {
                 written.send_replace(next);
             }
+            Item::Exited { .. } => {}
             Item::Closed(closed) => return Some(closed),
             Item::Disconnected => return None,
         }

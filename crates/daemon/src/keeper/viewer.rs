@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::process::{Cursor, Item, LogReader, ProcessSummary};
+use engine::process::{Cursor, Item, LogReader};
 use tokio::sync::{Semaphore, watch};
 use wire::keeper::{KeeperFrame, KeeperMessage, MAX_OUTPUT_BYTES};
 
@@ -23,7 +23,7 @@ pub(super) struct Viewer {
     recent: LogReader,
     /// What is not in memory any more, and where memory goes on.
     older: Option<(SegmentReader, Cursor)>,
-    closed: Option<Arc<ProcessSummary>>,
+    is_closed: bool,
 }
 
 impl Viewer {
@@ -34,22 +34,18 @@ impl Viewer {
             disk: served.disk.clone(),
             recent: served.process.reader(from),
             older: None,
-            closed: None,
+            is_closed: false,
         }
     }
 
     /// What to say next; nothing after the end was said. Not safe to drop while it waits.
     pub(super) async fn next(&mut self) -> Option<KeeperFrame> {
-        if let Some(closed) = self.closed.take() {
-            // A reader that has said the end says it again.
-            self.older = Some((SegmentReader::new(&self.log, u64::MAX), Cursor(u64::MAX)));
-            return Some(KeeperFrame::Message(KeeperMessage::Closed(convert::closed_told(&closed))));
+        // A reader that has returned the end would return it again.
+        if self.is_closed {
+            return None;
         }
         loop {
             if let Some((older, until)) = self.older.take() {
-                if until.0 == u64::MAX {
-                    return None;
-                }
                 if let Some(piece) = self.replay(older, until).await {
                     return Some(piece);
                 }
@@ -65,10 +61,13 @@ impl Viewer {
                 Item::Lost { bytes, next } => {
                     self.older = Some((SegmentReader::new(&self.log, next.0 - bytes), next));
                 }
-                Item::Closed(closed) => {
-                    let exit = convert::exit_told(closed.exit);
-                    self.closed = Some(closed);
+                Item::Exited { status, .. } => {
+                    let exit = convert::exit_told(status);
                     return Some(KeeperFrame::Message(KeeperMessage::Exited { exit }));
+                }
+                Item::Closed(closed) => {
+                    self.is_closed = true;
+                    return Some(KeeperFrame::Message(KeeperMessage::Closed(convert::closed_told(&closed))));
                 }
                 // Its own process is left by nobody.
                 Item::Disconnected => return None,

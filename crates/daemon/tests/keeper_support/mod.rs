@@ -189,6 +189,7 @@ pub async fn gather(mut reader: LogReader) -> Gathered {
             }
             Item::Lost { bytes, next } => (lost, end) = (lost + bytes, next),
             Item::Disconnected => panic!("left"),
+            Item::Exited { .. } => {}
             Item::Closed(closed) => {
                 let text = |bytes| String::from_utf8(bytes).unwrap();
                 return Gathered { stdout: text(stdout), stderr: text(stderr), lost, end, closed };

@@ -56,7 +56,7 @@ pub(crate) use path::clean;
 pub use path::{ResolveStrategy, RootedPath, Roots};
 pub use read::{FileContent, ReadRange, read, read_cached};
 pub use scan::ScanBudget;
-pub use stat::{FileKind, Metadata, mode_string, stat, stat_cached, stat_followed};
+pub use stat::{FileKind, Metadata, stat, stat_cached, stat_followed};
 pub use watch::FileWatcher;
 pub use watch_batch::{FileEvent, FileEventBatch, FileEventKind};
 pub use write::{

@@ -58,11 +58,6 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// The mode in letters as Go prints it: `-rw-r--r--`, `drwxr-xr-x`, `Lrwxrwxrwx`, `dtrwxrwxrwx`.
-    pub fn mode_string(&self) -> String {
-        mode_string(self.mode)
-    }
-
     fn from_stat(stat: &Stat, link_target: Option<PathBuf>) -> Self {
         Self {
             kind: FileType::from_raw_mode(stat.st_mode).into(),
@@ -75,33 +70,6 @@ impl Metadata {
             link_target,
         }
     }
-}
-
-/// Mode bits in letters, as [`Metadata::mode_string`] writes them.
-pub fn mode_string(mode: u32) -> String {
-    let kind = match FileType::from_raw_mode(mode) {
-        FileType::Directory => "d",
-        FileType::Symlink => "L",
-        FileType::BlockDevice => "D",
-        FileType::CharacterDevice => "Dc",
-        FileType::Fifo => "p",
-        FileType::Socket => "S",
-        _ => "",
-    };
-    let mut text = String::from(kind);
-    for (bit, letter) in [(0o4000, 'u'), (0o2000, 'g'), (0o1000, 't')] {
-        if mode & bit != 0 {
-            text.push(letter);
-        }
-    }
-    // Go orders its letters with the `c` of a device behind `u` and `g`; no real file has both.
-    if text.is_empty() {
-        text.push('-');
-    }
-    for (index, letter) in "rwxrwxrwx".chars().enumerate() {
-        text.push(if mode & (0o400 >> index) != 0 { letter } else { '-' });
-    }
-    text
 }
 
 /// What the name is; nothing if it does not exist. A link is described, not followed, so only the

@@ -49,7 +49,7 @@ impl Drain {
     }
 
     /// Counts what was read from the pipe, not what was made of it: half a character is read and held back.
-    fn owes_nothing(&self, outputs: &[Output]) -> bool {
+    pub(super) fn owes_nothing(&self, outputs: &[Output]) -> bool {
         self.owed.iter().zip(outputs).all(|(owed, output)| output.read_bytes() >= *owed)
     }
 

@@ -162,7 +162,7 @@ impl Relay {
                 self.log.push_at(start, stream, bytes);
             }
             Some(KeeperEvent::Lost { next }) => self.log.skip_to(next),
-            Some(KeeperEvent::Exited(exit)) => self.log.exited(exit),
+            Some(KeeperEvent::Exited(exit)) => self.log.append_exit(exit, false),
             Some(KeeperEvent::Closed(closed)) => {
                 self.log.close(closed);
                 return true;

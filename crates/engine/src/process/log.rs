@@ -1,8 +1,13 @@
 //! The ordered log of one process: bounded, replayable from any cursor, honest about what it lost.
 //!
-//! Positions are byte offsets over all streams together, so a reader may stop in the middle of a chunk and go on
-//! there later. One writer, the supervisor, pushes; any number of readers look from their own cursor. The reader
-//! that belongs to whoever started the process is the primary one: what it has not taken is never dropped.
+//! A cursor is a byte offset over all streams together, so a reader can stop in the middle of a chunk and continue
+//! there later. One writer, the supervisor, appends; any number of readers read from their own cursor. The reader of
+//! the client that started the process is the primary one: output that it has not taken is never dropped.
+//!
+//! The exit of the leader is an entry of the log as well. It takes no bytes: the log remembers the cursor behind the
+//! output that the leader wrote, and each reader whether it has passed the entry. A reader that starts before that
+//! cursor receives the exit there, one that starts behind it receives the exit first, and one whose output around that
+//! cursor is lost receives it after the loss. Each reader receives it exactly once, and always before the end.
 
 use std::collections::VecDeque;
 use std::io;
@@ -41,7 +46,14 @@ pub struct ProcessState {
     pub is_disconnected: bool,
 }
 
-/// What a reader finds at its cursor.
+/// Where a reader stands: its cursor, and whether the entry of the exit is behind it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Position {
+    pub(super) cursor: Cursor,
+    pub(super) is_past_exit: bool,
+}
+
+/// What a reader finds at its position.
 #[derive(Debug)]
 pub(super) enum Found {
     /// Output in memory, of one stream, whole characters where it is text.
@@ -62,12 +74,23 @@ pub(super) enum Found {
         /// The first position that is still there.
         next: Cursor,
     },
+    /// The leader has exited.
+    Exited(ExitEntry),
     /// Nothing follows.
     Closed(Arc<ProcessSummary>),
     /// Nothing follows here.
     Disconnected,
     /// Nothing yet.
     Nothing,
+}
+
+/// The exit of the leader and its place between the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ExitEntry {
+    /// The cursor behind the last output that the leader wrote.
+    at: u64,
+    pub(super) status: ExitStatus,
+    pub(super) is_denied: bool,
 }
 
 /// Whether the writer may push.
@@ -113,6 +136,7 @@ struct Held {
     first: u64,
     end: u64,
     spill: Option<Spill>,
+    exit: Option<ExitEntry>,
     /// How far the primary reader has come; nothing when there is none.
     primary: Option<u64>,
     /// How many primary readers there have been; the number of the one that counts.
@@ -161,9 +185,17 @@ impl OutputLog {
         self.held().memory
     }
 
-    /// What stands at `from`, at most `max` bytes of it.
-    pub(super) fn look(&self, from: Cursor, max: usize) -> Found {
+    /// The entry at this position, at most `max` bytes of it.
+    pub(super) fn look(&self, position: Position, max: usize) -> Found {
+        let Position { cursor: from, is_past_exit } = position;
         let held = self.held();
+        let exit = held.exit.filter(|_| !is_past_exit);
+        if let Some(exit) = exit.filter(|exit| exit.at <= from.0) {
+            return Found::Exited(exit);
+        }
+        // Output is cut where the exit lies.
+        let before_exit =
+            exit.map_or(usize::MAX, |exit| usize::try_from(exit.at - from.0).unwrap_or(usize::MAX));
         if from.0 < held.first {
             return Found::Lost { bytes: held.first - from.0, next: Cursor(held.first) };
         }
@@ -171,12 +203,14 @@ impl OutputLog {
             drop(held);
             let facts = self.facts.borrow();
             return match &facts.closed {
-                Some(closed) if from >= facts.end => Found::Closed(closed.clone()),
+                // Without its exit, the end was appended a moment ago: the next look finds both.
+                Some(closed) if from >= facts.end && is_past_exit => Found::Closed(closed.clone()),
                 None if facts.is_disconnected => Found::Disconnected,
                 _ => Found::Nothing,
             };
         }
-        if let Some(spilled) = held.spill.as_ref().and_then(|spill| spill.find(from.0, max)) {
+        if let Some(spilled) = held.spill.as_ref().and_then(|spill| spill.find(from.0, max.min(before_exit)))
+        {
             return Found::Spilled(spilled);
         }
         let index = held.chunks.partition_point(|chunk| chunk.end() <= from.0);
@@ -189,6 +223,7 @@ impl OutputLog {
         let skip = usize::try_from(from.0.saturating_sub(chunk.start)).unwrap_or(usize::MAX);
         let rest = chunk.bytes.slice(skip.min(chunk.bytes.len())..);
         let rest = if rest.len() < SMALL_CHUNK { held.joined(index, rest) } else { rest };
+        let rest = rest.slice(..rest.len().min(before_exit));
         let bytes = cut_at_character(rest, max);
         Found::Output { stream: chunk.stream, next: Cursor(from.0 + bytes.len() as u64), bytes }
     }
@@ -371,8 +406,15 @@ impl OutputLog {
         }
     }
 
-    pub(super) fn exited(&self, exit: ExitStatus) {
-        self.facts.send_modify(|facts| facts.exited = Some(exit));
+    /// Publishes the exit while output that comes before its entry is still to be appended.
+    pub(super) fn exited(&self, status: ExitStatus) {
+        self.facts.send_modify(|facts| facts.exited = Some(status));
+    }
+
+    /// Appends the entry of the exit behind the output so far. Only the first one counts.
+    pub(super) fn append_exit(&self, status: ExitStatus, is_denied: bool) {
+        self.held().insert_exit(status, is_denied);
+        self.exited(status);
     }
 
     /// Nobody tells any more what happens to the process.
@@ -380,7 +422,9 @@ impl OutputLog {
         self.facts.send_modify(|facts| facts.is_disconnected = true);
     }
 
+    /// Appends the end, and the exit before it if its place was not known.
     pub(super) fn close(&self, closed: ProcessSummary) {
+        self.held().insert_exit(closed.exit, closed.denied.is_some());
         self.facts.send_modify(|facts| {
             facts.exited = Some(closed.exit);
             facts.closed = Some(Arc::new(closed));
@@ -395,6 +439,11 @@ impl OutputLog {
 }
 
 impl Held {
+    fn insert_exit(&mut self, status: ExitStatus, is_denied: bool) {
+        let at = self.end;
+        self.exit.get_or_insert(ExitEntry { at, status, is_denied });
+    }
+
     /// `first` and the small chunks of the same stream that follow it, as one: a reader that comes late to many small
     /// writes is told of them in few pieces.
     fn joined(&self, index: usize, first: Bytes) -> Bytes {

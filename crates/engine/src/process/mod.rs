@@ -254,15 +254,6 @@ impl Process {
         LogReader::viewer(self.shared.log.clone(), from)
     }
 
-    /// Waits until its leader has ended; gone if nothing more is heard of it here. Output may still come. Dropping this
-    /// future leaves the process as it is.
-    pub async fn exited(&self) -> Result<ExitStatus, Error> {
-        let mut facts = self.shared.log.state();
-        let is_over = |facts: &ProcessState| facts.exited.is_some() || facts.is_disconnected;
-        let facts = facts.wait_for(is_over).await.map_err(|_gone| Error::Gone)?;
-        facts.exited.ok_or(Error::Gone)
-    }
-
     /// Waits until nothing follows; gone if nothing more is heard of it here. Dropping this future leaves the process
     /// as it is.
     pub async fn closed(&self) -> Result<Arc<ProcessSummary>, Error> {

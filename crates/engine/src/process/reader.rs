@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::log::{Cursor, Found, OutputLog, ProcessState};
-use super::spec::{ProcessSummary, Stream};
+use super::log::{Cursor, Found, OutputLog, Position, ProcessState};
+use super::spec::{ExitStatus, ProcessSummary, Stream};
 
 /// The next thing a reader is told.
 #[derive(Debug)]
@@ -27,7 +27,14 @@ pub enum Item {
         /// Where it goes on.
         next: Cursor,
     },
-    /// The end; nothing follows.
+    /// The leader has exited. All output that it wrote came before; output of its descendants may follow.
+    Exited {
+        /// How the leader ended.
+        status: ExitStatus,
+        /// Whether its sandbox denied something, as far as the output so far shows.
+        is_denied: bool,
+    },
+    /// The end; nothing follows. The exit came before.
     Closed(Arc<ProcessSummary>),
     /// Nothing more is told here: the session ends, and the process lives on with whoever keeps it.
     Disconnected,
@@ -38,7 +45,7 @@ pub enum Item {
 pub struct LogReader {
     log: Arc<OutputLog>,
     facts: watch::Receiver<ProcessState>,
-    at: Cursor,
+    at: Position,
     /// Its number, if it is the one that must not lose anything.
     claim: Option<u64>,
     /// How much of what it has taken is kept for it.
@@ -50,11 +57,13 @@ pub struct LogReader {
 impl LogReader {
     pub(super) fn primary(log: Arc<OutputLog>, from: Cursor) -> LogReader {
         let claim = Some(log.claim(from));
-        LogReader { facts: log.state(), log, at: from, claim, keep: 0, is_held: false }
+        let at = Position { cursor: from, is_past_exit: false };
+        LogReader { facts: log.state(), log, at, claim, keep: 0, is_held: false }
     }
 
     pub(super) fn viewer(log: Arc<OutputLog>, from: Cursor) -> LogReader {
-        LogReader { facts: log.state(), log, at: from, claim: None, keep: 0, is_held: false }
+        let at = Position { cursor: from, is_past_exit: false };
+        LogReader { facts: log.state(), log, at, claim: None, keep: 0, is_held: false }
     }
 
     pub(super) fn keeping(mut self, keep: u64) -> LogReader {
@@ -69,7 +78,12 @@ impl LogReader {
 
     /// Where this reader is.
     pub fn cursor(&self) -> Cursor {
-        self.at
+        self.at.cursor
+    }
+
+    /// Skips [`Item::Exited`]: for a caller that reads output only, or learns of the exit by the end.
+    pub fn ignore_exit(&mut self) {
+        self.at.is_past_exit = true;
     }
 
     /// Has everything kept that it was given lately and is given from now on: somebody is about to read it again. Until
@@ -77,7 +91,7 @@ impl LogReader {
     pub fn hold(&mut self, is_held: bool) {
         self.is_held = is_held;
         if !is_held {
-            self.advance(self.at);
+            self.advance(self.at.cursor);
         }
     }
 
@@ -95,6 +109,10 @@ impl LogReader {
                 Found::Lost { bytes, next } => {
                     self.advance(next);
                     return Item::Lost { bytes, next };
+                }
+                Found::Exited(exit) => {
+                    self.at.is_past_exit = true;
+                    return Item::Exited { status: exit.status, is_denied: exit.is_denied };
                 }
                 Found::Closed(closed) => return Item::Closed(closed),
                 Found::Disconnected => return Item::Disconnected,
@@ -120,7 +138,7 @@ impl LogReader {
     }
 
     fn advance(&mut self, next: Cursor) {
-        self.at = next;
+        self.at.cursor = next;
         if let Some(claim) = self.claim.filter(|_| !self.is_held) {
             self.log.take(claim, Cursor(next.0.saturating_sub(self.keep)));
         }

@@ -23,6 +23,9 @@ const LARGEST_READ: usize = 256 * 1024;
 /// What a pipe is grown to when it carries bulk, so that the process and the daemon take turns less often.
 const BULK_PIPE: usize = 1024 * 1024;
 
+/// Reads of a terminal that are tried when its leader has exited: 4 KiB each, which is what the kernel gives at once.
+const READS_AT_EXIT: usize = 256;
+
 /// One stream of output, read in pieces that end where a character ends.
 #[derive(Debug)]
 pub(super) struct Output {
@@ -49,8 +52,7 @@ impl Output {
                 Ok(guard) => guard,
                 Err(_closed) => return None,
             };
-            let mut buffer = Vec::with_capacity(self.held.len() + self.read_size);
-            buffer.extend_from_slice(&self.held);
+            let mut buffer = buffer_after(&self.held, self.read_size);
             let result = guard.try_io(|fd| {
                 Ok(rustix::io::read(fd.get_ref(), rustix::buffer::spare_capacity(&mut buffer))?)
             });
@@ -58,14 +60,8 @@ impl Output {
                 Err(_would_block) => {}
                 Ok(Ok(0)) => return None,
                 Ok(Ok(count)) => {
-                    self.adapt(count);
-                    self.read_bytes += count as u64;
-                    self.held.clear();
-                    let tail = incomplete_tail(&buffer);
-                    self.held.extend_from_slice(&buffer[buffer.len() - tail..]);
-                    buffer.truncate(buffer.len() - tail);
-                    if !buffer.is_empty() {
-                        return Some(exact(buffer));
+                    if let Some(bytes) = self.accept(buffer, count) {
+                        return Some(bytes);
                     }
                 }
                 Ok(Err(error)) if error.raw_os_error() == Some(Errno::INTR.raw_os_error()) => {}
@@ -73,6 +69,33 @@ impl Output {
                 Ok(Err(_ended)) => return None,
             }
         }
+    }
+
+    /// Reads what a terminal still holds when its leader has exited. The kernel moves output through a terminal in the
+    /// background, so the number of waiting bytes does not include all of it; a read that finds nothing proves it.
+    pub(super) fn read_terminal_backlog(&mut self) -> Vec<Bytes> {
+        let mut backlog = Vec::new();
+        for _ in 0..READS_AT_EXIT {
+            let mut buffer = buffer_after(&self.held, self.read_size);
+            match rustix::io::read(self.fd.get_ref(), rustix::buffer::spare_capacity(&mut buffer)) {
+                Ok(0) => break,
+                Ok(count) => backlog.extend(self.accept(buffer, count)),
+                Err(Errno::INTR) => {}
+                Err(_empty_or_ended) => break,
+            }
+        }
+        backlog
+    }
+
+    /// Takes `count` new bytes at the end of `buffer`; nothing if they complete no character.
+    fn accept(&mut self, mut buffer: Vec<u8>, count: usize) -> Option<Bytes> {
+        self.adapt(count);
+        self.read_bytes += count as u64;
+        self.held.clear();
+        let tail = incomplete_tail(&buffer);
+        self.held.extend_from_slice(&buffer[buffer.len() - tail..]);
+        buffer.truncate(buffer.len() - tail);
+        (!buffer.is_empty()).then(|| exact(buffer))
     }
 
     /// Bytes that were read so far.
@@ -125,6 +148,13 @@ impl Output {
             let _grown = rustix::pipe::fcntl_setpipe_size(self.fd.get_ref(), BULK_PIPE);
         }
     }
+}
+
+/// An empty buffer for `size` bytes behind those held back before.
+fn buffer_after(held: &[u8], size: usize) -> Vec<u8> {
+    let mut buffer = Vec::with_capacity(held.len() + size);
+    buffer.extend_from_slice(held);
+    buffer
 }
 
 /// Gives back the memory that a short read did not need.

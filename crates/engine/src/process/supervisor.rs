@@ -28,7 +28,7 @@ use super::{ProcessLimits, Signal, WeakProcess};
 use crate::Error;
 use crate::limits::OnOutputLimit;
 use crate::registry::Registry;
-use crate::sandbox::{DenialDetector, StandIns};
+use crate::sandbox::{Denial, DenialDetector, StandIns};
 
 /// What others may ask of a supervisor.
 #[derive(Debug)]
@@ -94,6 +94,8 @@ pub(super) struct Supervisor {
     at_limit: OnOutputLimit,
     cause: ExitCause,
     exit: Option<(ExitStatus, Duration)>,
+    /// Whether the exit is in the log, behind all output that the leader wrote.
+    is_exit_logged: bool,
     drain: Option<Drain>,
     truncated_bytes: u64,
     /// Listens to a confined process, to say why it failed.
@@ -149,6 +151,7 @@ pub(super) async fn supervise(assignment: Assignment) {
         at_limit: spec.output_limit.map_or(OnOutputLimit::Kill, |limit| limit.then),
         cause: ExitCause::Itself,
         exit: None,
+        is_exit_logged: false,
         drain: None,
         truncated_bytes: 0,
         denial_detector: spec
@@ -236,6 +239,7 @@ impl Supervisor {
         }
         let Some(stream) = self.live.outputs.get(index).map(|output| output.stream) else { return };
         self.record(stream, bytes);
+        self.log_exit_if_drained();
     }
 
     fn end_output(&mut self, index: usize) {
@@ -246,6 +250,7 @@ impl Supervisor {
             if let Some(drain) = &mut self.drain {
                 drain.ended(index);
             }
+            self.log_exit_if_drained();
         }
     }
 
@@ -273,8 +278,42 @@ impl Supervisor {
         self.launcher.reaped(self.live.pid);
         self.live.tree.reaped();
         self.exit = Some((exit, self.started_at.elapsed()));
-        self.log.exited(exit);
+        if let [output] = self.live.outputs.as_mut_slice()
+            && output.stream == Stream::Terminal
+        {
+            for bytes in output.read_terminal_backlog() {
+                self.record(Stream::Terminal, bytes);
+            }
+        }
         self.drain = Some(Drain::new(&self.live.outputs, &self.bounds));
+        self.log_exit_if_drained();
+        if !self.is_exit_logged {
+            self.log.exited(exit);
+        }
+    }
+
+    /// Appends the exit to the log once all that was in the pipes when the leader exited has been read. Reading goes
+    /// on at the pace of the primary reader, so this may be long after the exit.
+    fn log_exit_if_drained(&mut self) {
+        let Some((status, _)) = self.exit.filter(|_| !self.is_exit_logged) else { return };
+        if !self.drain.as_ref().is_some_and(|drain| drain.owes_nothing(&self.live.outputs)) {
+            return;
+        }
+        self.is_exit_logged = true;
+        self.record_rests();
+        self.log.append_exit(status, self.denial(status).is_some());
+    }
+
+    /// Records the beginnings of characters that were held back.
+    fn record_rests(&mut self) {
+        for index in 0..self.live.outputs.len() {
+            let (stream, rest) = (self.live.outputs[index].stream, self.live.outputs[index].rest());
+            self.record(stream, rest);
+        }
+    }
+
+    fn denial(&self, exit: ExitStatus) -> Option<Denial> {
+        self.denial_detector.as_ref().and_then(|detector| detector.denial(exit))
     }
 
     fn obey(&mut self, command: Command) {
@@ -332,10 +371,7 @@ impl Supervisor {
         let Some((exit, duration)) = self.exit else { return };
         let names: Vec<String> = self.live.outputs.iter().filter_map(Output::name).collect();
         let held_by = if names.is_empty() { Vec::new() } else { self.live.tree.holders(names).await };
-        for index in 0..self.live.outputs.len() {
-            let (stream, rest) = (self.live.outputs[index].stream, self.live.outputs[index].rest());
-            self.record(stream, rest);
-        }
+        self.record_rests();
         self.stdin.close(&mut self.live.input);
         // Nobody looks at these again: who waits hears that it is too late, and so does who comes later.
         self.inputs.close();
@@ -357,7 +393,7 @@ impl Supervisor {
             truncated_bytes: self.truncated_bytes,
             held_by,
             processes_refused: counted.processes_refused,
-            denied: self.denial_detector.as_ref().and_then(|denial_detector| denial_detector.denial(exit)),
+            denied: self.denial(exit),
         });
     }
 

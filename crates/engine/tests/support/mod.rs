@@ -84,6 +84,7 @@ pub async fn gather(process: &Process) -> Gathered {
             Item::Output { stream: Stream::Stderr, bytes, .. } => stderr.extend_from_slice(&bytes),
             Item::Output { bytes, .. } => stdout.extend_from_slice(&bytes),
             Item::Lost { bytes, .. } => panic!("{bytes} bytes lost"),
+            Item::Exited { .. } => {}
             Item::Closed(closed) => return Gathered { stdout, stderr, closed },
             Item::Disconnected => panic!("left"),
         }

@@ -1,4 +1,4 @@
-//! ByteChunk: bytes that travel as base64.
+//! Bytes that are base64 text on the wire.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::base64;
 
-/// Bytes that travel as base64, in the standard alphabet with padding.
+/// Bytes that are base64 text on the wire, in the standard alphabet with padding.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ByteChunk(pub Bytes);
 
 impl ByteChunk {
-    /// The bytes themselves.
+    /// The bytes of the output.
     pub fn into_inner(self) -> Bytes {
         self.0
     }

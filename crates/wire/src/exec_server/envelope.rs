@@ -1,7 +1,7 @@
-//! The envelope: JSON-RPC without its version member, read by which members are there.
+//! The envelope: JSON-RPC without the version member. The members decide the kind of a message.
 //!
-//! A method with an id is a request, a method without one a notification, a result an answer, anything else an error
-//! answer. What is no such object gets an answer with the id -1, because nobody knows which request it was.
+//! A method with an id is a request, a method without one a notification, a result a response, and an error an error
+//! response. The error response to an invalid message has the id -1.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,77 +17,77 @@ use crate::text::push_json_string;
 
 /// The codes on the wire.
 pub mod code {
-    /// The request makes no sense here: malformed, out of order, not permitted.
+    /// The request is malformed, out of order or not permitted.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// Nothing is called by this name.
+    /// The method does not exist.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// The params are not what the method takes.
+    /// The params do not match the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// It was tried and failed.
+    /// The operation failed.
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// There is no such file, or no such handle.
+    /// The file or handle does not exist.
     pub const NOT_FOUND: i64 = -32004;
-    /// The session is still attached elsewhere; trying again soon may succeed.
+    /// The session is still attached to another connection; a later attempt may succeed.
     pub const SESSION_ATTACHED: i64 = -32010;
 }
 
-/// One message, its values still text.
+/// One message with undecoded values.
 #[derive(Debug)]
 pub enum Message<'a> {
-    /// The peer wants an answer.
+    /// A request of the peer.
     Request {
-        /// To be named in the answer.
+        /// The id for the response.
         id: Id,
-        /// What is to be done.
+        /// The name of the method.
         method: Cow<'a, str>,
-        /// With what.
+        /// The new text.
         params: Option<&'a RawValue>,
     },
-    /// The peer tells something.
+    /// A notification of the peer.
     Notification {
-        /// What.
+        /// The bytes to write.
         method: Cow<'a, str>,
         /// About what.
         params: Option<&'a RawValue>,
     },
-    /// The peer answers something we asked.
+    /// A response of the peer.
     Response {
-        /// Which request.
+        /// The id of the request.
         id: Id,
-        /// What came of it.
+        /// The result or the error.
         result: Result<&'a RawValue, ErrorObject>,
     },
 }
 
-/// Why something was not done.
+/// The error object of a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ErrorObject {
-    /// What kind of failure, for programs.
+    /// The kind of failure, for programs.
     pub code: i64,
-    /// What happened, for people.
+    /// The message for the user.
     pub message: String,
-    /// More about it.
+    /// Further details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
 impl ErrorObject {
-    /// An error without data.
+    /// Creates an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> ErrorObject {
         ErrorObject { code, message: message.into(), data: None }
     }
 
-    /// `-32600`.
+    /// Creates an error with code `-32600`.
     pub fn invalid_request(message: impl Into<String>) -> ErrorObject {
         ErrorObject::new(code::INVALID_REQUEST, message)
     }
 
-    /// `-32602`.
+    /// Creates an error with code `-32602`.
     pub fn invalid_params(message: impl Into<String>) -> ErrorObject {
         ErrorObject::new(code::INVALID_PARAMS, message)
     }
 
-    /// `-32603`.
+    /// Creates an error with code `-32603`.
     pub fn internal(message: impl Into<String>) -> ErrorObject {
         ErrorObject::new(code::INTERNAL_ERROR, message)
     }
@@ -101,7 +101,7 @@ impl fmt::Display for ErrorObject {
 
 impl std::error::Error for ErrorObject {}
 
-/// The members that matter, uninterpreted; a name that occurs twice is refused.
+/// The members of the envelope, not decoded; a repeated name is an error.
 #[derive(Deserialize)]
 struct Fields<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -116,16 +116,16 @@ struct Fields<'a> {
     error: Option<ErrorObject>,
 }
 
-/// As a member that is there, even if it is `null`.
+/// Distinguishes a `null` member from an absent one.
 fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(input).map(Some)
 }
 
-/// Reads one message; the reason why it is none is for the answer.
+/// Parses one message; the error is the text for the error response.
 pub fn parse(bytes: &[u8]) -> Result<Message<'_>, String> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
-            Ok(_) => "a message is an object".to_owned(),
+            Ok(_) => "a message must be an object".to_owned(),
             Err(error) => error.to_string(),
         });
     }
@@ -137,13 +137,13 @@ pub fn parse(bytes: &[u8]) -> Result<Message<'_>, String> {
         (None, Some(id)) => match (fields.result, fields.error) {
             (Some(result), _) => Ok(Message::Response { id, result: Ok(result) }),
             (None, Some(error)) => Ok(Message::Response { id, result: Err(error) }),
-            (None, None) => Err("a message needs a method, a result or an error".to_owned()),
+            (None, None) => Err("a message must have a method, a result or an error".to_owned()),
         },
-        (None, None) => Err("a message needs a method or an id".to_owned()),
+        (None, None) => Err("a message must have a method or an id".to_owned()),
     }
 }
 
-/// An id is a string or a signed 64-bit integer.
+/// Parses an id: a string or a signed 64-bit integer.
 fn read_id(raw: &RawValue) -> Result<Id, String> {
     let text = raw.get();
     let is_usable = text.len() <= MAX_ID_BYTES && (text.starts_with('"') || text.parse::<i64>().is_ok());
@@ -151,7 +151,7 @@ fn read_id(raw: &RawValue) -> Result<Id, String> {
     id.ok_or_else(|| "id must be a string or a 64-bit integer".to_owned())
 }
 
-/// The answer to `id`.
+/// Encodes the response to `id`.
 pub fn response(id: &Id, result: &impl Serialize) -> Vec<u8> {
     let mut out = response_head(id, 256);
     match serde_json::to_writer(&mut out, result) {
@@ -159,21 +159,23 @@ pub fn response(id: &Id, result: &impl Serialize) -> Vec<u8> {
             out.push(b'}');
             out
         }
-        // Only a type that refuses to be JSON gets here; its caller still gets an answer.
-        Err(error) => error_response(id, &ErrorObject::internal(format!("the result is not JSON: {error}"))),
+        // The caller gets a response even if the result cannot be encoded.
+        Err(error) => {
+            error_response(id, &ErrorObject::internal(format!("cannot encode the result: {error}")))
+        }
     }
 }
 
-/// The beginning of an answer, up to its result; a closing brace ends it.
-pub fn response_head(id: &Id, room: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(room + 64);
+/// Encodes the start of a response up to its result; append the result and a closing brace.
+pub fn response_head(id: &Id, capacity: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(capacity + 64);
     out.extend_from_slice(b"{\"id\":");
     id.push_json(&mut out);
     out.extend_from_slice(b",\"result\":");
     out
 }
 
-/// The error answer to `id`.
+/// Encodes an error response to `id`.
 pub fn error_response(id: &Id, error: &ErrorObject) -> Vec<u8> {
     let mut out = error_head(error);
     id.push_json(&mut out);
@@ -181,7 +183,7 @@ pub fn error_response(id: &Id, error: &ErrorObject) -> Vec<u8> {
     out
 }
 
-/// The answer to what was no message.
+/// Encodes the error response to an invalid message, with the id -1.
 pub fn error_to_nobody(error: &ErrorObject) -> Vec<u8> {
     let mut out = error_head(error);
     out.extend_from_slice(b"-1}");
@@ -192,13 +194,13 @@ fn error_head(error: &ErrorObject) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(b"{\"error\":");
     if serde_json::to_writer(&mut out, error).is_err() {
-        out.extend_from_slice(b"{\"code\":-32603,\"message\":\"the error is not JSON\"}");
+        out.extend_from_slice(b"{\"code\":-32603,\"message\":\"cannot encode the error\"}");
     }
     out.extend_from_slice(b",\"id\":");
     out
 }
 
-/// A request of ours.
+/// Encodes a request; fails if the params cannot be encoded.
 pub fn request(id: u64, method: &str, params: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(b"{\"id\":");
@@ -208,7 +210,7 @@ pub fn request(id: u64, method: &str, params: &impl Serialize) -> serde_json::Re
     Ok(out)
 }
 
-/// A notification. Params that refuse to be JSON are the caller's fault and come back as the error.
+/// Encodes a notification; fails if the params cannot be encoded.
 pub fn notification(method: &str, params: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(b"{\"method\":");
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn members_stand_in_the_order_of_the_original() {
+    fn members_have_the_order_of_the_original_server() {
         let id = Id::from(3);
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         assert_eq!(text(response(&id, &1)), r#"{"id":3,"result":1}"#);

@@ -1,17 +1,17 @@
-//! `http/request`: what a client has the server fetch for it.
+//! `http/request`: HTTP requests that the server sends for a client.
 
 use serde::{Deserialize, Serialize};
 
 use super::ByteChunk;
 
-/// The method.
+/// The method name.
 pub const HTTP_REQUEST: &str = "http/request";
-/// A piece of an answer that is streamed.
+/// A chunk of a streamed response body.
 pub const HTTP_BODY_DELTA: &str = "http/request/bodyDelta";
-/// The most that one piece holds before it is base64.
+/// Bytes of one chunk before base64.
 pub const MAX_DELTA_BYTES: usize = 1024 * 1024;
 
-/// What is to be fetched.
+/// An HTTP request that the server sends.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRequest {
@@ -19,21 +19,21 @@ pub struct HttpRequest {
     pub method: String,
     /// `http://` or `https://`.
     pub url: String,
-    /// Sent along.
+    /// The headers of the request.
     #[serde(default)]
     pub headers: Vec<HttpRequestHeader>,
-    /// What is sent.
+    /// The body of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<ByteChunk>,
-    /// How long all of it may take.
+    /// The time limit for the whole request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// What to do when the answer is elsewhere; it is followed if absent.
+    /// What to do with redirects; they are followed if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect_policy: Option<RedirectPolicy>,
-    /// Names the request in its body deltas; chosen by the client.
+    /// The id of the request in its body deltas, chosen by the client.
     pub request_id: String,
-    /// Whether the body comes in pieces, as notifications.
+    /// Whether the body is streamed as notifications.
     #[serde(default)]
     pub stream_response: bool,
 }
@@ -52,29 +52,29 @@ pub struct HttpRequestHeader {
     pub value_env_var: Option<String>,
 }
 
-/// What to do when the answer is elsewhere.
+/// What to do with redirects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RedirectPolicy {
-    /// Go there.
+    /// Follow the redirect.
     Follow,
-    /// That is the answer.
+    /// Return the redirect.
     Stop,
 }
 
-/// What came back.
+/// The response to an HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpResponse {
-    /// How it went.
+    /// The status code.
     pub status: u16,
-    /// What is said about the body.
+    /// The headers of the response.
     pub headers: Vec<HttpHeader>,
     /// The body; empty when it is streamed.
     pub body_base64: ByteChunk,
 }
 
-/// A header of an answer.
+/// A header of a response.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct HttpHeader {
     /// Its name.
@@ -83,18 +83,18 @@ pub struct HttpHeader {
     pub value: String,
 }
 
-/// A piece of an answer that is streamed.
+/// A chunk of a streamed response body.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpBodyDelta {
-    /// Which request it belongs to.
+    /// The id of the request.
     pub request_id: String,
     /// Counts from 1.
     pub seq: u64,
     /// The bytes; empty at the end.
     pub delta_base64: ByteChunk,
-    /// Whether nothing follows.
+    /// Whether this is the end.
     pub done: bool,
-    /// Why it broke off, if it did.
+    /// Why the body is incomplete, if it is.
     pub error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Codex's exec-server: its envelope, its two vocabularies, and the relay that carries it through a rendezvous.
+//! The exec-server protocol of Codex: envelope, versions 0 and 1, and the relay through a rendezvous.
 
 pub mod bytes;
 pub mod envelope;

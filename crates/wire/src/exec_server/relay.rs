@@ -1,6 +1,6 @@
-//! Relay frames: what harness and executor exchange through a rendezvous, one per WebSocket message.
+//! Relay frames: the messages between harness and executor through a rendezvous, one per WebSocket message.
 //!
-//! [`RelayFrame`] is a frame that was checked; [`route`] and [`stream_id_of`] are for whoever only passes frames on.
+//! [`RelayFrame`] is a validated frame; [`route`] and [`stream_id_of`] are for routers, which forward frames unchanged.
 //! The schema is `relay.proto`.
 
 #[rustfmt::skip]
@@ -15,91 +15,91 @@ use generated::{RelayAck, RelayData, RelayHeartbeat, RelayMessageFrame, RelayRes
 
 pub use route::{Kind, Route, route, stream_id_of};
 
-/// What both ends speak.
+/// The version of the relay protocol.
 pub const VERSION: u32 = 1;
-/// The longest stream id that is taken; a UUID has 36.
+/// Bytes of the longest stream id; a UUID has 36.
 pub const MAX_STREAM_ID_BYTES: usize = 256;
 
-/// The code with which a rendezvous of ours closes the WebSocket of an executor when another one with its id connected.
+/// The close code for an executor's WebSocket when another executor with its id has connected.
 pub const REPLACED: u16 = 4409;
 
-/// One frame of one stream, checked.
+/// One validated frame of one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayFrame {
-    /// Which virtual connection it belongs to.
+    /// The stream that it belongs to.
     pub stream_id: String,
     /// The highest seq up to which the sender has everything of its peer. 0 may also mean "nothing yet".
     pub ack: u32,
     /// Bit i: the sender has seq `ack + 1 + i` as well.
     pub ack_bits: u32,
-    /// What it says.
+    /// The content of the frame.
     pub body: Body,
 }
 
-/// What a frame says.
+/// The kinds and contents of frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// A message, or a piece of one.
+    /// A message or a segment of one.
     Data(Data),
-    /// Nothing but `ack` and `ack_bits`.
+    /// Only `ack` and `ack_bits`.
     Ack,
-    /// Where the sender goes on.
+    /// The position at which the sender continues.
     Resume {
-        /// The seq of the next piece it will make.
+        /// The seq of the sender's next segment.
         next_seq: u32,
     },
-    /// The stream is over.
+    /// The end of the stream.
     Reset {
-        /// Why, for people.
+        /// The reason for the user.
         reason: String,
     },
-    /// A sign of life.
+    /// A keepalive without content.
     Heartbeat,
 }
 
-/// A message, or a piece of one.
+/// A message or a segment of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Data {
-    /// Counts pieces from 0.
+    /// The number of the segment, from 0.
     pub seq: u32,
-    /// Which piece of its message this is, from 0.
+    /// The index of the segment in its message.
     pub segment_index: u32,
-    /// How many pieces its message has.
+    /// The number of segments of its message.
     pub segment_count: u32,
-    /// JSON-RPC, or a piece of it.
+    /// A JSON-RPC message or a segment of it.
     pub payload: Bytes,
 }
 
-/// Why bytes are no relay frame.
+/// Why bytes are not a valid relay frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RelayError {
-    /// They are no protobuf message of this schema.
+    /// They are not a protobuf message of this schema.
     #[error("not a relay frame: {0}")]
     Undecodable(String),
     /// Another version of the protocol.
-    #[error("a relay frame of version {0}; this end speaks version {VERSION}")]
+    #[error("unsupported relay frame version {0} (expected {VERSION})")]
     Version(u32),
-    /// There is no stream id, or a blank one.
-    #[error("a relay frame names its stream")]
+    /// The stream id is missing or blank.
+    #[error("the relay frame has no stream id")]
     NoStream,
-    /// The stream id is too long to be kept.
-    #[error("a stream id has at most {MAX_STREAM_ID_BYTES} bytes, not {0}")]
+    /// The stream id is above the limit.
+    #[error("stream id too long: {0} bytes (limit {MAX_STREAM_ID_BYTES})")]
     LongStream(usize),
-    /// There is no body, or one that this version has no word for.
-    #[error("a relay frame has a body of version {VERSION}")]
+    /// The body is missing or of an unknown kind.
+    #[error("the relay frame has no known body")]
     NoBody,
-    /// A reset does not say why.
-    #[error("a reset gives its reason")]
+    /// A reset has no reason.
+    #[error("the reset frame has no reason")]
     NoReason,
 }
 
 impl RelayFrame {
-    /// A frame that acknowledges nothing yet.
+    /// Creates a frame without acknowledgements.
     pub fn new(stream_id: impl Into<String>, body: Body) -> RelayFrame {
         RelayFrame { stream_id: stream_id.into(), ack: 0, ack_bits: 0, body }
     }
 
-    /// The frame in `bytes`; its payload is not copied.
+    /// Decodes and validates a frame; its payload is not copied.
     pub fn decode(bytes: Bytes) -> Result<RelayFrame, RelayError> {
         let frame =
             RelayMessageFrame::decode(bytes).map_err(|error| RelayError::Undecodable(error.to_string()))?;
@@ -122,7 +122,7 @@ impl RelayFrame {
         Ok(RelayFrame { stream_id: frame.stream_id, ack: frame.ack, ack_bits: frame.ack_bits, body })
     }
 
-    /// The frame as it travels.
+    /// Encodes the frame as bytes.
     pub fn encode(self) -> Bytes {
         let body = match self.body {
             Body::Data(Data { seq, segment_index, segment_count, payload }) => {

@@ -1,8 +1,8 @@
-//! Percent signs: `file:` URIs of paths, and names as one part of an address.
+//! Percent encoding: `file:` URIs of paths, and names as one path segment.
 
-/// What a part of a path may hold beside letters and digits, as browsers and the released clients write it.
+/// Characters of a path that are not escaped, besides letters and digits, as browsers and released clients write them.
 const IN_PATHS: &[u8] = b"/-._~!$&'()*+,;=:@";
-/// The same for a name that is one part of an address.
+/// The same for a name that is one path segment.
 const IN_NAMES: &[u8] = b"-._~";
 
 /// The `file:` URI of an absolute path.
@@ -10,18 +10,18 @@ pub fn file_uri(path: &[u8]) -> String {
     format!("file://{}", encoded(path, IN_PATHS))
 }
 
-/// The absolute path of a `file:` URI of this machine; nothing if it is none.
+/// The absolute path of a `file:` URI of this machine; `None` if it is not one.
 pub fn file_path(uri: &str) -> Option<Vec<u8>> {
     let rest = uri.strip_prefix("file:")?;
     let path = match rest.strip_prefix("//") {
-        // Whatever host is named before the path must be this one.
+        // The only host that is accepted is this one.
         Some(located) => located.strip_prefix("localhost").unwrap_or(located),
         None => rest,
     };
     decoded(path).filter(|path| path.starts_with(b"/"))
 }
 
-/// A name as one part of an address.
+/// Escapes a name as one path segment.
 pub fn name_part(name: &str) -> String {
     encoded(name.as_bytes(), IN_NAMES)
 }
@@ -38,7 +38,7 @@ fn encoded(bytes: &[u8], kept: &[u8]) -> String {
     text
 }
 
-/// What percent signs stand for; a query or fragment is no part of a path.
+/// Decodes percent escapes; `None` if there is a query or fragment.
 fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_reads_back() {
+    fn an_encoded_path_decodes_to_itself() {
         for (path, uri) in [
             (b"/".as_slice(), "file:///"),
             (b"/a b", "file:///a%20b"),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stays_one_part_of_an_address() {
+    fn a_name_is_one_path_segment() {
         assert_eq!(name_part("build-1.a_b~"), "build-1.a_b~");
         assert_eq!(name_part("a/b ä?&="), "a%2Fb%20%C3%A4%3F%26%3D");
     }

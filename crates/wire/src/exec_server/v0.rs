@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ByteChunk;
 
-/// The version that `initialize` names.
+/// The version in the response to `initialize`.
 pub const PROTOCOL_VERSION: &str = "exec-server.v0";
 
 /// Methods and notifications.
@@ -15,41 +15,41 @@ pub mod method {
     pub const EXEC: &str = "command/exec";
     /// Writes to its terminal.
     pub const WRITE: &str = "command/exec/write";
-    /// Ends it.
+    /// Ends a process.
     pub const TERMINATE: &str = "command/exec/terminate";
-    /// Output of it.
+    /// Output of a process.
     pub const OUTPUT_DELTA: &str = "command/exec/outputDelta";
-    /// Its end.
+    /// The exit of a process.
     pub const EXITED: &str = "command/exec/exited";
 }
 
-/// Params of `command/exec`.
+/// The params of `command/exec`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecParams {
-    /// What the caller calls it, within the connection.
+    /// The id that the client chooses, unique in the connection.
     pub process_id: String,
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Where.
+    /// The working directory.
     pub cwd: String,
-    /// Its whole environment.
+    /// The complete environment.
     pub env: BTreeMap<String, String>,
-    /// Whether it has a terminal; without one its standard input is empty.
+    /// Whether it has a terminal; without one its input is empty.
     pub tty: bool,
-    /// What the server may keep of each stream; it limits nothing that is told.
+    /// Bytes that the server keeps of each stream; notifications are not limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_bytes_cap: Option<u64>,
-    /// What the program is told that it is called.
+    /// The value of argv[0].
     #[serde(default)]
     pub arg0: Option<String>,
 }
 
-/// Result of `command/exec`.
+/// The result of `command/exec`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecResponse {
-    /// As in the request.
+    /// The id from the request.
     pub process_id: String,
     /// Always true.
     pub running: bool,
@@ -61,39 +61,39 @@ pub struct ExecResponse {
     pub stderr: Option<String>,
 }
 
-/// Params of `command/exec/write`.
+/// The params of `command/exec/write`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteParams {
-    /// Which process.
+    /// The id of the process.
     pub process_id: String,
-    /// What to write.
+    /// The bytes to write.
     pub chunk: ByteChunk,
 }
 
-/// Result of `command/exec/write`.
+/// The result of `command/exec/write`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WriteResponse {
     /// Always true.
     pub accepted: bool,
 }
 
-/// Params of `command/exec/terminate`.
+/// The params of `command/exec/terminate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TerminateParams {
-    /// Which process.
+    /// The id of the process.
     pub process_id: String,
 }
 
-/// Result of `command/exec/terminate`.
+/// The result of `command/exec/terminate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TerminateResponse {
     /// Whether it was running.
     pub running: bool,
 }
 
-/// Where output came from; that of a terminal is `stdout`.
+/// The source of output; that of a terminal is `stdout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecOutputStream {
@@ -103,24 +103,24 @@ pub enum ExecOutputStream {
     Stderr,
 }
 
-/// Params of `command/exec/outputDelta`.
+/// The params of `command/exec/outputDelta`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecOutputDeltaNotification {
-    /// Which process.
+    /// The id of the process.
     pub process_id: String,
-    /// Which stream.
+    /// The output stream.
     pub stream: ExecOutputStream,
-    /// What it wrote.
+    /// The bytes it wrote.
     pub chunk: ByteChunk,
 }
 
-/// Params of `command/exec/exited`.
+/// The params of `command/exec/exited`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecExitedNotification {
-    /// Which process.
+    /// The id of the process.
     pub process_id: String,
-    /// Its status.
+    /// The exit code.
     pub exit_code: i32,
 }

@@ -1,16 +1,16 @@
-//! Requests, answers and notifications as JSON text, written in one pass into one buffer.
+//! Encodes requests, responses and notifications as JSON text, in one pass into one buffer.
 
 use serde::Serialize;
 
 use super::{Id, RpcError};
 use crate::text::push_json_string;
 
-/// Room for the envelope and a small result, so that the usual answer is one allocation.
-const SMALL: usize = 256;
+/// Initial capacity for the envelope and a small result.
+const INITIAL_CAPACITY: usize = 256;
 
-/// The answer to `id`. Nothing is `null`: an answer to what could not be read.
+/// Encodes a response. Without an id it is `null`: the request could not be parsed.
 pub fn response(id: Option<&Id>, result: &impl Serialize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(SMALL);
+    let mut out = Vec::with_capacity(INITIAL_CAPACITY);
     push_head(&mut out, id);
     out.extend_from_slice(b",\"result\":");
     match serde_json::to_writer(&mut out, result) {
@@ -18,14 +18,14 @@ pub fn response(id: Option<&Id>, result: &impl Serialize) -> Vec<u8> {
             out.push(b'}');
             out
         }
-        // Only a type that refuses to be JSON gets here; its caller still gets an answer.
-        Err(error) => error_response(id, &RpcError::internal(format!("the result is not JSON: {error}"))),
+        // The caller gets a response even if the result cannot be encoded.
+        Err(error) => error_response(id, &RpcError::internal(format!("cannot encode the result: {error}"))),
     }
 }
 
-/// The error answer to `id`.
+/// Encodes an error response; see [`response`] for the id.
 pub fn error_response(id: Option<&Id>, error: &RpcError) -> Vec<u8> {
-    let mut out = Vec::with_capacity(SMALL);
+    let mut out = Vec::with_capacity(INITIAL_CAPACITY);
     push_head(&mut out, id);
     out.extend_from_slice(b",\"error\":{\"code\":");
     out.extend_from_slice(error.code.to_string().as_bytes());
@@ -39,9 +39,9 @@ pub fn error_response(id: Option<&Id>, error: &RpcError) -> Vec<u8> {
     out
 }
 
-/// A request. Params that refuse to be JSON are the caller's fault and come back as the error.
+/// Encodes a request; fails if the params cannot be encoded.
 pub fn request(id: u64, method: &str, params: &impl Serialize) -> serde_json::Result<Vec<u8>> {
-    let mut out = Vec::with_capacity(SMALL);
+    let mut out = Vec::with_capacity(INITIAL_CAPACITY);
     push_head(&mut out, Some(&Id::from(id)));
     out.extend_from_slice(b",\"method\":");
     push_json_string(&mut out, method);
@@ -51,9 +51,9 @@ pub fn request(id: u64, method: &str, params: &impl Serialize) -> serde_json::Re
     Ok(out)
 }
 
-/// A notification. Params that refuse to be JSON are sent as an empty object.
+/// Encodes a notification; params that cannot be encoded become an empty object.
 pub fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(SMALL);
+    let mut out = Vec::with_capacity(INITIAL_CAPACITY);
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":");
     push_json_string(&mut out, method);
     out.extend_from_slice(b",\"params\":");
@@ -66,7 +66,7 @@ pub fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
     out
 }
 
-/// The answers of a batch as the one line they are sent in.
+/// Joins the responses of a batch into one array.
 pub fn array<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> Vec<u8> {
     let mut out = vec![b'['];
     for part in parts {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_carries_its_id_and_an_error_always_has_data() {
+    fn a_response_has_its_id_and_an_error_always_has_data() {
         let id = Id::from(7);
         assert_eq!(
             response(Some(&id), &json!({"ok": true})),
@@ -115,9 +115,9 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_not_json_still_gets_an_answer() {
-        let odd: std::collections::HashMap<Vec<u8>, u8> = [(vec![1], 1)].into();
-        assert_eq!(read(response(Some(&Id::from(1)), &odd))["error"]["code"], json!(-32603));
-        assert_eq!(read(notification("x", &odd))["params"], json!({}));
+    fn a_result_that_cannot_be_encoded_becomes_an_error_response() {
+        let invalid: std::collections::HashMap<Vec<u8>, u8> = [(vec![1], 1)].into();
+        assert_eq!(read(response(Some(&Id::from(1)), &invalid))["error"]["code"], json!(-32603));
+        assert_eq!(read(notification("x", &invalid))["params"], json!({}));
     }
 }

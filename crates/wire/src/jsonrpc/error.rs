@@ -1,72 +1,72 @@
-//! RpcError: what a request is answered with when it cannot be done.
+//! The error object of a response.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The codes that JSON-RPC itself defines, and the one for withdrawn requests.
+/// The codes of JSON-RPC, and those for limits and cancelled requests.
 pub mod code {
     /// The line is not JSON.
     pub const PARSE_ERROR: i64 = -32700;
-    /// The line is JSON but no request.
+    /// The line is JSON but not a request.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// Nothing is called by this name.
+    /// The method does not exist.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// The parameters are not what the method takes.
+    /// The params do not match the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// A fault of the server.
+    /// The server failed internally.
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// A bound of the server was reached.
+    /// A limit of the server was reached.
     pub const RESOURCE_LIMIT: i64 = -32008;
-    /// The caller withdrew the request.
+    /// The caller cancelled the request.
     pub const CANCELLED: i64 = -32800;
 }
 
-/// An error answer. `data` is always on the wire, at least as an empty object.
+/// The error object of a response. `data` is always on the wire, at least as an empty object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RpcError {
-    /// What kind of failure, for programs.
+    /// The kind of failure, for programs.
     pub code: i64,
-    /// What happened, for people.
+    /// The message for the user.
     pub message: String,
-    /// What it happened to.
+    /// Details, such as the path or field.
     #[serde(default = "empty")]
     pub data: Value,
 }
 
 impl RpcError {
-    /// An error without further data.
+    /// Creates an error with empty data.
     pub fn new(code: i64, message: impl Into<String>) -> RpcError {
         RpcError { code, message: message.into(), data: empty() }
     }
 
-    /// The same error with data.
+    /// Replaces the data of the error.
     #[must_use]
     pub fn with_data(mut self, data: Value) -> RpcError {
         self.data = data;
         self
     }
 
-    /// The parameters are well formed but mean nothing: `-32602`.
+    /// Creates the error for params that do not fit: `-32602`.
     pub fn invalid_params(message: impl Into<String>) -> RpcError {
         RpcError::new(code::INVALID_PARAMS, message)
     }
 
-    /// Nothing is called by this name: `-32601`, with the name.
+    /// Creates the error for an unknown method: `-32601`, with its name.
     pub fn method_not_found(method: &str) -> RpcError {
         RpcError::new(code::METHOD_NOT_FOUND, "method not found").with_data(json!({ "method": method }))
     }
 
-    /// The caller withdrew the request: `-32800`.
+    /// Creates the error for a cancelled request: `-32800`.
     pub fn cancelled() -> RpcError {
         RpcError::new(code::CANCELLED, "cancelled")
     }
 
-    /// A fault of the server: `-32603`.
+    /// Creates the error for an internal failure: `-32603`.
     pub fn internal(message: impl Into<String>) -> RpcError {
         RpcError::new(code::INTERNAL_ERROR, message)
     }
 
-    /// A bound was reached: `-32008`, with the bound.
+    /// Creates the error for a limit that was reached: `-32008`, with its value.
     pub fn resource_limit(message: impl Into<String>, limit: u64) -> RpcError {
         RpcError::new(code::RESOURCE_LIMIT, message).with_data(json!({ "limit": limit }))
     }

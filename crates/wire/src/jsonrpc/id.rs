@@ -1,30 +1,29 @@
-//! Id: what a request is called by, echoed exactly as it was written.
+//! The id of a request, repeated in the response exactly as it was written.
 
 use serde_json::value::RawValue;
 
 use crate::limits::MAX_ID_BYTES;
 
-/// A request id: a JSON number or string, kept as the text it came in, so that `1.0` is not answered as `1`.
+/// A request id: a JSON number or string, kept as its original text, so that `1.0` does not become `1`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Id(Text);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Text {
-    /// Plain digits, the common case, kept without an allocation. They print as they were read.
+    /// Plain digits, the common case, kept without an allocation.
     Digits(u64),
     Other(Box<str>),
 }
 
 impl Id {
-    /// Reads an id from JSON text that is known to be one value. `None` when it is neither number nor string, or
-    /// too long to be kept.
+    /// Parses an id from one JSON value. `None` if it is neither number nor string, or longer than [`MAX_ID_BYTES`].
     pub(crate) fn from_raw(raw: &RawValue) -> Option<Id> {
         let text = raw.get();
         let first = text.bytes().next()?;
         if !(first == b'"' || first == b'-' || first.is_ascii_digit()) || text.len() > MAX_ID_BYTES {
             return None;
         }
-        // JSON allows no leading zeros, so at most 19 digits are a u64 that prints as the same text.
+        // JSON has no leading zeros, so at most 19 digits are a u64 with the same text.
         if text.len() <= 19
             && text.bytes().all(|byte| byte.is_ascii_digit())
             && let Ok(number) = text.parse()
@@ -34,7 +33,7 @@ impl Id {
         Some(Id(Text::Other(text.into())))
     }
 
-    /// Reads an id from any JSON text, such as the `id` of `$/cancel`.
+    /// Parses an id from JSON text, such as the `id` of `$/cancel`.
     pub fn from_json(text: &str) -> Option<Id> {
         Id::from_raw(serde_json::from_str(text).ok()?)
     }
@@ -51,7 +50,7 @@ impl Id {
 impl From<u64> for Id {
     fn from(number: u64) -> Id {
         match number {
-            // Twenty digits are kept as text, as when they are read.
+            // Twenty digits are kept as text, as in parsing.
             10_000_000_000_000_000_000.. => Id(Text::Other(number.to_string().into())),
             _ => Id(Text::Digits(number)),
         }
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_echoed_as_it_was_written() {
+    fn an_id_keeps_its_original_text() {
         for text in
             ["0", "7", "-1", "1.0", "1e3", "18446744073709551615", "123456789012345678901", r#""aA\u00e9""#]
         {
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_number_nor_string_is_no_id() {
+    fn an_id_is_a_number_or_a_string() {
         for text in ["null", "true", "{}", "[1]", "", "1 2"] {
             assert_eq!(Id::from_json(text), None, "{text}");
         }

@@ -1,4 +1,4 @@
-//! The JSON-RPC 2.0 envelope: calls and answers in, answers and notifications out.
+//! The JSON-RPC 2.0 envelope: parsing and encoding of messages.
 
 mod encode;
 mod error;

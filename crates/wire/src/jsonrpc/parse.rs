@@ -1,4 +1,4 @@
-//! One line of text to calls, answers and faults, without copying what it carries.
+//! Parses one line into requests, notifications and responses, without copying their content.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,56 +9,56 @@ use serde_json::value::RawValue;
 use super::{Id, RpcError, code};
 use crate::limits::MAX_BATCH_CALLS;
 
-/// What one line holds.
+/// The content of one line.
 #[derive(Debug)]
 pub enum Message<'a> {
-    /// One call or answer.
+    /// One call or response.
     Single(Item<'a>),
-    /// Several at once; never empty, and each may be faulty by itself.
+    /// A batch; never empty, and each item may be invalid.
     Batch(Vec<Result<Item<'a>, InvalidMessage>>),
 }
 
-/// One object of a line.
+/// One JSON-RPC object of a line.
 #[derive(Debug)]
 pub enum Item<'a> {
-    /// The peer wants something done.
+    /// A request or notification of the peer.
     Call(Call<'a>),
-    /// The peer answers something we asked.
+    /// A response of the peer.
     Response(Response<'a>),
 }
 
 /// A request, or a notification when it has no id.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// What to answer to; `null` and absent both mean that no answer is wanted.
+    /// The id for the response; `null` and absent both mean a notification.
     pub id: Option<Id>,
-    /// What is to be done.
+    /// The name of the method.
     pub method: Cow<'a, str>,
-    /// With what, as the text that was sent; no type is assumed.
+    /// The params as JSON text, not decoded.
     pub params: Option<&'a RawValue>,
 }
 
-/// An answer to a request of ours.
+/// A response to a request that was sent.
 #[derive(Debug)]
 pub struct Response<'a> {
-    /// Which request; nothing when the peer could not read it.
+    /// The id of the request; `None` if the peer could not parse it.
     pub id: Option<Id>,
-    /// What came of it.
+    /// The result, if the request succeeded.
     pub result: Option<&'a RawValue>,
-    /// Why nothing came of it.
+    /// The error, if the request failed.
     pub error: Option<&'a RawValue>,
 }
 
-/// Text that is no request, and how to say so.
+/// A message that is not valid JSON-RPC, and the error response to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InvalidMessage {
-    /// The id to answer to, when one was readable.
+    /// The id for the response, if it could be parsed.
     pub id: Option<Id>,
-    /// The answer.
+    /// The error of the response.
     pub error: RpcError,
 }
 
-/// Reads one message. Nesting costs no stack: values are skipped, not entered, until somebody decodes them.
+/// Parses one message. Deep nesting uses no stack: params and results are skipped until they are decoded.
 pub fn parse(bytes: &[u8]) -> Result<Message<'_>, InvalidMessage> {
     let text = std::str::from_utf8(bytes).map_err(|error| not_json(format!("not UTF-8: {error}")))?;
     let start = text.trim_start_matches([' ', '\t', '\r', '\n']);
@@ -66,7 +66,7 @@ pub fn parse(bytes: &[u8]) -> Result<Message<'_>, InvalidMessage> {
         Some(b'{') => parse_object(start).map(Message::Single),
         Some(b'[') => parse_batch(start),
         _ => match serde_json::from_str::<IgnoredAny>(text) {
-            Ok(_) => Err(no_request(None, "a request is an object")),
+            Ok(_) => Err(invalid_request(None, "a request must be an object")),
             Err(error) => Err(not_json(error.to_string())),
         },
     }
@@ -83,10 +83,10 @@ fn parse_batch(text: &str) -> Result<Message<'_>, InvalidMessage> {
     let batch = input.deserialize_seq(BatchVisitor).and_then(|batch| input.end().map(|()| batch));
     let (parts, count) = batch.map_err(|error| not_json(error.to_string()))?;
     if count == 0 {
-        return Err(no_request(None, "a batch needs at least one call"));
+        return Err(invalid_request(None, "a batch must have at least one call"));
     }
     if count > parts.len() {
-        let message = format!("a batch of {count} calls is too long");
+        let message = format!("batch too large: {count} calls (limit {MAX_BATCH_CALLS})");
         return Err(InvalidMessage {
             id: None,
             error: RpcError::resource_limit(message, MAX_BATCH_CALLS as u64),
@@ -98,11 +98,11 @@ fn parse_batch(text: &str) -> Result<Message<'_>, InvalidMessage> {
 fn parse_part(raw: &RawValue) -> Result<Item<'_>, InvalidMessage> {
     match raw.get().starts_with('{') {
         true => parse_object(raw.get()),
-        false => Err(no_request(None, "a request is an object")),
+        false => Err(invalid_request(None, "a request must be an object")),
     }
 }
 
-/// The members that matter, uninterpreted. Of a name that occurs twice the last counts, as in most readers.
+/// The members of the envelope, not decoded. The last of a repeated name counts, as in most parsers.
 #[derive(Default)]
 struct Fields<'a> {
     jsonrpc: Option<&'a RawValue>,
@@ -124,28 +124,33 @@ impl<'a> Fields<'a> {
             None => None,
             Some(raw) => match Id::from_raw(raw) {
                 Some(id) => Some(id),
-                None => return Err(no_request(None, "id must be a number or a string of moderate length")),
+                None => {
+                    return Err(invalid_request(
+                        None,
+                        "id must be a number or a string of at most 1024 bytes",
+                    ));
+                }
             },
         };
         if self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
-            return Err(no_request(id, "jsonrpc must be \"2.0\""));
+            return Err(invalid_request(id, "jsonrpc must be \"2.0\""));
         }
         let Some(method) = self.method else {
             if self.result.is_some() || self.error.is_some() {
                 return Ok(Item::Response(Response { id, result: self.result, error: self.error }));
             }
-            return Err(no_request(id, "method is missing"));
+            return Err(invalid_request(id, "method is missing"));
         };
         match string(method) {
             Some(method) => {
                 Ok(Item::Call(Call { id, method, params: self.params.filter(|raw| !is_null(raw)) }))
             }
-            None => Err(no_request(id, "method must be a string")),
+            None => Err(invalid_request(id, "method must be a string")),
         }
     }
 }
 
-/// The string that `raw` is, borrowed unless it has escapes.
+/// The content of a JSON string, borrowed unless it has escapes.
 fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     let text = raw.get();
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
@@ -159,7 +164,7 @@ fn not_json(reason: String) -> InvalidMessage {
     InvalidMessage { id: None, error: RpcError::new(code::PARSE_ERROR, format!("parse error: {reason}")) }
 }
 
-fn no_request(id: Option<Id>, reason: &str) -> InvalidMessage {
+fn invalid_request(id: Option<Id>, reason: &str) -> InvalidMessage {
     InvalidMessage { id, error: RpcError::new(code::INVALID_REQUEST, format!("invalid request: {reason}")) }
 }
 
@@ -203,7 +208,7 @@ enum Name {
     Other,
 }
 
-/// Reads a member's name without keeping it.
+/// Decodes the name of a member without a copy.
 struct NameSeed;
 
 impl<'a> DeserializeSeed<'a> for NameSeed {
@@ -234,7 +239,7 @@ impl Visitor<'_> for NameSeed {
     }
 }
 
-/// Reads the parts of a batch up to the limit and counts the rest, so that a long batch costs no memory.
+/// Collects the items of a batch up to the limit and counts the rest, so that a long batch uses no memory.
 struct BatchVisitor;
 
 impl<'a> Visitor<'a> for BatchVisitor {

@@ -1,4 +1,4 @@
-//! Lines to messages and back, within their budgets. Pure: bytes in, messages out.
+//! Decodes and encodes the lines of the keeper protocol within their limits. No I/O.
 
 use std::fmt;
 
@@ -7,70 +7,70 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use super::{KeeperMessage, KeeperRequest, MAX_LINE_BYTES, MAX_OUTPUT_BYTES, OutputStream, Version};
 use crate::base64;
 
-/// What is wrong with what a peer sent. The connection cannot go on after it.
+/// Why a peer's message is invalid. The connection ends after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeeperWireError {
     /// A line is longer than [`MAX_LINE_BYTES`].
     TooLong,
-    /// A line is no message of this protocol.
+    /// A line is not a message of this protocol.
     NotAMessage(String),
-    /// An output without bytes, or with more than [`MAX_OUTPUT_BYTES`], or not in this version's way.
+    /// An output is empty, above [`MAX_OUTPUT_BYTES`], or not in the form of this version.
     BadOutput,
 }
 
 impl fmt::Display for KeeperWireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            KeeperWireError::TooLong => write!(f, "a line is longer than {MAX_LINE_BYTES} bytes"),
+            KeeperWireError::TooLong => write!(f, "line too long (limit {MAX_LINE_BYTES} bytes)"),
             KeeperWireError::NotAMessage(reason) => {
-                write!(f, "not a message of the keeper's protocol: {reason}")
+                write!(f, "invalid keeper message: {reason}")
             }
-            KeeperWireError::BadOutput => f.write_str("output that is not in the form of the agreed version"),
+            KeeperWireError::BadOutput => f.write_str("output is not in the form of the negotiated version"),
         }
     }
 }
 
 impl std::error::Error for KeeperWireError {}
 
-/// A whole thing that a keeper said.
+/// A complete message of a keeper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeeperFrame {
     /// Output with its bytes.
     Output {
-        /// Where it starts.
+        /// The position of the first byte.
         start: u64,
-        /// Where it came from.
+        /// The output stream.
         stream: OutputStream,
-        /// The bytes themselves.
+        /// The bytes of the output.
         bytes: Bytes,
     },
-    /// Anything else.
+    /// Any other message.
     Message(KeeperMessage),
 }
 
-/// Takes what a keeper says apart, however it was cut on its way.
+/// Splits a keeper's byte stream into frames.
 #[derive(Debug)]
 pub struct Decoder {
     version: Version,
-    /// How much of the buffer holds no newline.
+    /// The bytes of the buffer that are known to have no newline.
     scanned: usize,
-    /// Output whose bytes have not all come.
-    waiting: Option<(u64, OutputStream, usize)>,
+    /// An output whose bytes are not complete.
+    partial: Option<(u64, OutputStream, usize)>,
 }
 
 impl Decoder {
-    /// For a connection on which `version` was agreed.
+    /// Creates a decoder for the negotiated version.
     pub fn new(version: Version) -> Decoder {
-        Decoder { version, scanned: 0, waiting: None }
+        Decoder { version, scanned: 0, partial: None }
     }
 
-    /// The next piece, taken out of `buffer`; nothing when more has to come first.
+    /// Takes the next frame out of `buffer`; `None` if it is incomplete.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<KeeperFrame>, KeeperWireError> {
-        if let Some((start, stream, count)) = self.waiting {
+        if let Some((start, stream, count)) = self.partial {
             if buffer.len() < count {
                 return Ok(None);
             }
-            self.waiting = None;
+            self.partial = None;
             return Ok(Some(KeeperFrame::Output { start, stream, bytes: buffer.split_to(count).freeze() }));
         }
         let Some(line) = take_line(buffer, &mut self.scanned)? else { return Ok(None) };
@@ -83,17 +83,17 @@ impl Decoder {
                 }
                 (Version::V2, None, Some(count)) => {
                     check(start, count)?;
-                    self.waiting = Some((start, stream, count));
+                    self.partial = Some((start, stream, count));
                     self.next(buffer)
                 }
                 _ => Err(KeeperWireError::BadOutput),
             },
-            told => Ok(Some(KeeperFrame::Message(told))),
+            message => Ok(Some(KeeperFrame::Message(message))),
         }
     }
 }
 
-/// The next request, taken out of `buffer`; nothing when more has to come first.
+/// Takes the next request out of `buffer`; `None` if it is incomplete.
 pub fn read_request(buffer: &mut BytesMut) -> Result<Option<KeeperRequest>, KeeperWireError> {
     match take_line(buffer, &mut 0)? {
         Some(line) => parse(&line).map(Some),
@@ -101,15 +101,15 @@ pub fn read_request(buffer: &mut BytesMut) -> Result<Option<KeeperRequest>, Keep
     }
 }
 
-/// A request as its line.
+/// Encodes a request as one line.
 pub fn encode_request(request: &KeeperRequest) -> Vec<u8> {
     line(request)
 }
 
-/// What a keeper says as the bytes that are sent.
-pub fn encode_frame(version: Version, piece: &KeeperFrame) -> Vec<u8> {
-    match piece {
-        KeeperFrame::Message(told) => line(told),
+/// Encodes a frame for the negotiated version.
+pub fn encode_frame(version: Version, frame: &KeeperFrame) -> Vec<u8> {
+    match frame {
+        KeeperFrame::Message(message) => line(message),
         KeeperFrame::Output { start, stream, bytes } => {
             let (start, stream) = (*start, *stream);
             match version {
@@ -139,15 +139,15 @@ fn parse<T: serde::de::DeserializeOwned>(line: &[u8]) -> Result<T, KeeperWireErr
     serde_json::from_slice(line).map_err(|error| KeeperWireError::NotAMessage(error.to_string()))
 }
 
-/// Output has bytes, not too many, and an end that a cursor can name.
+/// Checks the size of an output and that its end fits a cursor.
 fn check(start: u64, bytes: usize) -> Result<(), KeeperWireError> {
     let is_good = bytes > 0 && bytes <= MAX_OUTPUT_BYTES && start.checked_add(bytes as u64).is_some();
     if is_good { Ok(()) } else { Err(KeeperWireError::BadOutput) }
 }
 
 fn take_line(buffer: &mut BytesMut, scanned: &mut usize) -> Result<Option<BytesMut>, KeeperWireError> {
-    let unseen = buffer.get(*scanned..).unwrap_or_default();
-    match memchr::memchr(b'\n', unseen) {
+    let unscanned = buffer.get(*scanned..).unwrap_or_default();
+    match memchr::memchr(b'\n', unscanned) {
         Some(place) if *scanned + place > MAX_LINE_BYTES => Err(KeeperWireError::TooLong),
         Some(place) => {
             let line = buffer.split_to(*scanned + place);

@@ -1,60 +1,60 @@
-//! The messages of the keeper's socket, as plain data. What version 1 and 2 have in common is all but `output`.
+//! The messages of the keeper protocol. Versions 1 and 2 differ only in `output`.
 
 use serde::{Deserialize, Serialize};
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum KeeperRequest {
-    /// The first line: the highest version the client speaks.
+    /// The first line: the highest version of the client.
     Hello {
-        /// Repeated in the answer.
+        /// The id, repeated in the response.
         id: u64,
-        /// That version.
+        /// The version number.
         version: u32,
     },
-    /// Everything from a place in the log on. Nothing else can be asked on this connection afterwards.
+    /// Read the log from a position. No other request may follow on this connection.
     Attach {
-        /// Repeated in the answer.
+        /// The id, repeated in the response.
         id: u64,
-        /// That place; one behind the end means the end.
+        /// The position; one after the end means the end.
         cursor: u64,
     },
-    /// Bytes for the process to read.
+    /// Input for the process.
     Input {
-        /// Repeated in the answer.
+        /// The id, repeated in the response.
         id: u64,
         /// The bytes as base64.
         data: String,
-        /// Whether nothing follows.
+        /// Whether this is the end.
         #[serde(default)]
         eof: bool,
     },
-    /// Another size for the terminal; 0 keeps a side as it is.
+    /// Set the size of the terminal; 0 keeps a dimension.
     Resize {
-        /// Repeated in the answer.
+        /// The id, repeated in the response.
         id: u64,
-        /// Characters in a line.
+        /// The columns.
         cols: u16,
-        /// Lines on the screen.
+        /// The rows.
         rows: u16,
     },
-    /// A signal for the tree or the group.
+    /// Send a signal to the tree or group.
     Kill {
-        /// Repeated in the answer.
+        /// The id, repeated in the response.
         id: u64,
-        /// Its number.
+        /// The process id.
         signal: i32,
     },
-    /// What is known about the process.
+    /// The state of the process.
     Status {
-        /// Repeated in the answer.
+        /// The id, repeated in the response.
         id: u64,
     },
 }
 
 impl KeeperRequest {
-    /// What its answer repeats.
+    /// The id of the request.
     pub fn id(&self) -> u64 {
         match self {
             KeeperRequest::Hello { id, .. }
@@ -67,99 +67,99 @@ impl KeeperRequest {
     }
 }
 
-/// What a keeper says: answers, and after an attach what happens to the process.
+/// A message of a keeper: a response, or an event after an attach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum KeeperMessage {
-    /// The version that is used from now on.
+    /// The negotiated version.
     Hello {
-        /// The request's.
+        /// The id of the request.
         id: u64,
-        /// That version.
+        /// The version number.
         version: u32,
     },
-    /// The log follows.
+    /// The log follows this message.
     Attached {
-        /// The request's.
+        /// The id of the request.
         id: u64,
-        /// Where it begins.
+        /// The position of its start.
         cursor: u64,
     },
-    /// Input was taken.
+    /// The input was accepted.
     Accepted {
-        /// The request's.
+        /// The id of the request.
         id: u64,
-        /// How much.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// The terminal has its new size.
+    /// The terminal was resized.
     Resized {
-        /// The request's.
+        /// The id of the request.
         id: u64,
     },
-    /// The signal had its effect.
+    /// The signal was sent.
     Killed {
-        /// The request's.
+        /// The id of the request.
         id: u64,
-        /// Who was alive and is gone.
+        /// The processes that ended.
         killed: Vec<TreeMember>,
-        /// Who is still there.
+        /// The processes that are still running.
         left: Vec<TreeMember>,
     },
-    /// What is known about the process.
+    /// The state of the process.
     Status {
-        /// The request's.
+        /// The id of the request.
         id: u64,
-        /// The number of its leader.
+        /// The process id of the leader.
         pid: Option<i32>,
-        /// Where its log ends.
+        /// The end of the log.
         end: u64,
-        /// How its leader ended.
+        /// The exit of the leader.
         #[serde(default)]
         exit: Option<LeaderExit>,
-        /// The last fact, once there is one.
+        /// The final report, once the process is closed.
         #[serde(default)]
         closed: Option<CloseReport>,
     },
-    /// The request could not be done.
+    /// The request failed.
     Error {
-        /// The request's.
+        /// The id of the request.
         id: u64,
-        /// Why, for programs.
+        /// The kind of failure.
         kind: FailureKind,
-        /// Why, for people.
+        /// The reason for the user.
         message: String,
     },
-    /// Output; the bytes are in `data` (version 1) or follow the line, `bytes` of them (version 2).
+    /// Output; the bytes are in `data` (version 1) or follow the line (version 2).
     Output {
-        /// Where it starts.
+        /// The position of the first byte.
         start: u64,
-        /// Where it came from.
+        /// The output stream.
         stream: OutputStream,
         /// The bytes as base64.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<String>,
-        /// How many bytes follow.
+        /// The number of bytes that follow.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<usize>,
     },
-    /// Output before `next` is gone.
+    /// The output before `next` was dropped.
     Lost {
-        /// How much.
+        /// The number of bytes.
         bytes: u64,
-        /// Where it goes on.
+        /// The position at which the output continues.
         next: u64,
     },
-    /// The leader has ended.
+    /// The leader exited.
     Exited {
-        /// How.
+        /// Its exit.
         exit: LeaderExit,
     },
-    /// Nothing follows.
+    /// The last message.
     Closed(CloseReport),
 }
 
-/// Why a request could not be done.
+/// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -167,16 +167,16 @@ pub enum FailureKind {
     Gone,
     /// Standard input is closed.
     InputClosed,
-    /// As many are served as can be.
+    /// The keeper serves its maximum of connections.
     Busy,
-    /// The request makes no sense here.
+    /// The request is invalid in this state.
     Invalid,
-    /// Anything else, also what a newer keeper may say.
+    /// Any other failure, including those of newer keepers.
     #[serde(other)]
     Failed,
 }
 
-/// Where output came from.
+/// The source of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputStream {
@@ -188,40 +188,40 @@ pub enum OutputStream {
     Terminal,
 }
 
-/// How a leader ended.
+/// The exit of a leader process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeaderExit {
-    /// With this status.
+    /// The exit code.
     Code(i32),
-    /// By the signal of this number.
+    /// The number of the signal.
     Signal(i32),
 }
 
-/// Why a process ended.
+/// The cause of a process's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CloseCause {
-    /// By itself, or by something outside.
+    /// It exited, or another program ended it.
     Itself,
-    /// Somebody asked for its end.
+    /// It was ended by a request.
     Killed,
-    /// Its time was up.
+    /// It exceeded its time limit.
     TimedOut,
-    /// It wrote more than it may.
+    /// It exceeded its output limit.
     OutputLimit,
-    /// It used more memory than it may.
+    /// It exceeded its memory limit.
     MemoryLimit,
 }
 
-/// The last fact about a process.
+/// The final report of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloseReport {
-    /// How its leader ended.
+    /// The exit of the leader.
     pub exit: LeaderExit,
-    /// Why.
+    /// The reason.
     pub cause: CloseCause,
-    /// From start to the leader's end.
+    /// The time from start to the exit of the leader.
     pub duration_ms: u64,
     /// Bytes of standard output or the terminal.
     pub stdout_bytes: u64,
@@ -230,45 +230,45 @@ pub struct CloseReport {
     /// Bytes discarded at the output limit.
     #[serde(default)]
     pub truncated_bytes: u64,
-    /// Processes it could not make because it had as many as it may.
+    /// Processes that its limit did not allow it to create.
     #[serde(default)]
     pub processes_refused: u64,
-    /// Who still held the output open.
+    /// Processes that still held the output open.
     #[serde(default)]
     pub held_by: Vec<TreeMember>,
-    /// What its confinement refused, if it failed at that.
+    /// The access that its sandbox denied, if that made it fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<DenialReport>,
 }
 
-/// Something a process failed at because of its confinement.
+/// An access that the sandbox denied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DenialReport {
-    /// The path it was about, where one is known.
+    /// The path of the access, if it is known.
     pub path: Option<String>,
-    /// What was refused.
+    /// The kind of access.
     pub what: DeniedAccess,
 }
 
-/// What a confinement refused.
+/// The kinds of denied access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeniedAccess {
-    /// Changing a file.
+    /// Write access to a file.
     Write,
-    /// Reading or executing a file.
+    /// Read or execute access to a file.
     Read,
-    /// Reaching the network.
+    /// Access to the network.
     Network,
     /// A system call.
     Call,
 }
 
-/// One process of a tree.
+/// One process of a process tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeMember {
-    /// Its number.
+    /// The process id.
     pub pid: i32,
-    /// Its short name.
+    /// The command name.
     pub name: String,
 }

@@ -1,41 +1,50 @@
-//! The bridge: REXD v1 in front of an exec-server, so that a Codex executor is a target like any other.
+//! The bridge: serves REXD v1 in front of an exec-server, so that a Codex executor is a target like any other.
 //!
-//! It answers what a session asks with what exec-server offers. What its methods cannot do and a command there can
-//! (renaming, permissions, appending) is done by one; what neither can do is refused by a message that says so. There is
-//! nothing to resume: the client behind it hides cuts itself, and when it cannot, the bridge ends.
+//! It translates the requests of a session into those of exec-server. Operations that exec-server has no method for and
+//! a command can perform (rename, permissions, append) run one; all others return an explicit error. The bridge has no
+//! sessions to resume: the client behind it reconnects by itself, and when that fails, the bridge ends.
 
+mod command;
 mod edit;
-mod events;
+mod errors;
+mod file_cache;
 mod files;
+mod forward;
 mod list;
-mod look;
 mod processes;
-mod refusal;
+mod read;
 mod session;
 mod start;
-mod tool;
-mod whole;
 mod write;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use link::rpc::{Request, Requests, RpcLimits};
 use link::{Limits, Link, Outgoing};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
 use wire::exec_server::code;
 use wire::exec_server::v1::EnvironmentInfo;
 use wire::rexd::v1::{Encoding, Method, RpcError};
 
 use super::error::ExecServerError;
 use super::handle::ExecServerClient;
-use super::place;
-use processes::Known;
-use whole::Whole;
+use super::path_uri;
+use crate::error::Disconnect;
+use file_cache::CachedFile;
+use processes::BridgeProcess;
 
-/// What a session's requests share.
+/// Time limit for the end of a bridge whose link was dropped.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why a bridge ended, once it has.
+type BridgeFailure = Option<Arc<ExecServerError>>;
+
+/// The state that the requests of the session share.
 #[derive(Debug)]
 struct Bridge {
     client: ExecServerClient,
@@ -43,27 +52,37 @@ struct Bridge {
     session_id: String,
     cwd: Mutex<String>,
     encoding: Mutex<Encoding>,
-    processes: Mutex<HashMap<String, Arc<Known>>>,
-    /// A file that is being read piece by piece from a server that reads only whole ones.
-    whole: Mutex<Option<Arc<Whole>>>,
+    processes: Mutex<HashMap<String, Arc<BridgeProcess>>>,
+    /// The file that is being read in chunks from a server that reads only whole files.
+    cached_file: Mutex<Option<Arc<CachedFile>>>,
     events: Arc<AtomicU64>,
     outgoing: Outgoing,
-    fate: watch::Sender<Option<String>>,
+    failure: watch::Sender<BridgeFailure>,
+    /// The tasks that forward the events of processes.
+    forwarders: TaskTracker,
 }
 
-/// Why a bridge ended, once it has.
-#[derive(Debug, Clone)]
-pub(crate) struct Fate(watch::Receiver<Option<String>>);
+/// The owner of a bridge's task.
+#[derive(Debug)]
+pub(crate) struct BridgeHandle {
+    failure: watch::Receiver<BridgeFailure>,
+    tasks: TaskTracker,
+}
 
-impl Fate {
-    /// What is known about the end.
-    pub(crate) fn text(&self) -> String {
-        self.0.borrow().clone().unwrap_or_else(|| "the bridge to the exec-server ended".to_owned())
+impl BridgeHandle {
+    /// Why the bridge ended.
+    pub(crate) fn disconnect(&self) -> Disconnect {
+        self.failure.borrow().clone().map_or(Disconnect::Closed, Disconnect::ExecServer)
+    }
+
+    /// Waits until the bridge has ended the processes of its session. Its link must have been dropped.
+    pub(crate) async fn finish(self) {
+        tokio::time::timeout(FINISH_TIMEOUT, self.tasks.wait()).await.ok();
     }
 }
 
-/// A link that speaks REXD, in front of an exec-server. Must be called within a tokio runtime.
-pub(crate) async fn open(client: ExecServerClient) -> Result<(Link, Fate), ExecServerError> {
+/// Opens a link that serves REXD in front of an exec-server. Must be called within a tokio runtime.
+pub(crate) async fn open(client: ExecServerClient) -> Result<(Link, BridgeHandle), ExecServerError> {
     let info = match client.environment().cloned() {
         Some(info) => Some(info),
         None => match client.environment_info().await {
@@ -73,94 +92,101 @@ pub(crate) async fn open(client: ExecServerClient) -> Result<(Link, Fate), ExecS
         },
     };
     let (ours, theirs) = link::memory::pair(&Limits::default());
-    let (fate, ended) = watch::channel(None);
-    let cwd = info.as_ref().and_then(|info| info.cwd.as_deref()).and_then(place::from_uri);
+    let (failure, failed) = watch::channel(None);
+    let cwd = info.as_ref().and_then(|info| info.cwd.as_deref()).and_then(path_uri::from_uri);
     let bridge = Bridge {
-        session_id: format!("codex-{}", client.fresh_name()),
+        session_id: format!("exec-server-{}", client.unique_name()),
         client,
         info,
         cwd: Mutex::new(cwd.unwrap_or_else(|| "/".to_owned())),
         encoding: Mutex::new(Encoding::default()),
         processes: Mutex::new(HashMap::new()),
-        whole: Mutex::default(),
+        cached_file: Mutex::default(),
         events: Arc::default(),
         outgoing: ours.outgoing.clone(),
-        fate,
+        failure,
+        forwarders: TaskTracker::new(),
     };
-    tokio::spawn(serve(Arc::new(bridge), ours, ended.clone()));
-    Ok((theirs, Fate(ended)))
+    let tasks = TaskTracker::new();
+    tasks.spawn(serve(Arc::new(bridge), ours, failed.clone()));
+    tasks.close();
+    Ok((theirs, BridgeHandle { failure: failed, tasks }))
 }
 
-/// Answers until the session ends or the exec-server is lost.
-async fn serve(bridge: Arc<Bridge>, link: Link, mut ended: watch::Receiver<Option<String>>) {
+/// Handles requests until the session ends or the exec-server is lost.
+async fn serve(bridge: Arc<Bridge>, link: Link, mut failed: watch::Receiver<BridgeFailure>) {
     let mut requests = Requests::new(link.incoming, link.outgoing, RpcLimits::default());
     let mut running = JoinSet::new();
-    // Changes are made one after the other: pieces of a file that are sent ahead keep their order.
-    let (_, mut turn) = oneshot::channel::<()>();
+    // Changes of files run one after the other, so that chunks of a file that are sent ahead keep their order.
+    let (_, mut last_change) = oneshot::channel::<()>();
     loop {
         let request = tokio::select! {
             request = requests.next() => request,
-            _ = ended.wait_for(Option::is_some) => None,
+            _ = failed.wait_for(Option::is_some) => None,
             Some(_) = running.join_next(), if !running.is_empty() => continue,
         };
         let Some(request) = request else { break };
         if processes::is_input(&request.method) {
-            // Inputs are put in line here, so that they keep their order, and waited for elsewhere.
+            // Input is queued here, so that it keeps its order; a task waits for the response.
             processes::input(&bridge, request, &mut running).await;
             continue;
         }
         let changes = wire::rexd::v1::method(&request.method).is_some_and(|info| info.changes);
-        let (bridge, mut mine) = (bridge.clone(), None);
+        let (bridge, mut turn) = (bridge.clone(), None);
         if changes && request.method.starts_with("fs.") {
             let (done, next) = oneshot::channel::<()>();
-            mine = Some((std::mem::replace(&mut turn, next), done));
+            turn = Some((std::mem::replace(&mut last_change, next), done));
         }
         running.spawn(async move {
             let mut done = None;
-            if let Some((before, ours)) = mine {
-                before.await.ok();
+            if let Some((previous, ours)) = turn {
+                previous.await.ok();
                 done = Some(ours);
             }
             let cancel = request.cancel.clone();
             tokio::select! {
-                () = bridge.answer(request) => {}
-                // What changes something is brought to its end: nobody would know how far it came.
+                () = bridge.handle(request) => {}
+                // A change is not cancelled: it would be left half done.
                 () = cancel.cancelled(), if !changes => {}
             }
             drop(done);
         });
     }
     running.shutdown().await;
+    // The forwarders must not wait for a reader of their events.
+    drop(requests);
     bridge.end_all().await;
     bridge.client.close().await.ok();
+    bridge.forwarders.close();
+    bridge.forwarders.wait().await;
 }
 
 impl Bridge {
-    async fn answer(&self, request: Request) {
+    async fn handle(&self, request: Request) {
         match request.method.as_str() {
-            "session.open" => self.reply(request, async |ask| self.session_open(ask)).await,
-            "session.info" => self.reply(request, async |ask| self.session_info(ask)).await,
-            "session.set_cwd" => self.reply(request, async |ask| self.session_set_cwd(ask).await).await,
-            "session.close" => self.reply(request, async |ask| self.session_close(ask).await).await,
-            "server.ping" => self.reply(request, async |ask| self.server_ping(ask)).await,
-            "exec.start" => self.reply(request, async |ask| self.exec_start(ask).await).await,
-            "exec.wait" => self.reply(request, async |ask| self.exec_wait(ask).await).await,
-            "exec.kill" => self.reply(request, async |ask| self.exec_kill(ask).await).await,
-            "exec.list" => self.reply(request, async |ask| self.exec_list(ask)).await,
-            "pty.open" => self.reply(request, async |ask| self.pty_open(ask).await).await,
-            "pty.resize" => self.reply(request, async |ask| self.pty_resize(&ask)).await,
-            "pty.close" => self.reply(request, async |ask| self.pty_close(ask).await).await,
-            "fs.read" => self.reply(request, async |ask| self.fs_read(ask).await).await,
-            "fs.write" => self.reply(request, async |ask| self.fs_write(ask).await).await,
-            "fs.edit" => self.reply(request, async |ask| self.fs_edit(ask).await).await,
-            "fs.list" => self.reply(request, async |ask| self.fs_list(ask).await).await,
-            "fs.stat" => self.reply(request, async |ask| self.fs_stat(ask).await).await,
-            "fs.mkdir" => self.reply(request, async |ask| self.fs_mkdir(ask).await).await,
-            "fs.remove" => self.reply(request, async |ask| self.fs_remove(ask).await).await,
-            "fs.rename" => self.reply(request, async |ask| self.fs_rename(ask).await).await,
-            "fs.copy" => self.reply(request, async |ask| self.fs_copy(ask).await).await,
+            "session.open" => self.reply(request, async |params| self.session_open(params)).await,
+            "session.info" => self.reply(request, async |params| self.session_info(params)).await,
+            "session.set_cwd" => self.reply(request, async |params| self.session_set_cwd(params).await).await,
+            "session.close" => self.reply(request, async |params| self.session_close(params).await).await,
+            "server.ping" => self.reply(request, async |params| self.server_ping(params)).await,
+            "exec.start" => self.reply(request, async |params| self.exec_start(params).await).await,
+            "exec.wait" => self.reply(request, async |params| self.exec_wait(params).await).await,
+            "exec.kill" => self.reply(request, async |params| self.exec_kill(params).await).await,
+            "exec.list" => self.reply(request, async |params| self.exec_list(params)).await,
+            "pty.open" => self.reply(request, async |params| self.pty_open(params).await).await,
+            "pty.resize" => self.reply(request, async |params| self.pty_resize(&params)).await,
+            "pty.close" => self.reply(request, async |params| self.pty_close(params).await).await,
+            "fs.read" => self.reply(request, async |params| self.fs_read(params).await).await,
+            "fs.write" => self.reply(request, async |params| self.fs_write(params).await).await,
+            "fs.edit" => self.reply(request, async |params| self.fs_edit(params).await).await,
+            "fs.list" => self.reply(request, async |params| self.fs_list(params).await).await,
+            "fs.stat" => self.reply(request, async |params| self.fs_stat(params).await).await,
+            "fs.mkdir" => self.reply(request, async |params| self.fs_mkdir(params).await).await,
+            "fs.remove" => self.reply(request, async |params| self.fs_remove(params).await).await,
+            "fs.rename" => self.reply(request, async |params| self.fs_rename(params).await).await,
+            "fs.copy" => self.reply(request, async |params| self.fs_copy(params).await).await,
             other => {
-                let error = refusal::unknown(other);
+                let error = errors::unsupported_method(other);
                 request.reply.error(error).await;
             }
         }
@@ -169,49 +195,50 @@ impl Bridge {
     async fn reply<M: Method>(
         &self,
         request: Request,
-        work: impl AsyncFnOnce(M) -> Result<M::Result, RpcError>,
+        run: impl AsyncFnOnce(M) -> Result<M::Result, RpcError>,
     ) {
-        let answer = match request.params.decode::<M>() {
-            Ok(ask) => work(ask).await,
+        let result = match request.params.decode::<M>() {
+            Ok(params) => run(params).await,
             Err(error) => Err(error),
         };
-        request.reply.send(answer).await;
+        request.reply.send(result).await;
     }
 
-    /// The absolute path that is meant by one that may be relative.
+    /// The absolute path of a path that may be relative to the session's directory.
     fn path(&self, path: &str) -> String {
-        let cwd = hold(&self.cwd).clone();
-        let whole = match path {
+        let cwd = lock(&self.cwd).clone();
+        let absolute = match path {
             "" | "." => cwd,
             path if path.starts_with('/') => path.to_owned(),
             path => format!("{}/{path}", cwd.trim_end_matches('/')),
         };
-        clean(&whole)
+        normalize(&absolute)
     }
 
-    /// A path as this server wants it: those before the current protocol know no URIs.
-    fn there(&self, path: &str) -> String {
+    /// A path in the form that this server accepts: servers without environment info accept no URIs.
+    fn remote_path(&self, path: &str) -> String {
         match self.info {
-            Some(_) => place::to_uri(path),
+            Some(_) => path_uri::to_uri(path),
             None => path.to_owned(),
         }
     }
 
-    /// An error of the exec-server as the session hears it. One that nothing survives ends the bridge.
-    fn wrong(&self, error: ExecServerError) -> RpcError {
-        if matches!(error, ExecServerError::Lost(_) | ExecServerError::Closed) {
-            self.fate.send_replace(Some(error.to_string()));
+    /// Translates an error of the exec-server. The loss of its connection ends the bridge.
+    fn translate(&self, error: ExecServerError) -> RpcError {
+        let error = Arc::new(error);
+        if matches!(*error, ExecServerError::Lost(_) | ExecServerError::Closed) {
+            self.failure.send_replace(Some(error.clone()));
         }
-        refusal::of(error)
+        errors::rpc_error(&error)
     }
 }
 
-fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An absolute path without `.`, `..` and doubled slashes.
-fn clean(path: &str) -> String {
+fn normalize(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
         match part {

@@ -1,4 +1,4 @@
-//! Processes of the session: what is known of them, their input and their end.
+//! The processes of the session: their state, input and signals.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,44 +11,44 @@ use wire::exec_server::ByteChunk;
 use wire::exec_server::v1::{ProcessSignal, SignalParams, TerminateParams, WriteParams, WriteStatus};
 use wire::rexd::v1::{self, RpcError, Signal};
 
-use super::{Bridge, hold, refusal};
+use super::{Bridge, errors, lock};
 
-/// How long the end of a process is waited for after it was asked for.
-const END_WITHIN: Duration = Duration::from_secs(2);
-/// Ctrl-C, as a terminal hears it.
+/// Time limit for the exit of a process that was terminated.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Ctrl-C as typed into a terminal.
 const INTERRUPT: &[u8] = &[3];
 
-/// What is known of a process.
+/// A process that the session started.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct BridgeProcess {
     pub(super) id: String,
     pub(super) argv: Vec<String>,
     pub(super) cwd: String,
     pub(super) is_terminal: bool,
-    /// Whether it can be written to; if not, its input has ended already.
+    /// Whether its input is open.
     pub(super) has_input: bool,
     pub(super) started_at: String,
     pub(super) since: Instant,
     pub(super) stdout: AtomicU64,
     pub(super) stderr: AtomicU64,
-    pub(super) end: watch::Sender<Option<End>>,
+    pub(super) end: watch::Sender<Option<ProcessEnd>>,
 }
 
-/// How a process ended.
+/// The exit of a process.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct End {
+pub(super) struct ProcessEnd {
     pub(super) code: i64,
     pub(super) timed_out: bool,
 }
 
-impl Known {
+impl BridgeProcess {
     pub(super) fn new(
         id: &str,
         argv: Vec<String>,
         cwd: String,
         (is_terminal, has_input): (bool, bool),
-    ) -> Known {
-        Known {
+    ) -> BridgeProcess {
+        BridgeProcess {
             id: id.to_owned(),
             argv,
             cwd,
@@ -66,21 +66,27 @@ impl Known {
         self.end.borrow().is_none()
     }
 
-    async fn ended(&self, within: Duration) -> Option<End> {
+    /// The bytes of output so far.
+    pub(super) fn cursor(&self) -> u64 {
+        self.stdout.load(Ordering::Relaxed) + self.stderr.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the exit, at most this long.
+    async fn wait(&self, timeout: Duration) -> Option<ProcessEnd> {
         let mut end = self.end.subscribe();
-        let ended = tokio::time::timeout(within, end.wait_for(Option::is_some)).await;
+        let ended = tokio::time::timeout(timeout, end.wait_for(Option::is_some)).await;
         ended.ok().and_then(|end| end.ok().and_then(|end| *end))
     }
 
     fn status(&self) -> &'static str {
         match *self.end.borrow() {
             None => "running",
-            Some(End { timed_out: true, .. }) => "timed_out",
+            Some(ProcessEnd { timed_out: true, .. }) => "timed_out",
             Some(_) => "exited",
         }
     }
 
-    fn listed(&self) -> v1::ListedProcess {
+    fn to_listed(&self) -> v1::ListedProcess {
         v1::ListedProcess {
             process_id: self.id.clone(),
             pty_id: self.is_terminal.then(|| self.id.clone()),
@@ -93,130 +99,132 @@ impl Known {
             started_at: self.started_at.clone(),
             detached: false,
             face: "codex".to_owned(),
-            cursor: self.stdout.load(Ordering::Relaxed) + self.stderr.load(Ordering::Relaxed),
+            cursor: self.cursor(),
         }
     }
 }
 
 impl Bridge {
-    pub(super) fn known(&self, id: &str) -> Result<Arc<Known>, RpcError> {
-        hold(&self.processes).get(id).cloned().ok_or_else(|| refusal::no_process(id))
+    pub(super) fn process(&self, id: &str) -> Result<Arc<BridgeProcess>, RpcError> {
+        lock(&self.processes).get(id).cloned().ok_or_else(|| errors::process_not_found(id))
     }
 
-    pub(super) fn exec_list(&self, _ask: v1::ExecList) -> Result<v1::ExecListResult, RpcError> {
-        let mut processes = hold(&self.processes).values().map(|known| known.listed()).collect::<Vec<_>>();
+    pub(super) fn exec_list(&self, _params: v1::ExecList) -> Result<v1::ExecListResult, RpcError> {
+        let mut processes =
+            lock(&self.processes).values().map(|process| process.to_listed()).collect::<Vec<_>>();
         processes.sort_by(|one, other| one.started_at.cmp(&other.started_at));
         Ok(v1::ExecListResult { processes })
     }
 
-    pub(super) async fn exec_wait(&self, ask: v1::ExecWait) -> Result<v1::ExecWaitResult, RpcError> {
-        let known = self.known(&ask.process_id)?;
-        let within = ask.timeout_ms.and_then(|time| u64::try_from(time).ok()).map(Duration::from_millis);
-        let end = known.ended(within.unwrap_or(Duration::MAX)).await;
+    pub(super) async fn exec_wait(&self, params: v1::ExecWait) -> Result<v1::ExecWaitResult, RpcError> {
+        let process = self.process(&params.process_id)?;
+        let timeout = params.timeout_ms.and_then(|time| u64::try_from(time).ok()).map(Duration::from_millis);
+        let end = process.wait(timeout.unwrap_or(Duration::MAX)).await;
         Ok(v1::ExecWaitResult {
-            status: known.status().to_owned(),
+            status: process.status().to_owned(),
             exit_code: end.map(|end| end.code),
             signal: None,
-            bytes_stdout: known.stdout.load(Ordering::Relaxed),
-            bytes_stderr: known.stderr.load(Ordering::Relaxed),
+            bytes_stdout: process.stdout.load(Ordering::Relaxed),
+            bytes_stderr: process.stderr.load(Ordering::Relaxed),
         })
     }
 
-    pub(super) async fn exec_kill(&self, ask: v1::ExecKill) -> Result<v1::ExecKillResult, RpcError> {
-        let known = self.known(&ask.process_id)?;
-        let ok = match name(ask.signal.as_ref()).as_str() {
-            "TERM" | "KILL" => self.end(&known).await?,
-            "INT" => self.interrupt(&known).await?,
+    pub(super) async fn exec_kill(&self, params: v1::ExecKill) -> Result<v1::ExecKillResult, RpcError> {
+        let process = self.process(&params.process_id)?;
+        let ok = match signal_name(params.signal.as_ref()).as_str() {
+            "TERM" | "KILL" => self.terminate(&process).await?,
+            "INT" => self.interrupt(&process).await?,
             other => {
-                let reason = "an exec-server knows no signals but INT, and KILL for the end";
-                return Err(refusal::unsupported(&format!("the signal {other}"), reason));
+                let reason = "an exec-server has only INT and KILL";
+                return Err(errors::unsupported(&format!("the signal {other}"), reason));
             }
         };
         Ok(v1::ExecKillResult { ok, killed: Vec::new(), left: Vec::new() })
     }
 
-    async fn end(&self, known: &Known) -> Result<bool, RpcError> {
-        let params = TerminateParams { process_id: known.id.clone() };
-        let ended = self.client.terminate(params).await.map_err(|error| self.wrong(error))?;
-        known.ended(END_WITHIN).await;
-        Ok(ended.running)
+    async fn terminate(&self, process: &BridgeProcess) -> Result<bool, RpcError> {
+        let params = TerminateParams { process_id: process.id.clone() };
+        let response = self.client.terminate(params).await.map_err(|error| self.translate(error))?;
+        process.wait(EXIT_TIMEOUT).await;
+        Ok(response.running)
     }
 
-    async fn interrupt(&self, known: &Known) -> Result<bool, RpcError> {
-        let process_id = known.id.clone();
-        let done = match known.is_terminal {
+    async fn interrupt(&self, process: &BridgeProcess) -> Result<bool, RpcError> {
+        let process_id = process.id.clone();
+        let done = match process.is_terminal {
             true => {
                 let chunk = ByteChunk::from(INTERRUPT.to_vec());
                 self.client.write(WriteParams { process_id, chunk, write_id: None }).await.map(drop)
             }
             false => self.client.signal(SignalParams { process_id, signal: ProcessSignal::Interrupt }).await,
         };
-        done.map_err(|error| self.wrong(error))?;
-        Ok(known.is_running())
+        done.map_err(|error| self.translate(error))?;
+        Ok(process.is_running())
     }
 
-    /// Nothing of the session runs on.
+    /// Ends all processes of the session.
     pub(super) async fn end_all(&self) {
-        let running = || hold(&self.processes).values().filter(|known| known.is_running()).cloned().collect();
-        let running: Vec<Arc<Known>> = running();
-        let ends = running.iter().map(|known| self.end(known));
-        // What cannot be ended now, the server ends itself when nobody comes back.
-        tokio::time::timeout(END_WITHIN, futures_util::future::join_all(ends)).await.ok();
+        let running =
+            || lock(&self.processes).values().filter(|process| process.is_running()).cloned().collect();
+        let running: Vec<Arc<BridgeProcess>> = running();
+        let ends = running.iter().map(|process| self.terminate(process));
+        // The server ends the remaining processes when the session is not resumed.
+        tokio::time::timeout(EXIT_TIMEOUT, futures_util::future::join_all(ends)).await.ok();
     }
 
-    /// A terminal has the size it began with: exec-server has no word for another.
-    pub(super) fn pty_resize(&self, ask: &v1::PtyResize) -> Result<v1::OkResult, RpcError> {
-        self.known(&ask.pty_id)?;
+    /// Changes nothing: exec-server cannot resize a terminal.
+    pub(super) fn pty_resize(&self, params: &v1::PtyResize) -> Result<v1::OkResult, RpcError> {
+        self.process(&params.pty_id)?;
         Ok(v1::OkResult { ok: false })
     }
 
-    pub(super) async fn pty_close(&self, ask: v1::PtyClose) -> Result<v1::OkResult, RpcError> {
-        let known = self.known(&ask.pty_id)?;
-        if ask.kill == Some(false) {
-            return Err(refusal::unsupported(
+    pub(super) async fn pty_close(&self, params: v1::PtyClose) -> Result<v1::OkResult, RpcError> {
+        let process = self.process(&params.pty_id)?;
+        if params.kill == Some(false) {
+            return Err(errors::unsupported(
                 "kill: false",
-                "what an exec-server runs ends with its session",
+                "the processes of an exec-server end with its session",
             ));
         }
-        Ok(v1::OkResult { ok: self.end(&known).await? })
+        Ok(v1::OkResult { ok: self.terminate(&process).await? })
     }
 
-    /// Bytes to a process, in line now; what came of it later.
-    async fn put(
+    /// Queues input for a process; returns the future of its result.
+    async fn queue_input(
         &self,
         id: &str,
         (data, encoding): (String, Option<String>),
         eof: bool,
     ) -> Result<impl Future<Output = Result<v1::AcceptedResult, RpcError>> + use<>, RpcError> {
-        let known = self.known(id)?;
+        let process = self.process(id)?;
         let bytes = match encoding.as_deref() {
             None | Some("utf8") => data.into_bytes(),
             Some("base64") => {
-                wire::base64::decode(&data).map_err(|_| refusal::invalid("data", "it is not base64"))?
+                wire::base64::decode(&data).map_err(|_| errors::invalid_field("data", "invalid base64"))?
             }
-            Some(_) => return Err(refusal::invalid("encoding", "it is utf8 or base64")),
+            Some(_) => return Err(errors::invalid_field("encoding", "expected utf8 or base64")),
         };
         let accepted_bytes = bytes.len() as u64;
-        let mut posted = None;
+        let mut pending = None;
         if !bytes.is_empty() {
-            let (process_id, chunk) = (known.id.clone(), ByteChunk::from(bytes));
+            let (process_id, chunk) = (process.id.clone(), ByteChunk::from(bytes));
             let params = WriteParams { process_id, chunk, write_id: None };
-            posted = Some(self.client.post_write(params).await.map_err(|error| self.wrong(error))?);
+            pending = Some(self.client.send_write(params).await.map_err(|error| self.translate(error))?);
         }
         Ok(async move {
-            if let Some(posted) = posted {
-                match posted.wait().await.map_err(refusal::of)?.status {
+            if let Some(pending) = pending {
+                match pending.wait().await.map_err(|error| errors::rpc_error(&error))?.status {
                     WriteStatus::Accepted => {}
-                    WriteStatus::UnknownProcess => return Err(refusal::no_process(&known.id)),
+                    WriteStatus::UnknownProcess => return Err(errors::process_not_found(&process.id)),
                     WriteStatus::StdinClosed | WriteStatus::Starting => {
-                        return Err(RpcError::invalid_params("the process takes no input"));
+                        return Err(RpcError::invalid_params("the input of the process is closed"));
                     }
                 }
             }
-            match eof && known.has_input && known.is_running() {
-                true => Err(refusal::unsupported(
-                    "the end of input",
-                    "exec-server has no word for it; a command that reads to the end of its input waits on",
+            match eof && process.has_input && process.is_running() {
+                true => Err(errors::unsupported(
+                    "closing the input",
+                    "exec-server has no method for it; a command that reads to the end of its input keeps waiting",
                 )),
                 false => Ok(v1::AcceptedResult { accepted_bytes }),
             }
@@ -224,32 +232,35 @@ impl Bridge {
     }
 }
 
-/// Whether a request brings input.
+/// Whether a method writes input.
 pub(super) fn is_input(method: &str) -> bool {
     matches!(method, "exec.input" | "pty.input")
 }
 
-/// Input: in line now, answered later.
+/// Queues the input of a request; a task sends the response.
 pub(super) async fn input(bridge: &Bridge, request: Request, running: &mut JoinSet<()>) {
-    let asked = match request.method.as_str() {
+    let input = match request.method.as_str() {
         "exec.input" => request
             .params
             .decode()
-            .map(|ask: v1::ExecInput| (ask.process_id, (ask.data, ask.encoding), ask.eof)),
-        _ => request.params.decode().map(|ask: v1::PtyInput| (ask.pty_id, (ask.data, ask.encoding), false)),
+            .map(|params: v1::ExecInput| (params.process_id, (params.data, params.encoding), params.eof)),
+        _ => request
+            .params
+            .decode()
+            .map(|params: v1::PtyInput| (params.pty_id, (params.data, params.encoding), false)),
     };
-    let put = match asked {
-        Ok((id, data, eof)) => bridge.put(&id, data, eof).await,
+    let queued = match input {
+        Ok((id, data, eof)) => bridge.queue_input(&id, data, eof).await,
         Err(error) => Err(error),
     };
-    match put {
-        Ok(put) => drop(running.spawn(async move { request.reply.send(put.await).await })),
+    match queued {
+        Ok(result) => drop(running.spawn(async move { request.reply.send(result.await).await })),
         Err(error) => request.reply.error(error).await,
     }
 }
 
-/// A signal's plain name; nothing is the end.
-fn name(signal: Option<&Signal>) -> String {
+/// The name of a signal without `SIG`; `TERM` by default.
+fn signal_name(signal: Option<&Signal>) -> String {
     match signal {
         None => "TERM".to_owned(),
         Some(Signal::Number(number)) => match number {
@@ -261,7 +272,7 @@ fn name(signal: Option<&Signal>) -> String {
         Some(Signal::Name(name)) => {
             let name = name.to_ascii_uppercase();
             match name.parse() {
-                Ok(number) => self::name(Some(&Signal::Number(number))),
+                Ok(number) => signal_name(Some(&Signal::Number(number))),
                 Err(_) => name.strip_prefix("SIG").unwrap_or(&name).to_owned(),
             }
         }

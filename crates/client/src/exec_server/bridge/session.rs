@@ -1,10 +1,10 @@
-//! Sessions: what is offered, where relative paths start, and the end.
+//! The session of a bridge: capabilities, working directory and close.
 
 use wire::rexd::v1::{self, Encoding, LimitsReport, RpcError, UNLIMITED};
 
-use super::{Bridge, hold};
+use super::{Bridge, lock};
 
-/// What the bridge can do; what is not here it refuses.
+/// The capabilities of the bridge; all others return an error.
 const CAPABILITIES: &[&str] = &[
     "exec",
     "fs",
@@ -31,13 +31,13 @@ const CAPABILITIES: &[&str] = &[
     "output_encoding",
     "cancel",
 ];
-/// Processes that one session may have at a time.
-pub(super) const MOST_PROCESSES: u64 = 1_024;
+/// Processes of one session.
+pub(super) const MAX_PROCESSES: u64 = 1_024;
 
 impl Bridge {
-    pub(super) fn session_open(&self, ask: v1::SessionOpen) -> Result<v1::SessionOpenResult, RpcError> {
-        if ask.output_encoding.as_deref() == Some("base64") {
-            *hold(&self.encoding) = Encoding::Base64;
+    pub(super) fn session_open(&self, params: v1::SessionOpen) -> Result<v1::SessionOpenResult, RpcError> {
+        if params.output_encoding.as_deref() == Some("base64") {
+            *lock(&self.encoding) = Encoding::Base64;
         }
         let version = self.info.as_ref().and_then(|info| info.executor_version.clone());
         Ok(v1::SessionOpenResult {
@@ -48,21 +48,21 @@ impl Bridge {
             limits: limits(),
             workspace_roots: self.roots(),
             server_name: "exec-server".to_owned(),
-            implementation_version: version.unwrap_or_else(|| "of an unknown version".to_owned()),
+            implementation_version: version.unwrap_or_else(|| "unknown".to_owned()),
             resume_token: None,
             lost: None,
-            output_encoding: ask.output_encoding.map(|_| hold(&self.encoding).as_str().to_owned()),
+            output_encoding: params.output_encoding.map(|_| lock(&self.encoding).as_str().to_owned()),
             compress: None,
             max_frame_bytes: None,
             sandbox: None,
         })
     }
 
-    pub(super) fn session_info(&self, _ask: v1::SessionInfo) -> Result<v1::SessionInfoResult, RpcError> {
-        let running = hold(&self.processes).values().filter(|known| known.is_running()).count();
+    pub(super) fn session_info(&self, _params: v1::SessionInfo) -> Result<v1::SessionInfoResult, RpcError> {
+        let running = lock(&self.processes).values().filter(|process| process.is_running()).count();
         Ok(v1::SessionInfoResult {
             session_id: self.session_id.clone(),
-            cwd: hold(&self.cwd).clone(),
+            cwd: lock(&self.cwd).clone(),
             workspace_roots: self.roots(),
             running_processes: running as u64,
             limits: limits(),
@@ -72,37 +72,37 @@ impl Bridge {
         })
     }
 
-    /// Where it begins, and everything: an exec-server keeps to no directory.
+    /// The working directory and the root: an exec-server is not restricted to directories.
     fn roots(&self) -> Vec<String> {
-        let mut roots = vec![hold(&self.cwd).clone(), "/".to_owned()];
+        let mut roots = vec![lock(&self.cwd).clone(), "/".to_owned()];
         roots.dedup();
         roots
     }
 
     pub(super) async fn session_set_cwd(
         &self,
-        ask: v1::SessionSetCwd,
+        params: v1::SessionSetCwd,
     ) -> Result<v1::SessionSetCwdResult, RpcError> {
-        let path = self.path(&ask.path);
+        let path = self.path(&params.path);
         match self.metadata(&path).await? {
             Some(found) if found.is_directory => {}
-            _ => return Err(super::refusal::invalid("path", "it is no directory there")),
+            _ => return Err(super::errors::invalid_field("path", "not a directory")),
         }
-        (*hold(&self.cwd)).clone_from(&path);
+        (*lock(&self.cwd)).clone_from(&path);
         Ok(v1::SessionSetCwdResult { ok: true, cwd: path })
     }
 
-    pub(super) async fn session_close(&self, _ask: v1::SessionClose) -> Result<v1::OkResult, RpcError> {
+    pub(super) async fn session_close(&self, _params: v1::SessionClose) -> Result<v1::OkResult, RpcError> {
         self.end_all().await;
         Ok(v1::OkResult::DONE)
     }
 
-    pub(super) fn server_ping(&self, _ask: v1::ServerPing) -> Result<v1::ServerPingResult, RpcError> {
+    pub(super) fn server_ping(&self, _params: v1::ServerPing) -> Result<v1::ServerPingResult, RpcError> {
         Ok(v1::ServerPingResult { time: jiff::Timestamp::now().to_string() })
     }
 }
 
-/// An exec-server has none.
+/// An exec-server has no limits.
 fn limits() -> LimitsReport {
     LimitsReport {
         default_timeout_ms: UNLIMITED,
@@ -110,7 +110,7 @@ fn limits() -> LimitsReport {
         max_output_bytes: UNLIMITED,
         hard_output_bytes: Some(UNLIMITED),
         max_file_read_bytes: Some(crate::files::READ_CHUNK_BYTES),
-        max_processes_per_session: Some(MOST_PROCESSES),
+        max_processes_per_session: Some(MAX_PROCESSES),
         max_concurrent_sessions: Some(UNLIMITED),
     }
 }

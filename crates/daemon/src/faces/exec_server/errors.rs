@@ -32,7 +32,6 @@ pub(super) fn failed(error: Error) -> ErrorObject {
         | Error::Edit(_)
         | Error::Patch(_)
         | Error::Pattern { .. }
-        | Error::KeyInUse
         | Error::Sandbox { .. }
         | Error::SandboxDenied { .. }
         | Error::NoSuchApproval(_)

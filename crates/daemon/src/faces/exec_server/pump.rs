@@ -11,7 +11,7 @@ use engine::audit::{self, AuditOutcome, AuditRecord};
 use engine::process::{Cursor, ExitStatus, Item, LogReader, Process, ProcessSummary, Stream};
 use link::Outgoing;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use wire::exec_server::{envelope, v0, v1};
 
 use super::answer::Asker;
@@ -23,8 +23,6 @@ use super::{FACE, Service};
 const PIECE: usize = 256 * 1024;
 /// How long somebody who came back has to read what they missed.
 const READS_WITHIN: Duration = Duration::from_secs(10);
-/// How long the end of the leader is held back for output that it has written before.
-const EXIT_SETTLES: Duration = Duration::from_millis(20);
 
 /// In which words a process is told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,9 +71,6 @@ impl Held {
 /// What happened next.
 enum Step {
     Item(Item),
-    Exited(ExitStatus),
-    /// The leader has ended, and nothing came for a while.
-    Settled,
     /// Somebody else listens now, or nobody.
     Changed,
 }
@@ -83,7 +78,6 @@ enum Step {
 impl Pump {
     /// Tells of the process up to its end, or until its session is over.
     pub(super) async fn run(mut self) {
-        let mut exit: Option<(ExitStatus, Instant)> = None;
         let mut held: Option<Held> = None;
         loop {
             let Some(outgoing) = self.heard().await else { return };
@@ -95,17 +89,12 @@ impl Pump {
                 held = None;
                 self.reader.hold(false);
             }
-            match self.step(exit.filter(|_| self.words == Words::V1)).await {
+            match self.step().await {
                 Step::Changed => self.has_changed = true,
-                Step::Exited(how) => exit = Some((how, Instant::now() + EXIT_SETTLES)),
-                Step::Settled => match &mut exit {
-                    Some((how, _)) if self.reader.cursor() >= self.process.state().end => {
-                        let how = *how;
-                        self.tell_exit(&outgoing, how, false).await;
-                    }
-                    // What it wrote is still being fetched: the end comes after it.
-                    Some((_, deadline)) => *deadline = Instant::now() + EXIT_SETTLES,
-                    None => {}
+                Step::Item(Item::Exited { status, is_denied }) => match self.words {
+                    // The exit of v0 ends the process, so it is sent with the end.
+                    Words::V0 => {}
+                    Words::V1 => self.tell_exit(&outgoing, status, is_denied).await,
                 },
                 Step::Item(Item::Output { stream, bytes, next }) => {
                     self.tell_output(&outgoing, stream, &bytes, next).await;
@@ -128,21 +117,10 @@ impl Pump {
         self.listener.wait_for(Option::is_some).await.ok()?.clone()
     }
 
-    async fn step(&mut self, exit: Option<(ExitStatus, Instant)>) -> Step {
-        let is_told = self.numbers.state().exited.is_some();
-        let deadline = exit.map(|(_, deadline)| deadline).filter(|_| !is_told);
-        let settled = async {
-            match deadline {
-                Some(deadline) => sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
-        let process = self.process.clone();
+    async fn step(&mut self) -> Step {
         tokio::select! {
             biased;
             item = self.reader.next(PIECE) => Step::Item(item),
-            Ok(how) = process.exited(), if exit.is_none() && self.words == Words::V1 => Step::Exited(how),
-            () = settled => Step::Settled,
             _changed = self.listener.changed() => Step::Changed,
         }
     }

@@ -95,12 +95,17 @@ async fn read(
 /// all output these lie.
 async fn fetch(process: &Process, piece: &Piece, says_where: bool) -> Option<v1::ProcessOutputChunk> {
     let mut reader = process.reader(piece.start);
+    reader.ignore_exit();
     let mut bytes = Vec::new();
     while reader.cursor() < piece.end {
         let most = usize::try_from(piece.end.0 - reader.cursor().0).unwrap_or(usize::MAX);
         match reader.next(most).await {
             Item::Output { bytes: more, .. } if !more.is_empty() => bytes.extend_from_slice(&more),
-            Item::Output { .. } | Item::Lost { .. } | Item::Closed(_) | Item::Disconnected => return None,
+            Item::Output { .. }
+            | Item::Lost { .. }
+            | Item::Exited { .. }
+            | Item::Closed(_)
+            | Item::Disconnected => return None,
         }
     }
     Some(v1::ProcessOutputChunk {

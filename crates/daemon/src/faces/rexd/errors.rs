@@ -34,7 +34,6 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
             message,
             json!({ "field": "pattern", "pattern": pattern, "reason": reason }),
         ),
-        Error::KeyInUse => say(codes::CONCURRENCY_CONFLICT, message, json!({ "field": "idempotency_key" })),
         Error::Denied { rule, reason } | Error::NoApprover { rule, reason } => {
             say(codes::UNAUTHORIZED, message, json!({ "rule": rule, "reason": reason }))
         }
@@ -67,6 +66,12 @@ pub(super) fn rpc_error(error: Error) -> RpcError {
         }
         Error::Cancelled => RpcError::cancelled(),
     }
+}
+
+/// An idempotency key was used for another request, or its first request has not been answered yet.
+pub(super) fn key_in_use() -> RpcError {
+    RpcError::new(codes::CONCURRENCY_CONFLICT, "idempotency key is in use")
+        .with_data(json!({ "field": "idempotency_key" }))
 }
 
 fn outside_roots(path: &Path, resolved: Option<&Path>, roots: &[PathBuf]) -> RpcError {

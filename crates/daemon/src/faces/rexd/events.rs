@@ -268,7 +268,7 @@ impl Teller {
                 self.telling.metrics.output_bytes(*stream, news);
             }
             Item::Lost { bytes, .. } => self.telling.metrics.lost_bytes(*bytes),
-            Item::Output { .. } | Item::Closed(_) | Item::Disconnected => {}
+            Item::Output { .. } | Item::Exited { .. } | Item::Closed(_) | Item::Disconnected => {}
         }
         for line in followed.tell(&self.telling, &item, &mut next_id) {
             self.push(line);
@@ -286,7 +286,7 @@ impl Teller {
                 self.telling.ended(&followed.follow.process).await;
             }
             Item::Disconnected => drop(self.current.remove(followed.follow.process.id())),
-            Item::Output { .. } | Item::Lost { .. } => self.follow(followed),
+            Item::Output { .. } | Item::Lost { .. } | Item::Exited { .. } => self.follow(followed),
         }
     }
 

@@ -42,9 +42,10 @@ pub(super) async fn step(mut followed: Followed, max: usize) -> (Followed, Item)
 }
 
 impl Followed {
-    pub(super) fn new(follow: Follow, serial: u64, until: oneshot::Receiver<()>) -> Followed {
+    pub(super) fn new(mut follow: Follow, serial: u64, until: oneshot::Receiver<()>) -> Followed {
         let has_terminal = follow.process.description().has_terminal;
         let pty_id = has_terminal.then(|| pty_id(follow.process.id()));
+        follow.reader.ignore_exit();
         Followed { follow, serial, until, pty_id, seq: [0; 2] }
     }
 
@@ -90,7 +91,8 @@ impl Followed {
                 })
                 .into(),
             ],
-            Item::Disconnected => Vec::new(),
+            // The protocol reports the exit with the end.
+            Item::Exited { .. } | Item::Disconnected => Vec::new(),
             Item::Closed(closed) => {
                 let mut lines = Vec::new();
                 if closed.cause == ExitCause::OutputLimit || closed.truncated_bytes > 0 {

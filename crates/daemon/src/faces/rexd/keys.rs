@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 use wire::jsonrpc::RpcError;
 
-use super::errors::rpc_error;
+use super::errors::key_in_use;
 
 /// Keys remembered per session; past it the oldest is forgotten.
 const KEYS_KEPT: usize = 1_000;
@@ -79,7 +79,7 @@ impl Keys {
             Some(Entry { request: first, answer: Some(answer) }) if *first == request => {
                 Ok(Seen::Answered(answer.clone()))
             }
-            Some(_) => Err(rpc_error(engine::Error::KeyInUse)),
+            Some(_) => Err(key_in_use()),
             None => {
                 known.answers.insert(key.to_owned(), Entry { request, answer: None });
                 known.oldest.push_back(key.to_owned());

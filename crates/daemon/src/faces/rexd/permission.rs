@@ -6,12 +6,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::Error;
 use engine::policy::{CommandLine, PolicyOperation, Verdict};
 use engine::process::Program;
 
 use super::call::Call;
-use super::errors::rpc_error;
+use super::errors::key_in_use;
 use super::judge::{Judge, inquiry, judged, refusal};
 use super::keys::KeyState;
 use super::mailbox::Asked;
@@ -45,7 +44,7 @@ impl Session {
             return match self.key_state(&asked.call) {
                 KeyState::Free => self.decide(asked, turn),
                 KeyState::Answered => self.perform(asked, turn),
-                KeyState::Claimed => self.refuse(asked.answer, rpc_error(Error::KeyInUse)),
+                KeyState::Claimed => self.refuse(asked.answer, key_in_use()),
             };
         };
         let is_stale = |then: &Arc<RuntimePolicy>| !Arc::ptr_eq(then, &self.service.runtime_policy.current());

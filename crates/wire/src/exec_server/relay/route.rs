@@ -1,37 +1,37 @@
-//! Which stream a frame belongs to, for whoever passes frames on without opening them.
+//! Finds the stream of a frame without decoding its body, for routers.
 
 use super::{RelayError, VERSION, check_stream};
 
-/// What a router may know of a frame.
+/// The members of a frame that a router needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route<'a> {
-    /// Which virtual connection it belongs to.
+    /// The stream that it belongs to.
     pub stream_id: &'a str,
-    /// What kind of body it has.
+    /// The kind of its body.
     pub kind: Kind,
 }
 
-/// The kinds of bodies.
+/// The kinds of frame bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A message, or a piece of one.
+    /// A message or a segment of one.
     Data,
-    /// Acknowledgements alone.
+    /// Only acknowledgements.
     Ack,
-    /// Where the sender goes on.
+    /// The position at which the sender continues.
     Resume,
-    /// The stream is over.
+    /// The end of the stream.
     Reset,
-    /// A sign of life.
+    /// A keepalive without content.
     Heartbeat,
 }
 
-/// The stream that the frame in `bytes` belongs to. Nothing is copied, and what is inside the body is not looked at.
+/// The stream of an encoded frame, without a copy and without decoding the body.
 pub fn stream_id_of(bytes: &[u8]) -> Result<&str, RelayError> {
     route(bytes).map(|route| route.stream_id)
 }
 
-/// The stream and the kind of the frame in `bytes`. As with every protobuf message, the last of a repeated member counts.
+/// The stream and kind of an encoded frame. The last of a repeated member counts, as in protobuf.
 pub fn route(bytes: &[u8]) -> Result<Route<'_>, RelayError> {
     let (mut version, mut stream_id, mut kind) = (0, "", None);
     let mut rest = Fields(bytes);
@@ -39,7 +39,8 @@ pub fn route(bytes: &[u8]) -> Result<Route<'_>, RelayError> {
         match rest.next()? {
             (1, Value::Number(number)) => version = low_half(number),
             (2, Value::Bytes(text)) => {
-                stream_id = std::str::from_utf8(text).map_err(|_| undecodable("a stream id is UTF-8"))?;
+                stream_id =
+                    std::str::from_utf8(text).map_err(|_| undecodable("the stream id is not UTF-8"))?;
             }
             (1 | 2, _) | (5..=9, Value::Number(_)) => return Err(undecodable("a member has the wrong type")),
             (field, Value::Bytes(_)) => kind = Kind::of(field).or(kind),
@@ -66,7 +67,7 @@ impl Kind {
     }
 }
 
-/// The members of a protobuf message that have not been looked at.
+/// The remaining members of a protobuf message.
 struct Fields<'a>(&'a [u8]);
 
 enum Value<'a> {
@@ -108,17 +109,17 @@ impl<'a> Fields<'a> {
 
     fn take(&mut self, length: u64) -> Result<&'a [u8], RelayError> {
         let taken = usize::try_from(length).ok().and_then(|length| self.0.split_at_checked(length));
-        let (taken, rest) = taken.ok_or_else(|| undecodable("it ends too early"))?;
+        let (taken, rest) = taken.ok_or_else(|| undecodable("unexpected end"))?;
         self.0 = rest;
         Ok(taken)
     }
 }
 
-/// Protobuf cuts a number that is too large for its member.
+/// The low 32 bits, as protobuf decodes a number that is too large for its member.
 fn low_half(number: u64) -> u32 {
     u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
-fn undecodable(why: &str) -> RelayError {
-    RelayError::Undecodable(why.to_owned())
+fn undecodable(reason: &str) -> RelayError {
+    RelayError::Undecodable(reason.to_owned())
 }

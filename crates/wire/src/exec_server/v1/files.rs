@@ -1,4 +1,4 @@
-//! Files: whole ones, directories, and handles that read and write block by block.
+//! Files: whole files, directories, and handles for blocks.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,30 +7,30 @@ use crate::exec_server::ByteChunk;
 
 /// Reads a file.
 pub const FS_READ_FILE: &str = "fs/readFile";
-/// Writes one.
+/// Writes a file.
 pub const FS_WRITE_FILE: &str = "fs/writeFile";
-/// Makes a directory.
+/// Creates a directory.
 pub const FS_CREATE_DIRECTORY: &str = "fs/createDirectory";
-/// Tells what a path is.
+/// Returns the metadata of a path.
 pub const FS_GET_METADATA: &str = "fs/getMetadata";
 /// Lists a directory.
 pub const FS_READ_DIRECTORY: &str = "fs/readDirectory";
 /// Removes a file or directory.
 pub const FS_REMOVE: &str = "fs/remove";
-/// Copies one.
+/// Copies a file or directory.
 pub const FS_COPY: &str = "fs/copy";
-/// Tells where a path really is.
+/// Returns a path without links.
 pub const FS_CANONICALIZE: &str = "fs/canonicalize";
-/// Opens a handle.
+/// Opens a file handle.
 pub const FS_OPEN: &str = "fs/open";
-/// Reads through one.
+/// Reads a block through a handle.
 pub const FS_READ_BLOCK: &str = "fs/readBlock";
-/// Writes through one.
+/// Writes a block through a handle.
 pub const FS_WRITE_BLOCK: &str = "fs/writeBlock";
-/// Closes one.
+/// Closes a handle.
 pub const FS_CLOSE: &str = "fs/close";
 
-/// Declares params that name a path, with what else they take.
+/// Declares params with a path, further members and a sandbox.
 macro_rules! path_params {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {$(
         $(#[$doc])*
@@ -40,7 +40,7 @@ macro_rules! path_params {
             /// A native path or a `file:` URI.
             pub path: String,
             $($(#[$field_doc])* pub $field: $type,)*
-            /// What confines the call.
+            /// The sandbox of the call.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub sandbox: Option<FileSystemSandboxContext>,
         }
@@ -48,66 +48,66 @@ macro_rules! path_params {
 }
 
 path_params! {
-    /// Params of `fs/readFile`.
+    /// The params of `fs/readFile`.
     FsReadFileParams {
-        /// Whether links may be passed; they may unless this says no.
+        /// Whether to follow links; true if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         follow_symlinks: Option<bool>,
     }
-    /// Params of `fs/writeFile`.
+    /// The params of `fs/writeFile`.
     FsWriteFileParams {
         /// The whole content.
         data_base64: String,
-        /// As for reading.
+        /// Whether to follow links; true if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         follow_symlinks: Option<bool>,
     }
-    /// Params of `fs/createDirectory`.
+    /// The params of `fs/createDirectory`.
     FsCreateDirectoryParams {
-        /// Whether directories on the way are made too, and one that is there is fine; so unless this says no.
+        /// Whether to create parent directories and accept an existing directory; true if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         recursive: Option<bool>,
-        /// As for reading.
+        /// Whether to follow links; true if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         follow_symlinks: Option<bool>,
     }
-    /// Params of `fs/getMetadata`.
+    /// The params of `fs/getMetadata`.
     FsGetMetadataParams {
-        /// As for reading.
+        /// Whether to follow links; true if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         follow_symlinks: Option<bool>,
     }
-    /// Params of `fs/readDirectory`.
+    /// The params of `fs/readDirectory`.
     FsReadDirectoryParams {}
-    /// Params of `fs/remove`.
+    /// The params of `fs/remove`.
     FsRemoveParams {
-        /// Whether what is beneath goes too; it does unless this says no.
+        /// Whether to remove the content of a directory; true if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         recursive: Option<bool>,
-        /// Whether it is fine if there is nothing; it is unless this says no.
+        /// Whether to accept a missing path; true if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         force: Option<bool>,
-        /// As for reading.
+        /// Whether to follow links; true if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         follow_symlinks: Option<bool>,
     }
-    /// Params of `fs/canonicalize`.
+    /// The params of `fs/canonicalize`.
     FsCanonicalizeParams {}
-    /// Params of `fs/open`.
+    /// The params of `fs/open`.
     FsOpenParams {
-        /// What the caller calls the handle.
+        /// The id that the client chooses.
         handle_id: String,
-        /// What for.
+        /// The purpose.
         #[serde(default)]
         mode: FsOpenMode,
     }
 }
 
-/// Result of methods that have nothing to tell.
+/// The empty result of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Done {}
 
-/// Result of `fs/readFile`.
+/// The result of `fs/readFile`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FsReadFileResponse {
@@ -115,7 +115,7 @@ pub struct FsReadFileResponse {
     pub data_base64: String,
 }
 
-/// Result of `fs/getMetadata`.
+/// The result of `fs/getMetadata`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FsGetMetadataResponse {
@@ -125,19 +125,19 @@ pub struct FsGetMetadataResponse {
     pub is_file: bool,
     /// Whether the path itself is a link.
     pub is_symlink: bool,
-    /// Its size; servers before this member say nothing.
+    /// Its size; absent from older servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// When it was made, in milliseconds; 0 when unknown.
+    /// The creation time in milliseconds; 0 if unknown.
     pub created_at_ms: i64,
-    /// When it last changed, in milliseconds; 0 when unknown.
+    /// The modification time in milliseconds; 0 if unknown.
     pub modified_at_ms: i64,
 }
 
-/// Result of `fs/readDirectory`.
+/// The result of `fs/readDirectory`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FsReadDirectoryResponse {
-    /// In no particular order.
+    /// The entries, in no particular order.
     pub entries: Vec<FsReadDirectoryEntry>,
 }
 
@@ -153,76 +153,76 @@ pub struct FsReadDirectoryEntry {
     pub is_file: bool,
 }
 
-/// Params of `fs/copy`.
+/// The params of `fs/copy`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FsCopyParams {
-    /// From.
+    /// The path to copy.
     pub source_path: String,
-    /// To.
+    /// The path of the copy.
     pub destination_path: String,
-    /// Whether directories are copied, with what is beneath.
+    /// Whether to copy directories with their content.
     pub recursive: bool,
-    /// What confines the call.
+    /// The sandbox of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<FileSystemSandboxContext>,
 }
 
-/// Result of `fs/canonicalize`.
+/// The result of `fs/canonicalize`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsCanonicalizeResponse {
     /// A `file:` URI.
     pub path: String,
 }
 
-/// What a handle is for.
+/// The mode of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FsOpenMode {
-    /// Reading.
+    /// Read access.
     #[default]
     Read,
-    /// Writing a new content, which takes the place of the old when the handle is closed.
+    /// Write new content, which replaces the old when the handle is closed.
     Replace,
 }
 
-/// Result of `fs/open`, and params of `fs/close`.
+/// The result of `fs/open`, and params of `fs/close`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FsHandle {
-    /// What the caller calls the handle.
+    /// The id that the client chooses.
     pub handle_id: String,
 }
 
-/// Params of `fs/readBlock`.
+/// The params of `fs/readBlock`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FsReadBlockParams {
-    /// Which handle.
+    /// The id of the handle.
     pub handle_id: String,
-    /// From where.
+    /// The first byte.
     pub offset: u64,
-    /// How much.
+    /// The number of bytes.
     pub len: u64,
 }
 
-/// Result of `fs/readBlock`.
+/// The result of `fs/readBlock`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsReadBlockResponse {
-    /// What is there.
+    /// The bytes of the block.
     pub chunk: ByteChunk,
-    /// Whether nothing follows.
+    /// Whether this is the end.
     pub eof: bool,
 }
 
-/// Params of `fs/writeBlock`.
+/// The params of `fs/writeBlock`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FsWriteBlockParams {
-    /// Which handle.
+    /// The id of the handle.
     pub handle_id: String,
-    /// To where.
+    /// The position to write at.
     pub offset: u64,
-    /// What.
+    /// The bytes to write.
     pub chunk: ByteChunk,
 }

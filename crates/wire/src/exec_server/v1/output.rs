@@ -1,4 +1,4 @@
-//! Encoders for what is large, written by hand so that bytes are put into base64 once and copied nowhere.
+//! Encoders for output and file content: the bytes are encoded as base64 into the message without a copy.
 
 use super::ExecOutputStream;
 use crate::base64::push_base64;
@@ -6,18 +6,18 @@ use crate::exec_server::envelope::response_head;
 use crate::jsonrpc::{Id, push_u64};
 use crate::text::push_json_string;
 
-/// Everything of the notification but its id and data, with room to spare.
+/// Capacity for the notification without id and data.
 const ENVELOPE_BYTES: usize = 160;
 
-/// A `process/output` notification, with the offset of what was written if some before it was given up.
+/// Encodes a `process/output` notification, with its offset if earlier output was dropped.
 pub fn encode_output(
     process_id: &str,
     (seq, output_offset): (u64, Option<u64>),
     stream: ExecOutputStream,
     bytes: &[u8],
 ) -> Vec<u8> {
-    let room = ENVELOPE_BYTES + process_id.len() + base64_bytes(bytes);
-    let mut out = Vec::with_capacity(room);
+    let capacity = ENVELOPE_BYTES + process_id.len() + base64_bytes(bytes);
+    let mut out = Vec::with_capacity(capacity);
     out.extend_from_slice(b"{\"method\":\"process/output\",\"params\":{\"processId\":");
     push_json_string(&mut out, process_id);
     out.extend_from_slice(b",\"seq\":");
@@ -34,7 +34,7 @@ pub fn encode_output(
     out
 }
 
-/// A `command/exec/outputDelta` notification.
+/// Encodes a `command/exec/outputDelta` notification.
 pub fn encode_output_delta(process_id: &str, is_stderr: bool, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(ENVELOPE_BYTES + process_id.len() + base64_bytes(bytes));
     out.extend_from_slice(b"{\"method\":\"command/exec/outputDelta\",\"params\":{\"processId\":");
@@ -46,7 +46,7 @@ pub fn encode_output_delta(process_id: &str, is_stderr: bool, bytes: &[u8]) -> V
     out
 }
 
-/// The answer to `fs/readFile`.
+/// Encodes the response to `fs/readFile`.
 pub fn encode_file(id: &Id, bytes: &[u8]) -> Vec<u8> {
     let mut out = response_head(id, base64_bytes(bytes) + 32);
     out.extend_from_slice(b"{\"dataBase64\":\"");
@@ -55,7 +55,7 @@ pub fn encode_file(id: &Id, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The answer to `fs/readBlock`.
+/// Encodes the response to `fs/readBlock`.
 pub fn encode_block(id: &Id, bytes: &[u8], eof: bool) -> Vec<u8> {
     let mut out = response_head(id, base64_bytes(bytes) + 32);
     out.extend_from_slice(b"{\"chunk\":\"");
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_by_hand_reads_back_as_its_type() {
+    fn encoded_messages_decode_to_their_types() {
         let params =
             |line: &[u8]| serde_json::from_slice::<serde_json::Value>(line).unwrap()["params"].clone();
         let line = encode_output("a\"b", (7, None), ExecOutputStream::Pty, b"\xffhi");

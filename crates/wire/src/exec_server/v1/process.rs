@@ -1,4 +1,4 @@
-//! Processes: starting, reading, writing, ending.
+//! Processes: start, output, input, signals and exit.
 
 use std::collections::BTreeMap;
 
@@ -9,48 +9,48 @@ use crate::exec_server::ByteChunk;
 
 /// Starts a process.
 pub const PROCESS_START: &str = "process/start";
-/// Reads what is kept of its output, and its state.
+/// Reads the kept output of a process and its state.
 pub const PROCESS_READ: &str = "process/read";
-/// Writes to its standard input or terminal.
+/// Writes to the input or terminal of a process.
 pub const PROCESS_WRITE: &str = "process/write";
-/// Ends it.
+/// Ends a process.
 pub const PROCESS_TERMINATE: &str = "process/terminate";
-/// Interrupts it.
+/// Interrupts a process.
 pub const PROCESS_SIGNAL: &str = "process/signal";
-/// Output of it.
+/// Output of a process.
 pub const PROCESS_OUTPUT: &str = "process/output";
-/// The end of its leader.
+/// The exit of a process.
 pub const PROCESS_EXITED: &str = "process/exited";
-/// The end of its output: nothing follows.
+/// The end of the output: the last event.
 pub const PROCESS_CLOSED: &str = "process/closed";
 
-/// Params of `process/start`. Members that are not here are ignored.
+/// The params of `process/start`. Members that are not here are ignored.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecParams {
-    /// What the caller calls it, within the session.
+    /// The id that the client chooses, unique in the session.
     pub process_id: String,
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Where: a native path or a `file:` URI.
+    /// The working directory: a native path or a `file:` URI.
     pub cwd: String,
-    /// How the server's own environment is used; without it not at all.
+    /// How the server's environment is used; not at all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_policy: Option<ExecEnvPolicy>,
-    /// Variables that hold in any case.
+    /// Variables that are always set.
     pub env: BTreeMap<String, String>,
     /// Whether it has a terminal.
     pub tty: bool,
     /// Whether standard input is a pipe that can be written to.
     #[serde(default)]
     pub pipe_stdin: bool,
-    /// What the program is told that it is called.
+    /// The value of argv[0].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arg0: Option<String>,
-    /// What confines it.
+    /// The sandbox of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<FileSystemSandboxContext>,
-    /// Whether all network must go through a proxy that the client manages.
+    /// Whether the network is reached only through a proxy that the client manages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforce_managed_network: Option<bool>,
 }
@@ -59,97 +59,97 @@ pub struct ExecParams {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecEnvPolicy {
-    /// What is taken over to begin with.
+    /// The variables to start with.
     pub inherit: EnvInherit,
-    /// Whether names that look like secrets stay.
+    /// Whether to keep variables whose names look like secrets.
     pub ignore_default_excludes: bool,
-    /// Patterns of names that go.
+    /// Patterns of names to remove.
     pub exclude: Vec<String>,
-    /// Variables that are set then.
+    /// Variables to set after that.
     pub r#set: BTreeMap<String, String>,
-    /// Patterns of names that stay at all; none means all.
+    /// Patterns of names to keep; empty means all.
     pub include_only: Vec<String>,
 }
 
-/// What a process's environment begins with.
+/// The variables that an environment starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EnvInherit {
-    /// A handful of well-known names.
+    /// A few well-known names.
     Core,
-    /// Everything.
+    /// Everything is allowed.
     All,
-    /// Nothing.
+    /// No access.
     None,
 }
 
-/// Result of `process/start`.
+/// The result of `process/start`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecResponse {
-    /// As in the request.
+    /// The id from the request.
     pub process_id: String,
-    /// What confines it: `none`, `linuxSeccomp` or the word of another system.
+    /// The kind of sandbox: `none`, `linuxSeccomp` or that of another system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_type: Option<String>,
 }
 
-/// Params of `process/read`.
+/// The params of `process/read`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadParams {
-    /// Which process.
+    /// The id of the process.
     pub process_id: String,
-    /// Only what has a higher number.
+    /// Only events with a higher number.
     #[serde(default)]
     pub after_seq: Option<u64>,
-    /// How much at most; the first chunk comes whole in any case.
+    /// The largest number of bytes; the first chunk is always complete.
     #[serde(default)]
     pub max_bytes: Option<u64>,
-    /// How long to wait for something.
+    /// The time limit for new events.
     #[serde(default)]
     pub wait_ms: Option<u64>,
 }
 
-/// Result of `process/read`.
+/// The result of `process/read`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadResponse {
     /// Output, oldest first.
     pub chunks: Vec<ProcessOutputChunk>,
-    /// What to read from next.
+    /// The next number.
     pub next_seq: u64,
-    /// Whether its leader ended.
+    /// Whether the process exited.
     pub exited: bool,
-    /// With what.
+    /// The new text.
     pub exit_code: Option<i32>,
-    /// Whether nothing follows.
+    /// Whether this is the end.
     pub closed: bool,
-    /// What went wrong with it.
+    /// Why the process failed.
     pub failure: Option<String>,
-    /// Whether its sandbox seems to have been in the way.
+    /// Whether its sandbox seems to have denied an access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_denied: Option<bool>,
-    /// Ours: where in all its output this is, said only if some before it was given up.
+    /// An extension: the position in all output, sent only if earlier output was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_offset: Option<u64>,
 }
 
-/// A piece of output with its number.
+/// A numbered chunk of output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessOutputChunk {
-    /// Its number among all facts of the process, from 1.
+    /// The number of the event in the process, from 1.
     pub seq: u64,
-    /// Where it came from.
+    /// The output stream.
     pub stream: ExecOutputStream,
-    /// What was written.
+    /// The bytes of the chunk.
     pub chunk: ByteChunk,
-    /// Ours: where in all its output this is, said only if some before it was given up.
+    /// An extension: the position in all output, sent only if earlier output was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_offset: Option<u64>,
 }
 
-/// Where output came from.
+/// The source of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecOutputStream {
@@ -162,7 +162,7 @@ pub enum ExecOutputStream {
 }
 
 impl ExecOutputStream {
-    /// The word on the wire.
+    /// The name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             ExecOutputStream::Stdout => "stdout",
@@ -172,60 +172,60 @@ impl ExecOutputStream {
     }
 }
 
-/// Params of `process/write`.
+/// The params of `process/write`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteParams {
-    /// Which process.
+    /// The id of the process.
     pub process_id: String,
-    /// What to write.
+    /// The bytes to write.
     pub chunk: ByteChunk,
-    /// What the caller calls this write: a second one of the same name is not done again.
+    /// The id that the client chooses; a second write with it is not performed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_id: Option<String>,
 }
 
-/// Result of `process/write`.
+/// The result of `process/write`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WriteResponse {
-    /// What came of it.
+    /// The result or the error.
     pub status: WriteStatus,
 }
 
-/// What came of a write.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WriteStatus {
-    /// It will be written.
+    /// The bytes will be written.
     Accepted,
-    /// There is no such process.
+    /// The process does not exist.
     UnknownProcess,
-    /// Nobody reads there.
+    /// The input is closed.
     StdinClosed,
-    /// It does not run yet.
+    /// The process is being started.
     Starting,
 }
 
-/// Params of `process/terminate`.
+/// The params of `process/terminate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TerminateParams {
-    /// Which process.
+    /// The id of the process.
     pub process_id: String,
 }
 
-/// Result of `process/terminate`.
+/// The result of `process/terminate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TerminateResponse {
     /// Whether it was running.
     pub running: bool,
 }
 
-/// Params of `process/signal`.
+/// The params of `process/signal`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignalParams {
-    /// Which process.
+    /// The id of the process.
     pub process_id: String,
     /// Which signal.
     pub signal: ProcessSignal,
@@ -239,47 +239,47 @@ pub enum ProcessSignal {
     Interrupt,
 }
 
-/// Params of `process/output`.
+/// The params of `process/output`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecOutputDeltaNotification {
-    /// Which process.
+    /// The id of the process.
     pub process_id: String,
-    /// Its number among all facts of the process, from 1.
+    /// The number of the event in the process, from 1.
     pub seq: u64,
-    /// Which stream.
+    /// The output stream.
     pub stream: ExecOutputStream,
-    /// What it wrote.
+    /// The bytes it wrote.
     pub chunk: ByteChunk,
-    /// Ours: where in all its output this is, said only if some before it was given up.
+    /// An extension: the position in all output, sent only if earlier output was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_offset: Option<u64>,
 }
 
-/// Params of `process/exited`.
+/// The params of `process/exited`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecExitedNotification {
-    /// Which process.
+    /// The id of the process.
     pub process_id: String,
-    /// Its number among all facts of the process.
+    /// The number of the event in the process.
     pub seq: u64,
-    /// The status; 128 and the signal's number for one that was killed.
+    /// The exit code; 128 plus the number of the signal if it was killed.
     pub exit_code: i32,
-    /// Whether its sandbox seems to have been in the way.
+    /// Whether its sandbox seems to have denied an access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_denied: Option<bool>,
 }
 
-/// Params of `process/closed`.
+/// The params of `process/closed`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecClosedNotification {
-    /// Which process.
+    /// The id of the process.
     pub process_id: String,
-    /// Its number among all facts of the process: the last one.
+    /// The number of the last event of the process.
     pub seq: u64,
-    /// Ours: where in all its output this is, said only if some before it was given up.
+    /// An extension: the position in all output, sent only if earlier output was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_offset: Option<u64>,
 }

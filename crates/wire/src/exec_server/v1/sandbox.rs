@@ -1,128 +1,128 @@
-//! The sandbox object: what a client wants a process or a file call to be confined to.
+//! The sandbox object: the restrictions that a client requests for a process or file call.
 
 use serde::{Deserialize, Serialize};
 
-/// What confines a process or a file call. Paths are native ones or `file:` URIs.
+/// The sandbox of a process or file call. Paths are native paths or `file:` URIs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileSystemSandboxContext {
-    /// What may be done.
+    /// The permissions.
     pub permissions: PermissionProfile,
     /// The directory that project roots are relative to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The directories that are the project, where the client names them.
+    /// The project directories, if the client sends them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_roots: Option<Vec<String>>,
-    /// For another system.
+    /// A setting for Windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows_sandbox_level: Option<String>,
-    /// Whether an older mechanism is wanted; ours is the same for both.
+    /// Whether to use an older mechanism; this server uses the same for both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub use_legacy_landlock: Option<bool>,
 }
 
-/// What may be done.
+/// The permissions of a process or file call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum PermissionProfile {
-    /// Everything.
+    /// Everything is allowed.
     Disabled,
-    /// Everything here: somebody else confines.
+    /// Everything is allowed: another program enforces the sandbox.
     External {
-        /// The network.
+        /// The access to the network.
         network: NetworkPolicy,
     },
-    /// What is said.
+    /// The given restrictions.
     Managed {
-        /// Files.
+        /// The access to files.
         file_system: FileSystemPolicy,
-        /// The network.
+        /// The access to the network.
         network: NetworkPolicy,
     },
 }
 
-/// The network.
+/// The access to the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkPolicy {
-    /// None.
+    /// No access to the network.
     Restricted,
-    /// The machine's.
+    /// The network of the machine.
     Enabled,
 }
 
-/// Files.
+/// The access to files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FileSystemPolicy {
-    /// All of them.
+    /// All files.
     Unrestricted,
-    /// What the entries say.
+    /// The files of the entries.
     Restricted {
-        /// Later ones and narrower ones hold over others.
+        /// The entries; later and more specific ones take precedence.
         entries: Vec<FileSystemEntry>,
-        /// How deep a client would look for what a pattern means.
+        /// The depth to which a client expands patterns.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         glob_scan_max_depth: Option<u64>,
     },
 }
 
-/// A place and what may be done there.
+/// A location and the access to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileSystemEntry {
-    /// The place.
+    /// The location.
     pub path: FileSystemPlace,
-    /// What may be done.
+    /// The permissions.
     pub access: FileSystemAccess,
 }
 
-/// What may be done at a place.
+/// The access to a location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileSystemAccess {
-    /// Reading.
+    /// Read access.
     Read,
-    /// Reading and writing.
+    /// Read and write access.
     Write,
-    /// Nothing.
+    /// No access.
     #[serde(alias = "deny")]
     None,
 }
 
-/// A place.
+/// A location of files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FileSystemPlace {
-    /// A path.
+    /// One path.
     Path {
-        /// Absolute.
+        /// The absolute path.
         path: String,
     },
-    /// Every path that matches.
+    /// All paths that match a pattern.
     GlobPattern {
-        /// The pattern.
+        /// The glob pattern.
         pattern: String,
     },
-    /// A path by what it is for.
+    /// A location by its purpose.
     Special {
-        /// What for.
+        /// The purpose.
         value: SpecialPlace,
     },
 }
 
-/// A path by what it is for.
+/// A location by its purpose.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SpecialPlace {
-    /// Everything.
+    /// Everything is allowed.
     Root,
-    /// What programs need to run at all.
+    /// The files that programs need to run.
     Minimal,
-    /// The project.
+    /// The project directories.
     #[serde(alias = "current_working_directory")]
     ProjectRoots {
-        /// A place within.
+        /// A path below it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         subpath: Option<String>,
     },
@@ -130,11 +130,11 @@ pub enum SpecialPlace {
     Tmpdir,
     /// `/tmp`.
     SlashTmp,
-    /// Something that its sender did not know either.
+    /// A location that the client does not know.
     Unknown {
-        /// What it was called.
+        /// Its name.
         path: String,
-        /// A place within.
+        /// A path below it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         subpath: Option<String>,
     },

@@ -1,66 +1,66 @@
-//! Trees of files: walking through them, and hearing when something that was missing appears.
+//! Directory trees: walks, and watches for missing paths.
 
 use serde::{Deserialize, Serialize};
 
 use super::FileSystemSandboxContext;
 
-/// Lists a tree.
+/// Lists a directory tree.
 pub const FS_WALK: &str = "fs/walk";
-/// Asks to be told when something appears.
+/// Requests a notification when a missing path appears.
 pub const FS_WATCH_MISSING: &str = "fs/watchMissing";
-/// Tells that it did.
+/// Reports that a missing path appeared.
 pub const FS_MISSING_CHANGED: &str = "fs/missingChanged";
 
-/// Params of `fs/walk`.
+/// The params of `fs/walk`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FsWalkParams {
-    /// Where to begin.
+    /// The directory to start at.
     pub path: String,
-    /// How far to go.
+    /// The limits of the walk.
     pub options: FsWalkOptions,
-    /// What confines the call.
+    /// The sandbox of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<FileSystemSandboxContext>,
 }
 
-/// How far a walk goes.
+/// The limits of a walk.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FsWalkOptions {
-    /// Levels.
+    /// The largest depth.
     pub max_depth: u64,
-    /// Directories that are opened.
+    /// The largest number of directories.
     pub max_directories: u64,
-    /// Entries that are told.
+    /// The largest number of entries.
     pub max_entries: u64,
-    /// Whether links to directories are entered.
+    /// Whether to follow links to directories.
     pub follow_directory_symlinks: bool,
-    /// Whether directories whose name begins with a dot are left out.
+    /// Whether to skip directories whose name starts with a dot.
     #[serde(default)]
     pub prune_hidden_directories: bool,
 }
 
-/// Result of `fs/walk`.
+/// The result of `fs/walk`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FsWalkResponse {
-    /// What was found.
+    /// The entries of the tree.
     pub entries: Vec<FsWalkEntry>,
-    /// What could not be looked at.
+    /// The paths that could not be read.
     pub errors: Vec<FsWalkError>,
-    /// Whether there is more.
+    /// Whether the list is incomplete.
     pub truncated: bool,
 }
 
-/// Something a walk found.
+/// An entry of a walk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsWalkEntry {
     /// A `file:` URI.
     pub path: String,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: FsWalkKind,
 }
 
-/// What a walk found.
+/// The kinds of entries of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FsWalkKind {
@@ -70,39 +70,39 @@ pub enum FsWalkKind {
     Directory,
 }
 
-/// What a walk could not look at.
+/// A path that a walk could not read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsWalkError {
     /// A `file:` URI.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub message: String,
 }
 
-/// Params of `fs/watchMissing`.
+/// The params of `fs/watchMissing`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FsWatchMissingParams {
-    /// What the caller calls the watch.
+    /// The id that the client chooses.
     pub watch_id: i64,
-    /// What is missing and may appear.
+    /// Missing paths that may appear.
     pub missing: Vec<String>,
-    /// What is there and may vanish.
+    /// An existing path that may be removed.
     #[serde(default)]
     pub present: Option<String>,
 }
 
-/// Result of `fs/watchMissing`.
+/// The result of `fs/watchMissing`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsWatchMissingResponse {
-    /// Whether it is watched.
+    /// Whether the watch is active.
     pub watching: bool,
 }
 
-/// Params of `fs/missingChanged`.
+/// The params of `fs/missingChanged`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FsMissingChangedNotification {
-    /// Which watch.
+    /// The id of the watch.
     pub watch_id: i64,
 }

@@ -10,16 +10,16 @@ pub const UNAUTHORIZED: i64 = -32001;
 pub const FORBIDDEN_PATH: i64 = -32002;
 /// A scan ran past its deadline, or an approval was not answered in time.
 pub const TIMEOUT: i64 = -32003;
-/// A process wrote more than it may.
+/// A process exceeded its output limit.
 pub const OUTPUT_LIMIT_EXCEEDED: i64 = -32004;
 /// The session has no such process.
 pub const PROCESS_NOT_FOUND: i64 = -32005;
-/// Somebody else was first: the file changed, exists, or the session is attached elsewhere.
+/// A conflict: the file has changed or exists, or the session is attached elsewhere.
 pub const CONCURRENCY_CONFLICT: i64 = -32006;
 /// Switched off by the operator, or absent on this machine.
 pub const UNSUPPORTED_CAPABILITY: i64 = -32007;
 
-/// The spec's word for a code, for documents and logs.
+/// The name of a code in the spec, for documents and logs.
 pub fn name(code: i64) -> Option<&'static str> {
     Some(match code {
         PARSE_ERROR => "parse_error",
@@ -40,7 +40,7 @@ pub fn name(code: i64) -> Option<&'static str> {
     })
 }
 
-/// Every code, for documents.
+/// All codes, for documents.
 pub const ALL: &[i64] = &[
     PARSE_ERROR,
     INVALID_REQUEST,

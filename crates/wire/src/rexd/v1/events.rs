@@ -1,4 +1,4 @@
-//! Events: what the server says unasked. Output has an encoder of its own beside this one.
+//! Events: the notifications of the server. Output events have their own encoder.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,13 +7,13 @@ use super::AskedBy;
 
 use crate::jsonrpc::notification;
 
-/// Something the server says unasked.
+/// The params of a notification of the server.
 pub trait Event: Serialize {
-    /// What it is called on the wire.
+    /// The method name on the wire.
     const METHOD: &'static str;
 }
 
-/// The notification for an event.
+/// Encodes the notification of an event.
 pub fn encode_event<E: Event>(event: &E) -> Vec<u8> {
     notification(E::METHOD, event)
 }
@@ -25,48 +25,48 @@ pub struct ExecExit {
     pub session_id: String,
     /// The process.
     pub process_id: String,
-    /// -1 when a signal ended it: clients take `null` for success.
+    /// -1 if a signal ended it: clients treat `null` as success.
     pub exit_code: i64,
     /// `KILL`, `TERM`… or `null`.
     pub signal: Option<String>,
-    /// Whether its timeout ended it.
+    /// Whether the timeout ended the process.
     #[serde(default)]
     pub timed_out: bool,
-    /// How long it ran.
+    /// The time from start to exit.
     #[serde(default)]
     pub duration_ms: u64,
-    /// Written to its output.
+    /// Bytes of standard output.
     #[serde(default)]
     pub bytes_stdout: u64,
-    /// Written to its error output.
+    /// Bytes of standard error.
     #[serde(default)]
     pub bytes_stderr: u64,
     /// The event's number in its session.
     #[serde(default)]
     pub event_id: u64,
-    /// Whether the output limit ended it.
+    /// Whether the output limit ended the process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub output_limit_exceeded: bool,
-    /// Who still holds its output open.
+    /// Processes that still hold the output open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<i64>,
     /// The end of its log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
-    /// `memory_limit` if it used up the memory it may have.
+    /// `memory_limit` if it exceeded its memory limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What the sandbox refused, if the command failed at that.
+    /// The access that the sandbox denied, if that made the command fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_denied: Option<SandboxDenied>,
 }
 
-/// What the sandbox refused to a command.
+/// An access that the sandbox denied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxDenied {
     /// `write`, `read`, `network` or `call`.
     pub access: String,
-    /// The path it was about, where the command named one.
+    /// The path of the access, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
@@ -80,29 +80,29 @@ pub struct PtyExit {
     pub pty_id: String,
     /// The process.
     pub process_id: String,
-    /// -1 when a signal ended it: a client drops the event if this is no number.
+    /// -1 if a signal ended it: a client ignores the event if this is not a number.
     pub exit_code: i64,
     /// `KILL`, `TERM`… or `null`.
     pub signal: Option<String>,
-    /// Whether its timeout ended it.
+    /// Whether the timeout ended the process.
     #[serde(default)]
     pub timed_out: bool,
-    /// How long it ran.
+    /// The time from start to exit.
     #[serde(default)]
     pub duration_ms: u64,
     /// The event's number in its session.
     #[serde(default)]
     pub event_id: u64,
-    /// Who still holds the terminal open.
+    /// Processes that still hold the terminal open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<i64>,
     /// The end of its log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
-    /// `memory_limit` if it used up the memory it may have.
+    /// `memory_limit` if it exceeded its memory limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What the sandbox refused, if the command failed at that.
+    /// The access that the sandbox denied, if that made the command fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_denied: Option<SandboxDenied>,
 }
@@ -116,9 +116,9 @@ pub struct ExecError {
     pub process_id: String,
     /// One of [`super::codes`].
     pub code: i64,
-    /// What happened.
+    /// The message for the user.
     pub message: String,
-    /// What it happened to.
+    /// Details, such as the path or limit.
     #[serde(default)]
     pub data: Value,
     /// The event's number in its session.
@@ -138,24 +138,24 @@ pub struct ExecLost {
     pub pty_id: Option<String>,
     /// `stdout`, `stderr` or `pty`; `null` when it was some of each.
     pub stream: Option<String>,
-    /// How much.
+    /// The number of bytes.
     pub bytes: u64,
-    /// Where the log goes on.
+    /// The position at which the output continues.
     pub cursor: u64,
     /// The event's number in its session.
     pub event_id: u64,
 }
 
-/// `fs.changed`.
+/// The params of `fs.changed`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsChanged {
     /// The session.
     pub session_id: String,
     /// The watch.
     pub watch_id: String,
-    /// What changed.
+    /// The changes.
     pub changes: Vec<Change>,
-    /// Whether more changed than could be kept: look again.
+    /// Whether changes were dropped; list the directory again.
     pub overflow: bool,
     /// The event's number in its session.
     pub event_id: u64,
@@ -173,55 +173,55 @@ pub struct Change {
     pub to: Option<String>,
 }
 
-/// `approval.requested`: something waits for somebody to decide.
+/// The params of `approval.requested`: an operation waits for approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRequested {
     /// The session.
     pub session_id: String,
-    /// What to answer to.
+    /// The id for the answer.
     pub approval_id: String,
-    /// The method that waits.
+    /// The method of the request.
     pub method: String,
-    /// One line for a person.
+    /// One line for the approver.
     pub summary: String,
-    /// The true operation: argv and cwd, or path and diff.
+    /// The exact operation: argv and cwd, or path and diff.
     pub operation: Value,
-    /// The rule that asked.
+    /// The rule that requires approval.
     pub rule: Option<String>,
-    /// Why it asks.
+    /// The reason of the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// `low`, `medium` or `high`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<String>,
-    /// Who wants it.
+    /// The requester.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<AskedBy>,
-    /// When silence becomes a no.
+    /// The time at which the request is denied without an answer.
     pub expires_at: Option<String>,
     /// The event's number in its session.
     pub event_id: u64,
 }
 
-/// `approval.decided`.
+/// The params of `approval.decided`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalDecided {
     /// The session.
     pub session_id: String,
-    /// Which approval.
+    /// The id of the approval request.
     pub approval_id: String,
     /// `approve`, `deny`, `expired` or `withdrawn`.
     pub decision: String,
-    /// For how long the decision holds.
+    /// The scope of the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// Who decided.
+    /// The approver.
     pub by: Option<String>,
     /// The event's number in its session.
     pub event_id: u64,
 }
 
-/// `session.closing`: the server ends, and the session with it.
+/// The params of `session.closing`: the server stops and ends the session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionClosing {
     /// The session.
@@ -232,12 +232,12 @@ pub struct SessionClosing {
     pub event_id: u64,
 }
 
-/// `session.lost`: events that a listener who came back will not see.
+/// The params of `session.lost`: events that were dropped before a resume.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionLost {
     /// The session.
     pub session_id: String,
-    /// How many.
+    /// The number of events.
     pub lost: u64,
     /// The number of the last of them.
     pub event_id: u64,

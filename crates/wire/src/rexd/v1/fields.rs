@@ -1,27 +1,27 @@
-//! The member names of a wire struct, asked from its own decoder, so that documents cannot drift from the code.
+//! The member names of a wire struct, taken from its decoder, so that documents match the code.
 
 use serde::de::{DeserializeOwned, Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// The members of `T` in the order they are declared; empty when it is not a plain struct.
+/// The member names of `T` in declaration order; empty if it is not a struct.
 pub fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
-    match T::deserialize(Asking) {
-        Err(Answer(fields)) => fields,
+    match T::deserialize(FieldNames) {
+        Err(Found(fields)) => fields,
         Ok(_) => &[],
     }
 }
 
-/// A decoder that has no data and fails with the names it was asked for.
-struct Asking;
+/// A decoder without data that fails with the requested member names.
+struct FieldNames;
 
 #[derive(Debug)]
-struct Answer(&'static [&'static str]);
+struct Found(&'static [&'static str]);
 
-impl<'de> Deserializer<'de> for Asking {
-    type Error = Answer;
+impl<'de> Deserializer<'de> for FieldNames {
+    type Error = Found;
 
-    fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Answer> {
-        Err(Answer(&[]))
+    fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Found> {
+        Err(Found(&[]))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -29,8 +29,8 @@ impl<'de> Deserializer<'de> for Asking {
         _name: &'static str,
         fields: &'static [&'static str],
         _visitor: V,
-    ) -> Result<V::Value, Answer> {
-        Err(Answer(fields))
+    ) -> Result<V::Value, Found> {
+        Err(Found(fields))
     }
 
     forward_to_deserialize_any! {
@@ -39,16 +39,16 @@ impl<'de> Deserializer<'de> for Asking {
     }
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for Found {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", self.0)
     }
 }
 
-impl std::error::Error for Answer {}
+impl std::error::Error for Found {}
 
-impl Error for Answer {
-    fn custom<T: std::fmt::Display>(_message: T) -> Answer {
-        Answer(&[])
+impl Error for Found {
+    fn custom<T: std::fmt::Display>(_message: T) -> Found {
+        Found(&[])
     }
 }

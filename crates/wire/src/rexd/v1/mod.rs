@@ -1,18 +1,18 @@
-//! REXD v1: methods, params, results, events and error codes, named as the spec names them.
+//! REXD v1: methods, params, results, events and error codes, with the names of the spec.
 //!
 //! Params are as loose as the spec: unknown members are ignored, `null` counts as absent, and numbers are signed so
-//! that the face can refuse a negative one by name. [`decode_params`] names the member that is wrong.
+//! that the face can reject a negative one by name. [`decode_params`] names the member that does not fit.
 
 pub mod codes;
 mod decode;
 mod events;
 mod fields;
 mod methods;
+mod mismatch;
 mod output;
 mod params_exec;
 mod params_fs;
 mod params_session;
-mod place;
 mod read;
 mod results_exec;
 mod results_fs;
@@ -55,8 +55,8 @@ pub use results_session::{
 };
 pub use write::write_request;
 
-/// What `session.open` reports as `protocol`.
+/// The value of `protocol` in the result of `session.open`.
 pub const PROTOCOL: &str = "rexd/1";
 
-/// What a limit that is switched off is reported as: the largest integer every JSON reader keeps.
+/// The reported value of a limit that is off: the largest integer that every JSON parser keeps.
 pub const UNLIMITED: u64 = 9_007_199_254_740_991;

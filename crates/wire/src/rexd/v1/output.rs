@@ -1,4 +1,4 @@
-//! Output events, `exec.stdout`, `exec.stderr` and `pty.output`: the hot path, so the encoder is written by hand.
+//! Output events: `exec.stdout`, `exec.stderr` and `pty.output`, with an encoder for the hot path.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,21 @@ use crate::base64::push_base64;
 use crate::jsonrpc::push_u64;
 use crate::text::{push_json_fragment, push_json_string};
 
-/// Everything of the notification but ids and data, with room to spare.
+/// Capacity for the notification without ids and data.
 const ENVELOPE_BYTES: usize = 224;
 
-/// How output is put into text.
+/// How output is encoded as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
-    /// As text where it is text, else in base64; a long piece that begins as mostly control characters is not text.
+    /// UTF-8 where the output is text, else base64; a long chunk that starts with mostly control characters is not text.
     #[default]
     Utf8,
-    /// Always in base64: a third of the work at both ends.
+    /// Always base64, which costs both ends a third of the work.
     Base64,
 }
 
 impl Encoding {
-    /// The word on the wire.
+    /// The name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Encoding::Utf8 => "utf8",
@@ -29,7 +29,7 @@ impl Encoding {
     }
 }
 
-/// One piece of output on its way to a client.
+/// An output event to be encoded.
 #[derive(Debug, Clone, Copy)]
 pub struct OutputEvent<'a> {
     /// `exec.stdout`, `exec.stderr` or `pty.output`.
@@ -44,14 +44,14 @@ pub struct OutputEvent<'a> {
     pub seq: u64,
     /// The event's number in its session.
     pub event_id: u64,
-    /// Where in the log this piece ends, for readers that attached.
+    /// The position in the output at which the chunk ends, for attached readers.
     pub cursor: Option<u64>,
-    /// What the process wrote. A character must not be cut at either end, or the piece goes out as base64.
+    /// The bytes of the chunk. If a character is split at either end, the chunk is sent as base64.
     pub bytes: &'a [u8],
 }
 
 impl OutputEvent<'_> {
-    /// Appends the notification. A fresh buffer is allocated once, unless the text is mostly escapes.
+    /// Appends the notification. An empty buffer is allocated once, unless the text is mostly escapes.
     pub fn encode(&self, out: &mut Vec<u8>, encoding: Encoding) {
         let text = match encoding {
             Encoding::Utf8 if is_mostly_control(self.bytes) => None,
@@ -101,7 +101,7 @@ impl OutputEvent<'_> {
     }
 }
 
-/// Whether bytes are text in name only: a disk of zeros is valid UTF-8, and as text six times its size.
+/// Whether bytes are mostly control characters: zeros are valid UTF-8, and six times their size as JSON text.
 fn is_mostly_control(bytes: &[u8]) -> bool {
     const WORTH_COUNTING: usize = 1_024;
     let is_control = |byte: &&u8| **byte < 0x20 && !matches!(**byte, b'\n' | b'\r' | b'\t');
@@ -109,7 +109,7 @@ fn is_mostly_control(bytes: &[u8]) -> bool {
     sample.len() == WORTH_COUNTING && sample.iter().filter(is_control).count() > WORTH_COUNTING / 2
 }
 
-/// One piece of output as a client reads it.
+/// An output event as a client decodes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Output {
     /// The session.
@@ -124,11 +124,11 @@ pub struct Output {
     /// The event's number in its session.
     #[serde(default)]
     pub event_id: u64,
-    /// Where in the log this piece ends, for readers that attached.
+    /// The position in the output at which the chunk ends, for attached readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<u64>,
     /// `utf8` or `base64`.
     pub encoding: String,
-    /// What the process wrote, in that encoding.
+    /// The bytes of the chunk, in that encoding.
     pub data: String,
 }

@@ -16,40 +16,40 @@ pub struct ExecStart {
     /// Program and arguments; not with `shell`.
     #[serde(default, deserialize_with = "or_default")]
     pub argv: Vec<String>,
-    /// Where it runs; the session's directory if absent.
+    /// The working directory; the session's directory if absent.
     #[serde(default)]
     pub cwd: Option<String>,
-    /// Set in the environment, or taken from it when `null`.
+    /// Variables to set, or to unset when `null`.
     #[serde(default, deserialize_with = "or_default")]
     pub env: BTreeMap<String, Option<String>>,
-    /// Written to its input, which is then closed.
+    /// Input of the process, which is closed after it.
     #[serde(default)]
     pub stdin: Option<String>,
     /// `utf8` or `base64`.
     #[serde(default)]
     pub stdin_encoding: Option<String>,
-    /// How long it may run.
+    /// The time limit.
     #[serde(default)]
     pub timeout_ms: Option<i64>,
-    /// How much it may write.
+    /// The output limit.
     #[serde(default)]
     pub max_output_bytes: Option<i64>,
-    /// Let a shell interpret `command`.
+    /// Whether a shell interprets `command`.
     #[serde(default, deserialize_with = "or_default")]
     pub shell: bool,
-    /// A line for the shell.
+    /// The line for the shell.
     #[serde(default)]
     pub command: Option<String>,
-    /// Let the shell be a login shell.
+    /// Whether the shell is a login shell.
     #[serde(default, deserialize_with = "or_default")]
     pub login: bool,
-    /// Let it outlive its session.
+    /// Whether the process outlives its session.
     #[serde(default, deserialize_with = "or_default")]
     pub detach: bool,
     /// `read-only` or `workspace-write`.
     #[serde(default)]
     pub sandbox: Option<String>,
-    /// Two starts with one key are one start.
+    /// A second start with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
 }
@@ -62,12 +62,12 @@ pub struct ExecWait {
     pub session_id: String,
     /// The process.
     pub process_id: String,
-    /// How long to wait.
+    /// The time limit of the wait.
     #[serde(default)]
     pub timeout_ms: Option<i64>,
 }
 
-/// `exec.kill`.
+/// The params of `exec.kill`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExecKill {
     /// The session.
@@ -80,7 +80,7 @@ pub struct ExecKill {
     pub signal: Option<Signal>,
 }
 
-/// `exec.input`.
+/// The params of `exec.input`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExecInput {
     /// The session.
@@ -88,21 +88,21 @@ pub struct ExecInput {
     pub session_id: String,
     /// The process.
     pub process_id: String,
-    /// What it reads.
+    /// The input, in the given encoding.
     #[serde(default, deserialize_with = "or_default")]
     pub data: String,
     /// `utf8` or `base64`.
     #[serde(default)]
     pub encoding: Option<String>,
-    /// Close its input afterwards.
+    /// Whether to close the input after it.
     #[serde(default, deserialize_with = "or_default")]
     pub eof: bool,
-    /// Two inputs with one key are one input.
+    /// A second input with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
 }
 
-/// `exec.list`.
+/// The params of `exec.list`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExecList {
     /// The session.
@@ -116,7 +116,7 @@ pub struct ExecAttach {
     pub session_id: String,
     /// The process.
     pub process_id: String,
-    /// From where; 0 is the beginning.
+    /// The position to read from; 0 is the beginning.
     #[serde(default, deserialize_with = "or_default")]
     pub cursor: i64,
 }
@@ -129,42 +129,42 @@ pub struct PtyOpen {
     /// Program and arguments.
     #[serde(default, deserialize_with = "or_default")]
     pub argv: Vec<String>,
-    /// A line for the shell.
+    /// The line for the shell.
     #[serde(default)]
     pub command: Option<String>,
-    /// Let a shell interpret `command`.
+    /// Whether a shell interprets `command`.
     #[serde(default, deserialize_with = "or_default")]
     pub shell: bool,
-    /// Let the shell be a login shell; it is one if this is absent.
+    /// Whether the shell is a login shell; true if absent.
     #[serde(default)]
     pub login: Option<bool>,
-    /// Where it runs; the session's directory if absent.
+    /// The working directory; the session's directory if absent.
     #[serde(default)]
     pub cwd: Option<String>,
-    /// Set in the environment, or taken from it when `null`.
+    /// Variables to set, or to unset when `null`.
     #[serde(default, deserialize_with = "or_default")]
     pub env: BTreeMap<String, Option<String>>,
-    /// Width.
+    /// Columns of the terminal.
     #[serde(default)]
     pub cols: Option<i64>,
-    /// Height.
+    /// Rows of the terminal.
     #[serde(default)]
     pub rows: Option<i64>,
-    /// How long it may run; no end if absent.
+    /// The time limit; none if absent.
     #[serde(default)]
     pub timeout_ms: Option<i64>,
-    /// Let it outlive its session.
+    /// Whether the process outlives its session.
     #[serde(default, deserialize_with = "or_default")]
     pub detach: bool,
     /// `read-only` or `workspace-write`.
     #[serde(default)]
     pub sandbox: Option<String>,
-    /// Two starts with one key are one start.
+    /// A second start with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
 }
 
-/// `pty.input`.
+/// The params of `pty.input`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PtyInput {
     /// The session.
@@ -172,18 +172,18 @@ pub struct PtyInput {
     pub session_id: String,
     /// The terminal.
     pub pty_id: String,
-    /// What is typed.
+    /// The input, in the given encoding.
     #[serde(default, deserialize_with = "or_default")]
     pub data: String,
     /// `utf8` or `base64`.
     #[serde(default)]
     pub encoding: Option<String>,
-    /// Two inputs with one key are one input.
+    /// A second input with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
 }
 
-/// `pty.resize`.
+/// The params of `pty.resize`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PtyResize {
     /// The session.
@@ -191,15 +191,15 @@ pub struct PtyResize {
     pub session_id: String,
     /// The terminal.
     pub pty_id: String,
-    /// Width; 0 or absent keeps it.
+    /// Columns; 0 or absent keeps them.
     #[serde(default)]
     pub cols: Option<i64>,
-    /// Height; 0 or absent keeps it.
+    /// Rows; 0 or absent keeps them.
     #[serde(default)]
     pub rows: Option<i64>,
 }
 
-/// `pty.close`.
+/// The params of `pty.close`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PtyClose {
     /// The session.
@@ -207,18 +207,18 @@ pub struct PtyClose {
     pub session_id: String,
     /// The terminal.
     pub pty_id: String,
-    /// End the process too; yes if absent.
+    /// Whether to end the process too; true if absent.
     #[serde(default)]
     pub kill: Option<bool>,
 }
 
-/// A signal as clients write it.
+/// A signal by name or number.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Signal {
     /// `TERM`, `SIGTERM`, `term`, or digits.
     Name(String),
-    /// Its number.
+    /// The process id.
     Number(i64),
 }
 

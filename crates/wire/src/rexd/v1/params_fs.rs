@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decode::{mtime, or_default};
 
-/// `fs.read`.
+/// The params of `fs.read`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsRead {
     /// The session.
@@ -20,19 +20,19 @@ pub struct FsRead {
     /// `utf8` or `base64`; absent lets the content decide.
     #[serde(default)]
     pub encoding: Option<String>,
-    /// `sha256`: hash the bytes that are given, and tell the mode.
+    /// `sha256` requests the hash of the returned bytes and the mode.
     #[serde(default)]
     pub hash: Option<String>,
 }
 
-/// `fs.write`.
+/// The params of `fs.write`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsWrite {
     /// The session.
     pub session_id: String,
     /// The file.
     pub path: String,
-    /// What it holds afterwards, or gains.
+    /// The new content, or the content to append.
     #[serde(default, deserialize_with = "or_default")]
     pub content: String,
     /// `utf8` or `base64`.
@@ -41,30 +41,30 @@ pub struct FsWrite {
     /// `create`, `replace` or `append`; `replace` if absent.
     #[serde(default)]
     pub mode: Option<String>,
-    /// Make the directories it needs.
+    /// Whether to create missing parent directories.
     #[serde(default, deserialize_with = "or_default")]
     pub mkdir_parents: bool,
-    /// Replace in one step; yes if absent.
+    /// Whether to replace atomically; true if absent.
     #[serde(default)]
     pub atomic: Option<bool>,
-    /// Only if the file is still this old. Nothing, `null` and 0 ask for no check.
+    /// Fail if the file has another modification time. Absent, `null` and 0 request no check.
     #[serde(default, deserialize_with = "mtime")]
     pub expected_mtime: Option<i64>,
-    /// Two writes with one key are one write.
+    /// A second write with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
-    /// The permission bits it has afterwards, as octal digits: `0755`.
+    /// The permission bits to set, as octal digits: `0755`.
     #[serde(default)]
     pub permissions: Option<String>,
-    /// Whether it is on disk before the answer; the server's configuration decides if absent.
+    /// Whether to sync to disk before the response; the server's configuration decides if absent.
     #[serde(default)]
     pub durable: Option<bool>,
-    /// `sha256`: hash the bytes that were taken.
+    /// `sha256` requests the hash of the written bytes.
     #[serde(default)]
     pub hash: Option<String>,
 }
 
-/// `fs.edit`.
+/// The params of `fs.edit`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsEdit {
     /// The session.
@@ -72,40 +72,40 @@ pub struct FsEdit {
     /// The file.
     #[serde(default, deserialize_with = "or_default")]
     pub path: String,
-    /// What to replace; empty replaces or creates the whole file.
+    /// The text to replace; empty replaces or creates the whole file.
     #[serde(default, deserialize_with = "or_default")]
     pub old_string: String,
-    /// With what.
+    /// The new text.
     #[serde(default, deserialize_with = "or_default")]
     pub new_string: String,
-    /// Every occurrence, not the only one.
+    /// Whether to replace every occurrence.
     #[serde(default, deserialize_with = "or_default")]
     pub replace_all: bool,
-    /// Only if the file is still this old.
+    /// Fail if the file has another modification time.
     #[serde(default, deserialize_with = "mtime")]
     pub expected_mtime: Option<i64>,
-    /// Two edits with one key are one edit.
+    /// A second edit with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
 }
 
-/// `fs.patch`.
+/// The params of `fs.patch`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsPatch {
     /// The session.
     pub session_id: String,
-    /// The envelope.
+    /// The text of the patch.
     #[serde(default, deserialize_with = "or_default")]
     pub patch_text: String,
-    /// Where its relative paths start.
+    /// The directory that its relative paths start at.
     #[serde(default)]
     pub cwd: Option<String>,
-    /// Two patches with one key are one patch.
+    /// A second patch with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
 }
 
-/// `fs.list`.
+/// The params of `fs.list`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsList {
     /// The session.
@@ -113,33 +113,33 @@ pub struct FsList {
     /// The directory; empty is the session's.
     #[serde(default, deserialize_with = "or_default")]
     pub path: String,
-    /// With everything below.
+    /// Whether to include everything below.
     #[serde(default, deserialize_with = "or_default")]
     pub recursive: bool,
-    /// How many at most.
+    /// The largest number of entries.
     #[serde(default)]
     pub max_entries: Option<i64>,
-    /// Leave out size and mtime.
+    /// Whether to leave out size and mtime.
     #[serde(default, deserialize_with = "or_default")]
     pub names_only: bool,
 }
 
-/// `fs.glob`.
+/// The params of `fs.glob`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsGlob {
     /// The session.
     pub session_id: String,
-    /// What to match.
+    /// The glob pattern.
     pub pattern: String,
-    /// Where it starts; the session's directory if absent.
+    /// The directory to start at; the session's directory if absent.
     #[serde(default)]
     pub cwd: Option<String>,
-    /// How many at most.
+    /// The largest number of entries.
     #[serde(default)]
     pub max_matches: Option<i64>,
 }
 
-/// `fs.grep`.
+/// The params of `fs.grep`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsGrep {
     /// The session.
@@ -149,16 +149,16 @@ pub struct FsGrep {
     /// File or directory; the session's directory if absent.
     #[serde(default)]
     pub path: Option<String>,
-    /// Take the pattern as it is written.
+    /// Whether the pattern is plain text.
     #[serde(default, deserialize_with = "or_default")]
     pub literal: bool,
     /// `smart`, `sensitive` or `insensitive`.
     #[serde(default)]
     pub case: Option<String>,
-    /// Only files that match one of these globs.
+    /// Globs of the files to search.
     #[serde(default, deserialize_with = "or_default")]
     pub include: Vec<String>,
-    /// No files that match one of these globs.
+    /// Globs of the files to skip.
     #[serde(default, deserialize_with = "or_default")]
     pub exclude: Vec<String>,
     /// Lines shown before a match.
@@ -167,113 +167,113 @@ pub struct FsGrep {
     /// Lines shown after a match.
     #[serde(default)]
     pub after: Option<i64>,
-    /// Dot files too.
+    /// Whether to search hidden files.
     #[serde(default, deserialize_with = "or_default")]
     pub hidden: bool,
-    /// Ignored files too.
+    /// Whether to search ignored files.
     #[serde(default, deserialize_with = "or_default")]
     pub no_ignore: bool,
-    /// How many at most.
+    /// The largest number of entries.
     #[serde(default)]
     pub max_matches: Option<i64>,
 }
 
-/// `fs.stat`.
+/// The params of `fs.stat`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsStat {
     /// The session.
     pub session_id: String,
-    /// What to look at; empty is the session's directory.
+    /// The path; empty is the session's directory.
     #[serde(default, deserialize_with = "or_default")]
     pub path: String,
-    /// `sha256`: hash what the file holds.
+    /// `sha256` requests the hash of the content.
     #[serde(default)]
     pub hash: Option<String>,
-    /// Hash only so many bytes from its beginning; 0 or absent means all.
+    /// The number of bytes to hash from the beginning; 0 or absent means all.
     #[serde(default)]
     pub hash_bytes: Option<i64>,
 }
 
-/// `fs.mkdir`.
+/// The params of `fs.mkdir`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsMkdir {
     /// The session.
     pub session_id: String,
     /// The directory.
     pub path: String,
-    /// Make the directories above it too.
+    /// Whether to create missing parent directories.
     #[serde(default, deserialize_with = "or_default")]
     pub parents: bool,
-    /// Two calls with one key are one call.
+    /// A second call with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
 }
 
-/// `fs.remove`.
+/// The params of `fs.remove`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsRemove {
     /// The session.
     pub session_id: String,
-    /// What goes.
+    /// The file or directory to remove.
     pub path: String,
-    /// With everything below.
+    /// Whether to include everything below.
     #[serde(default, deserialize_with = "or_default")]
     pub recursive: bool,
-    /// Two calls with one key are one call.
+    /// A second call with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
 }
 
-/// `fs.rename`.
+/// The params of `fs.rename`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsRename {
     /// The session.
     pub session_id: String,
-    /// What moves.
+    /// The path to rename.
     pub from: String,
     /// Its new path.
     pub to: String,
-    /// Replace what is there.
+    /// Whether to replace an existing target.
     #[serde(default, deserialize_with = "or_default")]
     pub overwrite: bool,
-    /// Two calls with one key are one call.
+    /// A second call with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
 }
 
-/// `fs.copy`.
+/// The params of `fs.copy`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsCopy {
     /// The session.
     pub session_id: String,
-    /// What is copied.
+    /// The path to copy.
     pub from: String,
-    /// Where to.
+    /// The path of the copy.
     pub to: String,
-    /// With everything below.
+    /// Whether to include everything below.
     #[serde(default, deserialize_with = "or_default")]
     pub recursive: bool,
-    /// Replace what is there.
+    /// Whether to replace an existing target.
     #[serde(default, deserialize_with = "or_default")]
     pub overwrite: bool,
-    /// Two calls with one key are one call.
+    /// A second call with this key is not performed.
     #[serde(default)]
     pub idempotency_key: Option<String>,
 }
 
-/// `fs.watch`.
+/// The params of `fs.watch`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsWatch {
     /// The session.
     pub session_id: String,
     /// File or directory.
     pub path: String,
-    /// With everything below; yes if absent.
+    /// Whether to include everything below; true if absent.
     #[serde(default)]
     pub recursive: Option<bool>,
 }
 
-/// `fs.unwatch`.
+/// The params of `fs.unwatch`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsUnwatch {
     /// The session.

@@ -8,48 +8,48 @@ use super::decode::or_default;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionOpen {
-    /// Who calls; also the key of the table of client quirks.
+    /// The client's name; also the key of the table of client quirks.
     pub client_name: Option<String>,
-    /// Its version.
+    /// The client's version.
     pub client_version: Option<String>,
-    /// Roots the client would like to hear back.
+    /// Roots that the client requests.
     pub workspace_roots: Option<Vec<String>>,
-    /// What the client would like to use.
+    /// Capabilities that the client requests.
     pub requested_capabilities: Option<Vec<serde_json::Value>>,
-    /// Limits to lower for this session.
+    /// Limits that the session lowers.
     pub limits: Option<RequestedLimits>,
-    /// Keep the session for a while after its connection.
+    /// Whether to keep the session for a limited time after its connection.
     #[serde(deserialize_with = "or_default")]
     pub resume: bool,
     /// `utf8` or `base64`.
     pub output_encoding: Option<String>,
     /// `zstd`.
     pub compress: Option<String>,
-    /// The longest line the client can take.
+    /// The longest line that the client accepts.
     pub max_frame_bytes: Option<i64>,
-    /// Whether the client can answer approvals; unless it says so, the table of client quirks does.
+    /// Whether the client can answer approvals; if absent, the table of client quirks decides.
     pub approvals: Option<bool>,
-    /// The sandbox of every process of this session that asks for no stricter one.
+    /// The sandbox of every process of this session that does not request a stricter one.
     pub sandbox: Option<String>,
 }
 
-/// Limits a session asks to have lowered.
+/// The limits that a session lowers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestedLimits {
-    /// Timeout of a command that asks for none.
+    /// The default timeout of a command.
     pub default_timeout_ms: Option<i64>,
-    /// Longest timeout a command may ask for.
+    /// The longest timeout a command may request.
     pub hard_timeout_ms: Option<i64>,
-    /// Output of a command that asks for no other bound.
+    /// The default output limit of a command.
     pub max_output_bytes: Option<i64>,
-    /// Most output a command may ask for.
+    /// The largest output limit a command may request.
     pub hard_output_bytes: Option<i64>,
-    /// Bytes of one read.
+    /// The bytes of one read.
     pub max_file_read_bytes: Option<i64>,
     /// Processes at the same time.
     pub max_processes_per_session: Option<i64>,
-    /// Named for completeness; a session cannot lower it.
+    /// Part of the protocol; a session cannot lower it.
     pub max_concurrent_sessions: Option<i64>,
 }
 
@@ -58,24 +58,24 @@ pub struct RequestedLimits {
 pub struct SessionResume {
     /// The session.
     pub session_id: String,
-    /// What `session.open` gave out for this.
+    /// The token from `session.open`.
     pub resume_token: String,
-    /// The last event the client saw; nothing means none.
+    /// The last event that the client received; 0 means none.
     #[serde(default, deserialize_with = "or_default")]
     pub last_event_id: i64,
-    /// Who calls.
+    /// The client's name.
     #[serde(default)]
     pub client_name: Option<String>,
 }
 
-/// `session.close`.
+/// The params of `session.close`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionClose {
     /// The session.
     pub session_id: String,
 }
 
-/// `session.info`.
+/// The params of `session.info`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionInfo {
     /// The session.
@@ -91,7 +91,7 @@ pub struct SessionSetCwd {
     pub path: String,
 }
 
-/// `server.ping`.
+/// The params of `server.ping`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerPing {
@@ -99,19 +99,19 @@ pub struct ServerPing {
     pub session_id: Option<String>,
 }
 
-/// `approval.list`.
+/// The params of `approval.list`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalList {
     /// The session.
     pub session_id: String,
 }
 
-/// `approval.answer`.
+/// The params of `approval.answer`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalAnswer {
     /// The session.
     pub session_id: String,
-    /// Which approval.
+    /// The id of the approval request.
     pub approval_id: String,
     /// `approve` or `deny`.
     pub decision: String,
@@ -120,9 +120,9 @@ pub struct ApprovalAnswer {
     pub scope: Option<String>,
 }
 
-/// `$/cancel`: the caller withdraws one of its requests.
+/// The params of `$/cancel`, which cancels a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cancel {
-    /// The request, as it was written.
+    /// The id of the request, as it was written.
     pub id: Box<serde_json::value::RawValue>,
 }

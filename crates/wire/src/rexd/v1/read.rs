@@ -1,4 +1,4 @@
-//! The answer to `fs.read`, written straight into the line: contents are large and must not be copied for encoding.
+//! Encodes the response to `fs.read` directly into the line, as large content must not be copied.
 
 use crate::base64::push_base64;
 use crate::jsonrpc::{Id, push_u64};
@@ -6,27 +6,27 @@ use crate::text::{push_json_fragment, push_json_string};
 
 use super::Encoding;
 
-/// What surrounds the content.
+/// Capacity for everything but path and content.
 const ENVELOPE_BYTES: usize = 256;
 
-/// A file's content on its way to the client.
+/// The response to `fs.read`, to be encoded.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadResponse<'a> {
-    /// The path as the client knows it.
+    /// The path in the client's terms.
     pub path: &'a str,
-    /// The whole file's size.
+    /// The size of the file.
     pub size: u64,
-    /// When it last changed, in milliseconds.
+    /// The modification time in milliseconds.
     pub mtime: i64,
-    /// Whether more follows what is here.
+    /// Whether the file continues after the content.
     pub truncated: bool,
-    /// The hash of the bytes and the file's mode, if they were asked for.
+    /// The hash of the bytes and the file's mode, if they were requested.
     pub hash: Option<(&'a str, &'a str)>,
-    /// Text as it is, or bytes as base64.
+    /// The content as text or bytes.
     pub content: ReadContent<'a>,
 }
 
-/// The content and how it travels.
+/// The content and its encoding.
 #[derive(Debug, Clone, Copy)]
 pub enum ReadContent<'a> {
     /// As `utf8`.
@@ -36,13 +36,13 @@ pub enum ReadContent<'a> {
 }
 
 impl ReadResponse<'_> {
-    /// The whole response to the request with this id.
+    /// Encodes the response to the request with this id.
     pub fn encode(&self, id: &Id) -> Vec<u8> {
-        let (encoding, room) = match self.content {
+        let (encoding, capacity) = match self.content {
             ReadContent::Text(text) => (Encoding::Utf8, text.len() + text.len() / 16),
             ReadContent::Bytes(bytes) => (Encoding::Base64, bytes.len().div_ceil(3) * 4),
         };
-        let mut out = Vec::with_capacity(ENVELOPE_BYTES + self.path.len() * 2 + room);
+        let mut out = Vec::with_capacity(ENVELOPE_BYTES + self.path.len() * 2 + capacity);
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
         id.push_json(&mut out);
         out.extend_from_slice(b",\"result\":{\"path\":");
@@ -77,7 +77,7 @@ mod tests {
     use crate::rexd::v1::FsReadResult;
 
     #[test]
-    fn it_reads_back_as_the_result_it_stands_for() {
+    fn the_encoded_response_decodes_to_its_result() {
         let id = Id::from_json("7").unwrap();
         for (content, encoding, text) in [
             (ReadContent::Text("a\"b\n"), "utf8", "a\"b\n"),

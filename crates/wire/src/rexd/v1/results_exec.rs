@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// `exec.start`.
+/// The result of `exec.start`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecStartResult {
     /// The process.
@@ -11,7 +11,7 @@ pub struct ExecStartResult {
     pub started_at: String,
 }
 
-/// `exec.wait`.
+/// The result of `exec.wait`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecWaitResult {
     /// `running`, `exited`, `killed` or `timed_out`.
@@ -20,21 +20,21 @@ pub struct ExecWaitResult {
     pub exit_code: Option<i64>,
     /// `KILL`, `TERM`…
     pub signal: Option<String>,
-    /// Written to its output so far.
+    /// Bytes of standard output so far.
     pub bytes_stdout: u64,
-    /// Written to its error output so far.
+    /// Bytes of standard error so far.
     pub bytes_stderr: u64,
 }
 
-/// `exec.kill`.
+/// The result of `exec.kill`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecKillResult {
-    /// Whether there was anything to end.
+    /// Whether a process was running.
     pub ok: bool,
-    /// Who died.
+    /// The processes that ended.
     #[serde(default)]
     pub killed: Vec<KilledProcess>,
-    /// Who did not, in time.
+    /// The processes that did not end in time.
     #[serde(default)]
     pub left: Vec<KilledProcess>,
 }
@@ -42,23 +42,23 @@ pub struct ExecKillResult {
 /// One process of a killed tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KilledProcess {
-    /// Its number.
+    /// The process id.
     pub pid: i64,
     /// Its name.
     pub name: String,
 }
 
-/// `exec.input` and `pty.input`.
+/// The result of `exec.input` and `pty.input`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AcceptedResult {
-    /// Bytes taken, after decoding.
+    /// The accepted bytes, after decoding.
     pub accepted_bytes: u64,
 }
 
-/// `exec.list`.
+/// The result of `exec.list`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecListResult {
-    /// Every process this daemon and the user's keepers know.
+    /// The processes of this daemon and the user's keepers.
     pub processes: Vec<ListedProcess>,
 }
 
@@ -72,27 +72,27 @@ pub struct ListedProcess {
     pub pty_id: Option<String>,
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// Where it runs.
+    /// The working directory.
     pub cwd: String,
-    /// Its number, once it has one.
+    /// The process id, once it has one.
     pub pid: Option<i64>,
     /// `running`, `exited`, `killed` or `timed_out`.
     pub status: String,
     /// `null` while it runs.
     pub exit_code: Option<i64>,
-    /// What ended it.
+    /// The signal that ended it.
     pub signal: Option<String>,
     /// When it was started.
     pub started_at: String,
     /// Whether it outlives its session.
     pub detached: bool,
-    /// Through which face it was started.
+    /// The face it was started through.
     pub face: String,
     /// The end of its log.
     pub cursor: u64,
 }
 
-/// `exec.attach`.
+/// The result of `exec.attach`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecAttachResult {
     /// The process.
@@ -104,15 +104,15 @@ pub struct ExecAttachResult {
     pub status: String,
     /// `null` while it runs.
     pub exit_code: Option<i64>,
-    /// What ended it.
+    /// The signal that ended it.
     pub signal: Option<String>,
-    /// From where the events go on.
+    /// The position at which the events continue.
     pub cursor: u64,
-    /// How much before that is gone.
+    /// The dropped bytes before it.
     pub lost: u64,
 }
 
-/// `pty.open`.
+/// The result of `pty.open`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PtyOpenResult {
     /// The terminal.

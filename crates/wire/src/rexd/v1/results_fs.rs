@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// `fs.read`.
+/// The result of `fs.read`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsReadResult {
-    /// The file, absolute and cleaned.
+    /// The absolute, normalized path.
     pub path: String,
     /// Its full size.
     pub size: u64,
@@ -15,20 +15,20 @@ pub struct FsReadResult {
     pub encoding: String,
     /// The bytes, in that encoding.
     pub content: String,
-    /// Whether there is more after them.
+    /// Whether the file continues after them.
     pub truncated: bool,
-    /// The hash of the bytes, if it was asked for.
+    /// The hash of the bytes, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// The file's mode as `ls` shows it, if the hash was asked for.
+    /// The mode as `ls` shows it, if the hash was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
 }
 
-/// `fs.write`.
+/// The result of `fs.write`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsWriteResult {
-    /// The file, absolute and cleaned.
+    /// The absolute, normalized path.
     pub path: String,
     /// Bytes written, after decoding.
     pub bytes_written: u64,
@@ -36,15 +36,15 @@ pub struct FsWriteResult {
     pub mtime: i64,
     /// Whether it is new.
     pub created: bool,
-    /// The hash of the bytes written, if it was asked for.
+    /// The hash of the written bytes, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
 }
 
-/// `fs.edit`.
+/// The result of `fs.edit`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsEditResult {
-    /// The file, absolute and cleaned.
+    /// The absolute, normalized path.
     pub path: String,
     /// Its size now.
     pub bytes_written: u64,
@@ -52,11 +52,11 @@ pub struct FsEditResult {
     pub mtime: i64,
     /// Whether it is new.
     pub created: bool,
-    /// How many places were changed.
+    /// The number of replacements.
     pub replacements: u64,
 }
 
-/// `fs.patch`: absolute paths.
+/// The result of `fs.patch`, with absolute paths.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FsPatchResult {
     /// New files.
@@ -70,7 +70,7 @@ pub struct FsPatchResult {
     pub moved: Vec<Move>,
 }
 
-/// One renamed file.
+/// One file that was renamed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Move {
     /// Its path before.
@@ -79,14 +79,14 @@ pub struct Move {
     pub to: String,
 }
 
-/// `fs.list`.
+/// The result of `fs.list`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsListResult {
-    /// The directory, absolute and cleaned.
+    /// The absolute, normalized path.
     pub path: String,
-    /// What is in it.
+    /// The entries of the directory.
     pub entries: Vec<ListEntry>,
-    /// Whether there is more; left out when there is not.
+    /// Whether the list is incomplete; left out when false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -107,22 +107,22 @@ pub struct ListEntry {
     pub mtime: Option<i64>,
 }
 
-/// `fs.glob`.
+/// The result of `fs.glob`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsGlobResult {
     /// Absolute paths, sorted.
     pub matches: Vec<String>,
-    /// Whether there is more; left out when there is not.
+    /// Whether the list is incomplete; left out when false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
-/// `fs.grep`.
+/// The result of `fs.grep`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsGrepResult {
     /// The lines that match.
     pub matches: Vec<GrepMatch>,
-    /// Whether there is more.
+    /// Whether the list is incomplete.
     pub truncated: bool,
 }
 
@@ -149,9 +149,9 @@ pub struct GrepMatch {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FsStatResult {
-    /// The path, absolute and cleaned.
+    /// The absolute, normalized path.
     pub path: String,
-    /// Whether anything is there.
+    /// Whether the path exists.
     pub exists: bool,
     /// `file`, `dir`, `symlink` or `other`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
@@ -174,15 +174,15 @@ pub struct FsStatResult {
     /// The text of the link, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symlink_target: Option<String>,
-    /// The hash that was asked for, in lower-case hexadecimal digits.
+    /// The requested hash, in lower-case hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// How many bytes it was made from.
+    /// The number of hashed bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash_bytes: Option<u64>,
 }
 
-/// `fs.watch`.
+/// The result of `fs.watch`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FsWatchResult {
     /// The watch.

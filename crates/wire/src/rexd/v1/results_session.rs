@@ -3,74 +3,74 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Done, or not and no error.
+/// A result that is only success or no effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OkResult {
-    /// Whether anything was done.
+    /// Whether the request had an effect.
     pub ok: bool,
 }
 
 impl OkResult {
-    /// It was done.
+    /// The result of a successful request.
     pub const DONE: OkResult = OkResult { ok: true };
 }
 
-/// `session.open` and `session.resume`.
+/// The result of `session.open` and `session.resume`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionOpenResult {
     /// The session.
     pub session_id: String,
     /// Always [`super::PROTOCOL`].
     pub protocol: String,
-    /// The version a client may test for.
+    /// The version that clients check.
     pub server_version: String,
-    /// What the server can do.
+    /// The capabilities of the server.
     pub capabilities: Vec<String>,
     /// The limits in force. Some clients refuse anything but numbers here.
     pub limits: LimitsReport,
     /// The roots of the session, absolute.
     pub workspace_roots: Vec<String>,
-    /// Which implementation this is.
+    /// The name of the implementation.
     #[serde(default)]
     pub server_name: String,
-    /// Its own version, whatever `server_version` says.
+    /// The version of the implementation, independent of `server_version`.
     #[serde(default)]
     pub implementation_version: String,
-    /// Shown to take the session up again; only when asked for.
+    /// The token to resume the session; only if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_token: Option<String>,
-    /// How many events the client will not see; only from `session.resume`.
+    /// The number of lost events; only from `session.resume`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
-    /// The effective encoding of output, when the client asked for one.
+    /// The encoding of output, if the client requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_encoding: Option<String>,
-    /// The compression in use, when the client asked for one.
+    /// The compression, if the client requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compress: Option<String>,
-    /// The longest line that will be sent, when it is bounded.
+    /// The longest line that is sent, if it is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_frame_bytes: Option<u64>,
-    /// What confines every process of the session, if anything does.
+    /// The sandbox of every process of the session, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxReport>,
 }
 
-/// The limits in force: numbers only, [`super::UNLIMITED`] where there is none. Servers may tell only the first and the
+/// The limits in force: numbers only, [`super::UNLIMITED`] where there is none. Servers may send only the first and the
 /// third.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitsReport {
-    /// Timeout of a command that asks for none.
+    /// The default timeout of a command.
     pub default_timeout_ms: u64,
-    /// Longest timeout a command may ask for.
+    /// The longest timeout a command may request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hard_timeout_ms: Option<u64>,
-    /// Output of a command that asks for no other bound.
+    /// The default output limit of a command.
     pub max_output_bytes: u64,
-    /// Most output a command may ask for.
+    /// The largest output limit a command may request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hard_output_bytes: Option<u64>,
-    /// Bytes of one read.
+    /// The bytes of one read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_file_read_bytes: Option<u64>,
     /// Processes at the same time.
@@ -81,104 +81,104 @@ pub struct LimitsReport {
     pub max_concurrent_sessions: Option<u64>,
 }
 
-/// `session.info`.
+/// The result of `session.info`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionInfoResult {
     /// The session.
     pub session_id: String,
-    /// Where relative paths start.
+    /// The directory that relative paths start at.
     pub cwd: String,
     /// The roots of the session.
     pub workspace_roots: Vec<String>,
-    /// How many processes run.
+    /// The number of running processes.
     pub running_processes: u64,
     /// The limits in force.
     pub limits: LimitsReport,
-    /// Who opened it.
+    /// The client's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_name: Option<String>,
     /// The last event sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_event_id: Option<u64>,
-    /// What the server can do.
+    /// The capabilities of the server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
 }
 
-/// `session.set_cwd`.
+/// The result of `session.set_cwd`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionSetCwdResult {
     /// Always true.
     pub ok: bool,
-    /// Where relative paths start now.
+    /// The directory that relative paths start at.
     pub cwd: String,
 }
 
-/// `server.ping`.
+/// The result of `server.ping`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerPingResult {
     /// The server's clock.
     pub time: String,
 }
 
-/// `approval.list`.
+/// The result of `approval.list`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalListResult {
-    /// What waits for somebody.
+    /// The pending approval requests.
     pub approvals: Vec<Approval>,
-    /// Whether more wait than could be listed; the oldest are.
+    /// Whether there are more; the oldest are listed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
-/// What confines the processes of a session.
+/// The sandbox of the processes of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxReport {
-    /// The profiles that hold, joined by `+`.
+    /// The profiles in effect, joined by `+`.
     pub profile: String,
-    /// What this kernel cannot hold of them, in words.
+    /// The parts that this kernel cannot enforce, for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
 }
 
-/// Who wants what waits for a decision.
+/// The requester of a pending operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskedBy {
-    /// Who they have proved to be.
+    /// The authenticated caller.
     pub caller: String,
-    /// What their client calls itself.
+    /// The client's name.
     pub client_name: String,
-    /// The face they came through.
+    /// The face of the request.
     pub face: String,
-    /// Their session.
+    /// The session of the request.
     pub session_id: String,
 }
 
-/// One thing that waits for somebody to decide.
+/// One pending or answered approval request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
-    /// What to answer to.
+    /// The id for the answer.
     pub approval_id: String,
-    /// The method that waits.
+    /// The method of the request.
     pub method: String,
-    /// One line for a person.
+    /// One line for the approver.
     pub summary: String,
-    /// The true operation: argv and cwd, or path and diff.
+    /// The exact operation: argv and cwd, or path and diff.
     pub operation: Value,
-    /// The rule that asked.
+    /// The rule that requires approval.
     pub rule: Option<String>,
-    /// Why it asks.
+    /// The reason of the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// `low`, `medium` or `high`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<String>,
-    /// Who wants it.
+    /// The requester.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<AskedBy>,
-    /// When it was asked.
+    /// The time of the request.
     pub requested_at: String,
-    /// When silence becomes a no.
+    /// The time at which the request is denied without an answer.
     pub expires_at: Option<String>,
     /// `pending`, `approved`, `denied` or `expired`.
     pub state: String,

@@ -1,4 +1,4 @@
-//! A request for `fs.write`, written straight into the line: contents are large and must not be copied for encoding.
+//! Encodes a request for `fs.write` directly into the line, as large content must not be copied.
 
 use serde_json::Error;
 
@@ -6,10 +6,10 @@ use super::{Encoding, FsWrite, Method as _};
 use crate::base64::push_base64;
 use crate::jsonrpc;
 
-/// Where the content stands among the other params. It cannot stand inside a text: there its quotes are escaped.
+/// The empty content among the encoded params. It cannot occur inside a string, where quotes are escaped.
 const EMPTY_CONTENT: &[u8] = b"\"content\":\"\"";
 
-/// The whole request for a write of bytes, as base64; what `params` has as content and encoding does not count.
+/// Encodes a request that writes bytes as base64; content and encoding of `params` are ignored.
 pub fn write_request(id: u64, params: &FsWrite, bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let encoding = Some(Encoding::Base64.as_str().to_owned());
     let bare =
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_reads_back_as_the_request_it_stands_for() {
+    fn the_encoded_request_decodes_to_its_params() {
         let params = FsWrite {
             session_id: "s_1".to_owned(),
             path: "/a \"content\":\"\" b".to_owned(),

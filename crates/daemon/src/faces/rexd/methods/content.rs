@@ -1,12 +1,13 @@
 //! The content of a file on its way out: as text or base64, whole characters, never longer than a line may be.
 
 use engine::RootedPath;
-use engine::files::{FileContent, ReadRange, mode_string};
+use engine::files::{FileContent, ReadRange};
 use wire::jsonrpc::Id;
 use wire::rexd::v1::{ReadContent, ReadResponse, RpcError};
 
 use super::super::convert;
 use super::super::errors::{rpc_error, text};
+use super::mode_string::mode_string;
 
 /// What surrounds the content in its line; paths are short beside it.
 const ENVELOPE_BYTES: usize = 8 * 1024;

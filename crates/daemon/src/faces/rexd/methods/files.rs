@@ -15,6 +15,7 @@ use super::super::order::Turn;
 use super::super::session::Session;
 use super::content::{Reading, Wanted};
 use super::launch::remember;
+use super::mode_string::mode_string;
 use crate::core::approvals::diff::{self, Preview, PreviewDigest};
 
 /// Reads up to this size are first tried on this thread, where they can be had without waiting for a disk.
@@ -334,7 +335,7 @@ fn described(path: &RootedPath, found: Option<Metadata>) -> v1::FsStatResult {
         kind: Some(kind_name(found.kind).to_owned()),
         size: Some(found.size),
         mtime: Some(found.mtime_ms),
-        mode: Some(found.mode_string()),
+        mode: Some(mode_string(found.mode)),
         uid: Some(found.uid),
         gid: Some(found.gid),
         symlink_target: found.link_target.as_deref().map(text),

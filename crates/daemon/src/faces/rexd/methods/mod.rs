@@ -8,6 +8,7 @@ mod details;
 mod exec;
 mod files;
 mod launch;
+mod mode_string;
 mod pty;
 mod scans;
 mod session;

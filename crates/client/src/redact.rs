@@ -1,20 +1,20 @@
-//! Addresses as people may see them: without what lets others in.
+//! Redacts secrets in addresses for messages and logs.
 
-/// Words in the name of a setting whose value is a secret.
+/// Words in the name of a query parameter whose value is a secret.
 const SECRETS: [&str; 8] = ["token", "ticket", "secret", "key", "pass", "auth", "sig", "credential"];
 
-/// An address, or what was meant to be one, with `…` for every secret that it may hold: before the host, and in a
-/// query.
-pub(crate) fn shown(address: &str) -> String {
-    let is_joint = |c: char| "?&#;".contains(c);
+/// An address, or text that was meant to be one, with `…` in place of every secret: user information before the host,
+/// and query parameters.
+pub(crate) fn redacted(address: &str) -> String {
+    let is_separator = |c: char| "?&#;".contains(c);
     let mut text = String::with_capacity(address.len());
-    for (number, part) in address.split_inclusive(is_joint).enumerate() {
+    for (number, part) in address.split_inclusive(is_separator).enumerate() {
         match (number, part.split_once('=')) {
             (0, _) => text.push_str(&without_user(part)),
             (_, Some((name, value))) if is_secret(name) => {
                 text.push_str(name);
                 text.push_str("=…");
-                text.push_str(value.matches(is_joint).next_back().unwrap_or_default());
+                text.push_str(value.matches(is_separator).next_back().unwrap_or_default());
             }
             _ => text.push_str(part),
         }
@@ -27,14 +27,15 @@ fn is_secret(name: &str) -> bool {
     SECRETS.iter().any(|secret| name.contains(secret))
 }
 
-/// Whoever `https://NAME:PASSWORD@HOST` names is left out; a user of ssh has no password there and stays.
-fn without_user(place: &str) -> String {
-    let Some((scheme, rest)) = place.split_once("://").filter(|(scheme, _)| !scheme.ends_with("ssh")) else {
-        return place.to_owned();
+/// Redacts `NAME:PASSWORD` in `https://NAME:PASSWORD@HOST`. The user in an ssh address has no password and stays.
+fn without_user(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://").filter(|(scheme, _)| !scheme.ends_with("ssh"))
+    else {
+        return address.to_owned();
     };
     match rest.rsplit_once('@') {
         Some((_, host)) => format!("{scheme}://…@{host}"),
-        None => place.to_owned(),
+        None => address.to_owned(),
     }
 }
 
@@ -43,8 +44,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_left_out_wherever_they_stand() {
-        for (address, seen) in [
+    fn secrets_are_redacted_wherever_they_occur() {
+        for (address, expected) in [
             ("codex:https://hub/x?token=SECRET", "codex:https://hub/x?token=…"),
             ("wss://h/x?role=harness&access_token=SECRET&x=1", "wss://h/x?role=harness&access_token=…&x=1"),
             ("ws://h/x?ticket=SECRET#top", "ws://h/x?ticket=…#top"),
@@ -58,7 +59,7 @@ mod tests {
             ("unix:/run/rexd.sock", "unix:/run/rexd.sock"),
             ("", ""),
         ] {
-            assert_eq!(shown(address), seen);
+            assert_eq!(redacted(address), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Connections that are closed although the server takes nothing, or answers nothing: that ends, and soon.
+//! Closing ends soon, even if the server reads nothing or does not respond.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so and ends")]
 
 mod scripted;
@@ -6,20 +6,20 @@ mod scripted;
 use std::time::Duration;
 
 use client::{Session, SessionOptions, Target};
-use scripted::{greeted, line, settled};
+use scripted::{connected, line, settled};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, split};
 use tokio::net::UnixListener;
 
-/// More than may wait for an answer at the same time.
+/// More requests than may be pending at the same time.
 const MANY: usize = 600;
-/// More than a link takes before it is written.
+/// More messages than a link queues.
 const FLOOD: usize = 2_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
-async fn an_exec_server_that_answers_nothing_does_not_keep_its_connection_open() {
-    let (client, _unread, _to_client) = greeted().await;
+async fn an_exec_server_that_does_not_respond_does_not_keep_its_connection_open() {
+    let (client, _unread, _to_client) = connected().await;
     for _ in 0..MANY {
         let client = client.clone();
         tokio::spawn(async move { client.environment_status().await });
@@ -29,24 +29,24 @@ async fn an_exec_server_that_answers_nothing_does_not_keep_its_connection_open()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exec_server_that_takes_nothing_does_not_keep_its_connection_open() {
-    let (client, _unread, mut to_client) = greeted().await;
-    let mut heard = client.notifications().await.unwrap();
-    // Each of these is answered, and nobody takes the answers.
+async fn an_exec_server_that_reads_nothing_does_not_keep_its_connection_open() {
+    let (client, _unread, mut to_client) = connected().await;
+    let mut notifications = client.notifications().await.unwrap();
+    // The client responds to each of these, and the server does not read the responses.
     for id in 0..FLOOD {
         to_client.write_all(&line(&json!({"id": id, "method": "unknown"}))).await.unwrap();
     }
     to_client.write_all(&line(&json!({"method": "done"}))).await.unwrap();
-    heard.next().await.unwrap().unwrap();
+    notifications.next().await.unwrap().unwrap();
     tokio::time::timeout(PATIENCE, client.close()).await.expect("it is closed").unwrap();
 }
 
 #[tokio::test]
-async fn a_session_closes_although_many_answers_are_missing() {
-    let folder = testkit::sandbox::Sandbox::new();
-    let path = folder.path("socket");
+async fn a_session_closes_although_many_responses_are_missing() {
+    let directory = testkit::sandbox::Sandbox::new();
+    let path = directory.path("socket");
     let listener = UnixListener::bind(&path).unwrap();
-    let (asked, mut is_asked) = tokio::sync::mpsc::unbounded_channel();
+    let (received, mut requests) = tokio::sync::mpsc::unbounded_channel();
     let serving = tokio::spawn(async move {
         let (input, mut output) = split(listener.accept().await.unwrap().0);
         let mut lines = BufReader::new(input).lines();
@@ -56,7 +56,7 @@ async fn a_session_closes_although_many_answers_are_missing() {
                 "session.open" => opened(),
                 "session.close" => json!({}),
                 _ => {
-                    asked.send(()).ok();
+                    received.send(()).ok();
                     continue;
                 }
             };
@@ -70,7 +70,7 @@ async fn a_session_closes_although_many_answers_are_missing() {
         tokio::spawn(async move { session.processes().await });
     }
     for _ in 0..512 {
-        is_asked.recv().await.unwrap();
+        requests.recv().await.unwrap();
     }
     tokio::time::timeout(PATIENCE, session.close()).await.expect("it is closed").unwrap();
     serving.abort();

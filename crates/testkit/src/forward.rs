@@ -30,7 +30,7 @@ enum Next {
 }
 
 /// Forwards bytes by the rules until the connection ends.
-pub(crate) fn pass(client: OwnedFd, daemon: OwnedFd, rules: &Rules) {
+pub(crate) fn forward(client: OwnedFd, daemon: OwnedFd, rules: &Rules) {
     let born = rules.cuts();
     for fd in [&client, &daemon] {
         let flags = fcntl_getfl(fd).expect("flags");

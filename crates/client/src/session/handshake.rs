@@ -1,0 +1,162 @@
+//! The first request on a new link: it opens a session or resumes one.
+
+use link::{Incoming, Link};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use wire::jsonrpc::{self, Item, Message, RpcError};
+use wire::rexd::v1::{Method, PROTOCOL, SessionOpenResult, SessionResume, codes};
+
+use crate::dial::{TargetLink, dial};
+use crate::error::{ConnectError, ConnectStep, Error};
+use crate::options::SessionOptions;
+use crate::target::Target;
+
+/// The id of the first request.
+const HANDSHAKE_ID: u64 = 1;
+/// The first id of the requests that follow.
+pub(super) const FIRST_FREE_ID: u64 = 2;
+
+/// Why a session could not be resumed.
+#[derive(Debug)]
+pub(super) enum ResumeError {
+    /// A later attempt may succeed.
+    Transient(Error),
+    /// The server no longer has the session.
+    Expired(RpcError),
+    /// No attempt will succeed.
+    Permanent(Error),
+}
+
+/// Connects to the target and opens a session.
+pub(super) async fn open(
+    target: &Target,
+    options: &SessionOptions,
+) -> Result<(TargetLink, SessionOpenResult), Error> {
+    let params = options.open_params(target);
+    tokio::time::timeout(options.connect_timeout, connect(target, options, &params))
+        .await
+        .unwrap_or_else(|_| Err(timed_out(target, options)))
+}
+
+/// Connects and sends the first request. If that fails or is dropped, the carrier is stopped.
+async fn connect<M: Method<Result = SessionOpenResult>>(
+    target: &Target,
+    options: &SessionOptions,
+    params: &M,
+) -> Result<(TargetLink, SessionOpenResult), Error> {
+    let mut guard = StopOnDrop(Some(dial(target, options).await?));
+    let Some(link) = guard.0.as_mut() else { return Err(Error::Closed) };
+    let opened = handshake(link, target, params).await?;
+    let link = guard.0.take().ok_or(Error::Closed)?;
+    Ok((link, opened))
+}
+
+/// Stops the carrier of a link on which no session was opened.
+struct StopOnDrop(Option<TargetLink>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        if let Some(link) = &mut self.0 {
+            link.carrier.stop();
+        }
+    }
+}
+
+/// Connects to the target and resumes the session.
+pub(super) async fn resume(
+    target: &Target,
+    options: &SessionOptions,
+    params: &SessionResume,
+) -> Result<(TargetLink, SessionOpenResult), ResumeError> {
+    let connected = tokio::time::timeout(options.connect_timeout, connect(target, options, params));
+    connected.await.unwrap_or_else(|_| Err(timed_out(target, options))).map_err(|error| match error {
+        Error::Refused(error) if error.code == codes::UNAUTHORIZED && error.data["retry"] != true => {
+            ResumeError::Expired(*error)
+        }
+        other => ResumeError::from(other),
+    })
+}
+
+impl From<Error> for ResumeError {
+    fn from(error: Error) -> ResumeError {
+        let is_transient = match &error {
+            Error::Refused(error) => error.data["retry"] == true,
+            Error::Connect(error) => error.is_transient,
+            Error::Ambiguous { .. }
+            | Error::TooLarge { .. }
+            | Error::Lost(_)
+            | Error::Encode { .. }
+            | Error::Decode { .. }
+            | Error::DecodeContent { .. }
+            | Error::ResponseTooLarge { .. }
+            | Error::MissingExit { .. }
+            | Error::Random(_)
+            | Error::ReadInput(_)
+            | Error::Closed => false,
+        };
+        match is_transient {
+            true => ResumeError::Transient(error),
+            false => ResumeError::Permanent(error),
+        }
+    }
+}
+
+fn timed_out(target: &Target, options: &SessionOptions) -> Error {
+    let seconds = options.connect_timeout.as_secs();
+    let error = ConnectError::new(target, ConnectStep::Connect, format!("no answer within {seconds} s"));
+    error.hint(crate::dial::timeout_hint(target)).transient().into()
+}
+
+async fn handshake<M: Method<Result = SessionOpenResult>>(
+    link: &mut TargetLink,
+    target: &Target,
+    params: &M,
+) -> Result<SessionOpenResult, Error> {
+    let Some(result) = first_response(&mut link.link, params).await? else {
+        return Err(link.carrier.explain(target).await.into());
+    };
+    // Another version of the protocol may differ in every other member.
+    let negotiated = serde_json::from_str::<Negotiated>(result.get()).ok();
+    if let Some(protocol) = negotiated.and_then(|answer| answer.protocol).filter(|name| name != PROTOCOL) {
+        let cause = format!("the server uses {protocol}, this client {PROTOCOL}");
+        let error = ConnectError::new(target, ConnectStep::OpenSession, cause)
+            .hint("update the daemon: `rex target install HOST`");
+        return Err(error.into());
+    }
+    serde_json::from_str(result.get()).map_err(|error| Error::decode(M::NAME, error))
+}
+
+/// The protocol that the server has chosen.
+#[derive(Deserialize)]
+struct Negotiated {
+    #[serde(default)]
+    protocol: Option<String>,
+}
+
+/// Sends the first request and waits for its response; `None` if the link ended first.
+async fn first_response<M: Method>(link: &mut Link, params: &M) -> Result<Option<Box<RawValue>>, Error> {
+    let message =
+        jsonrpc::request(HANDSHAKE_ID, M::NAME, params).map_err(|error| Error::encode(M::NAME, error))?;
+    if link.outgoing.respond(message.into()).await.is_err() {
+        return Ok(None);
+    }
+    while let Some(incoming) = link.incoming.recv().await {
+        let Incoming::Message(line) = incoming else { continue };
+        // A login shell may print text of its own before the daemon starts.
+        let Ok(Message::Single(Item::Response(response))) = jsonrpc::parse(&line) else { continue };
+        if response.id != Some(HANDSHAKE_ID.into()) {
+            continue;
+        }
+        return match (response.result, response.error) {
+            (Some(result), _) => Ok(Some(result.to_owned())),
+            (None, error) => Err(rpc_error(error.map(|raw| raw.get()).unwrap_or("null")).into()),
+        };
+    }
+    Ok(None)
+}
+
+/// Decodes the server's error; an invalid one becomes an internal error that quotes it.
+pub(super) fn rpc_error(text: &str) -> RpcError {
+    serde_json::from_str(text)
+        .unwrap_or_else(|_| RpcError::internal(format!("invalid error response: {text}")))
+}
