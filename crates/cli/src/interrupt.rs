@@ -5,6 +5,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
 
@@ -39,4 +41,21 @@ impl Interrupt {
         crate::app::close_all_sessions().await;
         std::process::exit(INTERRUPTED.into());
     }
+}
+
+/// Cancels `token` at the first of these signals, as long as the returned tasks are held.
+#[must_use = "dropping the tasks ends the handling of signals"]
+pub(crate) fn cancel_on_signals(
+    kinds: &[SignalKind],
+    token: &CancellationToken,
+) -> Result<JoinSet<()>, Failure> {
+    let mut tasks = JoinSet::new();
+    for kind in kinds {
+        let (mut signals, token) = (signal(*kind)?, token.clone());
+        tasks.spawn(async move {
+            signals.recv().await;
+            token.cancel();
+        });
+    }
+    Ok(tasks)
 }

@@ -24,13 +24,13 @@ fn an_unknown_target() {
     assert_eq!(
         refusal(&sandbox, &["-t", "web", "exec", "--", "true"]),
         "rex: unknown target `web`: no alias has that name\n\
-         next: no alias is registered yet: rex target add web ssh:HOST   adds it; -t ssh:web works without\n"
+         hint: no alias is registered yet: rex target add web ssh:HOST   adds it; -t ssh:web works without\n"
     );
     sandbox.write("home/config/rexd/targets.json", r#"{"targets": {"web-1": {"host": "h"}}}"#);
     assert_eq!(
         refusal(&sandbox, &["-t", "web1", "exec", "--", "true"]),
         "rex: unknown target `web1`: no alias has that name\n\
-         next: did you mean `web-1`? `rex target list` shows all; rex target add web1 ssh:HOST   adds it\n"
+         hint: did you mean `web-1`? `rex target list` shows all; rex target add web1 ssh:HOST   adds it\n"
     );
     let mut command = rex(&sandbox, &["exec", "--json", "--", "true"]);
     let output = command.env("REX_TARGET", "wbe").output().unwrap();
@@ -54,7 +54,7 @@ fn a_half_written_registry() {
     sandbox.write("home/config/rexd/targets.json", half);
     let expected = "rex: the registry of targets is no JSON object at $DIR/home/config/rexd/targets.json:3:22: \
                     EOF while parsing a string at line 3 column 22\n\
-                    next: mend $DIR/home/config/rexd/targets.json there, or move it away and add the targets again; \
+                    hint: mend $DIR/home/config/rexd/targets.json there, or move it away and add the targets again; \
                     rex leaves it as it is\n";
     assert_eq!(refusal(&sandbox, &["exec", "--", "true"]), expected);
     assert_eq!(refusal(&sandbox, &["target", "add", "a", "ssh:b"]), expected);
@@ -81,7 +81,7 @@ fn a_half_written_project_file() {
     assert_eq!(
         refusal(&sandbox, &["exec", "--", "true"]),
         "rex: the project file $DIR/root/.rex.toml does not count: it has the unknown key `tagret`\n\
-         next: did you mean `target`? known are `target` and `cwd`\n"
+         hint: did you mean `target`? known are `target` and `cwd`\n"
     );
 }
 
@@ -102,7 +102,7 @@ fn a_key_that_is_refused_and_a_rexd_that_is_missing() {
     assert_eq!(
         refusal(sandbox, &["-t", "box", "exec", "--", "true"]),
         "rex: cannot start rexd on ssh:machine: rexd is not installed on that machine\n\
-         next: install it with `rex target install machine --root DIR`\n"
+         hint: install it with `rex target install machine --root DIR`\n"
     );
     sandbox.write("ssh/authorized_keys", "");
     let said = refusal(sandbox, &["-t", "box", "exec", "--", "true"]);
@@ -136,7 +136,7 @@ fn a_server_of_another_kind_or_version() {
         machine.add(alias, &["--command", &format!("echo '{answer}'; cat >/dev/null")]);
         let said = refusal(sandbox, &["-t", alias, "exec", "--", "true"]);
         assert!(
-            said.contains(words) && said.contains("next:") && said.contains("rex target install"),
+            said.contains(words) && said.contains("hint:") && said.contains("rex target install"),
             "{said}"
         );
     }
@@ -163,5 +163,5 @@ fn roots_that_make_no_sense_are_refused_before_anything_is_changed() {
     assert!(install(&[]).contains("hint: --root DIR"));
     sandbox.write("there/.config/rexd/config.toml", "[limits\n");
     let said = install(&["--root", "/srv"]);
-    assert!(said.contains("config.toml on the machine: line 1") && said.contains("next:"), "{said}");
+    assert!(said.contains("config.toml on the machine: line 1") && said.contains("hint:"), "{said}");
 }

@@ -124,7 +124,7 @@ fn things_go_where_cp_would_put_them() {
     sandbox.write("root/old", "old");
     for (arguments, says) in [
         (["../file", ":new/"], "no directory"),
-        (["../tree", ":old"], "which is a file"),
+        (["../tree", ":old"], "it is a file"),
         (["../missing", ":new"], "no such file"),
         ([":missing", "../new"], "no such file"),
         (["../file", "../other"], "both paths are local"),

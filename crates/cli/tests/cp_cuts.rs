@@ -152,7 +152,7 @@ fn a_source_that_changes_meanwhile_is_told_and_nothing_takes_the_targets_place()
         world.proxy.throttle(None);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(255));
-        assert!(said(&output).contains("changed while it was copied"), "{}", said(&output));
+        assert!(said(&output).contains("it changed during the copy"), "{}", said(&output));
         assert_eq!(world.sandbox.read(name), "old");
     }
 }
@@ -188,6 +188,6 @@ fn an_interrupted_copy_says_how_to_go_on() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    assert!(said(&output).contains("the same command goes on"), "{}", said(&output));
+    assert!(said(&output).contains("run the same command again"), "{}", said(&output));
     assert!(!world.sandbox.path("root/copy").exists());
 }

@@ -136,7 +136,7 @@ fn what_would_not_run_there_is_refused_and_what_is_there_stays() {
         let output = install(&machine, &["--rexd", file.to_str().unwrap()]);
         let (_, remarks) = words(&output);
         assert_eq!(output.status.code(), Some(255));
-        assert!(remarks.contains(words_of_it) && remarks.contains("next:"), "{remarks}");
+        assert!(remarks.contains(words_of_it) && remarks.contains("hint:"), "{remarks}");
         assert_eq!(names_in(&machine.home("bin")), ["rexd"], "no draft is left");
         assert!(std::fs::read(machine.home("bin/rexd")).unwrap() == before);
     }

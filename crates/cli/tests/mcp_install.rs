@@ -84,7 +84,7 @@ fn everything_else_in_a_file_stays_and_twice_changes_nothing() {
     let once = fs::read_to_string(&file).unwrap();
     assert!(once.contains("// my servers") && once.contains("// kept") && once.contains(REX), "{once}");
     let (status, said, _) = place.rex(&install);
-    assert!(status == 0 && said.contains("nothing to change"), "{said}");
+    assert!(status == 0 && said.contains("is up to date"), "{said}");
     assert_eq!(fs::read_to_string(&file).unwrap(), once);
 }
 

@@ -97,7 +97,7 @@ fn long_output_keeps_its_beginning_and_its_end_and_says_how_to_get_the_rest() {
 fn output_that_is_no_text_is_shown_safely_and_can_be_had_exactly() {
     let place = Place::open();
     let ran = place.ok("bash", json!({ "command": "printf 'a\\377\\000b'" }));
-    assert!(words(&ran).contains("a\u{fffd}\0b") && words(&ran).contains("1 bytes are no text"), "{ran}");
+    assert!(words(&ran).contains("a\u{fffd}\0b") && words(&ran).contains("1 bytes are not UTF-8"), "{ran}");
     let page = place.ok("bash_output", json!({ "process_id": ran["structuredContent"]["process_id"] }));
     assert_eq!(page["structuredContent"]["output_base64"], "Yf8AYg==");
 }
@@ -134,7 +134,7 @@ fn a_process_in_the_background_is_ended_by_the_next_call() {
     assert!(killed["structuredContent"]["killed"].as_array().unwrap().len() >= 2, "{killed}");
     let page = place.ok("bash_output", json!({ "process_id": id }));
     assert_eq!(page["structuredContent"]["status"], "killed", "{page}");
-    assert!(place.fails("kill", json!({ "process_id": "p_nobody" })).contains("next:"));
+    assert!(place.fails("kill", json!({ "process_id": "p_nobody" })).contains("hint:"));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_file_is_read_by_lines_and_a_directory_is_listed() {
     let last = words(&place.ok("read", json!({ "path": "long.txt", "offset": 4999 })));
     assert_eq!(last, "  4999\tline 4999\n  5000\tline 5000\n");
     assert!(place.fails("read", json!({ "path": "long.txt", "offset": 6000 })).contains("has 5000 lines"));
-    assert!(words(&place.ok("read", json!({ "path": "." }))).contains("is a directory; in it are\nlong.txt"));
+    assert!(words(&place.ok("read", json!({ "path": "." }))).contains("is a directory:\nlong.txt"));
     place.sandbox.write("root/empty", "");
     assert!(words(&place.ok("read", json!({ "path": "empty" }))).ends_with("is empty"));
     place.sandbox.write("root/data.bin", [0, 1, 2, 255]);
@@ -174,7 +174,7 @@ fn what_the_server_says_is_handed_on_as_it_is() {
 #[test]
 fn bad_calls_say_what_to_do() {
     let place = Place::open();
-    assert!(place.fails("nothing", json!({})).contains("there are bash, bash_output"));
+    assert!(place.fails("nothing", json!({})).contains("the tools are bash, bash_output"));
     assert!(place.fails("bash", json!({ "cmd": "x" })).contains("no argument `cmd`"));
     assert!(place.fails("read", json!({ "path": "../outside/secret.txt" })).contains("hint: allowed roots"));
     assert!(

@@ -3,11 +3,12 @@
 use std::io::Read as _;
 
 use serde_json::{Map, Value};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::CallArgs;
 use crate::failure::{CommandStatus, Failure};
+use crate::interrupt;
 use crate::output;
 use crate::tools::{self, Toolbox, ToolboxOptions};
 
@@ -20,7 +21,10 @@ pub(super) async fn run(target: Option<&str>, json: bool, args: CallArgs) -> Res
         ..ToolboxOptions::default()
     };
     let toolbox = Toolbox::new(options);
-    let call = tools::ToolCall::new(cancelled_by_signals()?);
+    let cancelled = CancellationToken::new();
+    let signals = [SignalKind::interrupt(), SignalKind::terminate()];
+    let _signal_tasks = interrupt::cancel_on_signals(&signals, &cancelled)?;
+    let call = tools::ToolCall::new(cancelled);
     let outcome = toolbox.call(&args.tool, &arguments, &call).await;
     toolbox.close().await;
     match json {
@@ -48,17 +52,4 @@ fn arguments(args: &CallArgs) -> Result<Map<String, Value>, Failure> {
             args.tool
         ))
     })
-}
-
-/// Cancels the call, and with it the command, on SIGINT and SIGTERM.
-fn cancelled_by_signals() -> Result<CancellationToken, Failure> {
-    let stop = CancellationToken::new();
-    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
-        let (mut signals, stop) = (signal(kind)?, stop.clone());
-        tokio::spawn(async move {
-            signals.recv().await;
-            stop.cancel();
-        });
-    }
-    Ok(stop)
 }

@@ -55,18 +55,12 @@ fn name(listed: &FsListResult, entry: &ListEntry, recursive: bool) -> String {
     format!("{}{end}", sanitize(shown))
 }
 
-/// A time in milliseconds since 1970 as a UTC date. Howard Hinnant's days-to-civil algorithm.
+/// A time in milliseconds since 1970 as a UTC date.
 pub(super) fn time(milliseconds: i64) -> String {
-    let seconds = milliseconds.div_euclid(1_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    let year = year + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", second / 3_600, second % 3_600 / 60)
+    match jiff::Timestamp::from_millisecond(milliseconds) {
+        Ok(time) => time.strftime("%Y-%m-%d %H:%M").to_string(),
+        Err(_) => milliseconds.to_string(),
+    }
 }
 
 #[cfg(test)]

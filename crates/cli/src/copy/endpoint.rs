@@ -1,10 +1,10 @@
-//! CopyEndpoint: one end of a copy, on this machine or on a target, with the few things a copy asks of either.
+//! CopyEndpoint: one end of a copy, local or on a target, with the operations that a copy needs.
 
 use super::error::CopyError;
 use super::local_end;
 use super::remote_end::RemoteEnd;
 
-/// What a name is.
+/// The type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKind {
     /// A regular file.
@@ -17,16 +17,16 @@ pub(super) enum FileKind {
     Other,
 }
 
-/// What is existing about a name.
+/// The metadata of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileMeta {
     pub(super) kind: FileKind,
     pub(super) size: u64,
-    /// Permission bits, where they were told.
+    /// Permission bits, if the server reports them.
     pub(super) mode: Option<u32>,
 }
 
-/// A name in a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone)]
 pub(super) struct ListedEntry {
     pub(super) name: String,
@@ -36,14 +36,14 @@ pub(super) struct ListedEntry {
 /// One end of a copy.
 #[derive(Debug, Clone)]
 pub(super) enum CopyEndpoint {
-    /// This machine.
+    /// The local machine.
     Local,
-    /// A target.
+    /// A session on a target.
     Remote(RemoteEnd),
 }
 
 impl CopyEndpoint {
-    /// What a name is; a link is not followed.
+    /// The metadata of a path, without following symbolic links.
     pub(super) async fn stat(&self, path: &str) -> Result<Option<FileMeta>, CopyError> {
         match self {
             CopyEndpoint::Local => local_end::stat(path),
@@ -51,7 +51,7 @@ impl CopyEndpoint {
         }
     }
 
-    /// What a path leads to, and the path to it without a link at its end.
+    /// Follows symbolic links; returns the final path and its metadata.
     pub(super) async fn follow(&self, path: &str) -> Result<Option<(String, FileMeta)>, CopyError> {
         match self {
             CopyEndpoint::Local => Ok(local_end::follow(path)?.map(|meta| (path.to_owned(), meta))),
@@ -59,7 +59,7 @@ impl CopyEndpoint {
         }
     }
 
-    /// What is in a directory.
+    /// Lists a directory; entries that cannot be copied are errors.
     pub(super) async fn list(&self, path: &str) -> Result<Vec<Result<ListedEntry, CopyError>>, CopyError> {
         match self {
             CopyEndpoint::Local => local_end::list(path),
@@ -67,7 +67,7 @@ impl CopyEndpoint {
         }
     }
 
-    /// A whole small file.
+    /// Reads a whole small file.
     pub(super) async fn read_whole(
         &self,
         path: &str,
@@ -79,7 +79,7 @@ impl CopyEndpoint {
         }
     }
 
-    /// Puts a whole small file in commit, in one step.
+    /// Writes a whole small file atomically.
     pub(super) async fn put(&self, path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), CopyError> {
         match self {
             CopyEndpoint::Local => local_end::put(path, bytes, mode),
@@ -87,7 +87,7 @@ impl CopyEndpoint {
         }
     }
 
-    /// Makes a directory and those above it.
+    /// Creates a directory and its parents.
     pub(super) async fn mkdir(&self, path: &str) -> Result<(), CopyError> {
         match self {
             CopyEndpoint::Local => local_end::mkdir(path),
@@ -95,7 +95,7 @@ impl CopyEndpoint {
         }
     }
 
-    /// Sets who may do what with a file.
+    /// Sets the permission bits of a file.
     pub(super) async fn set_mode(&self, path: &str, mode: u32) -> Result<(), CopyError> {
         match self {
             CopyEndpoint::Local => local_end::set_mode(path, mode),
@@ -103,7 +103,7 @@ impl CopyEndpoint {
         }
     }
 
-    /// Removes a file that need not be remote.
+    /// Removes a file if it exists.
     pub(super) async fn remove(&self, path: &str) -> Result<(), CopyError> {
         match self {
             CopyEndpoint::Local => local_end::remove(path),
@@ -111,7 +111,7 @@ impl CopyEndpoint {
         }
     }
 
-    /// The hash of a whole file and its permission bits.
+    /// The hash of a whole file, and its permission bits.
     pub(super) async fn hash(&self, path: &str) -> Result<(String, Option<u32>), CopyError> {
         match self {
             CopyEndpoint::Local => {
@@ -124,7 +124,7 @@ impl CopyEndpoint {
         }
     }
 
-    /// The most that is taken in one go.
+    /// The maximum number of bytes of one read.
     pub(super) fn max_read(&self) -> u64 {
         match self {
             CopyEndpoint::Local => u64::MAX,

@@ -1,4 +1,4 @@
-//! CopyError: what went error with a file, and whether trying again may help.
+//! CopyError: an error of a copy, and how much of the copy it ends.
 
 use std::io;
 
@@ -6,42 +6,42 @@ use client::Error;
 
 use crate::failure::Failure;
 
-/// What went error.
+/// An error of a copy.
 #[derive(Debug, Clone)]
 pub(super) struct CopyError {
     pub(super) failure: Failure,
     pub(super) scope: ErrorScope,
 }
 
-/// How much is lost by it.
+/// How much of the copy an error ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorScope {
-    /// This file, for now: the link was cut, or what arrived is not what was sent.
+    /// One attempt: the connection broke, or the received data is not what was sent.
     Attempt,
-    /// This file.
+    /// One file.
     File,
-    /// Everything: there is nobody left to ask.
+    /// The whole copy: the session is gone.
     Copy,
 }
 
 impl CopyError {
-    /// Something about a file.
+    /// An error of one file.
     pub(super) fn file(message: impl Into<String>) -> CopyError {
         CopyError { failure: Failure::new(message), scope: ErrorScope::File }
     }
 
-    /// The same, with what to do next.
+    /// The same error with a hint.
     pub(super) fn hint(mut self, hint: impl Into<String>) -> CopyError {
         self.failure = self.failure.hint(hint);
         self
     }
 
-    /// The same, worth another try.
+    /// The same error, worth another attempt.
     pub(super) fn passing(self) -> CopyError {
         CopyError { scope: ErrorScope::Attempt, ..self }
     }
 
-    /// Names what was to be done with which path, unless the message does so already.
+    /// Adds the action and the path, unless the message contains the path.
     pub(super) fn about(mut self, action: &str, path: &str) -> CopyError {
         if !self.failure.message.contains(path) {
             self.failure.message = format!("cannot {action} {path}: {}", self.failure.message);
@@ -49,7 +49,7 @@ impl CopyError {
         self
     }
 
-    /// What this machine says about one of its files.
+    /// Converts an I/O error of a local file.
     pub(super) fn local(action: &str, path: &str) -> impl FnOnce(io::Error) -> CopyError {
         let start = format!("cannot {action} {path}");
         move |error| CopyError::file(format!("{start}: {error}"))
@@ -78,7 +78,7 @@ impl From<Error> for CopyError {
 impl From<tokio::task::JoinError> for CopyError {
     fn from(error: tokio::task::JoinError) -> CopyError {
         CopyError {
-            failure: Failure::new(format!("a part of the copy ended early: {error}")),
+            failure: Failure::new(format!("copy failed: a task ended early: {error}")),
             scope: ErrorScope::Copy,
         }
     }

@@ -1,4 +1,4 @@
-//! Hashes of what is copied, as it passes by or from a file here.
+//! Hashes of copied data and of local files.
 
 use std::fs::File;
 use std::io;
@@ -6,10 +6,10 @@ use std::os::unix::fs::FileExt as _;
 
 use sha2::{Digest as _, Sha256};
 
-/// How much of a file is read at once.
+/// Bytes read at once.
 const CHUNK: usize = 256 * 1024;
 
-/// A hash that grows with what it is given.
+/// An incremental hash.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RunningHash(Sha256);
 
@@ -19,18 +19,18 @@ impl RunningHash {
         self.0.update(bytes);
     }
 
-    /// The hash of everything so far, as the protocol writes it.
+    /// The hash of all bytes so far, in hex.
     pub(super) fn text(&self) -> String {
-        digits(&self.0.clone().finalize())
+        hex::encode(self.0.clone().finalize())
     }
 }
 
-/// The hash of some bytes, as the protocol writes it.
+/// The hash of some bytes, in hex.
 pub(super) fn of(bytes: &[u8]) -> String {
-    digits(&Sha256::digest(bytes))
+    hex::encode(Sha256::digest(bytes))
 }
 
-/// The hash of the first bytes of a file; nothing if it has not so many.
+/// The hash of the first bytes of a file; `None` if it is shorter.
 pub(super) fn of_first(file: &File, first: u64) -> io::Result<Option<RunningHash>> {
     let mut running = RunningHash::default();
     let mut buffer = vec![0; CHUNK];
@@ -46,10 +46,4 @@ pub(super) fn of_first(file: &File, first: u64) -> io::Result<Option<RunningHash
         }
     }
     Ok(Some(running))
-}
-
-fn digits(hash: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
-    hash.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }

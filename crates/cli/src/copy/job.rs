@@ -1,4 +1,4 @@
-//! CopyJob: one copy from end to end: a file or a tree, many files at once, each until it is there or cannot be.
+//! CopyJob: copies files concurrently, with retries.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use super::names;
 use super::plan::{ExistingFiles, PlannedFile};
 use super::stats::CopyStats;
 
-/// Files on their way at the same time.
+/// Files copied concurrently.
 const MAX_FILES_IN_FLIGHT: usize = 128;
-/// Kibibytes of files on their way at the same time.
+/// KiB of file contents in flight.
 const BUDGET: u32 = 32 * 1024;
-/// What a large file counts as: its pieces, read and written.
+/// The cost of a large file in KiB: its chunks that are read and written ahead.
 const MAX_COST: u32 = 12 * 1024;
-/// What an empty file counts as.
+/// The cost of an empty file in KiB.
 const MIN_COST: u32 = 4;
-/// How often a file is tried that the link, or somebody else, gets in the way of.
+/// Attempts per file.
 const MAX_ATTEMPTS: usize = 4;
 
-/// A file and what came of it.
+/// A file and the result of its copy.
 type Done = (PlannedFile, Result<(), CopyError>);
 
-/// One copy.
+/// The source, the target and the options of a copy.
 #[derive(Debug)]
 pub(super) struct CopyJob {
     pub(super) source: CopyEndpoint,
@@ -36,7 +36,7 @@ pub(super) struct CopyJob {
 }
 
 impl CopyJob {
-    /// Copies the files of a tree. What cannot be copied is told and counted; an error means that nothing goes on.
+    /// Copies the files of a tree. Errors of single files are reported and counted; a returned error ends the copy.
     pub(super) async fn files(
         self: &Arc<CopyJob>,
         files: Vec<PlannedFile>,
@@ -82,7 +82,7 @@ impl CopyJob {
         }
     }
 
-    /// Copies one file, unless it is there already; `found` is what is remote.
+    /// Copies one file unless it is identical at the target; `found` is the metadata there.
     pub(super) async fn file(
         &self,
         file: &PlannedFile,
@@ -93,7 +93,7 @@ impl CopyJob {
         for _ in 1..MAX_ATTEMPTS {
             match self.try_file(file, to, found).await {
                 Err(error) if error.scope == ErrorScope::Attempt => {
-                    // It may have arrived all the same.
+                    // The file may have arrived although the response was lost.
                     found = match self.target.stat(to).await {
                         Err(error) if error.scope == ErrorScope::Attempt => None,
                         looked => looked?,
@@ -123,7 +123,7 @@ impl CopyJob {
         Ok(())
     }
 
-    /// Whether what is there is the same already. Its mode is made the same too.
+    /// Whether the file at the target is identical; if so, its mode is updated.
     async fn is_same(&self, file: &PlannedFile, to: &str) -> Result<bool, CopyError> {
         let ((one, mode), (other, mode_at_target)) =
             tokio::try_join!(self.source.hash(&file.from), self.target.hash(to))?;

@@ -1,6 +1,6 @@
-//! A large file: in pieces, several on their way at once, into a part that takes the file's name when it is complete.
+//! LargeCopy: copies a large file in chunks, several in flight, to a partial file that is renamed when it is complete.
 //!
-//! What a part holds is worth keeping if it is how the source begins, by their hashes: then the copy goes on behind it.
+//! An earlier partial file is resumed if its hash is the hash of the same number of bytes of the source.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -8,8 +8,8 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use link::task::OwnedTask;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use super::endpoint::{CopyEndpoint, FileKind};
 use super::error::CopyError;
@@ -19,49 +19,52 @@ use super::names;
 use super::remote_end::RemoteEnd;
 use super::stats::CopyStats;
 
-/// How much is on its way in one request.
+/// Bytes of one request.
 pub(super) const PIECE: u64 = 1024 * 1024;
-/// PieceSource that are read, and pieces that are written, before the first of them is answered.
+/// Chunks read ahead, and chunks written ahead.
 const MAX_IN_FLIGHT: usize = 6;
 
-/// One large file and where it goes.
+/// One large file and its destination.
 #[derive(Debug, Clone)]
 pub(super) struct LargeCopy {
     pub(super) from: String,
     pub(super) to: String,
     pub(super) size: u64,
-    /// The permission bits of the source, where they are existing.
+    /// The permission bits of the source, if known.
     pub(super) mode: Option<u32>,
     /// Whether hashes are compared at the end.
     pub(super) verify: bool,
 }
 
-/// How far a part has come: so many bytes, which hash to this.
+/// Chunks that are read ahead, in order.
+type ChunkReceiver = mpsc::Receiver<OwnedTask<Result<Bytes, CopyError>>>;
+
+/// Where the copy resumes: the number of bytes present, and their hash.
 struct ResumePoint {
     at: u64,
     running: RunningHash,
 }
 
-/// Where pieces come from.
+/// The source of chunks.
 #[derive(Clone)]
 enum PieceSource {
     Local(Arc<SourceFile>),
     Remote(RemoteEnd, String),
 }
 
-/// Where pieces go, in their order.
+/// The destination of chunks, written in order.
 enum PieceSink {
     Local(Arc<File>),
     Remote {
         remote: RemoteEnd,
         part: String,
         last_mode: Option<u32>,
-        ahead: VecDeque<JoinHandle<Result<(), CopyError>>>,
+        ahead: VecDeque<OwnedTask<Result<(), CopyError>>>,
     },
 }
 
 impl LargeCopy {
-    /// Copies it, going on where an earlier try stopped.
+    /// Copies the file and resumes an earlier attempt if possible.
     pub(super) async fn copy(
         &self,
         source: &CopyEndpoint,
@@ -94,7 +97,7 @@ impl LargeCopy {
         }
     }
 
-    /// Where the file really goes: a link in its commit stays, and what it leads to is replaced.
+    /// The path to write: an existing symbolic link stays, and its target is replaced.
     async fn resolve_link(&self, target: &CopyEndpoint) -> Result<String, CopyError> {
         match target {
             CopyEndpoint::Local => Ok(local_end::resolve_link(&self.to)),
@@ -102,8 +105,8 @@ impl LargeCopy {
                 Some(found) if found.kind == FileKind::Link => {
                     let leads = remote.follow(&self.to).await?;
                     leads.map(|(path, _)| path).ok_or_else(|| {
-                        CopyError::file(format!("cannot write {}: it is a link that leads nowhere", self.to))
-                            .hint("remove the link, or copy to where it should lead")
+                        CopyError::file(format!("cannot write {}: it is a dangling symbolic link", self.to))
+                            .hint("remove the link, or copy to another path")
                     })
                 }
                 _ => Ok(self.to.clone()),
@@ -124,7 +127,7 @@ impl LargeCopy {
         }
     }
 
-    /// How much of an earlier try can be kept.
+    /// How much of an earlier partial file can be kept.
     async fn begun(
         &self,
         pieces: &PieceSource,
@@ -153,7 +156,7 @@ impl LargeCopy {
         };
         match (held, begins) {
             (Some((held, one)), Some((begins, other))) if held == begins => {
-                // Of two ends there at least the hash so far is not existing here: without it, begin anew.
+                // Between two remote ends the state of the hash is unknown here, so the copy starts again.
                 Ok(one.or(other).map_or_else(nothing, |running| ResumePoint { at, running }))
             }
             _ => Ok(nothing()),
@@ -176,7 +179,7 @@ impl LargeCopy {
         }
     }
 
-    /// Moves all pieces that are missing; the hash of everything.
+    /// Sends the missing chunks; returns the hash of the whole file.
     async fn send(
         &self,
         pieces: &PieceSource,
@@ -189,9 +192,9 @@ impl LargeCopy {
             sink.write(at, Bytes::new(), true).await?;
             return Ok(running);
         }
-        let mut read = read_ahead(pieces.clone(), at, self.size);
+        let (mut read, _reader) = read_ahead(pieces.clone(), at, self.size);
         while let Some(piece) = read.recv().await {
-            let bytes = piece.await??;
+            let bytes = piece.join().await??;
             let file = match sink {
                 PieceSink::Local(file) => Some(file.clone()),
                 PieceSink::Remote { .. } => None,
@@ -216,7 +219,7 @@ impl LargeCopy {
         }
     }
 
-    /// Compares what was put together with the source, or with what was read of it.
+    /// Compares the hash of the partial file with the hash of the sent data and of the source.
     async fn check(
         &self,
         pieces: &PieceSource,
@@ -234,15 +237,18 @@ impl LargeCopy {
             let held = remote.hash(part, None).await?;
             if held.text != sent {
                 target.remove(part).await?;
-                let error = format!("what arrived in {part} is not what was sent; it was removed");
-                return Err(CopyError::file(error).hint("does somebody else write it? Copy again").passing());
+                let error =
+                    format!("hash mismatch: {part} differs from the data that was sent; it was removed");
+                return Err(CopyError::file(error)
+                    .hint("check whether another program writes it, then copy again")
+                    .passing());
             }
         }
         Ok(())
     }
 }
 
-/// The hash of the first bytes of a file local_end, as text and to go on with.
+/// The hash of the first bytes of a local file, as text and as a state to continue.
 async fn prefix_of_local(
     path: String,
     first: u64,
@@ -255,14 +261,10 @@ async fn prefix_of_local(
     Ok(hashed.map(|running| (running.text(), Some(running))))
 }
 
-/// Reads pieces ahead, and hands them on in their order.
-fn read_ahead(
-    pieces: PieceSource,
-    from: u64,
-    size: u64,
-) -> mpsc::Receiver<JoinHandle<Result<Bytes, CopyError>>> {
+/// Reads chunks ahead and returns them in order.
+fn read_ahead(pieces: PieceSource, from: u64, size: u64) -> (ChunkReceiver, OwnedTask<()>) {
     let (ready, read) = mpsc::channel(MAX_IN_FLIGHT);
-    tokio::spawn(async move {
+    let reader = OwnedTask::spawn(async move {
         let most = match &pieces {
             PieceSource::Local(_) => PIECE,
             PieceSource::Remote(remote, _) => PIECE.min(remote.max_read()),
@@ -270,15 +272,15 @@ fn read_ahead(
         let mut at = from;
         while at < size {
             let length = most.min(size - at);
-            let piece = tokio::spawn(pieces.clone().read(at, length));
-            // Nobody takes any more once something went error.
+            let piece = OwnedTask::spawn(pieces.clone().read(at, length));
+            // The receiver is gone after an error.
             if ready.send(piece).await.is_err() {
                 return;
             }
             at += length;
         }
     });
-    read
+    (read, reader)
 }
 
 impl PieceSource {
@@ -307,29 +309,29 @@ impl PieceSource {
 }
 
 impl PieceSink {
-    /// Puts the next piece in line; waits only if too many are on their way.
+    /// Queues the next chunk; waits only while too many are in flight.
     async fn write(&mut self, at: u64, bytes: Bytes, is_last: bool) -> Result<(), CopyError> {
         let PieceSink::Remote { remote, part, last_mode, ahead } = self else { return Ok(()) };
         while ahead.len() >= MAX_IN_FLIGHT {
             if let Some(oldest) = ahead.pop_front() {
-                oldest.await??;
+                oldest.join().await??;
             }
         }
-        // The first piece replaces what an earlier try left; nobody else may read it before it has its mode.
+        // The first chunk replaces an earlier partial file. It is private until it has its final mode.
         let how = if at == 0 { "replace" } else { "append" };
         let mode = if is_last { *last_mode } else { Some(0o600) };
         let (remote, part) = (remote.clone(), part.clone());
-        // Tasks start in the order they are made, and their first step puts them in line.
-        ahead.push_back(tokio::spawn(async move { remote.write(&part, &bytes, how, mode).await }));
+        // Requests are queued at their first poll, and tasks are first polled in the order they are spawned.
+        ahead.push_back(OwnedTask::spawn(async move { remote.write(&part, &bytes, how, mode).await }));
         Ok(())
     }
 
-    /// Waits until everything has arrived.
+    /// Waits until all chunks are written.
     async fn flush(&mut self) -> Result<(), CopyError> {
         let PieceSink::Remote { ahead, .. } = self else { return Ok(()) };
         let mut all = Ok(());
         for piece in std::mem::take(ahead) {
-            let piece = piece.await.map_err(CopyError::from).and_then(|written| written);
+            let piece = piece.join().await.map_err(CopyError::from).and_then(|written| written);
             all = all.and(piece);
         }
         all

@@ -1,4 +1,4 @@
-//! Files on this machine. Short calls that wait for a disk at most; whoever reads much does it on a thread of its own.
+//! Local files. Calls are short; long reads and hashes run on blocking threads.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -9,17 +9,17 @@ use super::endpoint::{FileKind, FileMeta, ListedEntry};
 use super::error::CopyError;
 use super::{hash, names};
 
-/// Who may do what with a file, without what is beyond.
+/// The permission bits of a mode.
 const PERMISSIONS: u32 = 0o777;
-/// The mode of a file whose source does not tell its own.
+/// The mode of a file whose source reports none.
 const DEFAULT_MODE: u32 = 0o644;
 
-/// What a name is; a link is not followed.
+/// The metadata of a path, without following symbolic links.
 pub(super) fn stat(path: &str) -> Result<Option<FileMeta>, CopyError> {
     describe(path, fs::symlink_metadata(path))
 }
 
-/// What a path leads to.
+/// The metadata of a path, following symbolic links.
 pub(super) fn follow(path: &str) -> Result<Option<FileMeta>, CopyError> {
     describe(path, fs::metadata(path))
 }
@@ -28,7 +28,7 @@ fn describe(path: &str, found: io::Result<Metadata>) -> Result<Option<FileMeta>,
     match found {
         Ok(found) => Ok(Some(meta(&found))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(CopyError::local("look at", path)(error)),
+        Err(error) => Err(CopyError::local("stat", path)(error)),
     }
 }
 
@@ -42,7 +42,7 @@ fn meta(found: &Metadata) -> FileMeta {
     FileMeta { kind, size: found.len(), mode: Some(found.mode() & PERMISSIONS) }
 }
 
-/// What is in a directory. Names that are no text cannot be sent anywhere: they come back as what is error.
+/// Lists a directory. The protocol sends names as text, so a name that is not UTF-8 is an error.
 pub(super) fn list(path: &str) -> Result<Vec<Result<ListedEntry, CopyError>>, CopyError> {
     let cannot = || CopyError::local("list", path);
     let mut all = Vec::new();
@@ -53,21 +53,21 @@ pub(super) fn list(path: &str) -> Result<Vec<Result<ListedEntry, CopyError>>, Co
             Err(odd) => {
                 let odd = names::join(path, &odd.to_string_lossy());
                 let error = CopyError::file(format!("cannot copy {odd}: its name is not UTF-8"));
-                all.push(Err(error.hint("rename it; names travel as text")));
+                all.push(Err(error.hint("rename the file")));
                 continue;
             }
         };
         match entry.metadata() {
             Ok(found) => all.push(Ok(ListedEntry { name, meta: meta(&found) })),
-            // Gone since the directory was read.
+            // Removed since the directory was read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => all.push(Err(CopyError::local("look at", &names::join(path, &name))(error))),
+            Err(error) => all.push(Err(CopyError::local("stat", &names::join(path, &name))(error))),
         }
     }
     Ok(all)
 }
 
-/// A file that is being read, and how it was when that began.
+/// An open source file with its metadata at the time of opening.
 #[derive(Debug)]
 pub(super) struct SourceFile {
     pub(super) file: File,
@@ -87,7 +87,7 @@ impl SourceFile {
         meta(&self.before)
     }
 
-    /// Refuses what has changed since it was opened: nobody can say what was copied then.
+    /// Fails if the file has changed since it was opened, because the copy may mix two versions.
     pub(super) fn check(&self) -> Result<(), CopyError> {
         let after = self.file.metadata().map_err(CopyError::local("read", &self.path))?;
         let print = |found: &Metadata| (found.len(), found.mtime(), found.mtime_nsec());
@@ -98,13 +98,13 @@ impl SourceFile {
     }
 }
 
-/// The source is not what it was when its copy began.
+/// The error for a source that changed during the copy.
 pub(super) fn changed(path: &str) -> CopyError {
-    CopyError::file(format!("{path} changed while it was copied; the copy was not put in commit"))
-        .hint("copy it again when nobody writes to it")
+    CopyError::file(format!("cannot copy {path}: it changed during the copy"))
+        .hint("copy it again when no program writes to it")
 }
 
-/// A whole file, which must not change meanwhile.
+/// Reads a whole file, which must not change meanwhile.
 pub(super) fn read_whole(path: &str) -> Result<(Vec<u8>, FileMeta), CopyError> {
     let source = SourceFile::open(path)?;
     let meta = source.meta();
@@ -117,7 +117,7 @@ pub(super) fn read_whole(path: &str) -> Result<(Vec<u8>, FileMeta), CopyError> {
     }
 }
 
-/// Puts a whole file in commit, in one step.
+/// Writes a whole file atomically.
 pub(super) fn put(path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), CopyError> {
     let target = resolve_link(path);
     let part = names::part(&target);
@@ -134,27 +134,27 @@ pub(super) fn put(path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), Cop
     commit(&file, (&part, &target), mode)
 }
 
-/// Opens what is put together, anew or to go on. Nobody else may read it before it has its mode.
+/// Opens a partial file, empty or to continue. It is private until it has its final mode.
 pub(super) fn open_part(part: &str, anew: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(anew).mode(0o600).read(true).write(true).open(part)
 }
 
-/// Gives what is complete its mode and its name.
+/// Sets the mode of a complete partial file and renames it.
 pub(super) fn commit(file: &File, (part, target): (&str, &str), mode: Option<u32>) -> Result<(), CopyError> {
     let cannot = || CopyError::local("write", target);
     file.set_permissions(Permissions::from_mode(mode.unwrap_or(DEFAULT_MODE))).map_err(cannot())?;
     fs::rename(part, target).map_err(cannot())
 }
 
-/// Where a path leads that may be a link to a file: the link stays.
+/// Resolves a symbolic link to a file, so that the link stays and its target is replaced.
 pub(super) fn resolve_link(path: &str) -> String {
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     let real = is_link.then(|| fs::canonicalize(path).ok()).flatten();
     real.and_then(|real| real.to_str().map(str::to_owned)).unwrap_or_else(|| path.to_owned())
 }
 
-/// Makes a directory and those above it.
+/// Creates a directory and its parents.
 pub(super) fn mkdir(path: &str) -> Result<(), CopyError> {
     match path {
         "" => Ok(()),
@@ -162,12 +162,12 @@ pub(super) fn mkdir(path: &str) -> Result<(), CopyError> {
     }
 }
 
-/// Sets who may do what.
+/// Sets the permission bits of a file.
 pub(super) fn set_mode(path: &str, mode: u32) -> Result<(), CopyError> {
     fs::set_permissions(path, Permissions::from_mode(mode)).map_err(CopyError::local("write", path))
 }
 
-/// Removes a file that need not be remote.
+/// Removes a file if it exists.
 pub(super) fn remove(path: &str) -> Result<(), CopyError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(CopyError::local("remove", path)(error)),
@@ -175,7 +175,7 @@ pub(super) fn remove(path: &str) -> Result<(), CopyError> {
     }
 }
 
-/// Whether a link leads to where it lies in, so that following it would never end.
+/// Whether a symbolic link points to one of its parent directories.
 pub(super) fn is_cyclic_link(link: &str) -> bool {
     let parent = names::parent(link);
     let parent = Path::new(if parent.is_empty() { "." } else { parent });

@@ -1,29 +1,29 @@
-//! Copying files and trees between this machine and targets, so that a copy that was cut goes on where it was.
+//! Copies files and trees between this machine and targets; an interrupted copy can be resumed.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `end` | one end of a copy; `here` and `there` are the two kinds |
-//! | `plan` | what is in a tree, and what of it is there already |
-//! | `job` | many files at once, each tried until it is there |
-//! | `large` | a file in pieces, into a part that takes its name when it is complete |
-//! | `names` | paths, and what is incomplete |
-//! | `stats`, `progress` | what was done so far |
+//! | `endpoint` | one end of a copy; `local_end` and `remote_end` implement it |
+//! | `plan` | the contents of a tree, and the files that exist at the target |
+//! | `job` | concurrent copies of files, with retries |
+//! | `large` | a file in chunks, to a partial file that is renamed when it is complete |
+//! | `names` | paths, and the names of partial files |
+//! | `stats`, `progress` | counters and the progress line |
 //!
-//! Where things go, as `cp -r` and `scp -r` do it:
+//! Destinations are resolved as by `cp -r` and `scp -r`:
 //!
-//! | source | destination | goes to |
+//! | source | destination | copied to |
 //! |---|---|---|
-//! | file | a directory | a file of its name in it |
-//! | file | anything else | that name; with a `/` behind it, a directory must be there |
-//! | directory | a directory, or with a `/` behind it | a directory of its name in it |
-//! | directory | nothing yet, or an unfinished copy of it | that name |
-//! | directory with `/.` behind it, `.` or `..` | | what is in it goes to that name |
+//! | file | a directory | a file of the same name in it |
+//! | file | anything else | that path; with a trailing `/`, the directory must exist |
+//! | directory | a directory, or a path with a trailing `/` | a directory of the same name in it |
+//! | directory | a new path, or an unfinished copy of it | that path |
+//! | `DIR/.`, `.` or `..` | | the contents are copied to that path |
 //!
-//! A file takes its name only when it is whole; the permission bits of the source come along, owner and times do not.
-//! In a tree, links and special files are left out and told; with `follow`, links count as what they lead to. A link
-//! that is named itself is followed. Directories are made with the usual mode, empty ones too. Files are not forced to
-//! disk, as with `cp`: what is copied outlives this program and the daemon at once, and the machine when its system
-//! has written it.
+//! A file is renamed to its final name only when it is complete; permission bits are copied, owner and times are not.
+//! In a tree, symbolic links and special files are skipped and reported; with `follow`, links are followed. A link that
+//! is the source itself is always followed. Directories get the default mode; empty ones are copied. As with `cp`, files
+//! are not synced to disk: the copy survives the end of this process and of the daemon at once, and a power failure
+//! after the kernel has written it.
 
 mod endpoint;
 mod error;
@@ -51,33 +51,33 @@ use progress::ProgressLine;
 use remote_end::RemoteEnd;
 use stats::CopyStats;
 
-/// What the ends of a copy must be able to do.
+/// The capabilities that a server needs for copies.
 const REQUIRED_CAPABILITIES: [&str; 5] =
     ["fs.stat.hash", "fs.read.hash", "fs.write.hash", "fs.write.permissions", "fs.write.durable"];
 
-/// One side of a copy as it was asked for.
+/// One side of a copy on the command line.
 #[derive(Debug, Clone)]
 pub struct CopySide {
-    /// The session on the target; nothing for this machine.
+    /// The session on the target; `None` for the local machine.
     pub session: Option<Session>,
-    /// The path remote.
+    /// The path on that side.
     pub path: String,
 }
 
-/// How to copy.
+/// The options of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyOptions {
-    /// Whether hashes are compared.
+    /// Compare hashes.
     pub verify: bool,
-    /// Whether links in a tree count as what they lead to.
+    /// Follow symbolic links in a tree.
     pub follow: bool,
-    /// Whether to show no progress.
+    /// Do not show progress.
     pub quiet: bool,
-    /// Whether the last word is JSON.
+    /// Print the summary as JSON.
     pub json: bool,
 }
 
-/// Copies; tells on stderr what could not be copied, and ends with 1 if there was something.
+/// Copies; reports files that fail on stderr and returns status 1 if there are any.
 pub async fn copy(
     source: CopySide,
     target: CopySide,
@@ -100,9 +100,7 @@ pub async fn copy(
     drop(progress);
     done.map_err(|error| match error.scope {
         ErrorScope::File => error.failure,
-        ErrorScope::Attempt | ErrorScope::Copy => {
-            error.failure.hint("the same command goes on where this one stopped")
-        }
+        ErrorScope::Attempt | ErrorScope::Copy => error.failure.hint("run the same command again to resume"),
     })?;
     let summary = stats.summary();
     if options.json {
@@ -111,7 +109,7 @@ pub async fn copy(
     Ok(if summary.failed == 0 { CommandStatus::OK } else { CommandStatus::UNSUCCESSFUL })
 }
 
-/// Copies between two places of one target, without moving the content.
+/// Copies within one target, without transferring the contents.
 pub async fn copy_within_target(
     session: &Session,
     source: &str,
@@ -151,15 +149,15 @@ fn end(side: &CopySide, options: CopyOptions) -> Result<CopyEndpoint, Failure> {
     let Some(session) = &side.session else { return Ok(CopyEndpoint::Local) };
     if let Some(missing) = REQUIRED_CAPABILITIES.iter().find(|needed| !session.has_capability(needed)) {
         return Err(Failure::new(format!(
-            "cannot copy: rexd on {} does not know {missing}",
+            "cannot copy: rexd on {} does not support {missing}",
             session.target()
         ))
-        .hint("update rexd remote: rex target install"));
+        .hint("update it with `rex target install`"));
     }
     Ok(CopyEndpoint::Remote(RemoteEnd { session: session.clone(), verify: options.verify }))
 }
 
-/// A copy whose ends are existing.
+/// A copy with both ends resolved.
 struct CopyRun {
     job: Arc<CopyJob>,
     from: String,
@@ -167,12 +165,12 @@ struct CopyRun {
     follow: bool,
 }
 
-/// Where a tree goes.
+/// Where a tree is copied to.
 struct TreeTarget {
     path: String,
-    /// What is remote.
+    /// Whether the directory exists.
     is_there: bool,
-    /// Whether the directory itself is the copy, so that an unfinished one has to be existing again.
+    /// Whether a marker file identifies the directory as an unfinished copy.
     is_marked: bool,
 }
 
@@ -183,17 +181,17 @@ impl CopyRun {
             FileKind::File => self.file(from, found).await,
             FileKind::Dir => self.tree(&from).await,
             FileKind::Link | FileKind::Other => {
-                Err(CopyError::file(format!("{from} is neither a file nor a directory")))
+                Err(CopyError::file(format!("cannot copy {from}: not a file or directory")))
             }
         }
     }
 
     async fn source(&self) -> Result<(String, FileMeta), CopyError> {
         let found = self.job.source.follow(&self.from).await?;
-        found.ok_or_else(|| CopyError::file(format!("cannot copy {}: there is no such file", self.from)))
+        found.ok_or_else(|| CopyError::file(format!("cannot copy {}: no such file or directory", self.from)))
     }
 
-    /// Where a file goes, and what is remote.
+    /// The path to copy a file to, and the metadata there.
     async fn file_target(&self) -> Result<(String, Option<FileMeta>), CopyError> {
         let found = self.job.target.follow(&self.to).await?;
         let is_directory = found.is_some_and(|(_, found)| found.kind == FileKind::Dir);
@@ -204,8 +202,8 @@ impl CopyRun {
                 Ok((to, found))
             }
             (false, _) if self.to.ends_with('/') => {
-                Err(CopyError::file(format!("cannot copy to {}: it is no directory", self.to))
-                    .hint("make it first, or leave the / away to copy to that name"))
+                Err(CopyError::file(format!("cannot copy to {}: not a directory", self.to))
+                    .hint("create the directory, or remove the trailing / to copy to that name"))
             }
             _ => Ok((self.to.clone(), self.job.target.stat(&self.to).await?)),
         }
@@ -218,17 +216,14 @@ impl CopyRun {
         self.job.file(&entry, &to, existing).await
     }
 
-    /// Where a tree goes.
+    /// The path to copy a tree to.
     async fn tree_target(&self) -> Result<TreeTarget, CopyError> {
         let target = &self.job.target;
         let within = |path: &str| self.from.ends_with("/.") || names::last(path).is_none();
         let found = target.follow(&self.to).await?.map(|(_, found)| found);
         match found {
             Some(found) if found.kind != FileKind::Dir => {
-                return Err(CopyError::file(format!(
-                    "cannot copy a directory over {}, which is a file",
-                    self.to
-                )));
+                return Err(CopyError::file(format!("cannot copy a directory to {}: it is a file", self.to)));
             }
             _ => {}
         }
@@ -246,7 +241,7 @@ impl CopyRun {
         Ok(TreeTarget { path, is_there, is_marked: false })
     }
 
-    /// Whether the destination is a copy of the same name that was cut.
+    /// Whether the destination is an interrupted copy of the same name.
     async fn is_unfinished(&self, name: &str) -> Result<bool, CopyError> {
         let mark = names::join(&self.to, names::UNFINISHED);
         match self.job.target.stat(&mark).await? {
@@ -283,7 +278,7 @@ impl CopyRun {
         }
     }
 
-    /// Makes the directories that are missing.
+    /// Creates the missing directories.
     async fn directories(&self, all: &[String], to: &str, existing: &ExistingFiles) -> Result<(), CopyError> {
         let mut making = tokio::task::JoinSet::new();
         for below in

@@ -1,16 +1,16 @@
-//! Names: how paths are put together, and what a file is called while it is incomplete.
+//! Names: joins and splits paths, and names partial files.
 
 use super::hash;
 
-/// Behind the name of a file that is being copied.
+/// The suffix of a partial file.
 const SUFFIX: &str = ".rex-part";
-/// The longest name a directory takes.
+/// The maximum length of a file name.
 const MAX_NAME_BYTES: usize = 255;
 
-/// In a tree that is being copied for the first time; its content is what the source is called.
+/// The marker file in a tree that is copied for the first time; it contains the name of the source.
 pub(super) const UNFINISHED: &str = ".rex-part";
 
-/// A path below another; either may be empty.
+/// Joins two paths; either may be empty.
 pub(super) fn join(base: &str, below: &str) -> String {
     match (base, below) {
         ("", below) => below.to_owned(),
@@ -19,12 +19,12 @@ pub(super) fn join(base: &str, below: &str) -> String {
     }
 }
 
-/// The last part of a path, if it names something: `.` and `..` do not.
+/// The last component of a path, unless it is `.` or `..`.
 pub(super) fn last(path: &str) -> Option<&str> {
     path.trim_end_matches('/').rsplit('/').next().filter(|name| !matches!(*name, "" | "." | ".."))
 }
 
-/// The directory a path lies in; empty for where relative paths start.
+/// The parent directory of a path; empty for a relative name.
 pub(super) fn parent(path: &str) -> &str {
     match path.trim_end_matches('/').rsplit_once('/') {
         Some(("", _)) => "/",
@@ -33,7 +33,7 @@ pub(super) fn parent(path: &str) -> &str {
     }
 }
 
-/// Where a file is put together before it takes its name.
+/// The path of the partial file of a file.
 pub(super) fn part(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
     let part = match name.len() + SUFFIX.len() < MAX_NAME_BYTES {
@@ -43,7 +43,7 @@ pub(super) fn part(path: &str) -> String {
     format!("{}{part}", path.strip_suffix(name).unwrap_or_default())
 }
 
-/// Where a link leads by its text.
+/// The path that a symbolic link points to.
 pub(super) fn lead(link: &str, text: &str) -> String {
     match text.starts_with('/') {
         true => text.to_owned(),
@@ -51,7 +51,7 @@ pub(super) fn lead(link: &str, text: &str) -> String {
     }
 }
 
-/// A path without `.`, `..` and doubled slashes, by its text.
+/// Removes `.`, `..` and repeated slashes, without file access.
 fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -65,7 +65,7 @@ fn clean(path: &str) -> String {
     format!("{start}{}", parts.join("/"))
 }
 
-/// Whether one path lies in another or is the same, by their text.
+/// Whether a path is inside another or the same, without file access.
 pub(super) fn is_within(path: &str, top: &str) -> bool {
     let (path, top) = (clean(path), clean(top));
     top.is_empty()
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_put_together_and_taken_apart() {
+    fn paths_are_joined_and_split() {
         assert_eq!(join("a/", "b"), "a/b");
         assert_eq!(join("/", "b"), "/b");
         assert_eq!(join("", "b"), "b");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_file_lies_beside_its_name() {
+    fn a_partial_file_is_next_to_its_final_name() {
         assert_eq!(part("/srv/app"), "/srv/.app.rex-part");
         assert_eq!(part("app"), ".app.rex-part");
         let long = format!("d/{}", "n".repeat(255));

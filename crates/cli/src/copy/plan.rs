@@ -1,4 +1,4 @@
-//! CopyPlan: everything that is in a tree, and what of it is at the other end already.
+//! CopyPlan: the contents of a tree, and the files that exist at the target.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,46 +11,46 @@ use super::local_end;
 use super::names;
 use super::stats::CopyStats;
 
-/// Directories that are listed at the same time.
+/// Directories listed concurrently.
 const MAX_CONCURRENT_LISTS: usize = 32;
-/// Directories within directories; past it something leads in circles.
+/// The maximum nesting of directories; beyond it, a cycle is assumed.
 const MAX_DEPTH: usize = 512;
 
 /// One file of a plan.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedFile {
-    /// Where it is, without a link at its end.
+    /// The source path, with a final symbolic link resolved.
     pub(super) from: String,
-    /// Where it goes, below the tree's target.
+    /// The destination, relative to the root of the copy.
     pub(super) below: String,
     pub(super) size: u64,
     pub(super) mode: Option<u32>,
 }
 
-/// What is to be copied.
+/// The files and directories to copy.
 #[derive(Debug, Default)]
 pub(super) struct CopyPlan {
-    /// Directories below the top, those above before those within.
+    /// Directories relative to the root, parents before children.
     pub(super) directories: Vec<String>,
     pub(super) files: Vec<PlannedFile>,
 }
 
-/// What is at the other end already, by its path below the top.
+/// The files at the target, by their path relative to the root.
 pub(super) type ExistingFiles = HashMap<String, FileMeta>;
 
 type Listed = Result<Vec<Result<ListedEntry, CopyError>>, CopyError>;
 
-/// Walks a tree. What cannot be copied is told and counted, the rest goes on.
+/// Walks a tree. Entries that cannot be copied are reported and counted.
 #[derive(Debug)]
 pub(super) struct TreeWalk<'a> {
     pub(super) end: &'a CopyEndpoint,
-    /// Whether links count as what they lead to.
+    /// Whether symbolic links are followed.
     pub(super) follow: bool,
     pub(super) stats: &'a Arc<CopyStats>,
 }
 
 impl TreeWalk<'_> {
-    /// Everything below a directory.
+    /// Collects everything below a directory.
     pub(super) async fn plan(&self, top: &str) -> Result<CopyPlan, CopyError> {
         let mut plan = CopyPlan::default();
         let mut lists = JoinSet::new();
@@ -94,7 +94,7 @@ impl TreeWalk<'_> {
                 return Ok(());
             }
         };
-        // What an earlier copy left behind is no part of the tree.
+        // The marker file of an earlier copy is not part of the tree.
         if name == names::UNFINISHED {
             return Ok(());
         }
@@ -116,20 +116,20 @@ impl TreeWalk<'_> {
                 plan.directories.push(below.clone());
                 waiting.push((from, below));
             }
-            FileKind::Dir => self.stats.left_out(&from, "it lies too deep"),
-            FileKind::Link | FileKind::Other => self.stats.left_out(&from, "neither a file nor a directory"),
+            FileKind::Dir => self.stats.left_out(&from, "nested too deeply (limit 512)"),
+            FileKind::Link | FileKind::Other => self.stats.left_out(&from, "not a file or directory"),
         }
         Ok(())
     }
 
-    /// Where a link leads, if links are followed and it leads somewhere new.
+    /// The target of a symbolic link, if links are followed and it is not a cycle.
     async fn lead(&self, link: &str) -> Result<Option<(String, FileMeta)>, CopyError> {
         if !self.follow {
-            self.stats.left_out(link, "a link (--follow copies what links lead to)");
+            self.stats.left_out(link, "symbolic link (--follow copies its target)");
             return Ok(None);
         }
         let Some((leads, found)) = self.end.follow(link).await? else {
-            self.stats.left_out(link, "a link that leads nowhere");
+            self.stats.left_out(link, "dangling symbolic link");
             return Ok(None);
         };
         let is_cyclic = match self.end {
@@ -137,14 +137,14 @@ impl TreeWalk<'_> {
             CopyEndpoint::Remote(_) => names::is_within(names::parent(link), &leads),
         };
         if found.kind == FileKind::Dir && is_cyclic {
-            self.stats.left_out(link, "a link that leads back to where it lies");
+            self.stats.left_out(link, "symbolic link to a parent directory");
             return Ok(None);
         }
         Ok(Some((leads, found)))
     }
 }
 
-/// What is in the directories of a plan at the other end.
+/// Lists the directories of a plan at the target.
 pub(super) async fn existing(
     end: &CopyEndpoint,
     top: &str,
@@ -165,7 +165,7 @@ pub(super) async fn existing(
                 let named = |found: ListedEntry| (names::join(&below, &found.name), found.meta);
                 existing.extend(entries.into_iter().flatten().map(named));
             }
-            // It is not remote, or will be refused again when something is written into it.
+            // The directory does not exist, or writing to it will report the same error.
             (_, _, Err(error)) if error.scope == ErrorScope::File => {}
             (_, _, Err(error)) => return Err(error),
         }

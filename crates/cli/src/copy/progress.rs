@@ -1,29 +1,31 @@
-//! ProgressLine: one line on a terminal, for copies that take longer than a moment.
+//! ProgressLine: one line on the terminal, for copies that take longer than a second.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use link::task::OwnedTask;
+
 use super::stats::CopyStats;
 use crate::terminal;
 
-/// A copy that is done by then shows nothing.
+/// Shorter copies show no progress.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Shows how far the copy is, until it is dropped.
+/// Shows the progress until it is dropped.
 #[derive(Debug)]
 pub(super) struct ProgressLine {
-    task: Option<tokio::task::JoinHandle<()>>,
+    task: Option<OwnedTask<()>>,
     stats: Arc<CopyStats>,
 }
 
 impl ProgressLine {
-    /// Starts showing, if somebody looks.
+    /// Starts to show the progress if stderr is a terminal.
     pub(super) fn start(stats: &Arc<CopyStats>, quiet: bool) -> ProgressLine {
         let watched = stats.clone();
         let task = (!quiet && std::io::stderr().is_terminal()).then(|| {
-            tokio::spawn(async move {
+            OwnedTask::spawn(async move {
                 tokio::time::sleep(SHOW_AFTER).await;
                 loop {
                     let (passed, total, seconds) = watched.progress();
@@ -39,9 +41,7 @@ impl ProgressLine {
 
 impl Drop for ProgressLine {
     fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+        self.task = None;
         self.stats.clear();
     }
 }
@@ -54,7 +54,7 @@ fn line(passed: u64, total: u64, seconds: f64) -> String {
     format!("{percent:3.0}%  {} of {}  {}/s  {left} left", size(passed), size(total), size(rate as u64))
 }
 
-/// Bytes as people read them.
+/// A number of bytes with a unit.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_how_far_it_is() {
+    fn the_progress_line_has_percentage_rate_and_time() {
         assert_eq!(line(0, 0, 1.0), "  0%  0 B of 0 B  0 B/s  - left");
         assert_eq!(line(50 << 20, 100 << 20, 2.0), " 50%  50.0 MiB of 100.0 MiB  25.0 MiB/s  2 s left");
     }

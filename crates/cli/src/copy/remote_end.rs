@@ -7,14 +7,14 @@ use super::error::CopyError;
 use super::hash;
 use super::names;
 
-/// The kind of hash that is compared.
+/// The hash algorithm.
 const HASH: &str = "sha256";
-/// What a server that does not tell how much it reads at once is asked for.
+/// The read size for a server that reports no limit.
 const DEFAULT_READ: u64 = 64 * 1024;
-/// Links that are followed one after the other, as the kernel does.
+/// The maximum number of symbolic links to follow, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// Files on a target.
+/// The remote end of a copy.
 #[derive(Debug, Clone)]
 pub(super) struct RemoteEnd {
     pub(super) session: Session,
@@ -22,7 +22,7 @@ pub(super) struct RemoteEnd {
     pub(super) verify: bool,
 }
 
-/// What a file there holds, by its hash.
+/// The hash of a file, the number of hashed bytes, and the metadata.
 #[derive(Debug, Clone)]
 pub(super) struct FileHash {
     pub(super) text: String,
@@ -31,36 +31,36 @@ pub(super) struct FileHash {
 }
 
 impl RemoteEnd {
-    /// What a name is; a link is not followed.
+    /// The metadata of a path, without following symbolic links.
     pub(super) async fn stat(&self, path: &str) -> Result<Option<FileMeta>, CopyError> {
-        let found = self.session.files().stat(path).await.map_err(error("look at", path))?;
+        let found = self.session.files().stat(path).await.map_err(error("stat", path))?;
         Ok(meta(&found))
     }
 
-    /// Where a path leads through any links, and what is remote.
+    /// Follows symbolic links; returns the final path and its metadata.
     pub(super) async fn follow(&self, path: &str) -> Result<Option<(String, FileMeta)>, CopyError> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
-            let found = self.session.files().stat(&path).await.map_err(error("look at", &path))?;
+            let found = self.session.files().stat(&path).await.map_err(error("stat", &path))?;
             match (meta(&found), &found.symlink_target) {
                 (Some(FileMeta { kind: FileKind::Link, .. }), Some(text)) => path = names::lead(&path, text),
                 (found, _) => return Ok(found.map(|found| (path, found))),
             }
         }
-        Err(CopyError::file(format!("cannot follow {path}: too many links lead from one to the next")))
+        Err(CopyError::file(format!("cannot follow {path}: too many levels of symbolic links")))
     }
 
-    /// What is in a directory.
+    /// Lists a directory.
     pub(super) async fn list(&self, path: &str) -> Result<Vec<Result<ListedEntry, CopyError>>, CopyError> {
         let params = v1::FsList { path: path.to_owned(), ..v1::FsList::default() };
         let listed = self.session.files().list(params).await.map_err(error("list", path))?;
         if listed.truncated {
-            return Err(CopyError::file(format!("cannot list {path}: the server cuts the list short")));
+            return Err(CopyError::file(format!("cannot list {path}: the server truncates the list")));
         }
         let found = |entry: v1::ListEntry| match entry.name.contains(char::REPLACEMENT_CHARACTER) {
-            // That is how names come that are no text; by that name nothing is found.
+            // The server replaces invalid UTF-8 in names, so the file cannot be addressed.
             true => Err(CopyError::file(format!("cannot copy {}: its name is not UTF-8", entry.path))
-                .hint("rename it there; names travel as text")),
+                .hint("rename the file on the target")),
             false => {
                 let meta = FileMeta { kind: kind(&entry.kind), size: entry.size.unwrap_or(0), mode: None };
                 Ok(ListedEntry { name: entry.name, meta })
@@ -75,18 +75,18 @@ impl RemoteEnd {
         let meta = meta(&found);
         match (found.hash, found.hash_bytes, meta) {
             (Some(text), Some(bytes), Some(meta)) => Ok(FileHash { text, bytes, meta }),
-            _ => Err(CopyError::file(format!("cannot hash {path}: it is gone"))),
+            _ => Err(CopyError::file(format!("cannot hash {path}: no such file"))),
         }
     }
 
-    /// A range of a file.
+    /// Reads a range of a file.
     pub(super) async fn read(&self, path: &str, at: u64, length: u64) -> Result<bytes::Bytes, CopyError> {
         let (bytes, _) =
             self.session.files().read(path, at, Some(length)).await.map_err(error("read", path))?;
         Ok(bytes)
     }
 
-    /// A small file with its mode; its hash must be that of the bytes that came.
+    /// Reads a small file with its mode and checks its hash.
     pub(super) async fn read_whole(
         &self,
         path: &str,
@@ -101,7 +101,9 @@ impl RemoteEnd {
         };
         let (bytes, about) = self.session.files().read_with(params).await.map_err(error("read", path))?;
         if self.verify && about.hash != Some(hash::of(&bytes)) {
-            return Err(CopyError::file(format!("what came of {path} is not what was sent")).passing());
+            return Err(
+                CopyError::file(format!("hash mismatch: the received data of {path} is wrong")).passing()
+            );
         }
         match bytes.len() as u64 == size && about.size == size {
             true => Ok((
@@ -112,17 +114,20 @@ impl RemoteEnd {
         }
     }
 
-    /// Puts a whole small file in commit, in one step, if what arrived is what was sent.
+    /// Writes a small file atomically and checks the hash that the server returns.
     pub(super) async fn put(&self, path: &str, bytes: &[u8], mode: Option<u32>) -> Result<(), CopyError> {
         let asked = self.verify.then(|| HASH.to_owned());
         let written = self.send(path, bytes, "replace", (mode, asked)).await?;
         match !self.verify || written.hash == Some(hash::of(bytes)) {
             true => Ok(()),
-            false => Err(CopyError::file(format!("what arrived in {path} is not what was sent")).passing()),
+            false => {
+                Err(CopyError::file(format!("hash mismatch: {path} differs from the data that was sent"))
+                    .passing())
+            }
         }
     }
 
-    /// Writes bytes; the name may be that of a part.
+    /// Writes bytes; the path may be that of a partial file.
     pub(super) async fn write(
         &self,
         path: &str,
@@ -145,7 +150,7 @@ impl RemoteEnd {
             mode: Some(how.to_owned()),
             mkdir_parents: true,
             permissions: mode.map(|mode| format!("{mode:04o}")),
-            // As cp, scp and rsync: when it is on disk is the system's to say.
+            // As with cp, scp and rsync, the kernel decides when data is written to disk.
             durable: Some(false),
             hash,
             ..v1::FsWrite::default()
@@ -153,17 +158,17 @@ impl RemoteEnd {
         self.session.files().put(params, bytes).await.map_err(error("write", path))
     }
 
-    /// Gives what is complete its name.
+    /// Renames a complete partial file.
     pub(super) async fn commit(&self, part: &str, target: &str) -> Result<(), CopyError> {
         self.session.files().rename(part, target, true).await.map_err(error("write", target))
     }
 
-    /// Makes a directory and those above it.
+    /// Creates a directory and its parents.
     pub(super) async fn mkdir(&self, path: &str) -> Result<(), CopyError> {
         self.session.files().mkdir(path, true).await.map_err(error("make", path))
     }
 
-    /// Removes a file that need not be remote.
+    /// Removes a file if it exists.
     pub(super) async fn remove(&self, path: &str) -> Result<(), CopyError> {
         match self.stat(path).await? {
             Some(_) => self.session.files().remove(path, false).await.map_err(error("remove", path)),
@@ -171,13 +176,13 @@ impl RemoteEnd {
         }
     }
 
-    /// The most that one answer holds of a file.
+    /// The maximum number of bytes of one read.
     pub(super) fn max_read(&self) -> u64 {
         self.session.open_result().limits.max_file_read_bytes.unwrap_or(DEFAULT_READ).max(1)
     }
 }
 
-/// What a target says about one of its files.
+/// Converts an error of the target about a file.
 fn error(action: &str, path: &str) -> impl FnOnce(client::Error) -> CopyError {
     move |error| CopyError::from(error).about(action, path)
 }
@@ -197,7 +202,7 @@ fn kind(name: &str) -> FileKind {
     }
 }
 
-/// Permission bits from letters: `-rwxr-xr-x`.
+/// Parses permission bits such as `-rwxr-xr-x`.
 fn permissions(letters: &str) -> Option<u32> {
     let letters = letters.as_bytes();
     let last = letters.get(letters.len().checked_sub(9)?..)?;
@@ -209,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_are_read_as_permissions() {
+    fn permission_letters_are_parsed() {
         assert_eq!(permissions("-rwxr-x---"), Some(0o750));
         assert_eq!(permissions("dtrwxrwxrwx"), Some(0o777));
         assert_eq!(permissions("-rw"), None);

@@ -1,4 +1,4 @@
-//! CopyStats: what a copy has done so far, for its progress and for its last word.
+//! CopyStats: the counters of a copy, for the progress line and the summary.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -10,12 +10,12 @@ use serde::Serialize;
 use super::error::CopyError;
 use crate::output;
 
-/// What a copy has done so far.
+/// The counters of a copy.
 #[derive(Debug)]
 pub(super) struct CopyStats {
     started: Instant,
     json: bool,
-    /// Bytes there are to copy, and those dealt with.
+    /// Bytes to copy, and bytes done.
     total: AtomicU64,
     passed: AtomicU64,
     files: AtomicU64,
@@ -23,24 +23,24 @@ pub(super) struct CopyStats {
     skipped: AtomicU64,
     left_out: AtomicU64,
     failed: AtomicU64,
-    /// One line at a time, and none into the middle of a progress line.
+    /// Whether a progress line is drawn; the lock keeps other lines out of it.
     shown: Mutex<bool>,
 }
 
-/// The last word, as `--json` shows it.
+/// The summary that `--json` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct CopySummary {
     /// Files that were copied.
     pub(super) files: u64,
-    /// Bytes in them.
+    /// Bytes in copied files.
     pub(super) bytes: u64,
-    /// Files that were the same already.
+    /// Files that were identical already.
     pub(super) skipped: u64,
-    /// Links and special files that were left out.
+    /// Symbolic links and special files that were skipped.
     pub(super) left_out: u64,
     /// Files that could not be copied.
     pub(super) failed: u64,
-    /// How long it took.
+    /// The duration of the copy.
     pub(super) seconds: f64,
 }
 
@@ -64,7 +64,7 @@ impl CopyStats {
         self.total.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that need no more work.
+    /// Counts bytes that are done.
     pub(super) fn passed(&self, bytes: u64) {
         self.passed.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -90,26 +90,26 @@ impl CopyStats {
         }
     }
 
-    /// Something that is not copied, and why.
+    /// Counts and reports an entry that is not copied.
     pub(super) fn left_out(&self, path: &str, why: &str) {
         self.left_out.fetch_add(1, Ordering::Relaxed);
-        self.note(format!("left out {path}: {why}"));
+        self.note(format!("skipped {path}: {why}"));
     }
 
-    /// A word on stderr.
+    /// Prints a note on stderr.
     pub(super) fn note(&self, text: impl std::fmt::Display) {
         self.clear();
         output::note(text);
     }
 
-    /// Shows a progress line in commit of the one before.
+    /// Draws the progress line over the previous one.
     pub(super) fn show(&self, line: &str) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         output::draw_line(line);
         *shown = true;
     }
 
-    /// Takes the progress line away.
+    /// Clears the progress line.
     pub(super) fn clear(&self) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut *shown) {

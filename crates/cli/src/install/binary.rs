@@ -76,7 +76,7 @@ impl RexdBinary {
                 file.display()
             ));
         }
-        let sha256 = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = hex::encode(Sha256::digest(&content));
         RexdBinary { file: file.to_owned(), content, sha256 }
     }
 }

@@ -1,4 +1,4 @@
-//! One call of a tool: it runs, tells how far it is, hears that nobody wants it any more, and asks the person.
+//! Runs one tool call, with progress notifications, cancellation and approval requests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::elicit;
 use crate::tools::{ToolCall, ToolOutcome, Toolbox};
 
-/// How often progress is told.
+/// The interval of progress notifications.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
-/// Runs a call to its end. `stop` ends it, as the client's cancellation does.
+/// Runs a call to its end. `stop` cancels it, as the client's cancellation does.
 pub(super) async fn run(
     toolbox: &Toolbox,
     request: &CallToolRequestParams,
@@ -50,7 +50,7 @@ async fn pending(approval_prompt: &mut Option<Pin<Box<dyn Future<Output = ()> + 
     }
 }
 
-/// Tells how far a call is, to a client that wants to hear it.
+/// Sends progress notifications if the client requested them.
 struct Progress {
     ticks: Option<Interval>,
     started: Instant,
@@ -75,7 +75,7 @@ impl Progress {
         let seconds = self.started.elapsed().as_secs_f64();
         let message = line.unwrap_or_else(|| format!("running for {seconds:.0} s"));
         let told = ProgressNotificationParam::new(token, seconds).with_message(message);
-        // A client that has gone hears nothing.
+        // The client may have disconnected.
         context.peer.notify_progress(told).await.ok();
     }
 }

@@ -1,4 +1,4 @@
-//! Our tools and outcomes as MCP writes them.
+//! Converts tools and outcomes to MCP's types.
 
 use rmcp::model::{
     CallToolResult, ContentBlock, JsonObject, Resource, ResourceContents, Tool, ToolAnnotations,
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::tools::{ContentPart, ToolOutcome, catalog, image, uri};
 
-/// A tool's definition.
+/// Converts a tool definition.
 pub(super) fn tool(tool: &catalog::Tool) -> Tool {
     let annotations = ToolAnnotations::with_title(tool.title)
         .read_only(tool.hints.read_only)
@@ -26,7 +26,7 @@ fn object(value: Value) -> JsonObject {
     }
 }
 
-/// What a tool answered.
+/// Converts the outcome of a tool.
 pub(super) fn result(outcome: ToolOutcome) -> CallToolResult {
     let content = outcome.parts.into_iter().map(block).collect();
     let mut result = match outcome.is_error {
@@ -53,7 +53,7 @@ fn block(part: ContentPart) -> ContentBlock {
     }
 }
 
-/// A file's content: as text if it is text.
+/// The contents of a file, as text if it is UTF-8.
 pub(super) fn contents(uri: &str, bytes: Vec<u8>) -> ResourceContents {
     match String::from_utf8(bytes) {
         Ok(text) => ResourceContents::text(text, uri),

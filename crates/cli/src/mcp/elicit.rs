@@ -1,4 +1,4 @@
-//! Asking the person at the client what policy leaves open, with the whole truth about it.
+//! Forwards approval requests to the user of the MCP client, with the complete operation.
 
 use client::v1::ApprovalRequested;
 use rmcp::model::{
@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 
 use crate::tools::approval_queue::ClaimedApproval;
 
-/// Characters of an operation that are shown: a diff may be long, a dialogue may not.
+/// Characters shown of an operation: dialogs are small.
 const MOST_SHOWN: usize = 8_000;
-/// The same for each thing that tells what it means.
+/// Characters shown of each other field.
 const MOST_FACT: usize = 1_000;
 
-/// Whether a question is about this call.
+/// Whether an approval request belongs to this call.
 pub(super) fn belongs(asked: &ApprovalRequested, tool: &str, arguments: &Map<String, Value>) -> bool {
     let methods: &[&str] = match tool {
         "bash" => &["exec.start"],
@@ -34,7 +34,7 @@ pub(super) fn belongs(asked: &ApprovalRequested, tool: &str, arguments: &Map<Str
     };
     let command = arguments.get("command").and_then(Value::as_str);
     let asked_command = asked.operation["command"].as_str();
-    // Of several commands at once each asks for its own.
+    // Concurrent commands each match their own request.
     let fits = match (command, asked_command) {
         (Some(command), Some(asked)) => asked.contains(command),
         _ => true,
@@ -42,7 +42,7 @@ pub(super) fn belongs(asked: &ApprovalRequested, tool: &str, arguments: &Map<Str
     methods.contains(&asked.method.as_str()) && fits
 }
 
-/// Asks, and passes the answer on. No answer is a no.
+/// Prompts the user and sends the decision. No answer counts as a denial.
 pub(super) async fn ask(peer: Peer<RoleServer>, question: ClaimedApproval) {
     let Some(request) = question.request() else { return };
     let answer = match form() {
@@ -70,13 +70,13 @@ fn form() -> Option<ElicitationSchema> {
             "decision": {
                 "type": "string",
                 "title": "Decision",
-                "description": "Let it happen, or not",
+                "description": "Approve or deny the operation",
                 "enum": ["approve", "deny"],
             },
             "scope": {
                 "type": "string",
-                "title": "For how long",
-                "description": "Only this time, or whatever the same rule asks until the session ends",
+                "title": "Scope",
+                "description": "Only this operation, or all operations of the same rule until the session ends",
                 "enum": ["once", "session"],
                 "default": "once",
             },
@@ -96,8 +96,8 @@ fn decision(answer: &ElicitResult) -> (bool, Option<&'static str>) {
     (approve, scope)
 }
 
-/// What is asked: first all that tells what it means, then the operation, in full as far as it fits. Whoever sees only
-/// a part of it is told so before everything else.
+/// The text of the prompt: first the fields that explain the operation, then the operation. If text is omitted, a
+/// warning comes first.
 fn message(request: &ApprovalRequested) -> String {
     let operation = &request.operation;
     let mut facts = vec![request.summary.clone()];
@@ -122,14 +122,14 @@ fn message(request: &ApprovalRequested) -> String {
     let warning = match hidden {
         0 => String::new(),
         _ => format!(
-            "NOT ALL OF IT IS SHOWN: {hidden} bytes are left out. `rex approvals list --json` shows approval {} whole.\n\n",
+            "INCOMPLETE: {hidden} bytes are not shown. `rex approvals list --json` shows the whole approval {}.\n\n",
             request.approval_id
         ),
     };
     format!("{warning}{facts}\n\n{whole}\n")
 }
 
-/// The operation itself.
+/// The complete operation as text.
 fn in_full(operation: &Value) -> String {
     if let Some(command) = operation["command"].as_str() {
         return format!("command: {}", plain(command));
@@ -142,7 +142,7 @@ fn in_full(operation: &Value) -> String {
     }
 }
 
-/// A command without what we put around it so that its stdin is empty.
+/// The command without the wrapper that empties its stdin.
 fn plain(command: &str) -> &str {
     command.strip_prefix("{ ").and_then(|rest| rest.strip_suffix("\n} </dev/null")).unwrap_or(command)
 }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_goes_to_the_call_that_waits_for_it() {
+    fn a_request_belongs_to_the_call_that_it_blocks() {
         let run = asked("exec.start", json!({ "kind": "run", "command": "{ git push\n} </dev/null" }));
         let arguments = |command: &str| Map::from_iter([("command".to_owned(), json!(command))]);
         assert!(belongs(&run, "bash", &arguments("git push")));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_person_sees_the_command_itself_and_a_diff_as_it_is() {
+    fn the_prompt_contains_the_plain_command_and_the_diff() {
         let text =
             message(&asked("exec.start", json!({ "command": "{ git push\n} </dev/null", "cwd": "/srv" })));
         assert!(
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_means_comes_first_and_a_part_is_called_a_part_before_it() {
+    fn a_truncated_prompt_starts_with_a_warning_and_the_explaining_fields() {
         for operation in [
             json!({ "cwd": "/srv", "command": format!("echo {}; rm -rf /", "✓".repeat(20_000)) }),
             json!({ "cwd": "/srv", "diff": "✓".repeat(20_000) }),
@@ -192,7 +192,7 @@ mod tests {
             let mut request = asked("exec.start", operation);
             (request.reason, request.risk) = (Some("it is shared".to_owned()), Some("high".to_owned()));
             let text = message(&request);
-            assert!(text.starts_with("NOT ALL OF IT IS SHOWN") && text.contains("approval a "), "{text}");
+            assert!(text.starts_with("INCOMPLETE") && text.contains("approval a."), "{text}");
             let operation = text.find('✓').unwrap();
             for fact in ["rex approvals", "run git push", "in: /srv", "rule: pushes", "shared", "risk: high"]
             {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_clear_yes_is_a_yes() {
+    fn only_an_explicit_approval_approves() {
         let answer = |action, content: Value| decision(&ElicitResult::new(action).with_content(content)).0;
         assert!(answer(ElicitationAction::Accept, json!({ "decision": "approve" })));
         assert!(!answer(ElicitationAction::Accept, json!({ "decision": "deny" })));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_one_that_clients_take() {
+    fn the_form_is_a_valid_elicitation_schema() {
         assert!(form().is_some());
     }
 }

@@ -1,12 +1,11 @@
-//! The MCP server: the tools for every agent that speaks MCP, on stdin and stdout or over HTTP.
+//! The MCP server: the tools for MCP clients, on stdin and stdout or over HTTP.
 //!
-//! [`server`] answers requests, `call` runs one tool with progress, cancellation and approval_queue to the person, [`http`]
-//! lets many clients in, [`install`] writes the configuration of agents' programs.
+//! [`server`] handles requests, `call` runs one tool with progress, cancellation and approvals, [`http`] serves many
+//! clients, [`install`] edits the configuration of agents.
 
 mod call;
 mod convert;
 mod elicit;
-mod gate;
 pub mod http;
 pub mod install;
 pub mod server;

@@ -1,4 +1,4 @@
-//! What the server says of itself, and what it does with each request. One for each client.
+//! The MCP request handler, one per client.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -16,15 +16,15 @@ use tokio_util::sync::CancellationToken;
 use super::{call, convert};
 use crate::tools::{Toolbox, ToolboxOptions, catalog, uri};
 
-/// The newest version whose clients have a session, and whose servers may ask: later ones have neither, so a client
-/// of those is answered with this one, which all of them speak too.
+/// The newest version with sessions and server requests. A client of a later version is answered with this one, which
+/// it supports too.
 const NEWEST: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 
-/// What models are told before they see a tool.
-const INSTRUCTIONS: &str = "Commands and files on the machine where the work is done, which need not be the one you run on: \
-use these tools, and not your own, for everything that concerns the project. Paths are relative to the working directory \
-there. A command that takes long goes on in the background; bash_output reads on. Where the work is done is chosen by \
-the person (`rex target use`) and may change between two calls.";
+/// The server instructions for models.
+const INSTRUCTIONS: &str = "These tools run commands and access files on the target machine, which may not be the machine you run on: \
+use them instead of your own tools for everything that concerns the project. Relative paths start in the working directory \
+on the target. A command that runs for a long time continues in the background; read its output with bash_output. The user chooses \
+the target (`rex target use`), and it may change between two calls.";
 
 /// The server of one client.
 #[derive(Debug)]
@@ -35,19 +35,19 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// A server whose calls end when `stop` does.
+    /// A server whose calls end when `stop` is cancelled.
     pub fn new(options: ToolboxOptions, stop: CancellationToken) -> McpServer {
         McpServer { options, stop, toolbox: Arc::default() }
     }
 
-    /// Where its toolbox will be, once the client has said what it can do.
+    /// The slot of its toolbox, filled when the client has sent its capabilities.
     pub fn toolbox_slot(&self) -> Arc<OnceLock<Arc<Toolbox>>> {
         self.toolbox.clone()
     }
 
-    fn toolbox(&self, can_ask: bool) -> &Arc<Toolbox> {
+    fn toolbox(&self, supports_forms: bool) -> &Arc<Toolbox> {
         self.toolbox.get_or_init(|| {
-            let options = ToolboxOptions { approvals: can_ask, ..self.options.clone() };
+            let options = ToolboxOptions { approvals: supports_forms, ..self.options.clone() };
             Arc::new(Toolbox::new(options))
         })
     }
@@ -73,14 +73,14 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
-        let forms = request
+        let supports_forms = request
             .capabilities
             .elicitation
             .as_ref()
             .is_some_and(|can| can.form.is_some() || can.url.is_none());
-        let toolbox = self.toolbox(forms).clone();
-        // The first call finds the session open.
-        tokio::spawn(async move { toolbox.warm_up().await });
+        let toolbox = self.toolbox(supports_forms).clone();
+        // The session is open when the first call needs it.
+        toolbox.warm_up();
         self.negotiate_initialize(&request)
     }
 
@@ -118,7 +118,7 @@ impl ServerHandler for McpServer {
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let Some(path) = uri::path(&request.uri) else {
-            let message = format!("{} is no file of the target; its files are file:///PATH", request.uri);
+            let message = format!("{} is not a file on the target; use file:///PATH", request.uri);
             return Err(ErrorData::resource_not_found(message, None));
         };
         let read = self.toolbox(false).read_file(&path).await;

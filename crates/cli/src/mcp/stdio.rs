@@ -1,36 +1,38 @@
-//! MCP on stdin and stdout, for one client, until its end of the pipe closes.
+//! MCP on stdin and stdout, for one client, until it closes stdin.
 
 use client::stdio;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::server::McpServer;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
 use crate::tools::ToolboxOptions;
 
-/// The longest message that is taken: a file to write comes in one.
-const LONGEST_MESSAGE: usize = 64 * 1024 * 1024;
+/// The maximum size of a message; a written file is one message.
+const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Serves until stdin ends or a signal comes; everything that was started has ended then. Calls that are under way when
-/// stdin ends have a few seconds to be answered.
+/// Serves until stdin is closed or a signal arrives, then ends all started processes. After stdin is closed, running
+/// calls have a few seconds to finish.
 pub async fn serve(options: ToolboxOptions) -> Result<(), Failure> {
     let stop = CancellationToken::new();
-    stop_on_signals(&stop)?;
+    let _signal_tasks = stop_on_signals(&stop)?;
     let server = McpServer::new(options, stop.child_token());
     let toolbox = server.toolbox_slot();
     let input = stdio::input(rustix::stdio::stdin())?;
     let output = stdio::output(rustix::stdio::stdout())?;
-    let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(LONGEST_MESSAGE);
+    let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_MESSAGE_BYTES);
     match server.serve_with_ct(transport, stop).await {
-        // How it came to an end is nothing anybody waits for.
+        // The reason for the end does not matter.
         Ok(running) => drop(running.waiting().await),
-        // A client that leaves before it has said hello leaves nothing behind.
+        // A client that disconnects before initialization started nothing.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {}
-        Err(error) => output::note(format_args!("the client did not begin as MCP says: {error}")),
+        Err(error) => output::note(format_args!("MCP initialization failed: {error}")),
     }
     if let Some(toolbox) = toolbox.get() {
         toolbox.close().await;
@@ -38,14 +40,8 @@ pub async fn serve(options: ToolboxOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends with a signal as with the end of stdin, but at once.
-pub(super) fn stop_on_signals(stop: &CancellationToken) -> Result<(), Failure> {
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        let (mut signals, stop) = (signal(kind)?, stop.clone());
-        tokio::spawn(async move {
-            signals.recv().await;
-            stop.cancel();
-        });
-    }
-    Ok(())
+/// Cancels `stop` on SIGINT, SIGTERM and SIGHUP, as long as the returned tasks are held.
+pub(super) fn stop_on_signals(stop: &CancellationToken) -> Result<JoinSet<()>, Failure> {
+    let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    interrupt::cancel_on_signals(&signals, stop)
 }

@@ -92,8 +92,7 @@ fn used_file(state: &Path) -> PathBuf {
 /// The session id is arbitrary text, so its hash is the file name.
 fn session_file(state: &Path, session: &str) -> PathBuf {
     let hash = Sha256::digest(session.as_bytes());
-    let name: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    state.join("sessions").join(name)
+    state.join("sessions").join(hex::encode(&hash[..16]))
 }
 
 #[cfg(test)]

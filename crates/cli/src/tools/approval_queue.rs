@@ -1,4 +1,4 @@
-//! ApprovalQueue: what policy leaves to somebody to decide, handed to the call that waits for it.
+//! ApprovalQueue: pending approval requests, handed to the tool calls that they block.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use client::{ApprovalEvent, ApprovalSubscription, Session, v1};
 use tokio::sync::Notify;
 
-/// ApprovalQueue that wait; past it the oldest is left to run out.
+/// Requests in the queue; beyond it, the oldest is dropped and expires at the server.
 const MAX_QUEUED: usize = 256;
 
-/// What waits for a decision, of all sessions of a toolbox.
+/// The pending approval requests of all sessions of a toolbox.
 #[derive(Debug, Default)]
 pub struct ApprovalQueue {
     waiting: Mutex<VecDeque<QueuedApproval>>,
@@ -22,7 +22,7 @@ struct QueuedApproval {
     request: Arc<v1::ApprovalRequested>,
 }
 
-/// A question that somebody has taken. Dropped without an answer it goes to whoever asks next.
+/// A request taken from the queue. Dropped without a decision, it returns to the queue.
 #[derive(Debug)]
 pub struct ClaimedApproval {
     waiting: Option<QueuedApproval>,
@@ -30,7 +30,7 @@ pub struct ClaimedApproval {
 }
 
 impl ApprovalQueue {
-    /// Takes in what is asked in one session, until it ends.
+    /// Adds the requests of one session until it ends.
     pub(super) async fn listen(self: Arc<ApprovalQueue>, mut approvals: ApprovalSubscription) {
         while let Some(event) = approvals.next().await {
             match event {
@@ -45,7 +45,7 @@ impl ApprovalQueue {
         }
     }
 
-    /// The next question that fits.
+    /// Waits for the next request that `fits`.
     pub async fn next(
         self: &Arc<ApprovalQueue>,
         fits: impl Fn(&v1::ApprovalRequested) -> bool,
@@ -53,7 +53,7 @@ impl ApprovalQueue {
         loop {
             let status = self.status.notified();
             tokio::pin!(status);
-            // From here on nothing slips through between looking and waiting.
+            // Registered before the queue is checked, so that no notification is missed.
             status.as_mut().enable();
             let found = {
                 let mut waiting = self.waiting();
@@ -83,12 +83,12 @@ impl ApprovalQueue {
 }
 
 impl ClaimedApproval {
-    /// What is asked.
+    /// The request, until it is decided.
     pub fn request(&self) -> Option<&v1::ApprovalRequested> {
         self.waiting.as_ref().map(|waiting| waiting.request.as_ref())
     }
 
-    /// Decides it. That somebody else was quicker is no failure.
+    /// Sends the decision. An error means that another approver was faster.
     pub async fn decide(mut self, approve: bool, scope: Option<&str>) {
         if let Some(QueuedApproval { session, request }) = self.waiting.take() {
             session.decide(&request.approval_id, approve, scope).await.ok();

@@ -1,10 +1,10 @@
-//! A call's arguments, taken out by name; what is wrong with them names the argument.
+//! Extracts the arguments of a call by name; errors name the argument.
 
 use serde_json::{Map, Value};
 
 use super::catalog::Tool;
 
-/// What is wrong with a call's arguments.
+/// Why the arguments of a call are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{tool}: {problem}; it takes {takes}")]
 pub struct BadArguments {
@@ -13,7 +13,7 @@ pub struct BadArguments {
     takes: String,
 }
 
-/// The arguments of one call. What is absent and what is `null` are the same.
+/// The arguments of one call. `null` counts as absent.
 #[derive(Debug)]
 pub struct Arguments<'a> {
     tool: &'static Tool,
@@ -21,22 +21,22 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Checks that nothing is given that the tool does not take.
+    /// Checks that the tool takes every given argument.
     pub fn of(tool: &'static Tool, given: &'a Map<String, Value>) -> Result<Arguments<'a>, BadArguments> {
         let arguments = Arguments { tool, given };
         let schema = tool.schema();
         match given.keys().find(|name| schema["properties"].get(name.as_str()).is_none()) {
-            Some(name) => Err(arguments.bad(format!("there is no argument `{name}`"))),
+            Some(name) => Err(arguments.bad(format!("unknown argument `{name}`"))),
             None => Ok(arguments),
         }
     }
 
-    /// Text that must be there.
+    /// A required string.
     pub fn text(&self, name: &str) -> Result<&'a str, BadArguments> {
-        self.maybe_text(name)?.ok_or_else(|| self.bad(format!("`{name}` is missing")))
+        self.maybe_text(name)?.ok_or_else(|| self.bad(format!("missing argument `{name}`")))
     }
 
-    /// Text that may be there.
+    /// An optional string.
     pub fn maybe_text(&self, name: &str) -> Result<Option<&'a str>, BadArguments> {
         match self.value(name) {
             None => Ok(None),
@@ -45,21 +45,21 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A whole number that may be there. Models write numbers as text at times.
+    /// An optional integer. Models sometimes write numbers as strings.
     pub fn maybe_number(&self, name: &str, minimum: u64) -> Result<Option<u64>, BadArguments> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let number = match value {
             Value::String(text) => text.parse().ok(),
-            // 5.0 is five.
+            // 5.0 is accepted as 5.
             other => other.as_u64().or_else(|| other.as_f64().filter(|n| n.fract() == 0.0).and_then(whole)),
         };
         match number {
             Some(number) if number >= minimum => Ok(Some(number)),
-            _ => Err(self.wrong(name, &format!("a whole number from {minimum}"), value)),
+            _ => Err(self.wrong(name, &format!("an integer of at least {minimum}"), value)),
         }
     }
 
-    /// A flag; absent it is false.
+    /// An optional boolean; absent means false.
     pub fn flag(&self, name: &str) -> Result<bool, BadArguments> {
         match self.value(name) {
             None => Ok(false),
@@ -87,7 +87,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// A number without a fraction as an integer.
+/// Converts a float without a fraction to an integer.
 fn whole(number: f64) -> Option<u64> {
     format!("{number:.0}").parse().ok()
 }
@@ -111,16 +111,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_names_the_argument() {
+    fn an_error_names_the_argument() {
         let command = |arguments: &Arguments<'_>| arguments.text("command").map(drop);
         assert_eq!(
             problem("bash", json!({}), command),
-            "bash: `command` is missing; it takes `background`, `command`, `cwd`, `timeout_ms`"
+            "bash: missing argument `command`; it takes `background`, `command`, `cwd`, `timeout_ms`"
         );
         assert!(
             problem("bash", json!({ "command": 5 }), command).contains("`command` must be a string, not 5")
         );
-        assert!(problem("bash", json!({ "cmd": "x" }), command).contains("no argument `cmd`"));
+        assert!(problem("bash", json!({ "cmd": "x" }), command).contains("unknown argument `cmd`"));
         let timeout = |arguments: &Arguments<'_>| arguments.maybe_number("timeout_ms", 1).map(drop);
         for odd in [json!(0), json!(-1), json!(1.5), json!("soon"), json!([])] {
             assert!(problem("bash", json!({ "timeout_ms": odd }), timeout).contains("`timeout_ms`"), "{odd}");

@@ -1,4 +1,4 @@
-//! `list`, `glob`, `grep` and `stat`: looking around.
+//! The tools `list`, `glob`, `grep` and `stat`.
 
 use std::fmt::Write as _;
 
@@ -10,16 +10,16 @@ use super::outcome::ToolOutcome;
 use super::toolbox::{TargetSession, Toolbox};
 use super::{process, search};
 
-/// Entries, paths or lines that are asked for.
+/// The maximum number of entries, paths or matches requested.
 const MAX_RESULTS: i64 = 1_000;
-/// Bytes of text that are shown of them.
+/// The maximum size of the text returned.
 const SHOWN: usize = 48 * 1024;
-/// Characters that are shown of a line that matches.
+/// The maximum number of characters of a matching line.
 const MAX_LINE_CHARS: usize = 500;
-/// How grep names the output of a process.
+/// The path prefix with which grep searches the output of a process.
 const OF_PROCESS: &str = "process:";
 
-/// What is in a directory.
+/// Lists a directory.
 pub(super) async fn list(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let listed = entries(toolbox, arguments.maybe_text("path")?.unwrap_or(".")).await?;
     let text = match listed.entries.is_empty() {
@@ -35,11 +35,11 @@ pub(super) async fn entries(toolbox: &Toolbox, path: &str) -> Result<v1::FsListR
             v1::FsList { path: target.path(path), max_entries: Some(MAX_RESULTS), ..v1::FsList::default() };
         target.session.files().list(params).await
     };
-    let next = "stat says what it is; list without a path shows the working directory";
+    let next = "use stat to check the path; list without a path lists the working directory";
     toolbox.with_session(list).await.map_err(|failure| with_hint(failure, next))
 }
 
-/// Entries, one a line.
+/// The entries, one per line.
 pub(super) fn listing(listed: &v1::FsListResult) -> String {
     let line = |entry: &v1::ListEntry| match (entry.kind.as_str(), entry.size) {
         ("dir", _) => format!("{}/", entry.name),
@@ -47,10 +47,10 @@ pub(super) fn listing(listed: &v1::FsListResult) -> String {
         (_, Some(size)) => format!("{}  {size}", entry.name),
         (_, None) => entry.name.clone(),
     };
-    limited(listed.entries.iter().map(line), listed.truncated, "glob with a pattern finds the others")
+    limited(listed.entries.iter().map(line), listed.truncated, "use glob with a pattern")
 }
 
-/// Paths by pattern.
+/// Finds files by pattern.
 pub(super) async fn glob(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let (pattern, path) = (arguments.text("pattern")?, arguments.maybe_text("path")?);
     let glob = |target: TargetSession| async move {
@@ -61,15 +61,15 @@ pub(super) async fn glob(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
     let found = toolbox
         .with_session(glob)
         .await
-        .map_err(|failure| with_hint(failure, "a pattern looks like **/*.rs"))?;
+        .map_err(|failure| with_hint(failure, "use a pattern such as **/*.rs"))?;
     let text = match found.matches.is_empty() {
-        true => format!("nothing matches {pattern}"),
-        false => limited(found.matches.iter().cloned(), found.truncated, "narrow the pattern or the path"),
+        true => format!("no match for {pattern}"),
+        false => limited(found.matches.iter().cloned(), found.truncated, "use a narrower pattern or path"),
     };
     Ok(ToolOutcome::text(text).with(value(&found)))
 }
 
-/// LineWindow by pattern, in files or in the output of a process.
+/// Searches files or the output of a process.
 pub(super) async fn grep(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let (pattern, path) = (arguments.text("pattern")?, arguments.maybe_text("path")?);
     let include = arguments.maybe_text("include")?;
@@ -92,7 +92,7 @@ pub(super) async fn grep(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
                 };
                 target.session.files().grep(params).await
             };
-            let next = "put \\ before what is meant as it is written: ( ) [ ] { } . * + ? | ^ $";
+            let next = "escape special characters with \\: ( ) [ ] { } . * + ? | ^ $";
             toolbox.with_session(grep).await.map_err(|failure| with_hint(failure, next))?
         }
     };
@@ -102,20 +102,21 @@ pub(super) async fn grep(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
         format!("{}:{}: {text}{dots}", found.path, found.line)
     };
     let text = match found.matches.is_empty() {
-        true => format!("nothing matches {pattern}"),
-        false => {
-            limited(found.matches.iter().map(line), found.truncated, "narrow the pattern, path or include")
-        }
+        true => format!("no match for {pattern}"),
+        false => limited(
+            found.matches.iter().map(line),
+            found.truncated,
+            "use a narrower pattern, path or include",
+        ),
     };
     Ok(ToolOutcome::text(text).with(value(&found)))
 }
 
-/// What a path is.
+/// Returns the metadata of a path.
 pub(super) async fn stat(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let path = arguments.text("path")?;
     let stat = |target: TargetSession| async move { target.session.files().stat(&target.path(path)).await };
-    let stat =
-        toolbox.with_session(stat).await.map_err(|failure| with_hint(failure, "choose another path"))?;
+    let stat = toolbox.with_session(stat).await.map_err(|failure| with_hint(failure, "use another path"))?;
     if !stat.exists {
         return Ok(ToolOutcome::text(format!("{} does not exist", stat.path)).with(value(&stat)));
     }
@@ -130,10 +131,10 @@ pub(super) async fn stat(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
         write!(text, ", uid {uid}, gid {gid}").ok();
     }
     if let Some(mtime) = stat.mtime {
-        write!(text, ", changed {mtime} ms after 1970").ok();
+        write!(text, ", modified {mtime} ms after 1970").ok();
     }
     if let Some(target) = &stat.symlink_target {
-        write!(text, ", leads to {target}").ok();
+        write!(text, ", symbolic link to {target}").ok();
     }
     let outcome = ToolOutcome::text(text).with(value(&stat));
     Ok(match stat.kind.as_deref() {
@@ -142,7 +143,7 @@ pub(super) async fn stat(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
     })
 }
 
-/// LineWindow up to what is shown, and what to do if that is not all.
+/// Joins lines up to the size limit, with a note about the rest.
 fn limited(lines: impl Iterator<Item = String>, truncated: bool, next: &str) -> String {
     let (mut text, mut left) = (String::new(), 0_usize);
     for line in lines {
@@ -157,8 +158,8 @@ fn limited(lines: impl Iterator<Item = String>, truncated: bool, next: &str) -> 
     let text = text.trim_end_matches('\n');
     match (left, truncated) {
         (0, false) => text.to_owned(),
-        (0, true) => format!("{text}\n[there are more; {next}]"),
-        (left, _) => format!("{text}\n[{left} more are not shown; {next}]"),
+        (0, true) => format!("{text}\n[truncated; {next}]"),
+        (left, _) => format!("{text}\n[{left} more not shown; {next}]"),
     }
 }
 
@@ -167,10 +168,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_shown_is_counted() {
+    fn lines_beyond_the_limit_are_counted() {
         let many = (0..10_000).map(|n| format!("line number {n}"));
         let text = limited(many, false, "do this");
-        assert!(text.len() < SHOWN + 100 && text.ends_with("more are not shown; do this]"), "{}", text.len());
-        assert_eq!(limited(["a".to_owned()].into_iter(), true, "x"), "a\n[there are more; x]");
+        assert!(text.len() < SHOWN + 100 && text.ends_with("more not shown; do this]"), "{}", text.len());
+        assert_eq!(limited(["a".to_owned()].into_iter(), true, "x"), "a\n[truncated; x]");
     }
 }

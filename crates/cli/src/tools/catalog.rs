@@ -1,32 +1,32 @@
-//! The tools as models see them: name, description, schema and hints, each written once. No tool names a host.
+//! The definitions of the tools: name, description, schema and hints. They do not depend on the target.
 
 use serde_json::{Value, json};
 
-/// One tool.
+/// The definition of one tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
-    /// What it is called by.
+    /// The name of the tool.
     pub name: &'static str,
-    /// For people.
+    /// The title for people.
     pub title: &'static str,
-    /// What a model has to know to use it well.
+    /// The description for models.
     pub description: &'static str,
-    /// What it may do to the world.
+    /// The effects of the tool.
     pub hints: ToolHints,
     properties: fn() -> Value,
     required: &'static [&'static str],
 }
 
-/// What a tool may do to the world, as MCP's annotations say it.
+/// The effects of a tool, as MCP's annotations describe them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolHints {
-    /// It changes nothing.
+    /// The tool changes nothing.
     pub read_only: bool,
-    /// It may destroy something.
+    /// The tool may destroy data.
     pub destructive: bool,
-    /// Doing it twice is doing it once.
+    /// Repeating a call has no further effect.
     pub idempotent: bool,
-    /// It may reach beyond the machine.
+    /// The tool may affect other machines.
     pub open_world: bool,
 }
 
@@ -36,7 +36,7 @@ const DESTRUCTIVE: ToolHints =
     ToolHints { read_only: false, destructive: true, idempotent: false, open_world: false };
 
 impl Tool {
-    /// Its arguments as a JSON Schema. The same bytes each time, whatever targets there are.
+    /// The JSON Schema of the arguments, the same for every target.
     pub fn schema(&self) -> Value {
         json!({
             "type": "object",
@@ -46,7 +46,7 @@ impl Tool {
         })
     }
 
-    /// Its hints as MCP writes them.
+    /// The MCP annotations.
     pub fn annotations(&self) -> Value {
         json!({
             "title": self.title,
@@ -58,7 +58,7 @@ impl Tool {
     }
 }
 
-/// A tool by its name.
+/// Finds a tool by its name.
 pub fn find(name: &str) -> Option<&'static Tool> {
     ALL.iter().find(|tool| tool.name == name)
 }
@@ -75,25 +75,24 @@ fn flag(description: &str) -> Value {
     json!({ "type": "boolean", "default": false, "description": description })
 }
 
-/// Every tool, in the order models are told of them.
+/// All tools, in the order of `tools/list`.
 pub const ALL: &[Tool] = &[
     Tool {
         name: "bash",
         title: "Run a command",
-        description: "Runs a shell command on the machine where the work is, and returns what it wrote to stdout and stderr, \
-as it came, and its exit code. The shell is `sh`; for features of bash write `bash -c '…'`. Each call is a \
-new shell: a `cd` or a variable does not last until the next one, so give `cwd` or write `cd dir && …`. Its stdin is empty. \
-A command that takes longer than 45 s goes on in the background: the answer then has its process_id, and bash_output reads \
-on. For servers, watchers and programs that need input set background: true; stdin then stays open for bash_input. \
-Background processes end when this server does. Long output is shown as its beginning and its end; all of it can be read \
-with bash_output and searched with grep, as the answer says.",
+        description: "Runs a shell command on the target machine and returns its output (stdout and stderr in order) and its exit code. The shell is `sh`; for bash features write `bash -c '…'`. \
+Each call starts a new shell: `cd` and variables do not persist between calls, so pass `cwd` or write `cd dir && …`. stdin is empty. \
+A command that takes longer than 45 s continues in the background: the result contains its process_id, and bash_output returns \
+further output. For servers, watchers and programs that need input, set background: true; stdin then stays open for bash_input. \
+Background processes end when this server stops. Of long output, only the start and the end are shown; bash_output reads \
+and grep searches all of it, as the result explains.",
         hints: ToolHints { open_world: true, ..DESTRUCTIVE },
         properties: || {
             json!({
-                "command": text("The command, as one would type it into a shell."),
-                "cwd": text("Directory to run it in; relative to the working directory, which is the default."),
-                "timeout_ms": number("End the command with everything it started after this many milliseconds. Without it, it may run as long as the machine allows.", 1),
-                "background": flag("Do not wait: answer as soon as it runs, with its process_id."),
+                "command": text("The shell command."),
+                "cwd": text("Working directory of the command; a relative path starts in the current working directory."),
+                "timeout_ms": number("Kill the command and everything it started after this many milliseconds. Default: the limit of the machine.", 1),
+                "background": flag("Return immediately with the process_id instead of waiting for the command."),
             })
         },
         required: &["command"],
@@ -101,15 +100,14 @@ with bash_output and searched with grep, as the answer says.",
     Tool {
         name: "bash_output",
         title: "Read the output of a process",
-        description: "Returns output of a process that bash started, while it runs and after it has ended, one page at a time, \
-and how the process is. Without cursor it goes on after what was shown last; if there is nothing new yet and the process \
-runs, it waits a few seconds for something. A cursor is a number of bytes from the beginning of the output: 0 is the \
-beginning, and each answer says where to go on.",
+        description: "Returns one page of the output of a process that bash started, running or exited, and the status of the process. \
+Without cursor it continues after the output that was shown last; if a running process has no new output, the call waits up to 5 s. \
+A cursor is a byte offset in the output: 0 is the start, and each result contains the next one.",
         hints: READ_ONLY,
         properties: || {
             json!({
-                "process_id": text("The process, as bash returned it."),
-                "cursor": number("Where in the output to start, in bytes.", 0),
+                "process_id": text("The process_id that bash returned."),
+                "cursor": number("Byte offset in the output to start at.", 0),
             })
         },
         required: &["process_id"],
@@ -118,27 +116,27 @@ beginning, and each answer says where to go on.",
         name: "bash_input",
         title: "Write to a process",
         description: "Writes text to the stdin of a process that bash started with background: true. End a line with \\n, as \
-the Enter key would. Read what comes of it with bash_output.",
+the Enter key does. Read the resulting output with bash_output.",
         hints: ToolHints { destructive: false, open_world: true, ..DESTRUCTIVE },
         properties: || {
             json!({
-                "process_id": text("The process, as bash returned it."),
-                "data": text("What to write, exactly."),
-                "eof": flag("Close its stdin afterwards."),
+                "process_id": text("The process_id that bash returned."),
+                "data": text("The text to write."),
+                "eof": flag("Close stdin afterwards."),
             })
         },
         required: &["process_id", "data"],
     },
     Tool {
         name: "kill",
-        title: "End a process",
-        description: "Ends a process that bash started, with everything it started, and says who died: TERM first, KILL shortly \
-after. With a signal other than TERM and KILL, sends only that, for instance INT or HUP.",
+        title: "Kill a process",
+        description: "Kills a process that bash started, with everything it started, and lists the killed processes: TERM first, KILL shortly \
+after. With a signal other than TERM and KILL, only sends that signal, for example INT or HUP.",
         hints: ToolHints { idempotent: true, ..DESTRUCTIVE },
         properties: || {
             json!({
-                "process_id": text("The process, as bash returned it."),
-                "signal": text("A signal's name or number, with or without SIG."),
+                "process_id": text("The process_id that bash returned."),
+                "signal": text("Signal name or number, with or without SIG."),
             })
         },
         required: &["process_id"],
@@ -146,15 +144,15 @@ after. With a signal other than TERM and KILL, sends only that, for instance INT
     Tool {
         name: "read",
         title: "Read a file",
-        description: "Returns a file's lines with their numbers (from 1), at limit 2000 of them; offset and limit page through a \
-longer file, and the answer says where to go on. The number and the tab after it are not part of the file. Images (PNG, JPEG, \
+        description: "Returns the lines of a file with line numbers (from 1), at most 2000 lines; use offset and limit to page through a \
+longer file, as the result explains. The number and the tab after it are not part of the file. Images (PNG, JPEG, \
 GIF, WebP) are returned as images.",
         hints: READ_ONLY,
         properties: || {
             json!({
-                "path": text("The file; relative to the working directory, or absolute."),
+                "path": text("The file; absolute, or relative to the working directory."),
                 "offset": number("First line to return, from 1.", 1),
-                "limit": number("How many lines to return.", 1),
+                "limit": number("Number of lines to return.", 1),
             })
         },
         required: &["path"],
@@ -162,13 +160,13 @@ GIF, WebP) are returned as images.",
     Tool {
         name: "write",
         title: "Write a file",
-        description: "Creates a file or replaces its whole content, in one step, with the directories it needs. To change a \
+        description: "Creates a file or replaces its whole content atomically; missing directories are created. To change a \
 part of a file use edit or patch.",
         hints: ToolHints { idempotent: true, ..DESTRUCTIVE },
         properties: || {
             json!({
-                "path": text("The file; relative to the working directory, or absolute."),
-                "content": text("What it shall hold, exactly."),
+                "path": text("The file; absolute, or relative to the working directory."),
+                "content": text("The complete content of the file."),
             })
         },
         required: &["path", "content"],
@@ -176,15 +174,14 @@ part of a file use edit or patch.",
     Tool {
         name: "edit",
         title: "Edit a file",
-        description: "Replaces text in a file. old_string must be in the file exactly as given, with its spaces and line breaks, \
-and only once, unless replace_all is set: add lines around it until it is unique. Line endings and everything else stay as \
-they are.",
+        description: "Replaces text in a file. old_string must match the file exactly, including whitespace and line breaks, \
+and only once unless replace_all is set: add context lines until it is unique. Line endings and the rest of the file are unchanged.",
         hints: DESTRUCTIVE,
         properties: || {
             json!({
-                "path": text("The file; relative to the working directory, or absolute."),
-                "old_string": text("What to replace, without the line numbers that read shows."),
-                "new_string": text("What to put there instead."),
+                "path": text("The file; absolute, or relative to the working directory."),
+                "old_string": text("The text to replace, without the line numbers that read adds."),
+                "new_string": text("The replacement."),
                 "replace_all": flag("Replace every occurrence."),
             })
         },
@@ -193,7 +190,7 @@ they are.",
     Tool {
         name: "patch",
         title: "Apply a patch",
-        description: "Changes several paths or files at once, all or nothing. The text is\n*** Begin Patch\n*** Update File: \
+        description: "Changes several places or files in one step: completely or not at all. The format is\n*** Begin Patch\n*** Update File: \
 src/a.rs\n@@ fn main() {\n context line\n-old line\n+new line\n*** Add File: new.txt\n+its lines\n*** Delete File: \
 old.txt\n*** End Patch\nAfter `*** Update File` may follow `*** Move to: path`. LineWindow of context begin with a space; `@@` \
 names a line above the place, where the context alone is not unique.",
@@ -204,21 +201,21 @@ names a line above the place, where the context alone is not unique.",
     Tool {
         name: "list",
         title: "List a directory",
-        description: "Lists what is in a directory, directories with a / behind their name. To look for files at any depth use glob.",
+        description: "Lists the entries of a directory; names of directories end with /. Use glob to find files at any depth.",
         hints: READ_ONLY,
-        properties: || json!({ "path": text("The directory; the working directory by default.") }),
+        properties: || json!({ "path": text("The directory. Default: the working directory.") }),
         required: &[],
     },
     Tool {
         name: "glob",
         title: "Find files by name",
-        description: "Returns the paths that match a pattern such as **/*.rs or src/{a,b}/*.ts, sorted. * stays within a \
-directory, ** goes through all below it.",
+        description: "Returns the paths that match a pattern such as **/*.rs or src/{a,b}/*.ts, sorted. * matches within one \
+directory, ** matches any number of directories.",
         hints: READ_ONLY,
         properties: || {
             json!({
                 "pattern": text("The pattern."),
-                "path": text("Directory to start in; the working directory by default."),
+                "path": text("Directory to search. Default: the working directory."),
             })
         },
         required: &["pattern"],
@@ -226,25 +223,25 @@ directory, ** goes through all below it.",
     Tool {
         name: "grep",
         title: "Search in files",
-        description: "Searches the contents of files with a regular expression (ripgrep's) and returns path, line number and \
-line. Files that .gitignore names are left out. A pattern without capital letters ignores case. With path \
-process:PROCESS_ID it searches the output of a process instead.",
+        description: "Searches file contents with a regular expression (ripgrep syntax) and returns path, line number and \
+line. Files excluded by .gitignore are skipped. A pattern without capital letters ignores case. With path \
+process:PROCESS_ID it searches the output of a process.",
         hints: READ_ONLY,
         properties: || {
             json!({
                 "pattern": text("The regular expression."),
-                "path": text("File or directory; the working directory by default. Or process:PROCESS_ID."),
-                "include": text("Only files that match this glob, such as *.py."),
+                "path": text("File or directory to search, or process:PROCESS_ID. Default: the working directory."),
+                "include": text("Search only files that match this glob, such as *.py."),
             })
         },
         required: &["pattern"],
     },
     Tool {
         name: "stat",
-        title: "Look at a path",
-        description: "RuleFn whether a path exists, what it is, its size, its mode and when it was changed.",
+        title: "Show file metadata",
+        description: "Returns whether a path exists, and its type, size, mode, owner and modification time.",
         hints: READ_ONLY,
-        properties: || json!({ "path": text("The path; relative to the working directory, or absolute.") }),
+        properties: || json!({ "path": text("The path; absolute, or relative to the working directory.") }),
         required: &["path"],
     },
 ];

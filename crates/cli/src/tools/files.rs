@@ -1,4 +1,4 @@
-//! `read`, `write`, `edit` and `patch`.
+//! The tools `read`, `write`, `edit` and `patch`.
 
 use client::v1;
 use serde::Serialize;
@@ -11,16 +11,16 @@ use super::toolbox::{TargetSession, Toolbox};
 use super::{browse, image};
 use crate::failure::Failure;
 
-/// What is asked of a file at once.
+/// Bytes read per request.
 const CHUNK: u64 = 256 * 1024;
-/// The largest picture that is handed to a model.
+/// The maximum size of an image returned to a model.
 const MAX_IMAGE_BYTES: u64 = 8 * 1024 * 1024;
-/// LineWindow returned if nobody says how many.
+/// The default number of lines of `read`.
 const MAX_LINES: u64 = 2_000;
-/// Links to files beside the text_content.
+/// The maximum number of resource links in a result.
 const MAX_LINKS: usize = 20;
 
-/// LineWindow of a file, or a picture.
+/// Reads lines of a file, or an image.
 pub(super) async fn read(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let path = arguments.text("path")?;
     let first = arguments.maybe_number("offset", 1)?.unwrap_or(1);
@@ -61,23 +61,25 @@ fn page(page: &LinePage, about: &v1::FsReadResult, is_end: bool) -> Result<ToolO
     }
     if page.text.is_empty() {
         return Err(ToolOutcome::failed(format!(
-            "{} has {} lines; offset {} is behind its end",
+            "cannot read {}: it has {} lines, and offset {} is after its end",
             about.path, page.seen, page.first
         )));
     }
     let mut text = page.text.clone();
     if page.is_cut {
-        text.push_str("[lines longer than 2000 characters are cut; bash with `cut -c` shows more of them]\n");
+        text.push_str(
+            "[lines longer than 2000 characters are truncated; use bash with `cut -c` to read more]\n",
+        );
     }
     if page.replaced > 0 {
-        text.push_str("[what is no UTF-8 is shown as \u{fffd}]\n");
+        text.push_str("[invalid UTF-8 is shown as \u{fffd}]\n");
     }
     if is_end && !page.has_more {
         return Ok(ToolOutcome::text(text));
     }
     let next = json!({ "path": about.path, "offset": page.last + 1 });
     text.push_str(&format!(
-        "[lines {} to {} of a file of {} bytes; go on: read {next}]",
+        "[lines {} to {} of a file of {} bytes; continue with: read {next}]",
         page.first, page.last, about.size
     ));
     Ok(ToolOutcome::text(text).and_link(about.path.clone(), Some(about.size)))
@@ -91,8 +93,8 @@ async fn picture(
 ) -> Result<ToolOutcome, ToolOutcome> {
     if about.size > MAX_IMAGE_BYTES {
         let text = format!(
-            "{} is a picture ({mime}) of {} bytes, which is more than a model is shown ({MAX_IMAGE_BYTES})\n\
-             next: make it smaller with bash, then read that",
+            "{} is too large: an image ({mime}) of {} bytes (limit {MAX_IMAGE_BYTES})\n\
+             hint: reduce its size with bash, then read the result",
             about.path, about.size
         );
         return Err(ToolOutcome::failed(text));
@@ -109,25 +111,25 @@ async fn picture(
 
 fn binary(about: &v1::FsReadResult) -> ToolOutcome {
     ToolOutcome::failed(format!(
-        "{} is no text ({} bytes)\nnext: bash with `file`, `xxd | head` or a program made for it",
+        "{} is not text ({} bytes)\nhint: use bash with `file`, `xxd | head` or a suitable program",
         about.path, about.size
     ))
 }
 
-/// A directory is listed; anything else is said, with what to do.
+/// Lists the path if it is a directory; otherwise returns the failure with a hint.
 async fn unreadable(toolbox: &Toolbox, path: &str, failure: Failure) -> Result<ToolOutcome, ToolOutcome> {
     let stat = toolbox
         .with_session(|target| async move { target.session.files().stat(&target.path(path)).await })
         .await;
     if stat.is_ok_and(|stat| stat.kind.as_deref() == Some("dir")) {
         let listed = browse::entries(toolbox, path).await?;
-        let text = format!("{} is a directory; in it are\n{}", listed.path, browse::listing(&listed));
+        let text = format!("{} is a directory:\n{}", listed.path, browse::listing(&listed));
         return Ok(ToolOutcome::text(text));
     }
-    Err(with_hint(failure, "look for it with glob or list"))
+    Err(with_hint(failure, "find it with glob or list"))
 }
 
-/// A failure whose next step is this one, unless it has a better one.
+/// Adds a hint unless the failure has one.
 pub(super) fn with_hint(failure: Failure, next: &str) -> ToolOutcome {
     match failure.hint {
         Some(_) => failure.into(),
@@ -142,7 +144,7 @@ pub(super) async fn write(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Resul
         target.session.files().write(&target.path(path), content.as_bytes()).await
     };
     let written =
-        toolbox.with_session(write).await.map_err(|failure| with_hint(failure, "choose another path"))?;
+        toolbox.with_session(write).await.map_err(|failure| with_hint(failure, "use another path"))?;
     let what = if written.created { "created" } else { "replaced" };
     let text = format!("{what} {} ({} bytes)", written.path, written.bytes_written);
     Ok(ToolOutcome::text(text)
@@ -157,7 +159,7 @@ pub(super) async fn edit(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
     let replace_all = arguments.flag("replace_all")?;
     if old.is_empty() {
         return Err(ToolOutcome::failed(
-            "edit: `old_string` is empty; write creates a file or replaces all of it",
+            "edit: `old_string` is empty; use write to create a file or replace its whole content",
         ));
     }
     let edit = |target: TargetSession| async move {
@@ -170,10 +172,10 @@ pub(super) async fn edit(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
         };
         target.session.files().edit(params).await
     };
-    let next = "read the file and copy the text exactly as it is there, with enough around it to be unique";
+    let next = "read the file and copy the exact text, with enough context to be unique";
     let edited = toolbox.with_session(edit).await.map_err(|failure| with_hint(failure, next))?;
-    let paths = if edited.replacements == 1 { "place" } else { "paths" };
-    let text = format!("changed {} {paths} in {}", edited.replacements, edited.path);
+    let occurrences = if edited.replacements == 1 { "occurrence" } else { "occurrences" };
+    let text = format!("replaced {} {occurrences} in {}", edited.replacements, edited.path);
     Ok(ToolOutcome::text(text).with(value(&edited)).and_link(edited.path.clone(), Some(edited.bytes_written)))
 }
 
@@ -183,7 +185,7 @@ pub(super) async fn patch(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Resul
     let patch = |target: TargetSession| async move {
         target.session.files().patch(text, target.cwd.as_deref()).await
     };
-    let next = "nothing was changed; read the files and write the context lines exactly as they are there";
+    let next = "nothing was changed; read the files and copy the context lines exactly";
     let patched = toolbox.with_session(patch).await.map_err(|failure| with_hint(failure, next))?;
     let mut lines = Vec::new();
     for (what, paths) in
@@ -197,8 +199,8 @@ pub(super) async fn patch(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Resul
     Ok(there.fold(outcome, |outcome, path| outcome.and_link(path.clone(), None)))
 }
 
-/// A result of the server, as it gave it.
+/// A result of the server as JSON.
 pub(super) fn value(result: &impl Serialize) -> Value {
-    // Results are plain data; what cannot be written is left out.
+    // Results are plain data and always serialize.
     serde_json::to_value(result).unwrap_or(Value::Null)
 }

@@ -1,11 +1,11 @@
-//! The tools' definitions in the forms that agent loops pass to models.
+//! The tool definitions in the formats of model providers.
 
 use serde_json::{Value, json};
 
 use super::catalog::{ALL, Tool};
 use crate::args::ToolFormat;
 
-/// All tools in one form.
+/// All tools in one format.
 pub fn all(format: ToolFormat) -> Value {
     ALL.iter().map(|tool| one(tool, format)).collect()
 }

@@ -1,9 +1,9 @@
-//! Pictures that models can look at, known by their first bytes and not by their names.
+//! Detects images by their first bytes.
 
-/// As many bytes as it takes to know one.
+/// The number of bytes that detection needs.
 pub const ENOUGH: usize = 12;
 
-/// The kind of picture that begins like this.
+/// The media type of an image that starts with these bytes.
 pub fn kind(start: &[u8]) -> Option<&'static str> {
     let is_webp = start.starts_with(b"RIFF") && start.get(8..12) == Some(b"WEBP");
     match start {
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pictures_are_known_by_their_first_bytes() {
+    fn images_are_detected_by_their_first_bytes() {
         for (start, expected) in [
             (&b"\x89PNG\r\n\x1a\nIHDR"[..], Some("image/png")),
             (b"\xff\xd8\xff\xe0", Some("image/jpeg")),

@@ -1,4 +1,4 @@
-//! Which limit ended a command, in text_content that say whose limit it is.
+//! Describes the limit that ended a command, for a model.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those of a session, and what the call asked for.
+    /// The limits of a session, and the timeout of the call.
     pub fn of(session: &Session, asked: Option<Duration>) -> Limits {
         let limits = &session.open_result().limits;
         let held = |limit: u64| Some(limit).filter(|limit| *limit < v1::UNLIMITED);
@@ -24,32 +24,32 @@ impl Limits {
         }
     }
 
-    /// The limit that ended it, if one did.
+    /// Describes the limit that ended the command, if any.
     pub fn named(&self, exit: &ProcessExit) -> Option<String> {
         if exit.timed_out {
             return Some(match (self.asked, self.hard_timeout_ms) {
                 (Some(asked), hard) if hard.is_none_or(|hard| asked.as_millis() <= u128::from(hard)) => {
                     format!(
-                        "timed out: ended after timeout_ms = {}, with everything it started",
+                        "timed out: killed after timeout_ms = {}, with everything it started",
                         asked.as_millis()
                     )
                 }
                 (_, Some(hard)) => {
-                    format!("timed out: this machine ends commands after hard_timeout_ms = {hard}")
+                    format!("timed out: the limit of the machine is hard_timeout_ms = {hard}")
                 }
-                (_, None) => "timed out: ended with everything it started".to_owned(),
+                (_, None) => "timed out: killed with everything it started".to_owned(),
             });
         }
         if exit.output_limit_exceeded {
             return Some(match self.output_bytes {
                 Some(bytes) => {
-                    format!("ended: it wrote more than this machine allows (hard_output_bytes = {bytes})")
+                    format!("killed: output exceeds the limit of the machine (hard_output_bytes = {bytes})")
                 }
-                None => "ended: it wrote more than it may".to_owned(),
+                None => "killed: output exceeds the limit".to_owned(),
             });
         }
         match exit.reason.as_deref() {
-            Some("memory_limit") => Some("ended: it used more memory than this machine allows".to_owned()),
+            Some("memory_limit") => Some("killed: memory use exceeds the limit of the machine".to_owned()),
             Some(other) => Some(format!("ended: {other}")),
             None => None,
         }

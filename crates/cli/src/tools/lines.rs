@@ -1,52 +1,52 @@
-//! LineWindow of a file that comes in pieces: those asked for, numbered, long ones cut, no more than a model should get.
+//! LineWindow: selects and numbers lines of a file that is read in chunks, within the size limits for a model.
 
 use super::truncate;
 
-/// Bytes of a line that are shown.
+/// The maximum number of bytes shown of a line.
 const MAX_LINE_CHARS: usize = 2_000;
-/// Bytes of text in one answer.
+/// The maximum number of bytes of one page.
 const MOST_BYTES: usize = 128 * 1024;
 
-/// Takes pieces of a file and keeps the lines that were asked for.
+/// Receives chunks of a file and keeps the requested lines.
 #[derive(Debug)]
 pub struct LineWindow {
     first: u64,
     limit: u64,
-    /// The line that is being read, as far as it is shown.
+    /// The current line, up to the length that is shown.
     line: Vec<u8>,
-    /// Whether the line that is being read has any bytes.
+    /// Whether the current line has any bytes.
     is_begun: bool,
     number: u64,
     page: LinePage,
 }
 
-/// LineWindow of a file.
+/// The selected lines of a file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct LinePage {
     /// The lines, each with its number.
     pub text: String,
-    /// The first line that was asked for.
+    /// The first requested line.
     pub first: u64,
-    /// The last line shown.
+    /// The last line in `text`.
     pub last: u64,
-    /// LineWindow seen, shown or not.
+    /// The number of lines read.
     pub seen: u64,
-    /// Whether lines follow that were seen and not shown.
+    /// Whether more lines were read than are in `text`.
     pub has_more: bool,
-    /// Whether a line was cut.
+    /// Whether a line was truncated.
     pub is_cut: bool,
-    /// Bytes that were no text.
+    /// The number of bytes that are not UTF-8.
     pub replaced: usize,
 }
 
 impl LineWindow {
-    /// So many lines from this one on.
+    /// A window of `limit` lines from line `first`.
     pub fn new(first: u64, limit: u64) -> LineWindow {
         let page = LinePage { first, ..LinePage::default() };
         LineWindow { first, limit, line: Vec::new(), is_begun: false, number: 1, page }
     }
 
-    /// Takes the next piece; the last one ends its line.
+    /// Processes the next chunk; the last one ends the current line.
     pub fn take(&mut self, bytes: &[u8], is_end: bool) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.is_full() {
@@ -58,7 +58,7 @@ impl LineWindow {
                 None => (part, false),
             };
             self.is_begun = true;
-            // One more than is shown, so that a cut is seen.
+            // One byte more than shown, so that truncation is detected.
             let room = (MAX_LINE_CHARS + 1).saturating_sub(self.line.len());
             self.line.extend_from_slice(content.get(..room.min(content.len())).unwrap_or_default());
             if ends {
@@ -70,12 +70,12 @@ impl LineWindow {
         }
     }
 
-    /// Whether everything that was asked for is there.
+    /// Whether all requested lines were read.
     pub fn is_full(&self) -> bool {
         self.number >= self.first.saturating_add(self.limit) || self.page.text.len() >= MOST_BYTES
     }
 
-    /// What there is.
+    /// The selected lines.
     pub fn finish(self) -> LinePage {
         let has_more = self.page.has_more || self.is_begun;
         LinePage { seen: self.number - 1, has_more, ..self.page }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_numbered_from_one_wherever_the_pieces_end() {
+    fn lines_are_numbered_from_one_in_any_chunking() {
         let whole = page(1, 9, &[b"a\nb\r\nc"]);
         assert_eq!(whole.text, "     1\ta\n     2\tb\n     3\tc\n");
         assert_eq!((whole.last, whole.seen, whole.has_more), (3, 3, false));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_that_more_follows() {
+    fn a_page_reports_that_more_lines_follow() {
         let middle = page(2, 2, &[b"a\nb\nc\nd\n"]);
         assert_eq!(middle.text, "     2\tb\n     3\tc\n");
         assert!(middle.has_more);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_between_characters_and_takes_no_memory() {
+    fn a_long_line_is_truncated_between_characters_and_is_not_buffered() {
         let long = "✓".repeat(100_000);
         let page = page(1, 9, &[long.as_bytes(), long.as_bytes(), b"\nb\n"]);
         assert!(page.is_cut && page.replaced == 0 && page.text.len() < 2_100);

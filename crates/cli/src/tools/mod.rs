@@ -1,4 +1,4 @@
-//! The tools that agents call: defined once, for MCP, for `rex call` and for agent loops of one's own.
+//! The tools for agents, defined once for MCP, `rex call` and other agent loops.
 //!
 //! [`catalog`] says what models are told, [`toolbox`] runs calls, [`outcome`] is what comes of them.
 

@@ -1,4 +1,4 @@
-//! ToolOutcome: what a tool answers, before any protocol gives it a form.
+//! ToolOutcome: the result of a tool, independent of the protocol.
 
 use client::Error;
 use serde_json::{Value, json};
@@ -6,63 +6,63 @@ use serde_json::{Value, json};
 use super::arguments::BadArguments;
 use crate::failure::Failure;
 
-/// What a tool answers.
+/// The result of a tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolOutcome {
-    /// For the model to see, in this order.
+    /// The content for the model, in order.
     pub parts: Vec<ContentPart>,
-    /// For programs.
+    /// The structured result for programs.
     pub structured: Option<Value>,
-    /// Whether it failed.
+    /// Whether the call failed.
     pub is_error: bool,
 }
 
-/// One thing for a model to see.
+/// One part of the content.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContentPart {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A picture.
+    /// An image.
     Image {
-        /// Such as `image/png`.
+        /// The media type, such as `image/png`.
         mime: &'static str,
-        /// The file, byte for byte.
+        /// The contents of the file.
         bytes: Vec<u8>,
     },
     /// A file that can be read as a resource.
     Link {
-        /// Its absolute path on the target.
+        /// The absolute path on the target.
         path: String,
-        /// Its size, if it is known.
+        /// The size of the file, if known.
         size: Option<u64>,
     },
 }
 
 impl ToolOutcome {
-    /// Words alone.
+    /// An outcome with one text.
     pub fn text(text: impl Into<String>) -> ToolOutcome {
         ToolOutcome { parts: vec![ContentPart::Text(text.into())], ..ToolOutcome::default() }
     }
 
-    /// A failure: what went wrong, and what to do next.
+    /// A failed outcome: what failed and why, then a hint.
     pub fn failed(text: impl Into<String>) -> ToolOutcome {
         ToolOutcome { is_error: true, ..ToolOutcome::text(text) }
     }
 
-    /// The same, for programs too.
+    /// Adds the structured result.
     #[must_use]
     pub fn with(self, structured: Value) -> ToolOutcome {
         ToolOutcome { structured: Some(structured), ..self }
     }
 
-    /// The same, with a file to read.
+    /// Adds a link to a file.
     #[must_use]
     pub fn and_link(mut self, path: impl Into<String>, size: Option<u64>) -> ToolOutcome {
         self.parts.push(ContentPart::Link { path: path.into(), size });
         self
     }
 
-    /// All its text_content.
+    /// All text parts, joined by line ends.
     pub fn text_content(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
             ContentPart::Text(text) => Some(text.as_str()),
@@ -71,7 +71,7 @@ impl ToolOutcome {
         texts.collect::<Vec<_>>().join("\n")
     }
 
-    /// As `rex call --json` shows it: what MCP's result holds.
+    /// The result that `rex call --json` prints, in MCP's form.
     pub fn to_json(&self) -> Value {
         let content: Vec<Value> = self.parts.iter().map(ContentPart::to_json).collect();
         let mut shown = json!({ "content": content, "isError": self.is_error });

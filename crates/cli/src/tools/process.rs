@@ -1,4 +1,4 @@
-//! `bash_output`, `bash_input` and `kill`: processes that run, or have ended, by their ids.
+//! The tools `bash_output`, `bash_input` and `kill`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use super::toolbox::{TargetSession, Toolbox};
 use super::tracked::TrackedProcess;
 use crate::failure::Failure;
 
-/// How long the next output of a process that runs is waited for.
+/// How long `bash_output` waits for new output of a running process.
 const NEWS_WITHIN: Duration = Duration::from_secs(5);
-/// How long output that the host has may take to come.
+/// How long the transfer of existing output may take.
 const TRANSFER_WITHIN: Duration = Duration::from_secs(40);
 
-/// A page of output.
+/// Returns one page of output.
 pub(super) async fn output(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let id = arguments.text("process_id")?;
     let asked = arguments.maybe_number("cursor", 0)?;
@@ -28,7 +28,7 @@ pub(super) async fn output(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Resu
     process_report::page_outcome(&process, from).await
 }
 
-/// A process with its output from a place on, at least as far as `wanted` or as it goes now.
+/// Finds or attaches a process whose output is available from `from`, and waits until it is received up to `wanted`.
 pub(super) async fn tracked(
     toolbox: &Toolbox,
     id: &str,
@@ -53,14 +53,14 @@ pub(super) async fn tracked(
     toolbox.spawn(tracked.clone().run(process));
     toolbox.processes.add(tracked.clone());
     let wanted = wanted.min(end);
-    // One that has ended is read to its exit, so that how it ended is known.
+    // For an exited process, the exit event is awaited too.
     let is_there =
         |status: &super::tracked::TrackedStatus| status.end >= wanted && !(has_ended && wanted == end);
     tracked.wait_until_within(TRANSFER_WITHIN, is_there).await;
     Ok(tracked)
 }
 
-/// Writes to a process.
+/// Writes to the stdin of a process.
 pub(super) async fn input(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let (id, data) = (arguments.text("process_id")?, arguments.text("data")?);
     let eof = arguments.flag("eof")?;
@@ -77,14 +77,14 @@ pub(super) async fn input(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Resul
     written.await.map_err(no_input)?;
     let closed = if eof { " and closed its stdin" } else { "" };
     let text = format!(
-        "wrote {} bytes to {id}{closed}\n[what comes of it: bash_output {}]",
+        "wrote {} bytes to {id}{closed}\n[read its output: bash_output {}]",
         data.len(),
         json!({ "process_id": id })
     );
     Ok(ToolOutcome::text(text).with(json!({ "process_id": id, "accepted_bytes": data.len(), "eof": eof })))
 }
 
-/// Ends a process or sends it a signal.
+/// Kills a process or sends it a signal.
 pub(super) async fn kill(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result<ToolOutcome, ToolOutcome> {
     let id = arguments.text("process_id")?;
     let signal = arguments.maybe_text("signal")?;
@@ -97,28 +97,28 @@ pub(super) async fn kill(toolbox: &Toolbox, arguments: &Arguments<'_>) -> Result
             .join(", ")
     };
     let text = match (killed.killed.is_empty(), killed.left.is_empty(), killed.ok) {
-        (_, false, _) => format!("{id}: still there: {}; try signal KILL", names(&killed.left)),
-        (false, true, _) => format!("{id} has ended: {}", names(&killed.killed)),
-        (true, true, true) => format!("{id}: the signal was sent"),
-        (true, true, false) => format!("{id} had ended already"),
+        (_, false, _) => format!("{id}: still running: {}; try signal KILL", names(&killed.left)),
+        (false, true, _) => format!("{id} was killed: {}", names(&killed.killed)),
+        (true, true, true) => format!("{id}: signal sent"),
+        (true, true, false) => format!("{id} has already exited"),
     };
     let structured = json!({ "ok": killed.ok, "killed": killed.killed, "left": killed.left });
     Ok(ToolOutcome { is_error: !killed.left.is_empty(), ..ToolOutcome::text(text).with(structured) })
 }
 
-/// What can be done to a process: one of ours, or one that the host knows.
+/// The control handle of a tracked process or of another process of the target.
 async fn control(toolbox: &Toolbox, id: &str) -> Result<ProcessControl, ToolOutcome> {
     if let Some(process) = toolbox.processes.find(id) {
         return Ok(process.control.clone());
     }
-    // A place behind the end is the end: nothing is sent that nobody reads.
+    // A cursor after the end: no output is transferred.
     let attach = |target: TargetSession| async move { target.session.attach(id, u64::MAX >> 1).await };
     let process = toolbox.with_session(attach).await.map_err(unknown)?;
     Ok(process.control())
 }
 
 fn unknown(failure: Failure) -> ToolOutcome {
-    let next = "it is not known here or was forgotten; bash starts a command anew and returns its process_id";
+    let next = "unknown or expired process_id; start the command again with bash";
     match failure.code == client::v1::codes::PROCESS_NOT_FOUND {
         true => failure.hint(next).into(),
         false => failure.into(),
@@ -130,9 +130,7 @@ fn no_input(error: Error) -> ToolOutcome {
     let failure = Failure::from(error);
     match is_closed {
         true => failure
-            .hint(
-                "only a command started with background: true, whose stdin was not closed, can be written to",
-            )
+            .hint("only a process started with background: true, whose stdin is still open, accepts input")
             .into(),
         false => unknown(failure),
     }

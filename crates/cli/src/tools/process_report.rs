@@ -1,4 +1,4 @@
-//! What a model is told about a process: its output, cut where it is long, and how the process is.
+//! Reports the output and the status of a process to a model; long output is truncated in the middle.
 
 use std::fmt::Write as _;
 
@@ -11,12 +11,12 @@ use super::spool::SpoolChunk;
 use super::tracked::{TrackedProcess, TrackedStatus};
 use super::truncate;
 
-/// What is shown of long output from its beginning, and as much from its end.
+/// Bytes shown of the start of long output, and of its end.
 const SHOWN_EACH: usize = 16 * 1024;
-/// What is shown of output that is paged.
+/// Bytes of one page.
 pub(super) const PAGE: usize = 32 * 1024;
 
-/// The answer of `bash`: all of the output, or its beginning and its end.
+/// The outcome of `bash`: all output, or its start and its end.
 pub(super) async fn command_outcome(
     process: &TrackedProcess,
     limits: &Limits,
@@ -53,7 +53,7 @@ pub(super) async fn command_outcome(
     if replaced > 0 {
         writeln!(
             text,
-            "[{replaced} bytes are no text and shown as \u{fffd}; bash_output has them as base64]"
+            "[{replaced} bytes are not UTF-8 and shown as \u{fffd}; bash_output returns them as base64]"
         )
         .ok();
     }
@@ -63,11 +63,11 @@ pub(super) async fn command_outcome(
     Ok(ToolOutcome { is_error, ..ToolOutcome::text(text).with(structured) })
 }
 
-/// The answer of `bash_output`: one page.
+/// The outcome of `bash_output`: one page.
 pub(super) async fn page_outcome(process: &TrackedProcess, from: u64) -> Result<ToolOutcome, ToolOutcome> {
     let status = process.status();
     let mut page = piece(process, from, PAGE).await?;
-    // To the end of a line or a character, unless this is all there is.
+    // A page ends at a line or a character, unless it is the last one.
     if page.end() < status.end {
         page.bytes.truncate(truncate::end_of_head(&page.bytes, PAGE - 4));
     }
@@ -85,18 +85,23 @@ pub(super) async fn page_outcome(process: &TrackedProcess, from: u64) -> Result<
     }
     structured["truncated"] = json!(cursor < status.end);
     if text.is_empty() {
-        text.push_str(if status.is_over() { "(nothing more)" } else { "(nothing new)" });
+        text.push_str(if status.is_over() { "(no more output)" } else { "(no new output)" });
     }
     end_line(&mut text);
     if page.lost > 0 {
-        writeln!(text, "[{} bytes before byte {start} were not kept and are lost]", page.lost).ok();
+        writeln!(text, "[{} bytes before byte {start} are lost]", page.lost).ok();
     }
     if replaced > 0 {
-        text.push_str("[what is no text is shown as \u{fffd}; output_base64 has it exactly]\n");
+        text.push_str("[invalid UTF-8 is shown as \u{fffd}; output_base64 contains the exact bytes]\n");
     }
     writeln!(text, "[bytes {start} to {cursor} of {}]", status.end).ok();
     if cursor < status.end {
-        writeln!(text, "[go on: bash_output {}]", json!({ "process_id": process.id, "cursor": cursor })).ok();
+        writeln!(
+            text,
+            "[continue with: bash_output {}]",
+            json!({ "process_id": process.id, "cursor": cursor })
+        )
+        .ok();
     }
     text.push_str(&status_text(process, &status, &Limits::default(), true));
     Ok(ToolOutcome::text(text).with(structured))
@@ -105,11 +110,11 @@ pub(super) async fn page_outcome(process: &TrackedProcess, from: u64) -> Result<
 async fn piece(process: &TrackedProcess, from: u64, limit: usize) -> Result<SpoolChunk, ToolOutcome> {
     let read = process.spool.read(from, limit).await;
     read.map_err(|error| {
-        ToolOutcome::failed(format!("the output of {} cannot be read again: {error}", process.id))
+        ToolOutcome::failed(format!("cannot read the stored output of {}: {error}", process.id))
     })
 }
 
-/// Puts bytes behind the text; how many were no text.
+/// Appends bytes to the text; returns how many were not UTF-8.
 fn shown(piece: &SpoolChunk, text: &mut String) -> usize {
     let shown = truncate::show(&piece.bytes);
     text.push_str(&shown.text);
@@ -122,7 +127,7 @@ fn end_line(text: &mut String) {
     }
 }
 
-/// The beginning and the end of long output, and what lies between.
+/// The start and the end of long output, with the size of the omitted part.
 struct Cut {
     head: SpoolChunk,
     tail: SpoolChunk,
@@ -132,7 +137,7 @@ struct Cut {
 impl Cut {
     fn between(process: &TrackedProcess, head: &SpoolChunk, tail: &SpoolChunk) -> Cut {
         let (mut head, mut tail) = (head.clone(), tail.clone());
-        // Whole lines where lines are short, whole characters everywhere.
+        // Cut at line ends if lines are short, otherwise between characters.
         head.bytes.truncate(truncate::end_of_head(&head.bytes, SHOWN_EACH - 4));
         let skipped = truncate::start_of_tail(&tail.bytes, SHOWN_EACH - 4);
         tail.bytes.drain(..skipped);
@@ -145,7 +150,7 @@ impl Cut {
     fn text_content(&self, process: &TrackedProcess) -> String {
         let (from, to) = (self.head.end(), self.tail.start);
         format!(
-            "{} bytes cut here ({} line ends), from byte {from} to {to}; read them: bash_output {}; search them: grep {}",
+            "{} bytes omitted ({} line ends), from byte {from} to {to}; read them: bash_output {}; search them: grep {}",
             to - from,
             self.lines,
             json!({ "process_id": process.id, "cursor": from }),
@@ -159,7 +164,7 @@ impl Cut {
     }
 }
 
-/// How a process is, for programs.
+/// The status of a process as JSON.
 fn state(process: &TrackedProcess, status: &TrackedStatus) -> Value {
     let exit = status.exit.as_ref();
     json!({
@@ -185,7 +190,7 @@ fn word(status: &TrackedStatus) -> &'static str {
     }
 }
 
-/// How a process is, in text_content.
+/// The status of a process as text.
 fn status_text(
     process: &TrackedProcess,
     status: &TrackedStatus,
@@ -201,7 +206,7 @@ fn status_text(
         (None, Some(why)) => {
             write!(
                 text,
-                "[nothing more is heard of {}: {why}; look what it has done before you run it again]",
+                "[lost contact with {}: {why}; check what it has done before you run it again]",
                 process.id
             )
             .ok();
@@ -218,18 +223,18 @@ fn ended(exit: &ProcessExit, limits: &Limits) -> String {
     } else if exit.timed_out {
         text.push_str("[timed out]\n");
     } else if exit.output_limit_exceeded {
-        text.push_str("[ended: it wrote more than it may]\n");
+        text.push_str("[killed: output exceeds the limit]\n");
     }
     if let Some(denied) = &exit.sandbox_denied {
         let at = denied.path.as_deref().map(|path| format!(" at {path}")).unwrap_or_default();
-        writeln!(text, "[the sandbox of this machine refused {} access{at}]", denied.access).ok();
+        writeln!(text, "[denied by the sandbox: {} access{at}]", denied.access).ok();
     }
     if !exit.held_by.is_empty() {
         let pids: Vec<_> = exit.held_by.iter().map(i64::to_string).collect();
-        writeln!(text, "[still running in the background, with its output: pid {}]", pids.join(", ")).ok();
+        writeln!(text, "[background processes still hold its output: pid {}]", pids.join(", ")).ok();
     }
     match &exit.signal {
-        Some(signal) => write!(text, "[ended by signal {signal}, exit status {}]", exit.status()).ok(),
+        Some(signal) => write!(text, "[killed by signal {signal}, exit status {}]", exit.status()).ok(),
         None => write!(text, "[exit code {}]", exit.code).ok(),
     };
     text
@@ -238,16 +243,16 @@ fn ended(exit: &ProcessExit, limits: &Limits) -> String {
 fn running(process: &TrackedProcess, background: bool) -> String {
     let id = json!({ "process_id": process.id });
     let how = match background {
-        true => "it runs in the background",
-        false => "it takes longer and goes on in the background",
+        true => "running in the background",
+        false => "still running; continues in the background",
     };
     let until = match process.is_detached {
-        true => "until it ends",
-        false => "until it ends or this server does",
+        true => "until it exits",
+        false => "until it exits or this server stops",
     };
     let input = match background {
-        true => format!("; write to it: bash_input; end it: kill {id}"),
-        false => format!("; end it: kill {id}"),
+        true => format!("; write to it: bash_input; stop it: kill {id}"),
+        false => format!("; stop it: kill {id}"),
     };
-    format!("[{how} as {}, {until}; read on: bash_output {id}{input}]", process.id)
+    format!("[{how} as {}, {until}; read its output: bash_output {id}{input}]", process.id)
 }

@@ -1,18 +1,18 @@
-//! The processes of a toolbox: those it started and those it was asked about, the oldest forgotten first.
+//! TrackedProcesses: the processes that a toolbox started or attached to.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::tracked::TrackedProcess;
 
-/// TrackedProcesses that ended and are remembered.
+/// Exited processes that are kept; beyond it, the oldest is dropped.
 const MAX_ENDED: usize = 64;
 
-/// The processes of a toolbox.
+/// The tracked processes of a toolbox.
 #[derive(Debug, Default)]
 pub struct TrackedProcesses(Mutex<Vec<Arc<TrackedProcess>>>);
 
 impl TrackedProcesses {
-    /// Remembers one, in place of one with the same id.
+    /// Adds a process and replaces one with the same id.
     pub fn add(&self, process: Arc<TrackedProcess>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|known| known.id != process.id);
@@ -26,7 +26,7 @@ impl TrackedProcesses {
         });
     }
 
-    /// One by its id.
+    /// Finds a process by its id.
     pub fn find(&self, id: &str) -> Option<Arc<TrackedProcess>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().find(|known| known.id == id).cloned()

@@ -1,4 +1,4 @@
-//! `bash`: starts a command, waits for it as long as callers wait, and lets it go on in the background after that.
+//! The tool `bash`: starts a command and waits for it; after the wait it continues in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use super::tracked::TrackedProcess;
 use super::{limits, process_report};
 use crate::failure::Failure;
 
-/// How long a command in the background is looked at, so that one that fails at once is told as failed.
+/// How long a background command is observed, so that an immediate failure is reported.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
-/// How long a start that was cancelled may still take: it is a matter of milliseconds, unless somebody is being asked.
+/// How long a start may still take after its call was cancelled: longer only while an approval is pending.
 const LATE_START: Duration = Duration::from_secs(1);
 
-/// What is asked.
+/// The arguments of `bash`.
 struct BashArguments {
     line: String,
     cwd: Option<String>,
@@ -44,11 +44,11 @@ pub(super) async fn bash(
     let (process, is_detached, session) = tokio::select! {
         started = &mut started => started.map_err(ToolOutcome::from)?,
         () = call.cancelled.cancelled() => {
-            // Whether it runs is not known yet: nothing may be left behind.
+            // The command may have started: it must not be left behind.
             if let Ok(Ok((process, ..))) = tokio::time::timeout(LATE_START, started).await {
                 process.control().kill(None).await.ok();
             }
-            return Err(ToolOutcome::failed("the call was cancelled before the command ran"));
+            return Err(ToolOutcome::failed("call cancelled before the command started"));
         }
     };
     let tracked = Arc::new(TrackedProcess::new(&process, 0, is_detached));
@@ -64,11 +64,11 @@ pub(super) async fn bash(
     process_report::command_outcome(&tracked, &limits, asked.background).await
 }
 
-/// The line for the shell. A command that nobody can feed finds its stdin empty: with an open pipe there, `rg` and
-/// others would read from it instead of searching, and wait for ever.
+/// The command line for the shell. A foreground command gets an empty stdin: with an open pipe, `rg` and other programs
+/// would read from it instead of searching, and never end.
 fn line(command: &str, background: bool) -> String {
     let is_remark = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
-    // Between braces there has to be a command, and the last line has to end.
+    // Braces need a command inside, and its last line must be complete.
     match background || command.lines().all(is_remark) || command.ends_with('\\') {
         true => command.to_owned(),
         false => format!("{{ {command}\n}} </dev/null"),
@@ -81,7 +81,7 @@ async fn start(toolbox: &Toolbox, asked: &BashArguments) -> Result<(Process, boo
         let command = command(&target, asked);
         if detach_commands {
             match target.session.start(command.clone().detach()).await {
-                // Without a state dir nothing can detach_commands us there: better attached than not at all.
+                // Without a state directory on the target a process cannot be detached; it is started attached.
                 Err(Error::Refused(error)) if error.code == codes::UNSUPPORTED_CAPABILITY => {}
                 started => return Ok((started?, true, target.session)),
             }
@@ -102,17 +102,15 @@ fn command(target: &TargetSession, asked: &BashArguments) -> Command {
     command
 }
 
-/// Ends a command whose call was cancelled, with everything it started.
+/// Kills the command of a cancelled call, with everything it started.
 async fn cancel(process: &TrackedProcess) -> ToolOutcome {
     match process.control.kill(None).await {
         Ok(killed) => {
             let names: Vec<_> =
                 killed.killed.iter().map(|died| format!("{} ({})", died.name, died.pid)).collect();
-            ToolOutcome::failed(format!("the call was cancelled; ended: {}", names.join(", ")))
+            ToolOutcome::failed(format!("call cancelled; killed: {}", names.join(", ")))
         }
-        Err(error) => {
-            ToolOutcome::failed(format!("the call was cancelled; ending the command failed: {error}"))
-        }
+        Err(error) => ToolOutcome::failed(format!("call cancelled; cannot kill the command: {error}")),
     }
 }
 
@@ -121,7 +119,7 @@ mod tests {
     use super::line;
 
     #[test]
-    fn only_commands_that_nobody_can_feed_have_an_empty_stdin() {
+    fn only_foreground_commands_get_an_empty_stdin() {
         assert_eq!(line("cat", false), "{ cat\n} </dev/null");
         assert_eq!(line("cat", true), "cat");
         for unusual in ["echo \\", "", "# nothing\n"] {

@@ -1,4 +1,4 @@
-//! Searching the output of a process as files are searched there.
+//! Searches the output of a process with the same engine as files.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::spool::{Spool, SpoolReader};
 use super::tracked::TrackedProcess;
 use super::truncate;
 
-/// The longest line that is searched.
+/// The maximum length of a line that is searched.
 const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
-/// LineWindow of what a process wrote so far.
+/// Searches the output that a process has written so far.
 pub(super) async fn search(
     process: &TrackedProcess,
     pattern: &str,
@@ -22,12 +22,11 @@ pub(super) async fn search(
 ) -> Result<FsGrepResult, ToolOutcome> {
     let matcher = RegexMatcherBuilder::new().case_smart(true).line_terminator(Some(b'\n')).build(pattern);
     let matcher = matcher
-        .map_err(|error| ToolOutcome::failed(format!("`pattern` is no regular expression: {error}")))?;
+        .map_err(|error| ToolOutcome::failed(format!("invalid regular expression in `pattern`: {error}")))?;
     let (spool, path) = (process.spool.clone(), format!("process:{}", process.id));
     let searched = tokio::task::spawn_blocking(move || lines(spool, &matcher, path, limit)).await;
-    let failed = |error: &dyn std::fmt::Display| {
-        ToolOutcome::failed(format!("the output cannot be searched: {error}"))
-    };
+    let failed =
+        |error: &dyn std::fmt::Display| ToolOutcome::failed(format!("cannot search the output: {error}"));
     searched.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
 }
 

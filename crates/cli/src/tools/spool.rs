@@ -1,7 +1,7 @@
-//! Spool: the output of one process as far as we received it, to be read again from any offset.
+//! Spool: the received output of one process, readable from any offset.
 //!
-//! The server there keeps only the newest part of what was read from it; so that all of it can be paged and searched
-//! later, it is kept here: a little in memory, more in a file without a name, and beyond that the oldest goes.
+//! The server keeps only the newest output that was read from it. For paging and search, the output is also kept here:
+//! first in memory, then in an unnamed file, up to a limit beyond which the oldest bytes are dropped.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-/// What is kept in memory before there is a file.
+/// Bytes kept in memory before a file is created.
 const IN_MEMORY: usize = 256 * 1024;
-/// What is kept at all; the oldest goes first.
+/// The maximum number of bytes kept; the oldest are dropped first.
 const MAX_KEPT: u64 = 256 * 1024 * 1024;
-/// Holes that are remembered one by one; what lies before them is given up when there are more.
+/// The maximum number of gaps recorded; beyond it, the output before the oldest gap is dropped.
 const MAX_GAPS: usize = 256;
 
-/// The output of one process. One task appends; any number read.
+/// The output of one process, with one writer and any number of readers.
 #[derive(Debug)]
 pub struct Spool {
     state: Mutex<State>,
@@ -30,49 +30,49 @@ pub struct Spool {
 struct State {
     /// The oldest offset that is kept.
     first: u64,
-    /// Where the next byte goes.
+    /// The offset of the next byte.
     end: u64,
-    /// Ends of lines so far.
+    /// The number of line ends received.
     lines: u64,
-    /// Everything, as long as it is little.
+    /// The output, until there is a file.
     memory: Vec<u8>,
-    /// Everything, once it is more: offset `n` is at `n % kept`.
+    /// The output as a ring: offset `n` is at `n % kept`.
     file: Option<Arc<File>>,
-    /// Output that never came: from, to.
+    /// Ranges that were never received: from, to.
     gaps: VecDeque<(u64, u64)>,
 }
 
-/// A piece of output.
+/// A range of output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SpoolChunk {
-    /// Where it starts: not before the offset that was asked for.
+    /// The start of the range, at or after the requested offset.
     pub start: u64,
-    /// The bytes.
+    /// The output itself.
     pub bytes: Vec<u8>,
-    /// How much between the offset that was asked for and the start is gone.
+    /// Bytes lost between the requested offset and the start.
     pub lost: u64,
 }
 
 impl SpoolChunk {
-    /// The offset behind it.
+    /// The offset after the last byte.
     pub fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 }
 
-/// How much there is.
+/// The range of output that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpoolSpan {
     /// The oldest offset that is kept.
     pub first: u64,
-    /// Where the next byte goes.
+    /// The offset of the next byte.
     pub end: u64,
-    /// Ends of lines before that, as far as they were received.
+    /// The number of line ends received before `end`.
     pub lines: u64,
 }
 
 impl Spool {
-    /// An empty one, whose first byte will stand at `start`.
+    /// An empty spool whose first byte has the offset `start`.
     pub fn starting_at(start: u64) -> Spool {
         Spool::keeping(start, MAX_KEPT)
     }
@@ -85,13 +85,13 @@ impl Spool {
         }
     }
 
-    /// How much there is.
+    /// The range of output that is kept.
     pub fn span(&self) -> SpoolSpan {
         let state = self.state();
         SpoolSpan { first: state.first, end: state.end, lines: state.lines }
     }
 
-    /// Adds output that ends at `end`, or follows what is there. To be called by one task.
+    /// Appends output that ends at offset `end`, or follows directly. Only one task may call this.
     pub async fn append(self: &Arc<Self>, bytes: Bytes, end: Option<u64>) -> io::Result<()> {
         if let Some(start) = end.and_then(|end| end.checked_sub(bytes.len() as u64)) {
             self.skip_to(start);
@@ -99,13 +99,13 @@ impl Spool {
         if self.append_in_memory(&bytes) {
             return Ok(());
         }
-        // A disk may be slow, and everything else goes on meanwhile.
+        // A slow disk must not block the runtime.
         let spool = self.clone();
         let done = tokio::task::spawn_blocking(move || spool.append_to_file(&bytes));
         done.await.map_err(io::Error::other)?
     }
 
-    /// At limit `limit` bytes from a offset on.
+    /// Reads at most `limit` bytes from an offset.
     pub async fn read(self: &Arc<Self>, from: u64, limit: usize) -> io::Result<SpoolChunk> {
         if self.state().file.is_none() {
             return self.read_now(from, limit);
@@ -115,7 +115,7 @@ impl Spool {
         done.await.map_err(io::Error::other)?
     }
 
-    /// The same, on a thread that may wait.
+    /// Reads at most `limit` bytes; may block.
     pub fn read_now(&self, from: u64, limit: usize) -> io::Result<SpoolChunk> {
         loop {
             let (start, length, file) = {
@@ -133,7 +133,7 @@ impl Spool {
             if let Some(file) = file {
                 self.read_ring(&file, start, &mut bytes)?;
             }
-            // What was overwritten meanwhile is read again, from where it still stands.
+            // A range that was overwritten meanwhile is read again.
             if self.state().first <= start {
                 return Ok(SpoolChunk { start, bytes, lost: start.saturating_sub(from) });
             }
@@ -144,7 +144,7 @@ impl Spool {
         let mut state = self.state();
         if start > state.end {
             let gap = (state.end, start);
-            // Memory has no gaps: what is before one goes to where it can stay.
+            // Memory cannot represent a large gap: the output before it is dropped.
             if state.memory.is_empty() && state.file.is_none() {
                 state.first = start;
             } else {
@@ -185,14 +185,14 @@ impl Spool {
 
     fn append_to_file(&self, bytes: &[u8]) -> io::Result<()> {
         let (file, end) = self.file()?;
-        // Of a piece longer than the ring only its end stays.
+        // Of a chunk longer than the ring, only the end is kept.
         let skipped = bytes.len().saturating_sub(usize::try_from(self.kept).unwrap_or(usize::MAX));
         self.write_ring(&file, end + skipped as u64, bytes.get(skipped..).unwrap_or_default())?;
         self.state().grow(bytes, self.kept);
         Ok(())
     }
 
-    /// The file, with what was in memory, and where the next byte goes.
+    /// The file, created with the contents of the memory if needed, and the offset of the next byte.
     fn file(&self) -> io::Result<(Arc<File>, u64)> {
         let (memory, first, end) = {
             let state = self.state();
@@ -240,7 +240,7 @@ impl State {
         }
     }
 
-    /// The first offset not before `from` that is there, and where what is there in one piece ends.
+    /// The first available offset at or after `from`, and the end of the contiguous range.
     fn readable(&self, from: u64) -> (u64, u64) {
         let mut start = from.clamp(self.first, self.end);
         for (gap, end) in &self.gaps {
@@ -254,14 +254,14 @@ impl State {
     }
 }
 
-/// A file that nobody else can find and that goes with its last descriptor.
+/// An unnamed temporary file, removed with its last descriptor.
 fn unnamed() -> io::Result<File> {
     let dir = std::env::temp_dir();
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     Ok(openat(CWD, &dir, flags, Mode::RUSR | Mode::WUSR).map(File::from)?)
 }
 
-/// Reads a spool from its beginning to what is its end now, for searching.
+/// Reads a spool from its start to its current end, for searching.
 #[derive(Debug)]
 pub struct SpoolReader {
     spool: Arc<Spool>,
@@ -270,7 +270,7 @@ pub struct SpoolReader {
 }
 
 impl SpoolReader {
-    /// From the oldest offset that is kept.
+    /// Starts at the oldest offset that is kept.
     pub fn new(spool: Arc<Spool>) -> SpoolReader {
         let span = spool.span();
         SpoolReader { spool, at: span.first, end: span.end }
@@ -292,13 +292,13 @@ impl io::Read for SpoolReader {
 mod tests {
     use super::*;
 
-    /// Bytes that differ everywhere.
+    /// Bytes without repetition.
     fn sample(start: u64, length: usize) -> Vec<u8> {
         (start..).take(length).map(|n| (n.wrapping_mul(2_654_435_761) >> 16) as u8).collect()
     }
 
     #[tokio::test]
-    async fn everything_comes_back_from_memory_and_from_disk() {
+    async fn output_is_read_back_from_memory_and_from_disk() {
         let spool = Arc::new(Spool::starting_at(0));
         for n in 0..40 {
             let start = n * 50_000;
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn beyond_what_is_kept_the_oldest_goes_and_is_told() {
+    async fn beyond_the_limit_the_oldest_bytes_are_dropped_and_reported() {
         let spool = Arc::new(Spool::keeping(0, 300_000));
         for n in 0..8 {
             spool.append(sample(n * 100_000, 100_000).into(), None).await.unwrap();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_never_came_is_a_hole_and_not_zeros() {
+    async fn a_gap_is_reported_as_lost_and_not_read_as_zeros() {
         for (before, gap) in [(10_u64, 5_u64), (10, 400_000), (300_000, 400_000), (0, 7)] {
             let spool = Arc::new(Spool::starting_at(0));
             let length = usize::try_from(before).unwrap();

@@ -1,4 +1,4 @@
-//! Toolbox: what one agent works with: a session per target, the processes it started, the calls under way.
+//! Toolbox: the sessions, processes and calls of one agent.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -20,21 +20,21 @@ use super::{browse, catalog, files, process, run};
 use crate::failure::Failure;
 use crate::route::{self, Choice};
 
-/// The largest file that is handed out whole.
+/// The maximum size of a file that is returned as a resource.
 const MAX_RESOURCE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// How a toolbox works.
+/// The options of a toolbox.
 #[derive(Debug, Clone)]
 pub struct ToolboxOptions {
-    /// What `-t` says.
+    /// The value of `-t`.
     pub target: Option<String>,
-    /// Who calls, as the server's audit names it.
+    /// The client name in the server's audit.
     pub client_name: String,
-    /// Whether somebody can be asked what policy leaves open.
+    /// Whether the client can answer approval requests.
     pub approvals: bool,
-    /// Whether commands detach_commands this program, so that another one finds them.
+    /// Whether commands are detached, so that another process finds them.
     pub detach_commands: bool,
-    /// How long a command is waited for before it goes on in the background: less than MCP's clients wait.
+    /// How long a call waits for its command before it continues in the background; below the timeout of MCP clients.
     pub foreground_wait: Duration,
 }
 
@@ -50,32 +50,32 @@ impl Default for ToolboxOptions {
     }
 }
 
-/// What one agent works with. Dropping it ends its sessions, and with them what it started and did not detach.
+/// The sessions, processes and calls of one agent. Dropping it ends the sessions and their attached processes.
 #[derive(Debug)]
 pub struct Toolbox {
     pub(super) options: ToolboxOptions,
     pub(super) processes: TrackedProcesses,
-    /// What waits for somebody to decide.
+    /// The pending approval requests.
     pub approval_queue: Arc<ApprovalQueue>,
     sessions: Mutex<HashMap<String, Arc<OnceCell<Session>>>>,
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// One call: how it is told to stop, and what can be seen of it meanwhile.
+/// One call: its cancellation and its process.
 #[derive(Debug, Default)]
 pub struct ToolCall {
-    /// Stops it.
+    /// Cancels the call.
     pub cancelled: CancellationToken,
     running: OnceLock<Arc<TrackedProcess>>,
 }
 
 impl ToolCall {
-    /// A call that this token stops.
+    /// A call that the token cancels.
     pub fn new(cancelled: CancellationToken) -> ToolCall {
         ToolCall { cancelled, running: OnceLock::new() }
     }
 
-    /// The last line that its command wrote.
+    /// The last line of output of its command.
     pub async fn last_line(&self) -> Option<String> {
         self.running.get()?.last_line().await
     }
@@ -86,16 +86,16 @@ impl ToolCall {
     }
 }
 
-/// Where one call works.
+/// The session and the working directory of a call.
 #[derive(Debug, Clone)]
 pub(super) struct TargetSession {
     pub(super) session: Session,
-    /// Where commands and relative paths start; the session's own directory otherwise.
+    /// Where commands and relative paths start; otherwise the default of the session.
     pub(super) cwd: Option<String>,
 }
 
 impl TargetSession {
-    /// A path as the model wrote it, from where relative paths start.
+    /// Resolves a path of the model against the working directory.
     pub(super) fn path(&self, path: &str) -> String {
         match &self.cwd {
             Some(cwd) if !path.starts_with('/') && !path.starts_with("~/") => match path {
@@ -108,7 +108,7 @@ impl TargetSession {
 }
 
 impl Toolbox {
-    /// An empty one. Must be made within a tokio runtime.
+    /// An empty toolbox. Needs a tokio runtime.
     pub fn new(options: ToolboxOptions) -> Toolbox {
         Toolbox {
             options,
@@ -119,44 +119,47 @@ impl Toolbox {
         }
     }
 
-    /// A whole file of where the work is now.
+    /// Reads a whole file of the current target.
     pub async fn read_file(&self, path: &str) -> Result<Vec<u8>, Failure> {
         let largest = MAX_RESOURCE_BYTES;
         let size =
             self.with_session(|target| async move { target.session.files().stat(path).await }).await?.size;
         match size.is_some_and(|size| size > largest) {
-            true => Err(Failure::new(format!(
-                "{path} is larger than {largest} bytes; the tool read pages through it"
-            ))),
+            true => {
+                Err(Failure::new(format!("{path} is too large (limit {largest} bytes); use the tool read")))
+            }
             false => {
                 self.with_session(|target| async move { target.session.files().read_all(path).await }).await
             }
         }
     }
 
-    /// Opens the session that the first call will need.
-    pub async fn warm_up(&self) {
-        // Why it fails is told to whoever calls a tool.
-        self.target().await.ok();
+    /// Opens the session before the first call needs it.
+    pub fn warm_up(self: &Arc<Self>) {
+        let toolbox = self.clone();
+        self.spawn(async move {
+            // An error is reported by the first call.
+            toolbox.target().await.ok();
+        });
     }
 
-    /// Runs a tool. What goes wrong is an outcome too.
+    /// Runs a tool; failures are outcomes too.
     pub async fn call(&self, name: &str, given: &Map<String, Value>, call: &ToolCall) -> ToolOutcome {
         let Some(tool) = catalog::find(name) else {
             let names = catalog::ALL.iter().map(|tool| tool.name).collect::<Vec<_>>().join(", ");
-            return ToolOutcome::failed(format!("there is no tool `{name}`; there are {names}"));
+            return ToolOutcome::failed(format!("unknown tool `{name}`; the tools are {names}"));
         };
         let arguments = match Arguments::of(tool, given) {
             Ok(arguments) => arguments,
             Err(error) => return error.into(),
         };
-        // A command has to be ended, so it sees to that itself; everything else may just stop.
+        // `bash` handles cancellation itself because it must kill its command.
         if tool.name == "bash" {
             return run::bash(self, &arguments, call).await.unwrap_or_else(|failed| failed);
         }
         tokio::select! {
             done = self.dispatch(tool.name, &arguments) => done.unwrap_or_else(|failed| failed),
-            () = call.cancelled.cancelled() => ToolOutcome::failed("the call was cancelled"),
+            () = call.cancelled.cancelled() => ToolOutcome::failed("call cancelled"),
         }
     }
 
@@ -176,14 +179,14 @@ impl Toolbox {
         }
     }
 
-    /// Asks the session of where the work is now. One that is gone is opened anew, once.
+    /// Runs `what` with the session of the current target; reopens a closed session once.
     pub(super) async fn with_session<T, F: Future<Output = Result<T, Error>>>(
         &self,
         what: impl Fn(TargetSession) -> F,
     ) -> Result<T, Failure> {
         let (key, target) = self.target_with_key().await?;
         match what(target).await {
-            // Nothing was sent: the session had ended before.
+            // Nothing was sent: the session was closed before.
             Err(Error::Closed) => {
                 self.sessions().remove(&key);
                 let (_, target) = self.target_with_key().await?;
@@ -197,7 +200,7 @@ impl Toolbox {
         self.target_with_key().await.map(|(_, target)| target)
     }
 
-    /// Where the work is now: the rules are asked each time, so that `rex target use` is heard at once.
+    /// The current target. The rules are evaluated for each call, so that `rex target use` takes effect at once.
     async fn target_with_key(&self) -> Result<(String, TargetSession), Failure> {
         let choice = route::current(self.options.target.as_deref())?;
         let key = format!("{:?}", choice.target);
@@ -223,18 +226,18 @@ impl Toolbox {
         Ok(session)
     }
 
-    /// Has a task run that ends with the toolbox.
+    /// Spawns a task that the toolbox owns.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
 
-    /// Ends every session; returns when what they started has ended.
+    /// Closes every session; returns when their attached processes have ended.
     pub async fn close(&self) {
         let sessions: Vec<_> = self.sessions().drain().filter_map(|(_, cell)| cell.get().cloned()).collect();
         for session in sessions {
-            // One that is gone already is closed.
+            // A lost session needs no closing.
             session.close().await.ok();
         }
     }

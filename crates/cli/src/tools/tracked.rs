@@ -1,4 +1,4 @@
-//! A process that is tracked: a task takes everything it writes into a spool, and anybody may look and wait.
+//! TrackedProcess: a process whose output a task stores in a spool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,53 +10,53 @@ use tokio::sync::watch;
 use super::spool::Spool;
 use super::truncate;
 
-/// Characters of the last line that progress shows.
+/// Characters of the last line in a progress message.
 const LINE: usize = 200;
-/// Bytes in which the last line is looked for.
+/// The last line is searched in this many bytes.
 const LINE_WITHIN: usize = 1_024;
-/// Remarks of the host about one process that are kept.
+/// The maximum number of server notes kept per process.
 const MAX_NOTES: usize = 8;
 
-/// A process that is tracked.
+/// A process whose output is stored.
 #[derive(Debug)]
 pub struct TrackedProcess {
-    /// Its id.
+    /// The process id.
     pub id: String,
-    /// What can be done to it.
+    /// The control handle of the process.
     pub control: ProcessControl,
-    /// What it wrote, as far as it was received.
+    /// The received output.
     pub spool: Arc<Spool>,
-    /// Where the log was when following began: what lies before can be asked for again.
+    /// The offset at which tracking began; earlier output can be requested again.
     pub from: u64,
-    /// Whether it outlives this program.
+    /// Whether the process is detached.
     pub is_detached: bool,
-    /// The end of what has been shown in one piece: where reading goes on if nobody says where.
+    /// The end of the output shown so far: where reading continues by default.
     shown: AtomicU64,
     status: watch::Sender<TrackedStatus>,
 }
 
-/// How a process is.
+/// The status of a tracked process.
 #[derive(Debug, Clone, Default)]
 pub struct TrackedStatus {
-    /// The end of its output so far.
+    /// The end of the received output.
     pub end: u64,
-    /// How it ended.
+    /// The exit, once known.
     pub exit: Option<ProcessExit>,
-    /// Why nothing more is heard of it.
+    /// Why the event stream broke off.
     pub cut: Option<String>,
-    /// What the host said about it.
+    /// Notes of the server about the process.
     pub notes: Vec<String>,
 }
 
 impl TrackedStatus {
-    /// Whether nothing more will come.
+    /// Whether no more events follow.
     pub fn is_over(&self) -> bool {
         self.exit.is_some() || self.cut.is_some()
     }
 }
 
 impl TrackedProcess {
-    /// A process whose output from `from` on will be taken by [`run`](TrackedProcess::run).
+    /// A process whose output from `from` is stored by [`run`](TrackedProcess::run).
     pub fn new(process: &Process, from: u64, is_detached: bool) -> TrackedProcess {
         TrackedProcess {
             id: process.id().to_owned(),
@@ -69,12 +69,12 @@ impl TrackedProcess {
         }
     }
 
-    /// Takes everything until the end.
+    /// Stores all output until the process exits.
     pub async fn run(self: Arc<TrackedProcess>, mut process: Process) {
         loop {
             let event = match process.next().await {
                 Ok(Some(event)) => event,
-                Ok(None) => return self.lose("its events ended without its exit"),
+                Ok(None) => return self.lose("protocol error: its events ended without its exit"),
                 Err(error) => return self.lose(&error.to_string()),
             };
             match event.kind {
@@ -82,7 +82,7 @@ impl TrackedProcess {
                 | ProcessEventKind::Stderr(bytes)
                 | ProcessEventKind::Terminal(bytes) => {
                     if let Err(error) = self.spool.append(bytes, event.cursor).await {
-                        return self.lose(&format!("its output cannot be kept here: {error}"));
+                        return self.lose(&format!("cannot store its output: {error}"));
                     }
                     self.status.send_modify(|status| status.end = self.spool.span().end);
                 }
@@ -107,20 +107,20 @@ impl TrackedProcess {
         });
     }
 
-    /// How it is now.
+    /// The current status.
     pub fn status(&self) -> TrackedStatus {
         self.status.borrow().clone()
     }
 
-    /// Waits until it is as wanted, or nothing more will come; how it is then.
+    /// Waits for a status, or until no more events follow; returns the status.
     pub async fn wait_until(&self, wanted: impl Fn(&TrackedStatus) -> bool) -> TrackedStatus {
         let mut status = self.status.subscribe();
-        // The sender lives as long as we do.
+        // The sender lives as long as `self`.
         let reached = status.wait_for(|status| status.is_over() || wanted(status)).await;
         reached.map(|status| status.clone()).unwrap_or_default()
     }
 
-    /// The same, for so long at limit.
+    /// The same with a time limit.
     pub async fn wait_until_within(
         &self,
         limit: Duration,
@@ -132,17 +132,17 @@ impl TrackedProcess {
         }
     }
 
-    /// Where reading goes on if nobody says where.
+    /// Where reading continues by default.
     pub fn shown(&self) -> u64 {
         self.shown.load(Ordering::Relaxed)
     }
 
-    /// Everything before this has been shown.
+    /// Sets where reading continues by default.
     pub fn set_shown(&self, cursor: u64) {
         self.shown.store(cursor, Ordering::Relaxed);
     }
 
-    /// The last line it wrote.
+    /// The last line of its output.
     pub async fn last_line(&self) -> Option<String> {
         let from = self.spool.span().end.saturating_sub(LINE_WITHIN as u64);
         let piece = self.spool.read(from, LINE_WITHIN).await.ok()?;

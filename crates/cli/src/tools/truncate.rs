@@ -1,15 +1,15 @@
-//! What is shown of bytes: text with nothing broken in it, and of long output its beginning and its end.
+//! Converts bytes to text and finds where to truncate it.
 
-/// Bytes as text: what is no text is replaced, and said to be.
+/// Bytes as text, with invalid UTF-8 replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LossyText {
-    /// The text.
+    /// The converted text.
     pub text: String,
-    /// How many bytes were no text.
+    /// The number of bytes that were replaced.
     pub replaced: usize,
 }
 
-/// Shows bytes. Only what is no UTF-8 is changed.
+/// Converts bytes to text; only invalid UTF-8 is replaced.
 pub fn show(bytes: &[u8]) -> LossyText {
     let mut text = String::with_capacity(bytes.len());
     let mut replaced = 0;
@@ -23,8 +23,8 @@ pub fn show(bytes: &[u8]) -> LossyText {
     LossyText { text, replaced }
 }
 
-/// Where a piece from the beginning ends that holds at limit `limit` bytes: behind a line if one ends in its second half,
-/// else between two characters.
+/// The end of the first at most `limit` bytes: after a line if one ends in their second half,
+/// otherwise between two characters.
 pub fn end_of_head(bytes: &[u8], limit: usize) -> usize {
     if bytes.len() <= limit {
         return bytes.len();
@@ -36,7 +36,7 @@ pub fn end_of_head(bytes: &[u8], limit: usize) -> usize {
     }
 }
 
-/// Where a piece to the end starts that holds at limit `limit` bytes: at a line if one starts in its first half, else
+/// The start of the last at most `limit` bytes: at a line if one starts in their first half, otherwise
 /// between two characters.
 pub fn start_of_tail(bytes: &[u8], limit: usize) -> usize {
     let Some(from) = bytes.len().checked_sub(limit).filter(|from| *from > 0) else { return 0 };
@@ -52,10 +52,10 @@ enum Lean {
     Forward,
 }
 
-/// The nearest position to `at` that is not inside a character; `at` itself where there is no text.
+/// The nearest position to `at` that is not inside a character; `at` itself for invalid UTF-8.
 fn between_characters(bytes: &[u8], at: usize, lean: Lean) -> usize {
     let is_inside = |position: usize| bytes.get(position).is_some_and(|byte| byte & 0xC0 == 0x80);
-    // A character has four bytes at limit.
+    // A character has at most four bytes.
     let candidates = 0..4;
     let position = |step: usize| match lean {
         Lean::Back => at.saturating_sub(step),
@@ -65,7 +65,7 @@ fn between_characters(bytes: &[u8], at: usize, lean: Lean) -> usize {
     found.filter(|position| *position > 0 && *position <= bytes.len()).unwrap_or(at)
 }
 
-/// How many lines bytes hold; a last one without its end counts.
+/// The number of lines, including an incomplete last one.
 pub fn lines(bytes: &[u8]) -> usize {
     let ends = bytes.iter().filter(|byte| **byte == b'\n').count();
     match bytes.last() {
@@ -74,7 +74,7 @@ pub fn lines(bytes: &[u8]) -> usize {
     }
 }
 
-/// The last line with something in it, for showing how far a command is; at limit `limit` characters.
+/// The last non-empty line, at most `limit` characters, for progress messages.
 pub fn last_line(bytes: &[u8], limit: usize) -> Option<String> {
     let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r'));
     let line = lines.rev().find(|line| !line.trim_ascii().is_empty())?;
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_shown_as_it_is_and_the_rest_replaced() {
+    fn valid_text_is_unchanged_and_invalid_bytes_are_replaced() {
         assert_eq!(show("grün ✓".as_bytes()), LossyText { text: "grün ✓".to_owned(), replaced: 0 });
         assert_eq!(
             show(b"a\xff\xfeb\xe2\x9c"),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_whole_lines_where_lines_are_short() {
+    fn short_lines_are_kept_whole() {
         let text = b"one\ntwo\nthree\nfour\n";
         assert_eq!(end_of_head(text, 10), 8);
         assert_eq!(start_of_tail(text, 10), 14);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn no_place_to_cut_is_inside_a_character() {
+    fn text_is_never_cut_inside_a_character() {
         let text = "✓".repeat(100);
         for limit in 1..=300 {
             let (head, tail) = (end_of_head(text.as_bytes(), limit), start_of_tail(text.as_bytes(), limit));
@@ -112,11 +112,11 @@ mod tests {
             }
             assert!(text.is_char_boundary(tail) && text.len() - tail <= limit, "{limit}: {tail}");
         }
-        assert_eq!(end_of_head(&[0x80; 10], 5), 5, "what is no text is cut anywhere");
+        assert_eq!(end_of_head(&[0x80; 10], 5), 5, "invalid UTF-8 is cut anywhere");
     }
 
     #[test]
-    fn the_last_line_is_the_last_with_something_in_it() {
+    fn the_last_line_is_the_last_non_empty_one() {
         assert_eq!(last_line(b"a\n 50%\r 60%\r\n\n", 80).as_deref(), Some("60%"));
         assert_eq!(last_line(b"\n\n", 80), None);
         assert_eq!(last_line(b"\x1b[1mdone", 80).as_deref(), Some("[1mdone"));

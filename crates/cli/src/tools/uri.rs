@@ -1,4 +1,4 @@
-//! Files of the target as URIs, for resource links and for reading them as resources.
+//! URIs of files on the target, for MCP resources.
 
 /// The URI of an absolute path on the target.
 pub fn of(path: &str) -> String {
@@ -14,7 +14,7 @@ pub fn of(path: &str) -> String {
     uri
 }
 
-/// The path that a URI names; nothing if it names none on the target.
+/// The path of a file URI; `None` if it is not a file on the target.
 pub fn path(uri: &str) -> Option<String> {
     let rest = uri.strip_prefix("file://")?;
     let rest = rest.strip_prefix("localhost").unwrap_or(rest);
@@ -36,7 +36,7 @@ pub fn path(uri: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The last part of a path.
+/// The last component of a path.
 pub fn name(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path)
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_comes_back_from_its_uri() {
+    fn a_path_is_read_back_from_its_uri() {
         for text in ["/a/b.txt", "/with space/ü%.rs", "/"] {
             assert_eq!(path(&of(text)).as_deref(), Some(text));
         }
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_the_target_is_none() {
+    fn other_uris_are_refused() {
         for odd in ["http://x/y", "file://host/x", "file:relative", "file:///%zz", "file:///%", "file:///%ff"]
         {
             assert_eq!(path(odd), None, "{odd}");

@@ -78,7 +78,7 @@ fn access(config: &Config, paths: &Paths, out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "{:<28}{tls}", "tls")?;
     for token in auth::report(config, paths) {
         writeln!(out, "{:<28}{}: {}", "token", token.name, token.found)?;
-        if let Some(trouble) = token.trouble {
+        if let Some(trouble) = token.problem {
             writeln!(out, "warning: the token {} cannot be relied on: {trouble}", token.name)?;
         }
     }

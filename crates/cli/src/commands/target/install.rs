@@ -76,7 +76,7 @@ fn plan_config(remote: &RemoteShell, machine: &Machine, roots: &[String]) -> Res
         }
         return Ok(ConfigChange::Nothing);
     }
-    let file = quote(&machine.config());
+    let file = quote(&machine.config())?;
     let script = format!("if [ -e {file} ]; then echo {MARK}; cat {file}; fi");
     let output = remote.run(&script, "reading the config")?;
     if output.status != Some(0) {
@@ -108,7 +108,7 @@ fn install_binary(
     program: &RexdBinary,
 ) -> Result<(Option<String>, String), Failure> {
     let (size, sum) = (program.content.len(), &program.sha256);
-    let variables = format!("d={}; sum={sum}; size={size};", quote(dir));
+    let variables = format!("d={}; sum={sum}; size={size};", quote(dir)?);
     let same = format!(
         r#"{variables}
         if [ -x "$d/rexd" ]; then echo "rex before $("$d/rexd" --version 2>/dev/null)"; fi;
@@ -191,7 +191,7 @@ fn configure(
             (whole, format!("added roots to {file}"))
         }
     };
-    let quoted = quote(&file);
+    let quoted = quote(&file)?;
     // The new file gets the mode of the old one and replaces it atomically.
     let script = format!(
         r#"f={quoted}; t="$f.new.$$"; umask 077; mkdir -p "${{f%/*}}" || exit 5;
@@ -218,7 +218,7 @@ fn register(
     checks: &mut Checks,
 ) -> Result<Choice, Failure> {
     let Target::Ssh(ssh) = &choice.target else { return Ok(choice.clone()) };
-    let line = format!("{} --stdio", quote_if_odd(&format!("{dir}/rexd")));
+    let line = format!("{} --stdio", quote(&format!("{dir}/rexd"))?);
     let own = ssh.command.clone().filter(|_| args.alias.is_none());
     if own.as_ref().is_some_and(|own| *own != RemoteCommand::Line(line.clone())) {
         output::note(format_args!(
@@ -286,16 +286,10 @@ fn report(
     })
 }
 
-/// Protected from `sh`.
-fn quote(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// Quoted only if it has to be, so that what people read in the registry stays readable.
-fn quote_if_odd(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
-    match text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => quote(text),
+/// Quotes a path for `sh`, if it needs quotes.
+fn quote(path: &str) -> Result<String, Failure> {
+    match shlex::try_quote(path) {
+        Ok(quoted) => Ok(quoted.into_owned()),
+        Err(error) => Err(Failure::new(format!("cannot pass {path:?} to a shell: {error}"))),
     }
 }

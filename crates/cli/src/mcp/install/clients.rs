@@ -1,4 +1,4 @@
-//! Where each program keeps its MCP servers, and how it writes one.
+//! The configuration files of agents, and the form of a server entry in each.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::args::McpClient;
 use crate::failure::Failure;
 
-/// A file and the member in it that holds the servers.
+/// A configuration file and the section that lists the servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClientConfigFile {
     pub(super) file: PathBuf,
     pub(super) section: &'static str,
 }
 
-/// ConfigDirs that files lie in.
+/// The directories of configuration files.
 #[derive(Debug, Clone)]
 struct ConfigDirs {
     here: PathBuf,
@@ -24,7 +24,7 @@ struct ConfigDirs {
 }
 
 impl ClientConfigFile {
-    /// Where a program looks, for the user or for the project here.
+    /// The configuration file of an agent, of the user or of the current project.
     pub(super) fn of(client: McpClient, project: bool) -> Result<ClientConfigFile, Failure> {
         Ok(place(client, project, &ConfigDirs::from_environment()?))
     }
@@ -33,8 +33,8 @@ impl ClientConfigFile {
 impl ConfigDirs {
     fn from_environment() -> Result<ConfigDirs, Failure> {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let home =
-            set("HOME").ok_or_else(|| Failure::new("HOME is not set: there is no user to install for"))?;
+        let home = set("HOME")
+            .ok_or_else(|| Failure::new("cannot find the user's configuration: HOME is not set"))?;
         Ok(ConfigDirs {
             here: std::env::current_dir()?,
             config: set("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
@@ -61,7 +61,7 @@ fn place(client: McpClient, project: bool, dirs: &ConfigDirs) -> ClientConfigFil
     ClientConfigFile { file, section }
 }
 
-/// OpenCode reads either name; the one that is there is meant.
+/// OpenCode reads either name; an existing .jsonc file is used.
 fn either(dir: &Path) -> PathBuf {
     let commented = dir.join("opencode.jsonc");
     match commented.exists() {
@@ -70,7 +70,7 @@ fn either(dir: &Path) -> PathBuf {
     }
 }
 
-/// The server, as a program starts it.
+/// The command that starts the server.
 #[derive(Debug, Clone)]
 pub(super) struct ServerEntry {
     pub(super) program: String,
@@ -87,7 +87,7 @@ impl ServerEntry {
         target.chain(["mcp".to_owned()]).collect()
     }
 
-    /// As the program writes it.
+    /// The entry in the form of an agent.
     pub(super) fn to_json(&self, client: McpClient) -> Value {
         let (command, arguments) = (&self.program, self.arguments());
         match client {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_program_has_its_files_and_its_form() {
+    fn each_agent_has_its_files_and_its_form() {
         let dirs = ConfigDirs {
             here: "/p".into(),
             home: "/h".into(),

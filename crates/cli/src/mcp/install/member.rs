@@ -1,117 +1,91 @@
-//! Puts one member into a JSON file and leaves every other character of it as it is.
+//! Sets one member of a JSON file with comments and keeps every other character unchanged.
 
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use serde_json::{Value, json};
 
-use super::jsonc::{self, Node};
+/// The extensions of JSON that agents accept in their files.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_loose_object_property_names: false,
+    allow_trailing_commas: true,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
 
 /// The text with `section.name` set to a value.
 pub(super) fn with(text: &str, section: &str, name: &str, value: &Value) -> Result<String, String> {
     if text.trim().is_empty() {
         return Ok(format!("{:#}\n", json!({ section: { name: value } })));
     }
-    let root = jsonc::parse(text)?;
-    if !root.value.is_object() {
-        return Err("this is no object, so nothing can be added to it".to_owned());
-    }
-    let changed = match root.member(section) {
-        None => inserted(text, &root, section, &json!({ name: value })),
-        Some(servers) if !servers.node.value.is_object() => {
-            return Err(format!("`{section}` in it is no object"));
-        }
-        Some(servers) => match servers.node.member(name) {
-            None => inserted(text, &servers.node, name, value),
-            Some(old) if old.node.value == *value => text.to_owned(),
-            Some(old) => replaced(text, &old.node, old.start, value),
-        },
+    let before = parse(text)?;
+    let root = CstRootNode::parse(text, &OPTIONS).map_err(|error| error.to_string())?;
+    let Some(object) = root.object_value() else {
+        return Err("the file is not a JSON object".to_owned());
     };
-    is_only_that(&root, &changed, (section, name), value)?;
+    let Some(servers) = object.object_value_or_create(section) else {
+        return Err(format!("`{section}` is not an object"));
+    };
+    if before[section].get(name) != Some(value) {
+        set(&servers, name, value);
+    }
+    let changed = root.to_string();
+    check_only_change(before, &changed, (section, name), value)?;
     Ok(changed)
 }
 
-/// What to put in by hand.
+/// The member as JSON, to be added by hand.
 pub(super) fn snippet(section: &str, name: &str, value: &Value) -> String {
     json!({ section: { name: value } }).to_string()
 }
 
-/// Looks whether the change is the one that was meant, before anybody relies on it.
-fn is_only_that(
-    before: &Node,
+fn parse(text: &str) -> Result<Value, String> {
+    jsonc_parser::parse_to_serde_value(text, &OPTIONS).map_err(|error| error.to_string())
+}
+
+fn set(object: &CstObject, name: &str, value: &Value) {
+    match object.get(name) {
+        Some(member) => member.set_value(input(value)),
+        None => {
+            object.append(name, input(value));
+        }
+    }
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(flag) => CstInputValue::Bool(*flag),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Object(members) => {
+            CstInputValue::Object(members.iter().map(|(name, value)| (name.clone(), input(value))).collect())
+        }
+    }
+}
+
+/// Parses the result and checks that nothing else has changed: a file with duplicate names, for example, is refused.
+fn check_only_change(
+    before: Value,
     text: &str,
     (section, name): (&str, &str),
     value: &Value,
 ) -> Result<(), String> {
-    let mut expected = before.value.clone();
+    let mut expected = before;
     if expected.get(section).is_none() {
         expected[section] = json!({});
     }
     expected[section][name] = value.clone();
-    match jsonc::parse(text) {
-        Ok(after) if after.value == expected => Ok(()),
-        _ => Err("it is written in a way that we cannot add to without changing more".to_owned()),
+    match parse(text) {
+        Ok(after) if after == expected => Ok(()),
+        _ => Err("the file cannot be changed without changing other members".to_owned()),
     }
-}
-
-fn inserted(text: &str, object: &Node, name: &str, value: &Value) -> String {
-    let close = object.span.end - 1;
-    let outer = indent(text, object.span.start);
-    let inner = match object.members.first() {
-        Some(first) if starts_line(text, first.start) => indent(text, first.start),
-        _ => format!("{outer}{}", unit(text)),
-    };
-    let member = format!("{}: {}", json!(name), indented(value, &inner, &unit(text)));
-    match object.members.last() {
-        None => {
-            let between = text.get(object.span.start + 1..close).unwrap_or_default();
-            let kept = between.trim_end();
-            let (head, tail) = (&text[..object.span.start + 1], &text[close..]);
-            format!("{head}{kept}\n{inner}{member}\n{outer}{tail}")
-        }
-        Some(last) => {
-            let comma = if object.has_last_comma { "" } else { "," };
-            let (head, rest) = text.split_at(last.node.span.end);
-            // Comments behind the last member stay with it.
-            let (kept, tail) = rest.split_at(close - last.node.span.end);
-            let kept_end = kept.trim_end();
-            let trailing = if object.has_last_comma { "," } else { "" };
-            format!("{head}{comma}{kept_end}\n{inner}{member}{trailing}\n{outer}{tail}")
-        }
-    }
-}
-
-fn replaced(text: &str, old: &Node, start: usize, value: &Value) -> String {
-    let inner = indent(text, start);
-    format!("{}{}{}", &text[..old.span.start], indented(value, &inner, &unit(text)), &text[old.span.end..])
-}
-
-/// The blanks that the line of a place begins with.
-fn indent(text: &str, at: usize) -> String {
-    let before = text.get(..at).unwrap_or_default();
-    let line = text.get(before.rfind('\n').map_or(0, |end| end + 1)..).unwrap_or_default();
-    line.chars().take_while(|c| matches!(c, ' ' | '\t')).collect()
-}
-
-fn starts_line(text: &str, at: usize) -> bool {
-    let before = text.get(..at).unwrap_or_default();
-    before.rsplit('\n').next().is_some_and(|line| line.trim().is_empty())
-}
-
-/// What the file is indented with.
-fn unit(text: &str) -> String {
-    let line = text.lines().find(|line| line.starts_with([' ', '\t']) && line.trim_start().starts_with('"'));
-    let blanks: String = line.unwrap_or("  ").chars().take_while(|c| matches!(c, ' ' | '\t')).collect();
-    blanks
-}
-
-fn indented(value: &Value, inner: &str, unit: &str) -> String {
-    let pretty = format!("{value:#}");
-    let lines = pretty.lines().enumerate().map(|(n, line)| {
-        let depth = (line.len() - line.trim_start().len()) / 2;
-        match n {
-            0 => line.to_owned(),
-            _ => format!("{inner}{}{}", unit.repeat(depth), line.trim_start()),
-        }
-    });
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -132,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_is_made_where_there_is_none() {
+    fn a_missing_section_is_created() {
         assert_eq!(
             set(""),
             "{\n  \"mcpServers\": {\n    \"rex\": {\n      \"command\": \"/bin/rex\"\n    }\n  }\n}\n"
@@ -146,8 +120,8 @@ mod tests {
             "{\"mcpServers\":{}}",
             "{\t\"a\": [\n1\n]\n}",
         ] {
-            let after = jsonc::parse(&set(text)).unwrap();
-            assert_eq!(after.value["mcpServers"]["rex"]["command"], "/bin/rex", "{text}");
+            let after = parse(&set(text)).unwrap();
+            assert_eq!(after["mcpServers"]["rex"]["command"], "/bin/rex", "{text}");
         }
         assert!(set("{ // x\n}").contains("// x"));
     }
@@ -163,11 +137,30 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_added_to_is_refused() {
+    fn a_file_of_another_structure_is_refused() {
         for text in
             ["[]", "{\"mcpServers\": []}", "{\"mcpServers\": ", "{\"mcpServers\": {}, \"mcpServers\": 5}"]
         {
             assert!(with(text, "mcpServers", "rex", &json!({})).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn comments_and_trailing_commas_are_accepted_and_an_error_has_its_line() {
+        let text = "// a\n{ \"a\": [1, 2, ], /* b */ \"b\": { \"c\": \"x // y\", }, }\n// end";
+        assert_eq!(parse(text).unwrap(), json!({ "a": [1, 2], "b": { "c": "x // y" } }));
+        for (text, line) in [
+            ("{\n  \"a\": 1\n  \"b\": 2\n}", "line"),
+            ("{ \"a\": { \"b\": 1 ", "line 1"),
+            ("{ a: 1 }", "line 1"),
+            ("{} x", "line 1"),
+            ("/* x", "line 1"),
+            ("{ \"a\": tru }", "line 1"),
+            ("[1 2]", "line 1"),
+        ] {
+            let problem = parse(text).unwrap_err();
+            assert!(problem.contains(line), "{text:?}: {problem}");
+        }
+        assert!(parse(&"[".repeat(100_000)).is_err());
     }
 }

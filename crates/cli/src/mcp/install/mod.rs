@@ -1,7 +1,6 @@
-//! `rex mcp install`: shows an agent program's configuration with the tools in it, and writes it.
+//! `rex mcp install`: adds the server to the configuration of an agent.
 
 mod clients;
-mod jsonc;
 mod member;
 mod table;
 mod write;
@@ -17,22 +16,22 @@ use crate::args::McpClient;
 use crate::failure::Failure;
 use crate::output;
 
-/// How it is done.
+/// The options of `rex mcp install`.
 #[derive(Debug, Clone, Default)]
 pub struct InstallOptions {
-    /// In the project here, not for the user.
+    /// Change the configuration of the current project instead of the user's.
     pub project: bool,
-    /// Without approval_prompt.
+    /// Write without a prompt.
     pub yes: bool,
-    /// Only show it.
+    /// Show the change without writing it.
     pub dry_run: bool,
-    /// Say what was done as one line of JSON.
+    /// Print the result as one line of JSON.
     pub json: bool,
-    /// The target the server is to work on, if it is not to follow the rules.
+    /// The target of the server; without it, the server follows the routing rules.
     pub target: Option<String>,
 }
 
-/// Shows the change, and makes it if it is wanted.
+/// Shows the change and writes it if the user agrees.
 pub fn run(client: McpClient, options: &InstallOptions) -> Result<(), Failure> {
     let place = ClientConfigFile::of(client, options.project)?;
     let entry = ServerEntry { program: program()?, target: options.target.clone() };
@@ -45,7 +44,7 @@ pub fn run(client: McpClient, options: &InstallOptions) -> Result<(), Failure> {
         if options.json {
             return done(false, false);
         }
-        return output::line(format_args!("{} has it already: nothing to change", place.file.display()));
+        return output::line(format_args!("{} is up to date", place.file.display()));
     }
     if !options.json {
         show(&place.file, before.as_deref(), &after)?;
@@ -56,7 +55,7 @@ pub fn run(client: McpClient, options: &InstallOptions) -> Result<(), Failure> {
         (false, _) => {}
     }
     if !options.yes && !is_wanted(&place.file)? {
-        return Err(Failure::new("nothing was written").status(1));
+        return Err(Failure::new("cancelled; nothing was written").status(1));
     }
     write::replace(&place.file, &after)?;
     if options.json {
@@ -65,7 +64,7 @@ pub fn run(client: McpClient, options: &InstallOptions) -> Result<(), Failure> {
     output::line(format_args!("wrote {}", place.file.display()))
 }
 
-/// The file with the tools in it, everything else as it was.
+/// The file with the server added and everything else unchanged.
 fn changed(
     client: McpClient,
     place: &ClientConfigFile,
@@ -79,19 +78,22 @@ fn changed(
     done.map_err(|problem| {
         let snippet = member::snippet(place.section, "rex", &entry.to_json(client));
         let hint = match client {
-            McpClient::Codex => "mend it, then try again".to_owned(),
-            _ => format!("mend it, then try again; or put this in by hand: {snippet}"),
+            McpClient::Codex => "fix the file and try again".to_owned(),
+            _ => format!("fix the file and try again, or add this by hand: {snippet}"),
         };
         Failure::new(format!("{}: {problem}", place.file.display())).hint(hint)
     })
 }
 
-/// Our own program, by its absolute path.
+/// The absolute path of this program.
 fn program() -> Result<String, Failure> {
     let path = std::env::current_exe()?;
     match path.to_str() {
         Some(path) => Ok(path.to_owned()),
-        None => Err(Failure::new(format!("{} cannot be written into a configuration", path.display()))),
+        None => Err(Failure::new(format!(
+            "cannot write the path {} to a configuration: it is not UTF-8",
+            path.display()
+        ))),
     }
 }
 
@@ -104,11 +106,11 @@ fn show(file: &Path, before: Option<&str>, after: &str) -> Result<(), Failure> {
 
 fn is_wanted(file: &Path) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::new(format!("{} was not written: nobody is here to say yes", file.display()))
-            .hint("--yes writes without approval_prompt, --dry-run only shows"));
+        return Err(Failure::new(format!("cannot confirm the change of {}: no terminal", file.display()))
+            .hint("pass --yes to write without a prompt, or --dry-run to show the change"));
     }
-    // Nobody is left to ask if stderr is gone.
-    write!(std::io::stderr(), "write this to {}? [y/N] ", file.display()).ok();
+    // If stderr is closed, the prompt is lost and the answer is still read.
+    write!(std::io::stderr(), "write {}? [y/N] ", file.display()).ok();
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))

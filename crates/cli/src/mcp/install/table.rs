@@ -1,4 +1,4 @@
-//! Puts one table into a TOML file and leaves everything else of it as it is.
+//! Sets one table of a TOML file and keeps everything else unchanged.
 
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
@@ -11,12 +11,12 @@ pub(super) fn with(text: &str, section: &str, command: &str, arguments: &[String
         Item::Table(table)
     });
     let Some(servers) = servers.as_table_like_mut() else {
-        return Err(format!("`{section}` in it is no table"));
+        return Err(format!("`{section}` is not a table"));
     };
     let arguments: Array = arguments.iter().map(String::as_str).collect();
     let server = servers.entry("rex").or_insert_with(|| Item::Table(Table::new()));
     let Some(server) = server.as_table_like_mut() else {
-        return Err(format!("`{section}.rex` in it is no table"));
+        return Err(format!("`{section}.rex` is not a table"));
     };
     let is_set = server.get("command").and_then(Item::as_str) == Some(command)
         && server.get("args").and_then(Item::as_array).is_some_and(|old| is_same(old, &arguments));
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_else_stays_and_twice_is_once() {
+    fn everything_else_is_unchanged_and_a_second_time_changes_nothing() {
         let text = "# mine\nmodel = \"x\" # here\n\n[mcp_servers.other]\ncommand = \"y\"\n";
         let once = with(text, "mcp_servers", "/bin/rex", &["mcp".to_owned()]).unwrap();
         assert!(once.starts_with(text), "{once}");
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_names_the_place() {
+    fn an_invalid_file_is_reported_with_the_line() {
         let problem = with("a = 1\nb = \n", "mcp_servers", "x", &[]).unwrap_err();
         assert!(problem.contains("line 2"), "{problem}");
         assert!(with("mcp_servers = 1", "mcp_servers", "x", &[]).is_err());
